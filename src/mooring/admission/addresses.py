@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from mooring.api import field_errors
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 _LEADING_ZEROS = re.compile(r"(?<![0-9])0+(?=[0-9])")
@@ -13,12 +13,12 @@ _LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("
 NOT_AN_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 
 
-def validate_ip(text: str, path: Path) -> list[FieldError]:
+def validate_ip(text: str, path: Path) -> Errors:
     """Validate an address of either family. Old fields accept leading zeros, as Kubernetes does."""
     return [] if _parsed(text) is not None else [field_errors.invalid(path, text, NOT_AN_IP)]
 
 
-def validate_endpoint_ip(text: str, path: Path) -> list[FieldError]:
+def validate_endpoint_ip(text: str, path: Path) -> Errors:
     """Validate an endpoint address: not loopback, link-local, multicast or unspecified."""
     address = _parsed(text)
     if address is None:
@@ -53,7 +53,7 @@ def is_ip(text: str) -> bool:
     return _parsed(text) is not None
 
 
-def validate_status_ips(new: Sequence[str], old: Sequence[str], path: Path) -> list[FieldError]:
+def validate_status_ips(new: Sequence[str], old: Sequence[str], path: Path) -> Errors:
     """Validate new addresses in a pod's status: at most one of each family."""
     errors = [
         error for index, text in enumerate(new) if text not in old for error in validate_ip(text, path.index(index))
@@ -79,18 +79,18 @@ def network_of(text: str) -> Network | None:
     return ipaddress.ip_network(f"{found}/{int(length)}", strict=False)
 
 
-def validate_cidr(text: str, path: Path) -> list[FieldError]:
+def validate_cidr(text: str, path: Path) -> Errors:
     return [] if network_of(text) is not None else [field_errors.invalid(path, text, _NOT_A_CIDR)]
 
 
-def validate_legacy_ip(text: str, path: Path, *, strict: bool) -> list[FieldError]:
+def validate_legacy_ip(text: str, path: Path, *, strict: bool) -> Errors:
     """Validate an address of an old field; `strict` refuses what is ambiguous to other parsers."""
     errors = validate_ip(text, path)
     problem = canonical_ip_problems(text)[:1] if strict and not errors else ()
     return errors + [field_errors.invalid(path, text, each) for each in problem if each.startswith("must not")]
 
 
-def validate_legacy_cidr(text: str, path: Path, *, strict: bool) -> list[FieldError]:
+def validate_legacy_cidr(text: str, path: Path, *, strict: bool) -> Errors:
     """Validate a range of an old field; `strict` refuses what is ambiguous to other parsers."""
     if not strict:
         return validate_cidr(text, path)
@@ -98,7 +98,7 @@ def validate_legacy_cidr(text: str, path: Path, *, strict: bool) -> list[FieldEr
     return [field_errors.invalid(path, text, problem)] if problem else []
 
 
-def validate_canonical_cidr(text: str, path: Path) -> list[FieldError]:
+def validate_canonical_cidr(text: str, path: Path) -> Errors:
     problem, wanted = _cidr_problem(text), str(network_of(text))
     if not problem and text != wanted:
         problem = f'must be in canonical form ("{wanted}")'

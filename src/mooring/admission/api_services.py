@@ -11,7 +11,7 @@ from mooring.api.apiregistration_v1 import (
     APIServiceSpec,
     APIServiceStatus,
 )
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.quoting import go_quote
 
@@ -43,7 +43,7 @@ class APIServiceStrategy(RuleStrategy[APIService]):
                 )
             ]
 
-    def validate_create(self, obj: APIService, request: Request) -> list[FieldError]:
+    def validate_create(self, obj: APIService, request: Request) -> Errors:
         wanted = f"{obj.spec.version}.{obj.spec.group}"
 
         def name_check(name: str) -> names.Messages:
@@ -55,10 +55,10 @@ class APIServiceStrategy(RuleStrategy[APIService]):
         errors = meta.validate_object_meta(obj.metadata, namespaced=False, name_check=name_check)
         return errors + self.rules(obj, None, request)
 
-    def rules(self, obj: APIService, old: APIService | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: APIService, old: APIService | None, request: Request) -> Errors:
         return _versions(obj.spec) + _server(obj.spec)
 
-    def status_rules(self, new: APIService, old: APIService, request: Request) -> list[FieldError]:
+    def status_rules(self, new: APIService, old: APIService, request: Request) -> Errors:
         return [
             field_errors.not_supported(_STATUS.child("conditions").index(index).child("status"), each.status, _STATES)
             for index, each in enumerate(new.status.conditions)
@@ -66,8 +66,8 @@ class APIServiceStrategy(RuleStrategy[APIService]):
         ]
 
 
-def _versions(spec: APIServiceSpec) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _versions(spec: APIServiceSpec) -> Errors:
+    errors: Errors = []
     if not spec.group and spec.version != "v1":
         detail = "only v1 may have an empty group and it better be legacy kube"
         errors.append(field_errors.required(_SPEC.child("group"), detail))
@@ -83,9 +83,9 @@ def _versions(spec: APIServiceSpec) -> list[FieldError]:
     return errors
 
 
-def _server(spec: APIServiceSpec) -> list[FieldError]:
+def _server(spec: APIServiceSpec) -> Errors:
     service, skips = spec.service, _SPEC.child("insecureSkipTLSVerify")
-    errors: list[FieldError] = []
+    errors: Errors = []
     if service is None:
         if spec.ca_bundle:
             shown, detail = f"{len(spec.ca_bundle)} bytes", "local APIServices may not have a caBundle"

@@ -10,7 +10,7 @@ from mooring.admission.strategy import Request
 from mooring.api import autoscaling_v2 as v2
 from mooring.api import field_errors, names
 from mooring.api.autoscaler_conversion import DEFAULT_CPU_UTILIZATION, cpu_metric
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 _SPEC = Path("spec")
@@ -45,10 +45,10 @@ class HorizontalPodAutoscalerStrategy(RuleStrategy[v2.HorizontalPodAutoscaler]):
 
     def rules(
         self, obj: v2.HorizontalPodAutoscaler, old: v2.HorizontalPodAutoscaler | None, request: Request
-    ) -> list[FieldError]:
+    ) -> Errors:
         spec = obj.spec
         lowest = 0 if request.options.scale_to_zero or (old is not None and old.spec.min_replicas == 0) else 1
-        errors: list[FieldError] = []
+        errors: Errors = []
         if spec.min_replicas is not None and spec.min_replicas < lowest:
             detail = f"must be greater than or equal to {lowest}"
             errors.append(field_errors.invalid(_SPEC.child("minReplicas"), spec.min_replicas, detail))
@@ -75,9 +75,9 @@ class HorizontalPodAutoscalerStrategy(RuleStrategy[v2.HorizontalPodAutoscaler]):
 
     def status_rules(
         self, new: v2.HorizontalPodAutoscaler, old: v2.HorizontalPodAutoscaler, request: Request
-    ) -> list[FieldError]:
+    ) -> Errors:
         here, status = Path("status"), new.status
-        errors: list[FieldError] = []
+        errors: Errors = []
         for index, condition in enumerate(status.conditions):
             at = here.child("conditions").index(index).child("observedGeneration")
             errors += non_negative(condition.observed_generation, at)
@@ -97,8 +97,8 @@ def _filled(
     return rules
 
 
-def _reference(reference: v2.CrossVersionObjectReference, path: Path, *, needs_group: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _reference(reference: v2.CrossVersionObjectReference, path: Path, *, needs_group: bool) -> Errors:
+    errors: Errors = []
     for field, value in (("kind", reference.kind), ("name", reference.name)):
         here = path.child(field)
         errors += (
@@ -112,8 +112,8 @@ def _reference(reference: v2.CrossVersionObjectReference, path: Path, *, needs_g
     return errors
 
 
-def _metric(metric: v2.MetricSpec, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _metric(metric: v2.MetricSpec, path: Path) -> Errors:
+    errors: Errors = []
     here = path.child("type")
     errors += require(metric.type, here, "must specify a metric source type")
     if metric.type not in _METRICS:
@@ -139,7 +139,7 @@ def _metric(metric: v2.MetricSpec, path: Path) -> list[FieldError]:
     return errors
 
 
-def _object(source: v2.ObjectMetricSource, path: Path) -> list[FieldError]:
+def _object(source: v2.ObjectMetricSource, path: Path) -> Errors:
     errors = _reference(source.described_object, path.child("describedObject"), needs_group=False)
     errors += _identifier(source.metric, path.child("metric")) + _target(source.target, path.child("target"))
     if source.target.value is None and source.target.average_value is None:
@@ -148,7 +148,7 @@ def _object(source: v2.ObjectMetricSource, path: Path) -> list[FieldError]:
     return errors
 
 
-def _external(source: v2.ExternalMetricSource, path: Path) -> list[FieldError]:
+def _external(source: v2.ExternalMetricSource, path: Path) -> Errors:
     errors = _identifier(source.metric, path.child("metric")) + _target(source.target, path.child("target"))
     value, average = source.target.value, source.target.average_value
     if value is None and average is None:
@@ -160,7 +160,7 @@ def _external(source: v2.ExternalMetricSource, path: Path) -> list[FieldError]:
     return errors
 
 
-def _pods(source: v2.PodsMetricSource, path: Path) -> list[FieldError]:
+def _pods(source: v2.PodsMetricSource, path: Path) -> Errors:
     errors = _identifier(source.metric, path.child("metric")) + _target(source.target, path.child("target"))
     if source.target.average_value is None:
         here = path.child("target", "averageValue")
@@ -168,13 +168,13 @@ def _pods(source: v2.PodsMetricSource, path: Path) -> list[FieldError]:
     return errors
 
 
-def _resource(source: v2.ResourceMetricSource, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _resource(source: v2.ResourceMetricSource, path: Path) -> Errors:
+    errors: Errors = []
     errors += require(source.name, path.child("name"), "must specify a resource name")
     return errors + _use(source.target, path.child("target"))
 
 
-def _container_resource(source: v2.ContainerResourceMetricSource, path: Path) -> list[FieldError]:
+def _container_resource(source: v2.ContainerResourceMetricSource, path: Path) -> Errors:
     name, container = path.child("name"), path.child("container")
     if not source.name:
         errors = [field_errors.required(name, "must specify a resource name")]
@@ -187,7 +187,7 @@ def _container_resource(source: v2.ContainerResourceMetricSource, path: Path) ->
     return errors + _use(source.target, path.child("target"))
 
 
-def _use(target: v2.MetricTarget, path: Path) -> list[FieldError]:
+def _use(target: v2.MetricTarget, path: Path) -> Errors:
     errors = _target(target, path)
     if target.average_utilization is None and target.average_value is None:
         detail = "must set either a target raw value or a target utilization"
@@ -198,7 +198,7 @@ def _use(target: v2.MetricTarget, path: Path) -> list[FieldError]:
     return errors
 
 
-_SOURCES: dict[type, Callable[[Any, Path], list[FieldError]]] = {
+_SOURCES: dict[type, Callable[[Any, Path], Errors]] = {
     v2.ObjectMetricSource: _object,
     v2.ExternalMetricSource: _external,
     v2.PodsMetricSource: _pods,
@@ -207,15 +207,15 @@ _SOURCES: dict[type, Callable[[Any, Path], list[FieldError]]] = {
 }
 
 
-def _identifier(metric: v2.MetricIdentifier, path: Path) -> list[FieldError]:
+def _identifier(metric: v2.MetricIdentifier, path: Path) -> Errors:
     here = path.child("name")
     if not metric.name:
         return [field_errors.required(here, "must specify a metric name")]
     return names.validate(here, metric.name, names.path_segment_name(metric.name))
 
 
-def _target(target: v2.MetricTarget, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _target(target: v2.MetricTarget, path: Path) -> Errors:
+    errors: Errors = []
     here = path.child("type")
     errors += require(target.type, here, "must specify a metric target type")
     if target.type not in _TARGETS:
@@ -230,10 +230,10 @@ def _target(target: v2.MetricTarget, path: Path) -> list[FieldError]:
     return errors
 
 
-def _behavior(rules: v2.HPAScalingRules | None, path: Path) -> list[FieldError]:
+def _behavior(rules: v2.HPAScalingRules | None, path: Path) -> Errors:
     if rules is None:
         return []
-    errors: list[FieldError] = []
+    errors: Errors = []
     window, here = rules.stabilization_window_seconds, path.child("stabilizationWindowSeconds")
     if window is not None and window < 0:
         errors.append(field_errors.invalid(here, window, "must be greater than or equal to zero"))
@@ -250,8 +250,8 @@ def _behavior(rules: v2.HPAScalingRules | None, path: Path) -> list[FieldError]:
     return errors
 
 
-def _policy(policy: v2.HPAScalingPolicy, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _policy(policy: v2.HPAScalingPolicy, path: Path) -> Errors:
+    errors: Errors = []
     errors += one_of(policy.type, _POLICIES, path.child("type"))
     if policy.value <= 0:
         errors.append(field_errors.invalid(path.child("value"), policy.value, "must be greater than zero"))

@@ -22,7 +22,7 @@ from mooring.api.certificates_v1 import (
     CertificateSigningRequest,
     CertificateSigningRequestCondition,
 )
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.quoting import go_quote
 
@@ -78,9 +78,7 @@ class CertificateStrategy(RuleStrategy[CertificateSigningRequest]):
         super().prepare_for_update(new, old, request)
         new.spec = old.spec
 
-    def rules(
-        self, obj: CertificateSigningRequest, old: CertificateSigningRequest | None, request: Request
-    ) -> list[FieldError]:
+    def rules(self, obj: CertificateSigningRequest, old: CertificateSigningRequest | None, request: Request) -> Errors:
         return [] if old else [*_request_errors(obj), *_usage_errors(obj), *_signer_errors(obj), *_lifetime_errors(obj)]
 
 
@@ -100,7 +98,7 @@ class CertificateStatusStrategy(StatusStrategy[CertificateSigningRequest]):
 
     def validate_update(
         self, new: CertificateSigningRequest, old: CertificateSigningRequest, request: Request
-    ) -> list[FieldError]:
+    ) -> Errors:
         errors = meta.validate_object_meta_update(new.metadata, old.metadata)
         errors += _condition_errors(new.status.conditions)
         for kind in (APPROVED, DENIED, FAILED):
@@ -125,7 +123,7 @@ class ApprovalStrategy(CertificateStatusStrategy):
     decides = True
 
 
-def _request_errors(obj: CertificateSigningRequest) -> list[FieldError]:
+def _request_errors(obj: CertificateSigningRequest) -> Errors:
     try:
         certificate_requests.read(obj.spec.request)
     except certificate_requests.RequestError as error:
@@ -133,7 +131,7 @@ def _request_errors(obj: CertificateSigningRequest) -> list[FieldError]:
     return []
 
 
-def _usage_errors(obj: CertificateSigningRequest) -> list[FieldError]:
+def _usage_errors(obj: CertificateSigningRequest) -> Errors:
     usages, path = obj.spec.usages, _SPEC.child("usages")
     errors = [] if usages else [field_errors.required(path, "")]
     for index, usage in enumerate(usages):
@@ -144,14 +142,14 @@ def _usage_errors(obj: CertificateSigningRequest) -> list[FieldError]:
     return errors
 
 
-def _signer_errors(obj: CertificateSigningRequest) -> list[FieldError]:
+def _signer_errors(obj: CertificateSigningRequest) -> Errors:
     name, path = obj.spec.signer_name, _SPEC.child("signerName")
     if name == _LEGACY:
         return [field_errors.invalid(path, name, "the legacy signerName is not allowed via this API version")]
     return validate_signer_name(name, path)
 
 
-def _lifetime_errors(obj: CertificateSigningRequest) -> list[FieldError]:
+def _lifetime_errors(obj: CertificateSigningRequest) -> Errors:
     seconds = obj.spec.expiration_seconds
     if seconds is None or seconds >= _SHORTEST:
         return []
@@ -159,8 +157,8 @@ def _lifetime_errors(obj: CertificateSigningRequest) -> list[FieldError]:
     return [field_errors.invalid(_SPEC.child("expirationSeconds"), seconds, text)]
 
 
-def _condition_errors(conditions: _Conditions) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _condition_errors(conditions: _Conditions) -> Errors:
+    errors: Errors = []
     seen: set[str] = set()
     for index, condition in enumerate(conditions):
         path = _CONDITIONS.index(index)

@@ -25,7 +25,7 @@ from mooring.api.certificates_v1 import (
     PodCertificateRequestSpec,
     PodCertificateRequestStatus,
 )
-from mooring.api.field_errors import OMIT_VALUE, FieldError
+from mooring.api.field_errors import OMIT_VALUE, Errors
 from mooring.api.field_path import Path
 from mooring.api.quoting import go_quote
 
@@ -44,9 +44,7 @@ class PodCertificateRequestStrategy(RuleStrategy[PodCertificateRequest]):
         if obj.spec.max_expiration_seconds is None:
             obj.spec.max_expiration_seconds = _DAY
 
-    def rules(
-        self, obj: PodCertificateRequest, old: PodCertificateRequest | None, request: Request
-    ) -> list[FieldError]:
+    def rules(self, obj: PodCertificateRequest, old: PodCertificateRequest | None, request: Request) -> Errors:
         spec = obj.spec
         if old is not None:
             return [] if spec == old.spec else [field_errors.invalid(_SPEC, spec, IMMUTABLE)]
@@ -67,11 +65,9 @@ class PodCertificateRequestStrategy(RuleStrategy[PodCertificateRequest]):
             errors += _uid(uid, _SPEC.child(field))
         return errors + _life(spec) + _key(spec)
 
-    def status_rules(
-        self, new: PodCertificateRequest, old: PodCertificateRequest, request: Request
-    ) -> list[FieldError]:
+    def status_rules(self, new: PodCertificateRequest, old: PodCertificateRequest, request: Request) -> Errors:
         conditions = _STATUS.child("conditions")
-        errors: list[FieldError] = []
+        errors: Errors = []
         for index, condition in enumerate(new.status.conditions):
             here = conditions.index(index)
             if condition.type not in _FINAL:
@@ -85,13 +81,13 @@ class PodCertificateRequestStrategy(RuleStrategy[PodCertificateRequest]):
         return errors or _answer(new.status, old.status)
 
 
-def _uid(uid: str, path: Path) -> list[FieldError]:
+def _uid(uid: str, path: Path) -> Errors:
     if not uid:
         return [field_errors.invalid(path, uid, "must not be empty")]
     return [field_errors.too_long(path, _LONGEST_UID)] if len(uid) > _LONGEST_UID else []
 
 
-def _life(spec: PodCertificateRequestSpec) -> list[FieldError]:
+def _life(spec: PodCertificateRequestSpec) -> Errors:
     longest = _DAY if spec.signer_name.partition("/")[0].endswith("kubernetes.io") else 91 * _DAY
     seconds = spec.max_expiration_seconds or 0
     if _HOUR <= seconds <= longest:
@@ -100,7 +96,7 @@ def _life(spec: PodCertificateRequestSpec) -> list[FieldError]:
     return [field_errors.invalid(here, seconds, f"must be in the range [{_HOUR}, {longest}]")]
 
 
-def _key(spec: PodCertificateRequestSpec) -> list[FieldError]:
+def _key(spec: PodCertificateRequestSpec) -> Errors:
     if not spec.stub_pkcs10_request:
         detail = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set"
         return [field_errors.invalid(_SPEC, OMIT_VALUE, detail)]
@@ -126,7 +122,7 @@ def _key(spec: PodCertificateRequestSpec) -> list[FieldError]:
     return [] if is_signed else [field_errors.invalid(_KEY, OMIT_VALUE, "invalid signature")]
 
 
-def _answer(new: PodCertificateRequestStatus, old: PodCertificateRequestStatus) -> list[FieldError]:
+def _answer(new: PodCertificateRequestStatus, old: PodCertificateRequestStatus) -> Errors:
     if old.conditions:
         detail = "immutable after PodCertificateRequest is issued, denied, or failed"
         return [] if new == old else [field_errors.invalid(_STATUS, new, detail)]
@@ -165,13 +161,13 @@ class ClusterTrustBundleStrategy(RuleStrategy[ClusterTrustBundle]):
     has_generation = False
     allow_unconditional_update = False
 
-    def validate_create(self, obj: ClusterTrustBundle, request: Request) -> list[FieldError]:
+    def validate_create(self, obj: ClusterTrustBundle, request: Request) -> Errors:
         name_check = _name_check(obj.spec.signer_name)
         errors = meta.validate_object_meta(obj.metadata, namespaced=False, name_check=name_check)
         return errors + self.rules(obj, None, request)
 
-    def rules(self, obj: ClusterTrustBundle, old: ClusterTrustBundle | None, request: Request) -> list[FieldError]:
-        spec, errors = obj.spec, list[FieldError]()
+    def rules(self, obj: ClusterTrustBundle, old: ClusterTrustBundle | None, request: Request) -> Errors:
+        spec, errors = obj.spec, Errors()
         if old is not None:
             wrong = _name_check(spec.signer_name)(obj.metadata.name)
             errors += names.validate(Path("metadata", "name"), obj.metadata.name, wrong)
@@ -198,7 +194,7 @@ def _name_check(signer: str) -> Callable[[str], names.Messages]:
     return check
 
 
-def _bundle(text: str) -> list[FieldError]:
+def _bundle(text: str) -> Errors:
     if len(text.encode()) > _LARGEST:
         return [field_errors.too_long(_BUNDLE, _LARGEST)]
     problems: list[str] = []
@@ -237,7 +233,7 @@ _MAX_DOMAIN_LENGTH = 253
 _MAX_LENGTH = 2 * 253 + 63 + 2
 
 
-def validate_signer_name(name: str, path: Path) -> list[FieldError]:
+def validate_signer_name(name: str, path: Path) -> Errors:
     """Validate the name of a signer: a domain of several labels, a slash and a path."""
     if not name:
         return [field_errors.required(path, "")]
@@ -257,7 +253,7 @@ def validate_signer_name(name: str, path: Path) -> list[FieldError]:
     return errors
 
 
-def _validate_labels(path: Path, text: str, check: Callable[[str], names.Messages]) -> list[FieldError]:
+def _validate_labels(path: Path, text: str, check: Callable[[str], names.Messages]) -> Errors:
     for label in text.split("."):
         if wrong := check(label):
             return [field_errors.invalid(path, text, f"validating label {go_quote(label)}: {why}") for why in wrong]

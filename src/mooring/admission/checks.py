@@ -11,7 +11,7 @@ import msgspec
 
 from mooring.admission.meta import IMMUTABLE
 from mooring.api import field_errors, names
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.int_or_string import PercentError, parse_percent
 from mooring.api.meta_v1 import Condition
@@ -20,32 +20,32 @@ from mooring.api.quantity import Quantity
 NEGATIVE = "must be greater than or equal to 0"
 
 
-def require(value: object, path: Path, detail: str = "") -> list[FieldError]:
+def require(value: object, path: Path, detail: str = "") -> Errors:
     """Return the error for an empty or missing value."""
     return [] if value else [field_errors.required(path, detail)]
 
 
-def require_name(value: str, path: Path, check: Callable[[str], names.Messages]) -> list[FieldError]:
+def require_name(value: str, path: Path, check: Callable[[str], names.Messages]) -> Errors:
     """Return the errors of a name that is empty or does not pass a check of ``api/names.py``."""
     return names.validate(path, value, check(value)) if value else [field_errors.required(path)]
 
 
-def one_of(value: str | None, supported: Collection[str], path: Path) -> list[FieldError]:
+def one_of(value: str | None, supported: Collection[str], path: Path) -> Errors:
     """Return the error for a value outside an enumeration."""
     return [] if value in supported else [field_errors.not_supported(path, value, supported)]
 
 
-def require_one_of(value: str, supported: Collection[str], path: Path) -> list[FieldError]:
+def require_one_of(value: str, supported: Collection[str], path: Path) -> Errors:
     """Return the error for a value that is empty or outside an enumeration."""
     return one_of(value, supported, path) if value else [field_errors.required(path)]
 
 
-def limit_bytes(text: str, limit: int, path: Path) -> list[FieldError]:
+def limit_bytes(text: str, limit: int, path: Path) -> Errors:
     """Return the error for a string that has more than `limit` bytes in UTF-8."""
     return [field_errors.too_long(path, limit)] if len(text.encode(errors="surrogatepass")) > limit else []
 
 
-def limit_items(items: Sized, limit: int, path: Path) -> list[FieldError]:
+def limit_items(items: Sized, limit: int, path: Path) -> Errors:
     """Return the error for a list or map that has more than `limit` entries."""
     return [field_errors.too_many(path, len(items), limit)] if len(items) > limit else []
 
@@ -60,15 +60,15 @@ def json_fields(struct: msgspec.Struct) -> dict[str, Any]:
     return {name: getattr(struct, attribute) for name, attribute in _attributes(type(struct)).items()}
 
 
-def required_fields(struct: msgspec.Struct, path: Path, *fields: str) -> list[FieldError]:
+def required_fields(struct: msgspec.Struct, path: Path, *fields: str) -> Errors:
     """Return an error for each of the fields, by JSON name, that is empty."""
     attributes = _attributes(type(struct))
     return [field_errors.required(path.child(name)) for name in fields if not getattr(struct, attributes[name])]
 
 
-def immutable_fields(new: msgspec.Struct, old: msgspec.Struct, path: Path | None, *fields: str) -> list[FieldError]:
+def immutable_fields(new: msgspec.Struct, old: msgspec.Struct, path: Path | None, *fields: str) -> Errors:
     """Return an error for each of the fields, by JSON name, that has changed; `path` is None for a whole object."""
-    attributes, errors = _attributes(type(new)), list[FieldError]()
+    attributes, errors = _attributes(type(new)), Errors()
     for name in fields:
         value = getattr(new, attributes[name])
         if value != getattr(old, attributes[name]):
@@ -76,9 +76,9 @@ def immutable_fields(new: msgspec.Struct, old: msgspec.Struct, path: Path | None
     return errors
 
 
-def non_negative_fields(struct: msgspec.Struct, path: Path, *fields: str) -> list[FieldError]:
+def non_negative_fields(struct: msgspec.Struct, path: Path, *fields: str) -> Errors:
     """Return an error for each of the fields, by JSON name, that is a negative number."""
-    attributes, errors = _attributes(type(struct)), list[FieldError]()
+    attributes, errors = _attributes(type(struct)), Errors()
     for name in fields:
         value = getattr(struct, attributes[name])
         if value is not None and value < 0:
@@ -92,7 +92,7 @@ class Unique:
     def __init__(self) -> None:
         self._seen: set[object] = set()
 
-    def add(self, key: object, path: Path, shown: Any = None, detail: str = "") -> list[FieldError]:
+    def add(self, key: object, path: Path, shown: Any = None, detail: str = "") -> Errors:
         """Add a key; return the error if it was added before, with `shown` as its value where that is given."""
         if key in self._seen:
             return [field_errors.duplicate(path, key if shown is None else shown, detail)]
@@ -100,22 +100,22 @@ class Unique:
         return []
 
 
-def non_negative(value: int | None, path: Path) -> list[FieldError]:
+def non_negative(value: int | None, path: Path) -> Errors:
     return [field_errors.invalid(path, value, NEGATIVE)] if value is not None and value < 0 else []
 
 
-def non_negative_quantity(value: Quantity, path: Path) -> list[FieldError]:
+def non_negative_quantity(value: Quantity, path: Path) -> Errors:
     return [field_errors.invalid(path, str(value), NEGATIVE)] if value.sign() < 0 else []
 
 
-def number_or_percent(value: int | str, path: Path) -> list[FieldError]:
+def number_or_percent(value: int | str, path: Path) -> Errors:
     """Validate a non-negative number or a percentage."""
     if isinstance(value, int):
         return non_negative(value, path)
     return names.validate(path, value, names.percent(value))
 
 
-def at_most_all(value: int | str, path: Path) -> list[FieldError]:
+def at_most_all(value: int | str, path: Path) -> Errors:
     """Validate that a percentage is at most 100; other values pass."""
     part = _percent(value)
     return (
@@ -139,8 +139,8 @@ _MAX_REASON_BYTES = 1024
 _MAX_MESSAGE_BYTES = 32 * 1024
 
 
-def validate_conditions(conditions: list[Condition], path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def validate_conditions(conditions: list[Condition], path: Path) -> Errors:
+    errors: Errors = []
     seen = Unique()
     for index, condition in enumerate(conditions):
         here = path.index(index)
@@ -149,7 +149,7 @@ def validate_conditions(conditions: list[Condition], path: Path) -> list[FieldEr
     return errors
 
 
-def _condition(condition: Condition, path: Path) -> list[FieldError]:
+def _condition(condition: Condition, path: Path) -> Errors:
     errors = names.validate_label_key(condition.type, path.child("type"))
     errors += one_of(condition.status, STATUSES, path.child("status"))
     if condition.observed_generation < 0:

@@ -7,7 +7,7 @@ from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import ConfigMap, ObjectReference, Secret, ServiceAccount
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 MAX_BYTES = 1024 * 1024
@@ -21,7 +21,7 @@ _REDACTED = "<secret contents redacted>"
 class ConfigMapStrategy(RuleStrategy[ConfigMap]):
     has_generation = False
 
-    def rules(self, obj: ConfigMap, old: ConfigMap | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: ConfigMap, old: ConfigMap | None, request: Request) -> Errors:
         errors = []
         if old is not None and old.immutable:
             errors += _unchanged(obj.immutable, obj.data == old.data)
@@ -46,7 +46,7 @@ class SecretStrategy(RuleStrategy[Secret]):
             obj.data[key] = text.encode(errors="surrogatepass")
         obj.string_data = {}  # write-only: it is never read back
 
-    def rules(self, obj: Secret, old: Secret | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: Secret, old: Secret | None, request: Request) -> Errors:
         errors = []
         if old is not None:
             if obj.type != old.type:
@@ -76,7 +76,7 @@ def _keep_names(account: ServiceAccount) -> None:
     account.secrets = [ObjectReference(name=secret.name) for secret in account.secrets]
 
 
-def _unchanged(immutable: bool | None, same_data: bool) -> list[FieldError]:
+def _unchanged(immutable: bool | None, same_data: bool) -> Errors:
     errors = []
     if not immutable:
         errors.append(field_errors.forbidden(Path("immutable"), WHEN_IMMUTABLE))
@@ -94,7 +94,7 @@ def _size(obj: ConfigMap) -> int:
     return size + sum(map(len, obj.binary_data.values()))
 
 
-def _key(key: str, path: Path, also_in: str) -> list[FieldError]:
+def _key(key: str, path: Path, also_in: str) -> Errors:
     wrong = names.config_map_key(key)
     errors = names.validate(path.key(key), key, wrong) if wrong else []
     if also_in:
@@ -102,7 +102,7 @@ def _key(key: str, path: Path, also_in: str) -> list[FieldError]:
     return errors
 
 
-def _secret_type(secret: Secret) -> list[FieldError]:
+def _secret_type(secret: Secret) -> Errors:
     data = secret.data
     match secret.type:
         case "kubernetes.io/service-account-token":
@@ -123,7 +123,7 @@ def _secret_type(secret: Secret) -> list[FieldError]:
     return []
 
 
-def _json(data: dict[str, bytes], key: str) -> list[FieldError]:
+def _json(data: dict[str, bytes], key: str) -> Errors:
     if key not in data:
         return [field_errors.required(_DATA.key(key))]
     try:

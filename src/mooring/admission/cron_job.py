@@ -19,7 +19,7 @@ from mooring.admission.workload import SPEC, TemplateStrategy
 from mooring.api import field_errors
 from mooring.api.batch_v1 import CronJob, CronJobSpec, JobTemplateSpec
 from mooring.api.core_v1 import PodTemplateSpec
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 MAX_NAME = 63 - 11
@@ -43,7 +43,7 @@ class CronJobStrategy(TemplateStrategy[CronJob]):
     def template_of(self, obj: CronJob) -> PodTemplateSpec:
         return obj.spec.job_template.spec.template
 
-    def rules(self, obj: CronJob, old: CronJob | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: CronJob, old: CronJob | None, request: Request) -> Errors:
         spec = obj.spec
         errors = _schedule(spec, old.spec if old is not None else None, SPEC.child("schedule"))
         errors += non_negative(spec.starting_deadline_seconds, SPEC.child("startingDeadlineSeconds"))
@@ -62,7 +62,7 @@ class CronJobStrategy(TemplateStrategy[CronJob]):
         return errors
 
 
-def _schedule(spec: CronJobSpec, old: CronJobSpec | None, path: Path) -> list[FieldError]:
+def _schedule(spec: CronJobSpec, old: CronJobSpec | None, path: Path) -> Errors:
     if not spec.schedule:
         return [field_errors.required(path)]
     problem = find_schedule_problem(spec.schedule)
@@ -77,7 +77,7 @@ def _schedule(spec: CronJobSpec, old: CronJobSpec | None, path: Path) -> list[Fi
     return errors
 
 
-def _time_zone(name: str, path: Path) -> list[FieldError]:
+def _time_zone(name: str, path: Path) -> Errors:
     if not name:
         return [field_errors.invalid(path, name, "timeZone must be nil or non-empty string")]
     if name.lower() == "local":
@@ -92,7 +92,7 @@ def _time_zone(name: str, path: Path) -> list[FieldError]:
     return []
 
 
-def _job_template(template: JobTemplateSpec, old: JobTemplateSpec | None, request: Request) -> list[FieldError]:
+def _job_template(template: JobTemplateSpec, old: JobTemplateSpec | None, request: Request) -> Errors:
     here = SPEC.child("jobTemplate", "spec")
     errors = validate_job_spec(template.spec, old.spec if old is not None else None, here, request)
     if template.spec.selector is not None:

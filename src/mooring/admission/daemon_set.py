@@ -17,7 +17,7 @@ from mooring.admission.workload import (
 from mooring.api import field_errors, label_selector
 from mooring.api.apps_v1 import DaemonSet, DaemonSetUpdateStrategy, RollingUpdateDaemonSet
 from mooring.api.core_v1 import PodTemplateSpec
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
@@ -49,7 +49,7 @@ class DaemonSetStrategy(TemplateStrategy[DaemonSet]):
         count = int(number) if number.isdecimal() and len(number) < 19 else 1
         new.metadata.annotations[_TEMPLATE_GENERATION] = str(count + (new.spec.template != old.spec.template))
 
-    def rules(self, obj: DaemonSet, old: DaemonSet | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: DaemonSet, old: DaemonSet | None, request: Request) -> Errors:
         spec, here = obj.spec, SPEC.child("selector")
         errors = label_selector.validate(spec.selector, here)
         errors += validate_match(spec.selector, spec.template, TEMPLATE)
@@ -63,13 +63,13 @@ class DaemonSetStrategy(TemplateStrategy[DaemonSet]):
         errors += non_negative(spec.revision_history_limit, SPEC.child("revisionHistoryLimit"))
         return errors if old is None else errors + immutable(spec.selector, old.spec.selector, SPEC, "selector")
 
-    def status_rules(self, new: DaemonSet, old: DaemonSet, request: Request) -> list[FieldError]:
+    def status_rules(self, new: DaemonSet, old: DaemonSet, request: Request) -> Errors:
         nodes = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
         updated = ("updatedNumberScheduled", "numberAvailable", "numberUnavailable")
         return non_negative_fields(new.status, STATUS, *nodes, "observedGeneration", *updated, "collisionCount")
 
 
-def _update_strategy(strategy: DaemonSetUpdateStrategy, path: Path) -> list[FieldError]:
+def _update_strategy(strategy: DaemonSetUpdateStrategy, path: Path) -> Errors:
     here, pace = path.child("rollingUpdate"), strategy.rolling_update
     match strategy.type:
         case "OnDelete":

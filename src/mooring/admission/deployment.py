@@ -24,7 +24,7 @@ from mooring.api import field_errors
 from mooring.api.apps_v1 import Deployment, DeploymentSpec, ReplicaSet, ReplicaSetStatus, RollingUpdateDeployment
 from mooring.api.apps_v1 import DeploymentStrategy as UpdateStrategy
 from mooring.api.core_v1 import PodTemplate, PodTemplateSpec, ReplicationController, ReplicationControllerStatus
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 _NO_SELECTOR = "empty selector is invalid for deployment"
@@ -50,11 +50,11 @@ class DeploymentStrategy(TemplateStrategy[Deployment]):
         if new.spec != old.spec or new.metadata.annotations != old.metadata.annotations:
             new.metadata.generation = old.metadata.generation + 1
 
-    def rules(self, obj: Deployment, old: Deployment | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: Deployment, old: Deployment | None, request: Request) -> Errors:
         errors = _validate_spec(obj.spec, old.spec if old is not None else None, request)
         return errors if old is None else errors + immutable(obj.spec.selector, old.spec.selector, SPEC, "selector")
 
-    def status_rules(self, new: Deployment, old: Deployment, request: Request) -> list[FieldError]:
+    def status_rules(self, new: Deployment, old: Deployment, request: Request) -> Errors:
         status = new.status
         parts = ("updatedReplicas", "readyReplicas", "availableReplicas")
         errors = non_negative_fields(status, STATUS, "observedGeneration", "replicas", *parts)
@@ -77,7 +77,7 @@ def _default_strategy(strategy: UpdateStrategy) -> None:
     pace.max_surge = "25%" if pace.max_surge is None else pace.max_surge
 
 
-def _validate_spec(spec: DeploymentSpec, old: DeploymentSpec | None, request: Request) -> list[FieldError]:
+def _validate_spec(spec: DeploymentSpec, old: DeploymentSpec | None, request: Request) -> Errors:
     errors = non_negative(spec.replicas, SPEC.child("replicas"))
     errors += validate_selector(spec.selector, SPEC.child("selector"), _NO_SELECTOR)
     errors += validate_match(spec.selector, spec.template, TEMPLATE)
@@ -96,7 +96,7 @@ def _validate_spec(spec: DeploymentSpec, old: DeploymentSpec | None, request: Re
     return errors
 
 
-def _strategy(strategy: UpdateStrategy, path: Path) -> list[FieldError]:
+def _strategy(strategy: UpdateStrategy, path: Path) -> Errors:
     here, pace = path.child("rollingUpdate"), strategy.rolling_update
     match strategy.type:
         case "Recreate":
@@ -122,7 +122,7 @@ class ReplicaSetStrategy(TemplateStrategy[ReplicaSet]):
     def template_of(self, obj: ReplicaSet) -> PodTemplateSpec:
         return obj.spec.template
 
-    def rules(self, obj: ReplicaSet, old: ReplicaSet | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: ReplicaSet, old: ReplicaSet | None, request: Request) -> Errors:
         spec = obj.spec
         errors = non_negative(spec.replicas, SPEC.child("replicas"))
         errors += non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
@@ -133,7 +133,7 @@ class ReplicaSetStrategy(TemplateStrategy[ReplicaSet]):
             errors += validate_lasting_template(spec.template, old_template, TEMPLATE, "ReplicaSet", request)
         return errors if old is None else errors + immutable(spec.selector, old.spec.selector, SPEC, "selector")
 
-    def status_rules(self, new: ReplicaSet, old: ReplicaSet, request: Request) -> list[FieldError]:
+    def status_rules(self, new: ReplicaSet, old: ReplicaSet, request: Request) -> Errors:
         return _status(new.status, "terminatingReplicas")
 
 
@@ -151,9 +151,7 @@ class ReplicationControllerStrategy(TemplateStrategy[ReplicationController]):
     def template_of(self, obj: ReplicationController) -> PodTemplateSpec | None:
         return obj.spec.template
 
-    def rules(
-        self, obj: ReplicationController, old: ReplicationController | None, request: Request
-    ) -> list[FieldError]:
+    def rules(self, obj: ReplicationController, old: ReplicationController | None, request: Request) -> Errors:
         spec = obj.spec
         errors = non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
         errors += require(spec.selector, SPEC.child("selector"))
@@ -166,9 +164,7 @@ class ReplicationControllerStrategy(TemplateStrategy[ReplicationController]):
         errors += validate_template(spec.template, old.spec.template if old is not None else None, TEMPLATE, request)
         return errors + runs_for_ever(spec.template, TEMPLATE, "ReplicationController")
 
-    def status_rules(
-        self, new: ReplicationController, old: ReplicationController, request: Request
-    ) -> list[FieldError]:
+    def status_rules(self, new: ReplicationController, old: ReplicationController, request: Request) -> Errors:
         return _status(new.status)
 
 
@@ -186,11 +182,11 @@ class PodTemplateStrategy(TemplateStrategy[PodTemplate]):
         super().prepare_for_update(new, old, request)
         new.metadata.generation = old.metadata.generation + (new.template != old.template)
 
-    def rules(self, obj: PodTemplate, old: PodTemplate | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: PodTemplate, old: PodTemplate | None, request: Request) -> Errors:
         return validate_template(obj.template, old.template if old is not None else None, Path("template"), request)
 
 
-def _status(status: ReplicaSetStatus | ReplicationControllerStatus, *more: str) -> list[FieldError]:
+def _status(status: ReplicaSetStatus | ReplicationControllerStatus, *more: str) -> Errors:
     parts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
     errors = non_negative_fields(status, STATUS, "replicas", *parts, "observedGeneration", *more)
     return errors + validate_replica_counts(status, MORE_THAN_READY, *parts)

@@ -5,7 +5,7 @@ from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request, Strategy
 from mooring.admission.workload import SPEC, STATUS
 from mooring.api import field_errors, label_selector
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.policy_v1 import Eviction, PodDisruptionBudget
 
 _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
@@ -14,9 +14,9 @@ _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 class PodDisruptionBudgetStrategy(RuleStrategy[PodDisruptionBudget]):
     allow_unconditional_update = False
 
-    def rules(self, obj: PodDisruptionBudget, old: PodDisruptionBudget | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: PodDisruptionBudget, old: PodDisruptionBudget | None, request: Request) -> Errors:
         spec = obj.spec
-        errors: list[FieldError] = []
+        errors: Errors = []
         if spec.min_available is not None and spec.max_unavailable is not None:
             detail = "minAvailable and maxUnavailable cannot be both set"
             errors.append(field_errors.invalid(SPEC, spec, detail))
@@ -30,7 +30,7 @@ class PodDisruptionBudgetStrategy(RuleStrategy[PodDisruptionBudget]):
             errors.append(field_errors.not_supported(here, policy, _EVICTION_POLICIES))
         return errors
 
-    def status_rules(self, new: PodDisruptionBudget, old: PodDisruptionBudget, request: Request) -> list[FieldError]:
+    def status_rules(self, new: PodDisruptionBudget, old: PodDisruptionBudget, request: Request) -> Errors:
         errors = validate_conditions(new.status.conditions, STATUS.child("conditions"))
         counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
         return errors + non_negative_fields(new.status, STATUS, *counts)

@@ -8,7 +8,7 @@ from mooring.admission.service import PROTOCOLS
 from mooring.admission.strategy import Request
 from mooring.api import discovery_v1, field_errors, names
 from mooring.api.core_v1 import EndpointAddress, EndpointPort, Endpoints, EndpointSubset
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 MAX_ENDPOINTS = 1000
@@ -27,7 +27,7 @@ class EndpointsStrategy(RuleStrategy[Endpoints]):
             for port in subset.ports:
                 port.protocol = port.protocol or "TCP"
 
-    def rules(self, obj: Endpoints, old: Endpoints | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: Endpoints, old: Endpoints | None, request: Request) -> Errors:
         if old is not None and obj.subsets == old.subsets:
             return []
         return [
@@ -35,8 +35,8 @@ class EndpointsStrategy(RuleStrategy[Endpoints]):
         ]
 
 
-def _subset(subset: EndpointSubset, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _subset(subset: EndpointSubset, path: Path) -> Errors:
+    errors: Errors = []
     if not subset.addresses and not subset.not_ready_addresses:
         errors.append(field_errors.required(path, "must specify `addresses` or `notReadyAddresses`"))
     for name, addresses in (("addresses", subset.addresses), ("notReadyAddresses", subset.not_ready_addresses)):
@@ -47,7 +47,7 @@ def _subset(subset: EndpointSubset, path: Path) -> list[FieldError]:
     return errors
 
 
-def _address(address: EndpointAddress, path: Path) -> list[FieldError]:
+def _address(address: EndpointAddress, path: Path) -> Errors:
     errors = validate_endpoint_ip(address.ip, path.child("ip"))
     if [error.detail for error in errors] == [NOT_AN_IP]:
         errors.append(field_errors.invalid(path.child("ip"), address.ip, "must be a valid IP address"))
@@ -59,7 +59,7 @@ def _address(address: EndpointAddress, path: Path) -> list[FieldError]:
     return errors
 
 
-def _port(port: EndpointPort, path: Path, *, needs_name: bool) -> list[FieldError]:
+def _port(port: EndpointPort, path: Path, *, needs_name: bool) -> Errors:
     errors = [field_errors.required(path.child("name"))] if needs_name and not port.name else []
     if port.name:
         errors += names.validate(path.child("name"), port.name, names.dns1123_label(port.name))
@@ -79,7 +79,7 @@ class EndpointSliceStrategy(RuleStrategy[discovery_v1.EndpointSlice]):
 
     def rules(
         self, obj: discovery_v1.EndpointSlice, old: discovery_v1.EndpointSlice | None, request: Request
-    ) -> list[FieldError]:
+    ) -> Errors:
         errors = _address_type(obj.address_type)
         errors += _slice_endpoints(obj.endpoints, obj.address_type, Path("endpoints"))
         errors += _slice_ports(obj.ports, Path("ports"))
@@ -108,16 +108,16 @@ class EndpointSliceStrategy(RuleStrategy[discovery_v1.EndpointSlice]):
         return ["spec.addressType: FQDN endpoints are deprecated"]
 
 
-def _address_type(kind: str) -> list[FieldError]:
+def _address_type(kind: str) -> Errors:
     if not kind:
         return [field_errors.required(Path("addressType"))]
     return [] if kind in _ADDRESS_TYPES else [field_errors.not_supported(Path("addressType"), kind, _ADDRESS_TYPES)]
 
 
-def _slice_endpoints(endpoints: list[discovery_v1.Endpoint], kind: str, path: Path) -> list[FieldError]:
+def _slice_endpoints(endpoints: list[discovery_v1.Endpoint], kind: str, path: Path) -> Errors:
     if len(endpoints) > MAX_ENDPOINTS:
         return [field_errors.too_many(path, len(endpoints), MAX_ENDPOINTS)]
-    errors: list[FieldError] = []
+    errors: Errors = []
     for index, endpoint in enumerate(endpoints):
         here = path.index(index)
         errors += _slice_addresses(endpoint.addresses, kind, here.child("addresses"))
@@ -138,7 +138,7 @@ def _slice_endpoints(endpoints: list[discovery_v1.Endpoint], kind: str, path: Pa
     return errors
 
 
-def _repeated_zones(zones: list[discovery_v1.ForZone], path: Path) -> list[FieldError]:
+def _repeated_zones(zones: list[discovery_v1.ForZone], path: Path) -> Errors:
     seen = Unique()
     errors = []
     for index, zone in enumerate(zones):
@@ -146,12 +146,12 @@ def _repeated_zones(zones: list[discovery_v1.ForZone], path: Path) -> list[Field
     return errors
 
 
-def _slice_addresses(addresses: list[str], kind: str, path: Path) -> list[FieldError]:
+def _slice_addresses(addresses: list[str], kind: str, path: Path) -> Errors:
     if not addresses:
         return [field_errors.required(path, "must contain at least 1 address")]
     if len(addresses) > MAX_ADDRESSES:
         return [field_errors.too_many(path, len(addresses), MAX_ADDRESSES)]
-    errors: list[FieldError] = []
+    errors: Errors = []
     for index, address in enumerate(addresses):
         here = path.index(index)
         if kind == "FQDN":
@@ -163,10 +163,10 @@ def _slice_addresses(addresses: list[str], kind: str, path: Path) -> list[FieldE
     return errors
 
 
-def _slice_ports(ports: list[discovery_v1.EndpointPort], path: Path) -> list[FieldError]:
+def _slice_ports(ports: list[discovery_v1.EndpointPort], path: Path) -> Errors:
     if len(ports) > MAX_PORTS:
         return [field_errors.too_many(path, len(ports), MAX_PORTS)]
-    errors: list[FieldError] = []
+    errors: Errors = []
     seen = Unique()
     for index, port in enumerate(ports):
         here, name = path.index(index), port.name or ""

@@ -5,7 +5,7 @@ from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import Event
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 _NAMESPACE = Path("involvedObject", "namespace")
@@ -17,11 +17,11 @@ class EventStrategy(RuleStrategy[Event]):
     has_generation = False
     allow_create_on_update = True
 
-    def rules(self, obj: Event, old: Event | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: Event, old: Event | None, request: Request) -> Errors:
         namespace, involved = obj.metadata.namespace, obj.involved_object.namespace
         if obj.event_time is None:
             agrees = namespace in ("", "default") if not involved else namespace == involved
-            new_sort: list[FieldError] = []
+            new_sort: Errors = []
         else:
             agrees = bool(involved) or namespace in ("default", "kube-system")
             new_sort = _validate_new_form(obj)
@@ -30,7 +30,7 @@ class EventStrategy(RuleStrategy[Event]):
         return errors + names.validate(Path("namespace"), namespace, names.dns1123_subdomain(namespace))
 
 
-def _validate_new_form(event: Event) -> list[FieldError]:
+def _validate_new_form(event: Event) -> Errors:
     reporter = Path("reportingComponent")
     if not event.reporting_component:
         errors = [field_errors.required(reporter)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mooring.api import field_errors
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ExpressionChecks(msgspec.Struct, frozen=True, eq=False):
     new_device: ExpressionCheck
 
 
-def validate(expression: str, path: Path, check: ExpressionCheck) -> list[FieldError]:
+def validate(expression: str, path: Path, check: ExpressionCheck) -> Errors:
     """Validate an expression at `path`: its length, syntax, types and cost."""
     if len(expression.encode(errors="surrogatepass")) > MAX_BYTES:
         return [field_errors.too_long(path, MAX_BYTES)]

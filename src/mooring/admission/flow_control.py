@@ -11,7 +11,7 @@ from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
 from mooring.api import flowcontrol_v1 as v1
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 ALL = "*"
@@ -27,7 +27,7 @@ class FlowSchemaStrategy(RuleStrategy[v1.FlowSchema]):
     def default(self, obj: v1.FlowSchema) -> None:
         obj.spec.matching_precedence = obj.spec.matching_precedence or 1000
 
-    def rules(self, obj: v1.FlowSchema, old: v1.FlowSchema | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: v1.FlowSchema, old: v1.FlowSchema | None, request: Request) -> Errors:
         errors = _flow_schema(obj)
         fixed = defaults.MANDATORY_SCHEMAS.get(obj.metadata.name)
         if fixed is not None and obj.spec != fixed.spec:
@@ -35,11 +35,11 @@ class FlowSchemaStrategy(RuleStrategy[v1.FlowSchema]):
             errors.append(field_errors.invalid(_SPEC, obj.spec, detail))
         return errors + _conditions(obj.status.conditions)
 
-    def status_rules(self, new: v1.FlowSchema, old: v1.FlowSchema, request: Request) -> list[FieldError]:
+    def status_rules(self, new: v1.FlowSchema, old: v1.FlowSchema, request: Request) -> Errors:
         return _conditions(new.status.conditions)
 
 
-def _flow_schema(obj: v1.FlowSchema) -> list[FieldError]:
+def _flow_schema(obj: v1.FlowSchema) -> Errors:
     spec, errors = obj.spec, []
     here, precedence = _SPEC.child("matchingPrecedence"), spec.matching_precedence
     if precedence <= 0:
@@ -63,8 +63,8 @@ def _flow_schema(obj: v1.FlowSchema) -> list[FieldError]:
     return errors
 
 
-def _rule(rule: v1.PolicyRulesWithSubjects, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _rule(rule: v1.PolicyRulesWithSubjects, path: Path) -> Errors:
+    errors: Errors = []
     for index, subject in enumerate(rule.subjects):
         errors += _subject(subject, path.child("subjects").index(index))
     errors += require(rule.subjects, path.child("subjects"), "subjects must contain at least one value")
@@ -78,13 +78,13 @@ def _rule(rule: v1.PolicyRulesWithSubjects, path: Path) -> list[FieldError]:
     return errors
 
 
-def _subject(subject: v1.Subject, path: Path) -> list[FieldError]:
+def _subject(subject: v1.Subject, path: Path) -> Errors:
     wanted = _SUBJECTS.get(subject.kind)
     if wanted is None:
         return [field_errors.not_supported(path.child("kind"), subject.kind, _SUBJECTS)]
     given = {"serviceAccount": subject.service_account, "user": subject.user, "group": subject.group}
     here = path.child(wanted)
-    errors: list[FieldError] = []
+    errors: Errors = []
     if given[wanted] is None:
         errors.append(field_errors.required(here, f"{wanted} is required when subject kind is '{subject.kind}'"))
     elif subject.kind == "ServiceAccount" and subject.service_account is not None:
@@ -98,8 +98,8 @@ def _subject(subject: v1.Subject, path: Path) -> list[FieldError]:
     return errors
 
 
-def _account(name: str, namespace: str, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _account(name: str, namespace: str, path: Path) -> Errors:
+    errors: Errors = []
     if not name:
         errors.append(field_errors.required(path.child("name")))
     elif name != ALL:
@@ -111,7 +111,7 @@ def _account(name: str, namespace: str, path: Path) -> list[FieldError]:
     return errors
 
 
-def _verbs(verbs: list[str], path: Path) -> list[FieldError]:
+def _verbs(verbs: list[str], path: Path) -> Errors:
     if not verbs:
         return [field_errors.required(path, "verbs must contain at least one value")]
     if ALL in verbs:
@@ -119,13 +119,13 @@ def _verbs(verbs: list[str], path: Path) -> list[FieldError]:
     return [] if set(verbs) <= set(_VERBS) else [field_errors.not_supported(path, verbs, _VERBS)]
 
 
-def _alone(values: list[str], path: Path, what: str) -> list[FieldError]:
+def _alone(values: list[str], path: Path, what: str) -> Errors:
     if ALL not in values or len(values) == 1:
         return []
     return [field_errors.invalid(path, values, f"if '*' is present, must not specify other {what}")]
 
 
-def _resource_rule(rule: v1.ResourcePolicyRule, path: Path) -> list[FieldError]:
+def _resource_rule(rule: v1.ResourcePolicyRule, path: Path) -> Errors:
     errors = _verbs(rule.verbs, path.child("verbs"))
     for child, values, one, many in (
         ("apiGroups", rule.api_groups, "api group", "api groups"),
@@ -149,7 +149,7 @@ def _resource_rule(rule: v1.ResourcePolicyRule, path: Path) -> list[FieldError]:
     return errors
 
 
-def _non_resource_rule(rule: v1.NonResourcePolicyRule, path: Path) -> list[FieldError]:
+def _non_resource_rule(rule: v1.NonResourcePolicyRule, path: Path) -> Errors:
     errors = _verbs(rule.verbs, path.child("verbs"))
     here, urls = path.child("nonResourceURLs"), rule.non_resource_urls
     if not urls:
@@ -176,8 +176,8 @@ def _url_problem(url: str) -> str:
     return "wildcard can only do suffix matching" if stars > 1 or (stars and not url.endswith("/*")) else ""
 
 
-def _conditions(conditions: list[v1.FlowSchemaCondition]) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _conditions(conditions: list[v1.FlowSchemaCondition]) -> Errors:
+    errors: Errors = []
     seen = Unique()
     for index, condition in enumerate(conditions):
         here = Path("status", "conditions").index(index).child("type")
@@ -204,16 +204,16 @@ class PriorityLevelStrategy(RuleStrategy[v1.PriorityLevelConfiguration]):
 
     def rules(
         self, obj: v1.PriorityLevelConfiguration, old: v1.PriorityLevelConfiguration | None, request: Request
-    ) -> list[FieldError]:
+    ) -> Errors:
         return _level(obj.spec, obj.metadata.name) + _validate_mandatory(obj) + _conditions([*obj.status.conditions])
 
     def status_rules(
         self, new: v1.PriorityLevelConfiguration, old: v1.PriorityLevelConfiguration, request: Request
-    ) -> list[FieldError]:
+    ) -> Errors:
         return _conditions([*new.status.conditions])
 
 
-def _validate_mandatory(obj: v1.PriorityLevelConfiguration) -> list[FieldError]:
+def _validate_mandatory(obj: v1.PriorityLevelConfiguration) -> Errors:
     fixed = defaults.MANDATORY_LEVELS.get(obj.metadata.name)
     if fixed is None:
         return []
@@ -227,8 +227,8 @@ def _validate_mandatory(obj: v1.PriorityLevelConfiguration) -> list[FieldError]:
     return [] if obj.spec == fixed.spec else [field_errors.invalid(_SPEC, obj.spec, detail)]
 
 
-def _level(spec: v1.PriorityLevelConfigurationSpec, name: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _level(spec: v1.PriorityLevelConfigurationSpec, name: str) -> Errors:
+    errors: Errors = []
     here = _SPEC.child("type")
     if (name == defaults.EXEMPT) != (spec.type == "Exempt"):
         errors.append(field_errors.invalid(here, spec.type, "must be 'Exempt' if and only if `name` is 'exempt'"))
@@ -252,8 +252,8 @@ def _level(spec: v1.PriorityLevelConfigurationSpec, name: str) -> list[FieldErro
     return errors
 
 
-def _shares(shares: int | None, lendable: int | None, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _shares(shares: int | None, lendable: int | None, path: Path) -> Errors:
+    errors: Errors = []
     if shares is not None and shares < 0:
         detail = "must be a non-negative integer"
         errors.append(field_errors.invalid(path.child("nominalConcurrencyShares"), shares, detail))
@@ -263,7 +263,7 @@ def _shares(shares: int | None, lendable: int | None, path: Path) -> list[FieldE
     return errors
 
 
-def _limited(limited: v1.LimitedPriorityLevelConfiguration, path: Path) -> list[FieldError]:
+def _limited(limited: v1.LimitedPriorityLevelConfiguration, path: Path) -> Errors:
     errors = _shares(limited.nominal_concurrency_shares, None, path)
     errors += _response(limited.limit_response, path.child("limitResponse"))
     errors += _shares(None, limited.lendable_percent, path)
@@ -274,7 +274,7 @@ def _limited(limited: v1.LimitedPriorityLevelConfiguration, path: Path) -> list[
     return errors
 
 
-def _response(response: v1.LimitResponse, path: Path) -> list[FieldError]:
+def _response(response: v1.LimitResponse, path: Path) -> Errors:
     here, queuing = path.child("queuing"), response.queuing
     if response.type == "Queue":
         return [field_errors.required(here)] if queuing is None else _queues(queuing, here)
@@ -286,8 +286,8 @@ def _response(response: v1.LimitResponse, path: Path) -> list[FieldError]:
     return errors
 
 
-def _queues(queuing: v1.QueuingConfiguration, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _queues(queuing: v1.QueuingConfiguration, path: Path) -> Errors:
+    errors: Errors = []
     queues, hand = queuing.queues, queuing.hand_size
     if queuing.queue_length_limit <= 0:
         errors.append(

@@ -15,7 +15,7 @@ from mooring.api import field_errors, label_selector, names
 from mooring.api.base import copy_of
 from mooring.api.batch_v1 import Job, JobSpec
 from mooring.api.core_v1 import Affinity, PodTemplateSpec
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import LabelSelector
 
@@ -65,7 +65,7 @@ class JobStrategy(TemplateStrategy[Job]):
             for label in (JOB_NAME, _OLD_LABELS[JOB_NAME]):
                 obj.spec.template.metadata.labels[label] = obj.metadata.name
 
-    def rules(self, obj: Job, old: Job | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: Job, old: Job | None, request: Request) -> Errors:
         spec = obj.spec
         errors = _generated_selector(obj) if old is None else []
         errors += validate_job_spec(spec, old.spec if old is not None else None, SPEC, request)
@@ -77,7 +77,7 @@ class JobStrategy(TemplateStrategy[Job]):
         errors += _matches_template(spec)
         return errors + (_indexed_name(obj) if old is None else _changes(obj, old, request))
 
-    def status_rules(self, new: Job, old: Job, request: Request) -> list[FieldError]:
+    def status_rules(self, new: Job, old: Job, request: Request) -> Errors:
         return non_negative_fields(new.status, STATUS, "active", "succeeded", "failed", "ready", "terminating")
 
 
@@ -99,7 +99,7 @@ def _generate_selector(job: Job) -> None:
     job.spec.selector.match_labels.setdefault(CONTROLLER_UID, job.metadata.uid)
 
 
-def _generated_selector(job: Job) -> list[FieldError]:
+def _generated_selector(job: Job) -> Errors:
     if job.spec.manual_selector or job.spec.selector is None:
         return []
     here, labels = TEMPLATE.child("metadata", "labels"), job.spec.template.metadata.labels
@@ -120,7 +120,7 @@ def _generated_selector(job: Job) -> list[FieldError]:
     return errors
 
 
-def _matches_template(spec: JobSpec) -> list[FieldError]:
+def _matches_template(spec: JobSpec) -> Errors:
     labels = spec.template.metadata.labels
     try:
         matches = label_selector.from_label_selector(spec.selector).matches(labels)
@@ -130,7 +130,7 @@ def _matches_template(spec: JobSpec) -> list[FieldError]:
     return [] if matches else [field_errors.invalid(here, labels or None, LABELS_DIFFER)]
 
 
-def validate_job_spec(spec: JobSpec, old: JobSpec | None, path: Path, request: Request) -> list[FieldError]:
+def validate_job_spec(spec: JobSpec, old: JobSpec | None, path: Path, request: Request) -> Errors:
     """Validate a Job spec, also of a CronJob; the caller validates selectors."""
     errors = non_negative_fields(spec, path, "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit")
     errors += non_negative_fields(spec, path, "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes")
@@ -149,7 +149,7 @@ def validate_job_spec(spec: JobSpec, old: JobSpec | None, path: Path, request: R
     return errors + _restart_policy(spec, template.child("spec", "restartPolicy"))
 
 
-def _completion_mode(spec: JobSpec, path: Path) -> list[FieldError]:
+def _completion_mode(spec: JobSpec, path: Path) -> Errors:
     mode = spec.completion_mode or "NonIndexed"
     if mode == "Indexed":
         return _indexed(spec, path)
@@ -167,7 +167,7 @@ def _completion_mode(spec: JobSpec, path: Path) -> list[FieldError]:
     return errors
 
 
-def _indexed(spec: JobSpec, path: Path) -> list[FieldError]:
+def _indexed(spec: JobSpec, path: Path) -> Errors:
     errors = []
     completions, parallel, failed = spec.completions, spec.parallelism, spec.max_failed_indexes
     if completions is None:
@@ -195,13 +195,13 @@ def _indexed(spec: JobSpec, path: Path) -> list[FieldError]:
     return errors
 
 
-def _replacement_policy(spec: JobSpec, path: Path) -> list[FieldError]:
+def _replacement_policy(spec: JobSpec, path: Path) -> Errors:
     policy = spec.pod_replacement_policy
     supported = ("Failed",) if spec.pod_failure_policy is not None else ("Failed", "TerminatingOrFailed")
     return [] if policy is None or policy in supported else [field_errors.not_supported(path, policy, supported)]
 
 
-def _restart_policy(spec: JobSpec, path: Path) -> list[FieldError]:
+def _restart_policy(spec: JobSpec, path: Path) -> Errors:
     policy = spec.template.spec.restart_policy
     errors = []
     if policy == "Always":  # most likely by default: ask the client to set it
@@ -214,7 +214,7 @@ def _restart_policy(spec: JobSpec, path: Path) -> list[FieldError]:
     return errors
 
 
-def _indexed_name(job: Job) -> list[FieldError]:
+def _indexed_name(job: Job) -> Errors:
     completions = job.spec.completions
     if job.spec.completion_mode != "Indexed" or not completions or completions < 0:
         return []
@@ -225,7 +225,7 @@ def _indexed_name(job: Job) -> list[FieldError]:
     return [field_errors.invalid(Path("metadata", "name"), job.metadata.name, detail)]
 
 
-def _changes(job: Job, old: Job, request: Request) -> list[FieldError]:
+def _changes(job: Job, old: Job, request: Request) -> Errors:
     new, before = job.spec, old.spec
     errors = _completions(new, before)
     errors += immutable_fields(new, before, SPEC, "selector")
@@ -238,7 +238,7 @@ def _changes(job: Job, old: Job, request: Request) -> list[FieldError]:
     return errors + immutable_fields(new, before, SPEC, "managedBy", "successPolicy")
 
 
-def _completions(new: JobSpec, old: JobSpec) -> list[FieldError]:
+def _completions(new: JobSpec, old: JobSpec) -> Errors:
     if new.completions == old.completions:
         return []
     here = SPEC.child("completions")

@@ -11,7 +11,7 @@ from mooring.api.batch_v1 import (
     PodFailurePolicyRule,
     SuccessPolicyRule,
 )
-from mooring.api.field_errors import OMIT_VALUE, FieldError
+from mooring.api.field_errors import OMIT_VALUE, Errors
 from mooring.api.field_path import Path
 
 MAX_RULES = 20
@@ -23,7 +23,7 @@ _OPERATORS = ("In", "NotIn")
 _STATUSES = ("False", "True", "Unknown")
 
 
-def validate_failure_policy(spec: JobSpec, path: Path) -> list[FieldError]:
+def validate_failure_policy(spec: JobSpec, path: Path) -> Errors:
     if spec.pod_failure_policy is None:
         return []
     rules, here = spec.pod_failure_policy.rules, path.child("rules")
@@ -35,7 +35,7 @@ def validate_failure_policy(spec: JobSpec, path: Path) -> list[FieldError]:
     return errors
 
 
-def _failure_rule(rule: PodFailurePolicyRule, spec: JobSpec, path: Path, containers: set[str]) -> list[FieldError]:
+def _failure_rule(rule: PodFailurePolicyRule, spec: JobSpec, path: Path, containers: set[str]) -> Errors:
     errors = _one_of(rule.action, _ACTIONS, path.child("action"))
     if rule.action == "FailIndex" and spec.backoff_limit_per_index is None:
         detail = "requires the backoffLimitPerIndex to be set"
@@ -54,14 +54,14 @@ def _failure_rule(rule: PodFailurePolicyRule, spec: JobSpec, path: Path, contain
     return errors
 
 
-def _one_of(value: str, supported: tuple[str, ...], path: Path) -> list[FieldError]:
+def _one_of(value: str, supported: tuple[str, ...], path: Path) -> Errors:
     if not value:
         shown = " ".join(f'"{each}"' for each in supported)
         return [field_errors.required(path, f"valid values: [{shown}]")]
     return [] if value in supported else [field_errors.not_supported(path, value, supported)]
 
 
-def _conditions(patterns: list[PodFailurePolicyOnPodConditionsPattern], path: Path) -> list[FieldError]:
+def _conditions(patterns: list[PodFailurePolicyOnPodConditionsPattern], path: Path) -> Errors:
     errors = [field_errors.too_many(path, len(patterns), _MAX_PATTERNS)] if len(patterns) > _MAX_PATTERNS else []
     for index, pattern in enumerate(patterns):
         here = path.index(index)
@@ -70,7 +70,7 @@ def _conditions(patterns: list[PodFailurePolicyOnPodConditionsPattern], path: Pa
     return errors
 
 
-def _exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, path: Path, containers: set[str]) -> list[FieldError]:
+def _exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, path: Path, containers: set[str]) -> Errors:
     errors = _one_of(codes.operator, _OPERATORS, path.child("operator"))
     if codes.container_name is not None and codes.container_name not in containers:
         detail = "must be one of the container or initContainer names in the pod template"
@@ -90,7 +90,7 @@ def _exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, path: Path, conta
     return errors
 
 
-def validate_success_policy(spec: JobSpec, path: Path) -> list[FieldError]:
+def validate_success_policy(spec: JobSpec, path: Path) -> Errors:
     policy = spec.success_policy
     if policy is None:
         return []
@@ -106,12 +106,12 @@ def validate_success_policy(spec: JobSpec, path: Path) -> list[FieldError]:
     return errors
 
 
-def _success_rule(rule: SuccessPolicyRule, completions: int, path: Path) -> list[FieldError]:
+def _success_rule(rule: SuccessPolicyRule, completions: int, path: Path) -> Errors:
     indexes, count = rule.succeeded_indexes, rule.succeeded_count
     if indexes is None and count is None:
         detail = "at least one of succeededCount or succeededIndexes must be specified"
         return [field_errors.required(path, detail)]
-    errors: list[FieldError] = []
+    errors: Errors = []
     listed: int | None = None
     if indexes is not None:
         here = path.child("succeededIndexes")

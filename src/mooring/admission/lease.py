@@ -5,7 +5,7 @@ from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors
 from mooring.api.coordination_v1 import Lease
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 _SPEC = Path("spec")
@@ -17,7 +17,7 @@ class LeaseStrategy(RuleStrategy[Lease]):
     allow_create_on_update = True
     allow_unconditional_update = False
 
-    def rules(self, obj: Lease, old: Lease | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: Lease, old: Lease | None, request: Request) -> Errors:
         spec = obj.spec
         errors = []
         if spec.lease_duration_seconds is not None and spec.lease_duration_seconds <= 0:

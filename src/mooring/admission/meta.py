@@ -7,7 +7,7 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from mooring.api import field_errors, names
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import ManagedFieldsEntry, ObjectMeta, OwnerReference
 
@@ -34,12 +34,12 @@ def validate_object_meta(
     name_check: NameCheck = names.dns1123_subdomain,
     path: Path = METADATA,
     any_finalizer: bool = False,
-) -> list[FieldError]:
+) -> Errors:
     """Validate the metadata of a new object, whose name is already generated.
 
     Custom kinds may have finalizers without a domain (`any_finalizer`).
     """
-    errors: list[FieldError] = []
+    errors: Errors = []
     if metadata.generate_name:
         generated = names.as_generated_name(metadata.generate_name)
         errors += names.validate(path.child("generateName"), metadata.generate_name, name_check(generated))
@@ -62,8 +62,8 @@ def validate_object_meta(
 
 def validate_object_meta_update(
     new: ObjectMeta, old: ObjectMeta, path: Path = METADATA, *, any_finalizer: bool = False
-) -> list[FieldError]:
-    errors: list[FieldError] = []
+) -> Errors:
+    errors: Errors = []
     if old.deletion_timestamp is not None:
         errors += _new_finalizers(new, old, path)
     if not new.resource_version:
@@ -82,13 +82,13 @@ def validate_object_meta_update(
     return errors
 
 
-def immutable(new: object, old: object, path: Path, name: str) -> list[FieldError]:
+def immutable(new: object, old: object, path: Path, name: str) -> Errors:
     """Return an error if a field below `path` has changed."""
     return [] if new == old else [field_errors.invalid(path.child(name), new, IMMUTABLE)]
 
 
-def validate_annotations(annotations: dict[str, str], path: Path, *, need_domain: bool = False) -> list[FieldError]:
-    errors: list[FieldError] = []
+def validate_annotations(annotations: dict[str, str], path: Path, *, need_domain: bool = False) -> Errors:
+    errors: Errors = []
     size = 0
     for key, value in annotations.items():
         if need_domain and not key:
@@ -104,7 +104,7 @@ def validate_annotations(annotations: dict[str, str], path: Path, *, need_domain
     return errors
 
 
-def _namespace(namespace: str, namespaced: bool, path: Path) -> list[FieldError]:
+def _namespace(namespace: str, namespaced: bool, path: Path) -> Errors:
     if not namespaced:
         return [field_errors.forbidden(path.child("namespace"), "not allowed on this type")] if namespace else []
     if not namespace:
@@ -113,8 +113,8 @@ def _namespace(namespace: str, namespaced: bool, path: Path) -> list[FieldError]
     return names.validate(path.child("namespace"), namespace, wrong) if wrong else []
 
 
-def _labels_and_owners(metadata: ObjectMeta, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _labels_and_owners(metadata: ObjectMeta, path: Path) -> Errors:
+    errors: Errors = []
     if metadata.labels and not names.are_cached_labels(metadata.labels):
         errors += names.validate_labels(metadata.labels, path.child("labels"))
     if metadata.annotations:
@@ -124,8 +124,8 @@ def _labels_and_owners(metadata: ObjectMeta, path: Path) -> list[FieldError]:
     return errors
 
 
-def _owner_references(references: list[OwnerReference], path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _owner_references(references: list[OwnerReference], path: Path) -> Errors:
+    errors: Errors = []
     controller = ""
     for reference in references:
         errors += _owner_reference(reference, path)
@@ -140,7 +140,7 @@ def _owner_references(references: list[OwnerReference], path: Path) -> list[Fiel
     return errors
 
 
-def _owner_reference(reference: OwnerReference, path: Path) -> list[FieldError]:
+def _owner_reference(reference: OwnerReference, path: Path) -> Errors:
     errors = []
     group, _, version = reference.api_version.rpartition("/")
     if not version or "/" in group:
@@ -154,8 +154,8 @@ def _owner_reference(reference: OwnerReference, path: Path) -> list[FieldError]:
     return errors
 
 
-def _finalizers(finalizers: list[str], path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _finalizers(finalizers: list[str], path: Path) -> Errors:
+    errors: Errors = []
     for finalizer in finalizers:
         errors += names.validate(path, finalizer, names.label_key(finalizer))
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
@@ -164,7 +164,7 @@ def _finalizers(finalizers: list[str], path: Path) -> list[FieldError]:
     return errors
 
 
-def _finalizer_names(finalizers: list[str], path: Path) -> list[FieldError]:
+def _finalizer_names(finalizers: list[str], path: Path) -> Errors:
     detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         field_errors.invalid(path.child("finalizers").index(index), name, detail)
@@ -173,7 +173,7 @@ def _finalizer_names(finalizers: list[str], path: Path) -> list[FieldError]:
     ]
 
 
-def _new_finalizers(new: ObjectMeta, old: ObjectMeta, path: Path) -> list[FieldError]:
+def _new_finalizers(new: ObjectMeta, old: ObjectMeta, path: Path) -> Errors:
     extra = sorted(set(new.finalizers) - set(old.finalizers))
     if not extra:
         return []
@@ -182,8 +182,8 @@ def _new_finalizers(new: ObjectMeta, old: ObjectMeta, path: Path) -> list[FieldE
     return [field_errors.forbidden(path.child("finalizers"), detail)]
 
 
-def _managed_fields(entries: list[ManagedFieldsEntry], path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _managed_fields(entries: list[ManagedFieldsEntry], path: Path) -> Errors:
+    errors: Errors = []
     for index, entry in enumerate(entries):
         if _is_sound(entry):
             continue

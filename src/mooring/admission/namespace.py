@@ -10,7 +10,7 @@ from mooring.admission.strategy import Request, StatusStrategy, Strategy
 from mooring.api import field_errors, names
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Namespace, NamespaceStatus
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -47,10 +47,10 @@ class NamespaceStrategy(RuleStrategy[Namespace]):
         super().prepare_for_update(new, old, request)
         new.spec.finalizers = list(old.spec.finalizers)
 
-    def rules(self, obj: Namespace, old: Namespace | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: Namespace, old: Namespace | None, request: Request) -> Errors:
         return [] if old is not None else _finalizers(obj.spec.finalizers, _FINALIZERS)
 
-    def status_rules(self, new: Namespace, old: Namespace, request: Request) -> list[FieldError]:
+    def status_rules(self, new: Namespace, old: Namespace, request: Request) -> Errors:
         wanted, is_empty = (
             ("Active", "is empty") if new.metadata.deletion_timestamp is None else ("Terminating", "is not empty")
         )
@@ -70,15 +70,15 @@ class FinalizeStrategy(StatusStrategy[Namespace]):
         new.spec = wanted
         new.status = copy_of(old.status)
 
-    def validate_update(self, new: Namespace, old: Namespace, request: Request) -> list[FieldError]:
+    def validate_update(self, new: Namespace, old: Namespace, request: Request) -> Errors:
         errors = meta.validate_object_meta_update(new.metadata, old.metadata)
         for index, name in enumerate(new.spec.finalizers):
             errors += _finalizers([name], _FINALIZERS.index(index))
         return errors
 
 
-def _finalizers(finalizers: list[str], path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _finalizers(finalizers: list[str], path: Path) -> Errors:
+    errors: Errors = []
     for name in finalizers:
         errors += names.validate(path, name, names.label_key(name))
         if "/" not in name and name not in meta.STANDARD_FINALIZERS:

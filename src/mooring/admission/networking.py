@@ -7,7 +7,7 @@ from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, label_selector, names
 from mooring.api.core_v1 import TypedLocalObjectReference
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.networking_v1 import (
     HTTPIngressPath,
@@ -40,9 +40,9 @@ class IngressStrategy(RuleStrategy[Ingress]):
         if old is None and not is_named:
             obj.spec.ingress_class_name = request.lookups.default_ingress_class()
 
-    def rules(self, obj: Ingress, old: Ingress | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: Ingress, old: Ingress | None, request: Request) -> Errors:
         spec = obj.spec
-        errors: list[FieldError] = []
+        errors: Errors = []
         if not spec.rules and spec.default_backend is None:
             detail = "either `defaultBackend` or `rules` must be specified"
             errors.append(field_errors.invalid(_SPEC, None, detail))
@@ -57,8 +57,8 @@ class IngressStrategy(RuleStrategy[Ingress]):
             errors += names.validate(_SPEC.child("ingressClassName"), name, names.dns1123_subdomain(name))
         return errors + (_class_annotation(obj) if old is None else [])
 
-    def status_rules(self, new: Ingress, old: Ingress, request: Request) -> list[FieldError]:
-        errors: list[FieldError] = []
+    def status_rules(self, new: Ingress, old: Ingress, request: Request) -> Errors:
+        errors: Errors = []
         for index, way in enumerate(new.status.load_balancer.ingress):
             here = Path("status", "loadBalancer", "ingress").index(index)
             errors += validate_ip(way.ip, here.child("ip")) if way.ip else []
@@ -71,7 +71,7 @@ class IngressStrategy(RuleStrategy[Ingress]):
         return []
 
 
-def _class_annotation(obj: Ingress) -> list[FieldError]:
+def _class_annotation(obj: Ingress) -> Errors:
     said, name = obj.metadata.annotations.get(_CLASS_ANNOTATION), obj.spec.ingress_class_name
     if said is None or name is None or said == name:
         return []
@@ -79,7 +79,7 @@ def _class_annotation(obj: Ingress) -> list[FieldError]:
     return [field_errors.invalid(here, said, "must match `ingressClassName` when both are specified")]
 
 
-def _rule(rule: IngressRule, path: Path, request: Request) -> list[FieldError]:
+def _rule(rule: IngressRule, path: Path, request: Request) -> Errors:
     errors = _host(rule.host, path.child("host")) if rule.host else []
     if rule.http is None:
         return errors
@@ -90,7 +90,7 @@ def _rule(rule: IngressRule, path: Path, request: Request) -> list[FieldError]:
     return errors
 
 
-def _host(host: str, path: Path, *, wildcards: bool = True) -> list[FieldError]:
+def _host(host: str, path: Path, *, wildcards: bool = True) -> Errors:
     errors = []
     if is_ip(host):
         errors.append(field_errors.invalid(path, host, "must be a DNS name, not an IP address"))
@@ -98,7 +98,7 @@ def _host(host: str, path: Path, *, wildcards: bool = True) -> list[FieldError]:
     return errors + names.validate(path, host, check(host))
 
 
-def _path(each: HTTPIngressPath, path: Path, request: Request) -> list[FieldError]:
+def _path(each: HTTPIngressPath, path: Path, request: Request) -> Errors:
     if each.path_type is None:
         return [field_errors.required(path.child("pathType"), "pathType must be specified")]
     here, text = path.child("path"), each.path
@@ -114,7 +114,7 @@ def _path(each: HTTPIngressPath, path: Path, request: Request) -> list[FieldErro
     return errors + _backend(each.backend, path.child("backend"), request)
 
 
-def _backend(backend: IngressBackend, path: Path, request: Request) -> list[FieldError]:
+def _backend(backend: IngressBackend, path: Path, request: Request) -> Errors:
     if backend.resource is not None and backend.service is not None:
         return [field_errors.invalid(path, "", "cannot set both resource and service backends")]
     if backend.resource is not None:
@@ -124,7 +124,7 @@ def _backend(backend: IngressBackend, path: Path, request: Request) -> list[Fiel
     return [field_errors.invalid(path, "", "resource or service backend is required")]
 
 
-def _service(service: IngressServiceBackend, path: Path, request: Request) -> list[FieldError]:
+def _service(service: IngressServiceBackend, path: Path, request: Request) -> Errors:
     name = path.child("service", "name")
     if not service.name:
         errors = [field_errors.required(name)]
@@ -146,8 +146,8 @@ def _service(service: IngressServiceBackend, path: Path, request: Request) -> li
     return errors
 
 
-def _tls(tls: IngressTLS, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _tls(tls: IngressTLS, path: Path) -> Errors:
+    errors: Errors = []
     for index, host in enumerate(tls.hosts):
         check = names.wildcard_dns1123_subdomain if "*" in host else names.dns1123_subdomain
         errors += names.validate(path.child("hosts").index(index), host, check(host))
@@ -156,8 +156,8 @@ def _tls(tls: IngressTLS, path: Path) -> list[FieldError]:
     return errors
 
 
-def _reference(reference: TypedLocalObjectReference | IngressClassParametersReference, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _reference(reference: TypedLocalObjectReference | IngressClassParametersReference, path: Path) -> Errors:
+    errors: Errors = []
     if reference.api_group is not None:
         group = reference.api_group
         errors += names.validate(path.child("apiGroup"), group, names.dns1123_subdomain(group))
@@ -175,9 +175,9 @@ class IngressClassStrategy(RuleStrategy[IngressClass]):
         if parameters is not None and parameters.scope is None:
             parameters.scope = "Cluster"
 
-    def rules(self, obj: IngressClass, old: IngressClass | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: IngressClass, old: IngressClass | None, request: Request) -> Errors:
         controller, here = obj.spec.controller, _SPEC.child("controller")
-        errors: list[FieldError] = []
+        errors: Errors = []
         if old is not None and old.spec.controller != controller:
             errors.append(field_errors.invalid(here, controller, IMMUTABLE))
         if len(controller) > _CONTROLLER_LENGTH:
@@ -187,7 +187,7 @@ class IngressClassStrategy(RuleStrategy[IngressClass]):
         return errors if parameters is None else errors + _parameters(parameters, _SPEC.child("parameters"))
 
 
-def _parameters(parameters: IngressClassParametersReference, path: Path) -> list[FieldError]:
+def _parameters(parameters: IngressClassParametersReference, path: Path) -> Errors:
     errors = _reference(parameters, path)
     scope, namespace, here = parameters.scope, parameters.namespace, path.child("namespace")
     if scope not in _SCOPES:
@@ -214,7 +214,7 @@ class NetworkPolicyStrategy(RuleStrategy[NetworkPolicy]):
         if not spec.policy_types:
             spec.policy_types = ["Ingress", "Egress"] if spec.egress else ["Ingress"]
 
-    def rules(self, obj: NetworkPolicy, old: NetworkPolicy | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: NetworkPolicy, old: NetworkPolicy | None, request: Request) -> Errors:
         spec = obj.spec
         errors = label_selector.validate(spec.pod_selector, _SPEC.child("podSelector"))
         sides = (
@@ -251,7 +251,7 @@ def _ranges(policy: NetworkPolicy | None) -> frozenset[str]:
     return frozenset(text for block in blocks for text in (block.cidr, *block.except_))
 
 
-def _ambiguous(block: IPBlock, before: frozenset[str], path: Path) -> list[FieldError]:
+def _ambiguous(block: IPBlock, before: frozenset[str], path: Path) -> Errors:
     places = [(block.cidr, path.child("cidr"))]
     places += [(text, path.child("except").index(index)) for index, text in enumerate(block.except_)]
     return [
@@ -262,8 +262,8 @@ def _ambiguous(block: IPBlock, before: frozenset[str], path: Path) -> list[Field
     ]
 
 
-def _port(port: NetworkPolicyPort, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _port(port: NetworkPolicyPort, path: Path) -> Errors:
+    errors: Errors = []
     if port.protocol is not None and port.protocol not in _PROTOCOLS:
         errors.append(field_errors.not_supported(path.child("protocol"), port.protocol, _PROTOCOLS))
     here, end = path.child("port"), path.child("endPort")
@@ -280,8 +280,8 @@ def _port(port: NetworkPolicyPort, path: Path) -> list[FieldError]:
     return errors + (names.validate(here, port.port, names.port_name(port.port)) if port.port is not None else [])
 
 
-def _peer(peer: NetworkPolicyPeer, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _peer(peer: NetworkPolicyPeer, path: Path) -> Errors:
+    errors: Errors = []
     selectors = (("podSelector", peer.pod_selector), ("namespaceSelector", peer.namespace_selector))
     given = [(name, selector) for name, selector in selectors if selector is not None]
     for name, selector in given:
@@ -295,7 +295,7 @@ def _peer(peer: NetworkPolicyPeer, path: Path) -> list[FieldError]:
     return errors
 
 
-def _block(block: IPBlock, path: Path) -> list[FieldError]:
+def _block(block: IPBlock, path: Path) -> Errors:
     here = path.child("cidr")
     if not block.cidr:
         return [field_errors.required(here)]

@@ -15,7 +15,7 @@ from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names, times
 from mooring.api.core_v1 import Node, Taint
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity
 from mooring.constraints.expressions import parse_time_added
@@ -54,12 +54,12 @@ class NodeStrategy(RuleStrategy[Node]):
         if old.spec.config_source is None:
             new.spec.config_source = None
 
-    def rules(self, obj: Node, old: Node | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: Node, old: Node | None, request: Request) -> Errors:
         errors = validate_taints(obj.spec.taints, _TAINTS)
         errors += _resources(obj.status.capacity, "capacity") + _resources(obj.status.allocatable, "allocatable")
         return errors + _pod_cidrs(obj.spec.pod_cidrs) + (_changes(obj, old) if old is not None else [])
 
-    def status_rules(self, new: Node, old: Node, request: Request) -> list[FieldError]:
+    def status_rules(self, new: Node, old: Node, request: Request) -> Errors:
         return self.rules(new, old, request)
 
     def warnings(self, new: Node, old: Node | None, request: Request) -> list[str]:
@@ -71,8 +71,8 @@ class NodeStrategy(RuleStrategy[Node]):
         return found
 
 
-def validate_taints(taints: list[Taint], path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def validate_taints(taints: list[Taint], path: Path) -> Errors:
+    errors: Errors = []
     seen = Unique()
     for index, taint in enumerate(taints):
         here = path.index(index)
@@ -100,8 +100,8 @@ def _stamp_taints(new: list[Taint], old: list[Taint], now: str) -> None:
             taint.time_added = now if taint.effect == "NoExecute" else None
 
 
-def _pod_cidrs(cidrs: list[str]) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _pod_cidrs(cidrs: list[str]) -> Errors:
+    errors: Errors = []
     families: list[int] = []
     for index, cidr in enumerate(cidrs):
         try:
@@ -117,8 +117,8 @@ def _pod_cidrs(cidrs: list[str]) -> list[FieldError]:
     return errors
 
 
-def _resources(resources: dict[str, Quantity], name: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _resources(resources: dict[str, Quantity], name: str) -> Errors:
+    errors: Errors = []
     for resource, quantity in resources.items():
         path = Path("status", name, resource)
         errors += non_negative_quantity(quantity, path)
@@ -127,7 +127,7 @@ def _resources(resources: dict[str, Quantity], name: str) -> list[FieldError]:
     return errors
 
 
-def _changes(new: Node, old: Node) -> list[FieldError]:
+def _changes(new: Node, old: Node) -> Errors:
     errors = []
     seen = Unique()
     for index, address in enumerate(new.status.addresses):

@@ -9,7 +9,7 @@ from mooring.admission import expressions
 from mooring.admission.expressions import ExpressionCheck
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors, FieldError
 from mooring.api.field_path import Path
 from mooring.constraints import semver
 
@@ -28,21 +28,19 @@ class NodeSelectorRules(msgspec.Struct, frozen=True, kw_only=True):
     """Whether required terms may have invalid label values, as stored objects may."""
 
 
-def validate_node_selector(selector: NodeSelector, path: Path, rules: NodeSelectorRules) -> list[FieldError]:
+def validate_node_selector(selector: NodeSelector, path: Path, rules: NodeSelectorRules) -> Errors:
     here = path.child("nodeSelectorTerms")
     if not selector.node_selector_terms:
         return [field_errors.required(here, "must have at least one node selector term")]
-    errors: list[FieldError] = []
+    errors: Errors = []
     for index, term in enumerate(selector.node_selector_terms):
         errors += validate_term(term, here.index(index), rules, check_label_values=not rules.invalid_label_values)
     return errors
 
 
-def validate_term(
-    term: NodeSelectorTerm, path: Path, rules: NodeSelectorRules, *, check_label_values: bool
-) -> list[FieldError]:
+def validate_term(term: NodeSelectorTerm, path: Path, rules: NodeSelectorRules, *, check_label_values: bool) -> Errors:
     """Validate one term. Preferred terms may have any values."""
-    errors: list[FieldError] = []
+    errors: Errors = []
     for index, requirement in enumerate(term.match_expressions):
         here = path.child("matchExpressions").index(index)
         errors += _requirement(requirement, here, rules, check_label_values)
@@ -59,7 +57,7 @@ def validate_term(
 
 def _requirement(
     requirement: NodeSelectorRequirement, path: Path, rules: NodeSelectorRules, check_label_values: bool
-) -> list[FieldError]:
+) -> Errors:
     errors = _operator(requirement, path, rules)
     if wrong := names.label_key(requirement.key):
         errors += names.validate(path.child("key"), requirement.key, wrong)
@@ -70,7 +68,7 @@ def _requirement(
     return errors
 
 
-def _operator(requirement: NodeSelectorRequirement, path: Path, rules: NodeSelectorRules) -> list[FieldError]:
+def _operator(requirement: NodeSelectorRequirement, path: Path, rules: NodeSelectorRules) -> Errors:
     values = requirement.values
     match requirement.operator:
         case "In" | "NotIn":
@@ -90,7 +88,7 @@ def _operator(requirement: NodeSelectorRequirement, path: Path, rules: NodeSelec
     return []
 
 
-def _semver_values(values: list[str], path: Path) -> list[FieldError]:
+def _semver_values(values: list[str], path: Path) -> Errors:
     if len(values) != 1:
         detail = "must be specified single value when `operator` is 'SemverLt', 'SemverGt' or 'SemverEq'"
         return [_required_values(path, detail)]
@@ -105,8 +103,8 @@ def _required_values(path: Path, detail: str) -> FieldError:
     return field_errors.required(path.child("values"), detail)
 
 
-def _field_requirement(requirement: NodeSelectorRequirement, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _field_requirement(requirement: NodeSelectorRequirement, path: Path) -> Errors:
+    errors: Errors = []
     if requirement.operator not in ("In", "NotIn"):
         errors.append(field_errors.invalid(path.child("operator"), requirement.operator, NOT_AN_OPERATOR))
     elif len(requirement.values) != 1:

@@ -23,7 +23,7 @@ from mooring.api import field_errors, names, times
 from mooring.api.base import Object, copy_of
 from mooring.api.core_v1 import NodeSelectorTerm, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus
 from mooring.api.core_v1 import volume_source as vs
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 PROTECTION = "kubernetes.io/pv-protection"
@@ -55,7 +55,7 @@ class PersistentVolumeStrategy(RuleStrategy[PersistentVolume]):
     def prepare_for_create(self, obj: PersistentVolume, request: Request) -> None:
         obj.status = PersistentVolumeStatus(phase="Pending", last_phase_transition_time=times.to_seconds(request.now))
 
-    def rules(self, obj: PersistentVolume, old: PersistentVolume | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: PersistentVolume, old: PersistentVolume | None, request: Request) -> Errors:
         affinity = affinity_rules(request.options, old.spec if old is not None else None)
         errors = validate_spec(obj.spec, _SPEC, affinity)
         return errors if old is None else errors + _changes(obj.spec, old.spec, request.options)
@@ -139,7 +139,7 @@ def _terms(spec: PersistentVolumeSpec) -> Iterator[NodeSelectorTerm]:
 
 def validate_spec(
     spec: PersistentVolumeSpec, path: Path, affinity: NodeSelectorRules, *, inline: bool = False
-) -> list[FieldError]:
+) -> Errors:
     """Validate a volume; `inline` for one inside another object."""
     errors = _inline(spec, path) if inline else []
     errors += validate_access_modes(spec.access_modes, path.child("accessModes"), "")
@@ -162,7 +162,7 @@ def validate_spec(
     return errors + _attributes_class(spec, path)
 
 
-def validate_access_modes(modes: list[str], path: Path, none_given: str) -> list[FieldError]:
+def validate_access_modes(modes: list[str], path: Path, none_given: str) -> Errors:
     errors = [] if modes else [field_errors.required(path, none_given)]
     unknown = [mode for mode in modes if mode not in sources.ACCESS_MODES]
     errors += [field_errors.not_supported(path, mode, sources.ACCESS_MODES) for mode in unknown]
@@ -171,16 +171,16 @@ def validate_access_modes(modes: list[str], path: Path, none_given: str) -> list
     return errors
 
 
-def validate_class_name(name: str | None, path: Path) -> list[FieldError]:
+def validate_class_name(name: str | None, path: Path) -> Errors:
     return names.validate(path, name, names.dns1123_subdomain(name)) if name else []
 
 
-def validate_volume_mode(mode: str | None, path: Path) -> list[FieldError]:
+def validate_volume_mode(mode: str | None, path: Path) -> Errors:
     """Validate a volume mode: Block or Filesystem."""
     return [] if mode is None or mode in VOLUME_MODES else [field_errors.not_supported(path, mode, VOLUME_MODES)]
 
 
-def _inline(spec: PersistentVolumeSpec, path: Path) -> list[FieldError]:
+def _inline(spec: PersistentVolumeSpec, path: Path) -> Errors:
     blank = PersistentVolumeSpec()
     errors = [
         field_errors.forbidden(path.child(name), NOT_INLINE)
@@ -201,7 +201,7 @@ def _inline(spec: PersistentVolumeSpec, path: Path) -> list[FieldError]:
     return errors
 
 
-def _capacity(spec: PersistentVolumeSpec, path: Path) -> list[FieldError]:
+def _capacity(spec: PersistentVolumeSpec, path: Path) -> Errors:
     capacity = spec.capacity
     errors = [] if capacity else [field_errors.required(path)]
     if set(capacity) != {"storage"}:
@@ -214,7 +214,7 @@ def _capacity(spec: PersistentVolumeSpec, path: Path) -> list[FieldError]:
     return errors
 
 
-def _node_affinity(spec: PersistentVolumeSpec, path: Path, rules: NodeSelectorRules) -> list[FieldError]:
+def _node_affinity(spec: PersistentVolumeSpec, path: Path, rules: NodeSelectorRules) -> Errors:
     if spec.node_affinity is None:
         return []
     if spec.node_affinity.required is None:
@@ -222,7 +222,7 @@ def _node_affinity(spec: PersistentVolumeSpec, path: Path, rules: NodeSelectorRu
     return validate_node_selector(spec.node_affinity.required, path.child("required"), rules)
 
 
-def _attributes_class(spec: PersistentVolumeSpec, path: Path) -> list[FieldError]:
+def _attributes_class(spec: PersistentVolumeSpec, path: Path) -> Errors:
     name = spec.volume_attributes_class_name
     if name is None:
         return []
@@ -234,7 +234,7 @@ def _attributes_class(spec: PersistentVolumeSpec, path: Path) -> list[FieldError
     return errors
 
 
-def _changes(new: PersistentVolumeSpec, old: PersistentVolumeSpec, options: AdmissionOptions) -> list[FieldError]:
+def _changes(new: PersistentVolumeSpec, old: PersistentVolumeSpec, options: AdmissionOptions) -> Errors:
     errors = []
     if _sources(new, old) != _sources(old):
         detail = "spec.persistentvolumesource is immutable after creation"
@@ -290,8 +290,8 @@ def default_source(spec: PersistentVolumeSpec) -> None:
         disk.read_only = bool(disk.read_only)
 
 
-def _source(spec: PersistentVolumeSpec, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _source(spec: PersistentVolumeSpec, path: Path) -> Errors:
+    errors: Errors = []
     found = False
     for attribute, name, check in _SOURCES:
         source = getattr(spec, attribute)
@@ -308,7 +308,7 @@ def _source(spec: PersistentVolumeSpec, path: Path) -> list[FieldError]:
     return errors
 
 
-def _csi(source: vs.CSIPersistentVolumeSource, path: Path) -> list[FieldError]:
+def _csi(source: vs.CSIPersistentVolumeSource, path: Path) -> Errors:
     errors = sources.validate_csi_driver_name(source.driver, path.child("driver"))
     errors += require(source.volume_handle, path.child("volumeHandle"))
     for name, secret in (
@@ -323,7 +323,7 @@ def _csi(source: vs.CSIPersistentVolumeSource, path: Path) -> list[FieldError]:
     return errors
 
 
-def _secret(name: str, namespace: str, path: Path) -> list[FieldError]:
+def _secret(name: str, namespace: str, path: Path) -> Errors:
     errors = (
         names.validate(path.child("name"), name, names.dns1123_subdomain(name))
         if name
@@ -333,13 +333,13 @@ def _secret(name: str, namespace: str, path: Path) -> list[FieldError]:
     return errors
 
 
-def _local(source: vs.LocalVolumeSource, path: Path) -> list[FieldError]:
+def _local(source: vs.LocalVolumeSource, path: Path) -> Errors:
     if not source.path:
         return [field_errors.required(path.child("path"))]
     return sources.no_backsteps(source.path, path.child("path"))
 
 
-def _glusterfs(source: vs.GlusterfsPersistentVolumeSource, path: Path) -> list[FieldError]:
+def _glusterfs(source: vs.GlusterfsPersistentVolumeSource, path: Path) -> Errors:
     errors = required_fields(source, path, "endpoints", "path")
     namespace = source.endpoints_namespace
     here = path.child("endpointsNamespace")
@@ -351,28 +351,28 @@ def _glusterfs(source: vs.GlusterfsPersistentVolumeSource, path: Path) -> list[F
     return errors
 
 
-def _azure_file(source: vs.AzureFilePersistentVolumeSource, path: Path) -> list[FieldError]:
+def _azure_file(source: vs.AzureFilePersistentVolumeSource, path: Path) -> Errors:
     errors = required_fields(source, path, "secretName", "shareName")
     if source.secret_namespace == "":
         errors.append(field_errors.required(path.child("secretNamespace")))
     return errors
 
 
-def _cinder(source: vs.CinderPersistentVolumeSource, path: Path) -> list[FieldError]:
+def _cinder(source: vs.CinderPersistentVolumeSource, path: Path) -> Errors:
     errors = required_fields(source, path, "volumeID")
     if source.secret_ref is not None:
         errors += required_fields(source.secret_ref, path.child("secretRef"), "name", "namespace")
     return errors
 
 
-def _iscsi(source: vs.ISCSIPersistentVolumeSource, path: Path) -> list[FieldError]:
+def _iscsi(source: vs.ISCSIPersistentVolumeSource, path: Path) -> Errors:
     errors = sources.validate_iscsi(source, path)
     if source.secret_ref is not None:
         errors += required_fields(source.secret_ref, path.child("secretRef"), "name")
     return errors
 
 
-def _storage_os(source: vs.StorageOSPersistentVolumeSource, path: Path) -> list[FieldError]:
+def _storage_os(source: vs.StorageOSPersistentVolumeSource, path: Path) -> Errors:
     errors = required_fields(source, path, "volumeName")
     for name, value in (("volumeName", source.volume_name), ("volumeNamespace", source.volume_namespace)):
         if value:
@@ -382,11 +382,11 @@ def _storage_os(source: vs.StorageOSPersistentVolumeSource, path: Path) -> list[
     return errors
 
 
-def _needs(*fields: str) -> Callable[[Object, Path], list[FieldError]]:
+def _needs(*fields: str) -> Callable[[Object, Path], Errors]:
     return lambda source, path: required_fields(source, path, *fields)
 
 
-_SOURCES: tuple[tuple[str, str, Callable[[Any, Path], list[FieldError]]], ...] = (
+_SOURCES: tuple[tuple[str, str, Callable[[Any, Path], Errors]], ...] = (
     ("host_path", "hostPath", sources.validate_host_path),
     ("gce_persistent_disk", "gcePersistentDisk", sources.validate_gce),
     ("aws_elastic_block_store", "awsElasticBlockStore", sources.validate_aws),

@@ -16,7 +16,7 @@ from mooring.api import field_errors, label_selector, names
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimStatus
 from mooring.api.core_v1.references import TypedLocalObjectReference, TypedObjectReference
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity
 from mooring.constraints.requests import is_native
@@ -58,16 +58,12 @@ class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
         super().prepare_for_update(new, old, request)
         normalize_data_sources(new.spec)
 
-    def rules(
-        self, obj: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request
-    ) -> list[FieldError]:
+    def rules(self, obj: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> Errors:
         errors = validate_claim_spec(obj.spec, _SPEC)
         return errors if old is None else errors + _changes(obj, old)
 
-    def status_rules(
-        self, new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request
-    ) -> list[FieldError]:
-        errors: list[FieldError] = []
+    def status_rules(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request) -> Errors:
+        errors: Errors = []
         errors += require(new.spec.access_modes, Path("Spec", "accessModes"))
         for name, quantity in new.status.capacity.items():
             errors += non_negative_quantity(quantity, Path("status", "capacity").key(name))
@@ -115,7 +111,7 @@ def normalize_data_sources(spec: PersistentVolumeClaimSpec) -> None:
         )
 
 
-def validate_claim_spec(spec: PersistentVolumeClaimSpec, path: Path) -> list[FieldError]:
+def validate_claim_spec(spec: PersistentVolumeClaimSpec, path: Path) -> Errors:
     modes = validate_access_modes(spec.access_modes, path.child("accessModes"), "at least 1 access mode is required")
     errors = modes + label_selector.validate(spec.selector, path.child("selector"))
     storage = spec.resources.requests.get("storage")
@@ -130,9 +126,9 @@ def validate_claim_spec(spec: PersistentVolumeClaimSpec, path: Path) -> list[Fie
     return errors + validate_class_name(spec.volume_attributes_class_name, path.child("volumeAttributesClassName"))
 
 
-def _data_sources(spec: PersistentVolumeClaimSpec, path: Path) -> list[FieldError]:
+def _data_sources(spec: PersistentVolumeClaimSpec, path: Path) -> Errors:
     source, reference = spec.data_source, spec.data_source_ref
-    errors: list[FieldError] = []
+    errors: Errors = []
     if source is not None:
         errors += _data_source(source, path.child("dataSource"))
     if reference is not None:
@@ -150,7 +146,7 @@ def _data_sources(spec: PersistentVolumeClaimSpec, path: Path) -> list[FieldErro
     return errors
 
 
-def _data_source(source: TypedLocalObjectReference | TypedObjectReference, path: Path) -> list[FieldError]:
+def _data_source(source: TypedLocalObjectReference | TypedObjectReference, path: Path) -> Errors:
     errors = []
     errors += require(source.name, path.child("name"))
     errors += require(source.kind, path.child("kind"))
@@ -163,7 +159,7 @@ def _data_source(source: TypedLocalObjectReference | TypedObjectReference, path:
     return errors
 
 
-def _changes(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> list[FieldError]:
+def _changes(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Errors:
     errors = []
     if _immutable_spec(new, old) != _immutable_spec(old, old):
         errors.append(field_errors.forbidden(_SPEC, _SPEC_IS_IMMUTABLE))
@@ -208,7 +204,7 @@ def _immutable_spec(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) ->
     return spec
 
 
-def _attributes_class(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> list[FieldError]:
+def _attributes_class(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Errors:
     name = new.spec.volume_attributes_class_name
     if name == old.spec.volume_attributes_class_name or old.status.current_volume_attributes_class_name is None or name:
         return []

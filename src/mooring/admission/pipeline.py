@@ -23,7 +23,7 @@ from mooring.admission.strategy import Request, Strategy
 from mooring.api import errors, field_errors, meta_v1, times
 from mooring.api.base import copy_of
 from mooring.api.batch_writes import Row
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import Resource
 
@@ -251,7 +251,7 @@ def _keep_identity(new: meta_v1.Resource, old: meta_v1.Resource) -> None:
         metadata.deletion_grace_period_seconds = stored.deletion_grace_period_seconds
 
 
-def _invalid(strategy: Strategy[Any], obj: meta_v1.Resource, problems: list[FieldError]) -> errors.Invalid:
+def _invalid(strategy: Strategy[Any], obj: meta_v1.Resource, problems: Errors) -> errors.Invalid:
     distinct = {(problem.type, problem.field, problem.body): problem for problem in reversed(problems)}
     return errors.invalid(strategy.kind, obj.metadata.name, [*distinct.values()][::-1], group=strategy.group)
 

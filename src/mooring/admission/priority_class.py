@@ -4,7 +4,7 @@ from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import SYSTEM_PRIORITIES, Request
 from mooring.api import errors, field_errors
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.scheduling_v1 import PriorityClass
 
@@ -26,7 +26,7 @@ class PriorityClassStrategy(RuleStrategy[PriorityClass]):
             why = f"PriorityClass {present.name} is already marked as default. Only one default can exist"
             raise errors.forbidden(self.resource, obj.metadata.name, why, group=self.group)
 
-    def rules(self, obj: PriorityClass, old: PriorityClass | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: PriorityClass, old: PriorityClass | None, request: Request) -> Errors:
         if old is not None:
             found = []
             if obj.value != old.value:
@@ -46,7 +46,7 @@ class PriorityClassStrategy(RuleStrategy[PriorityClass]):
         return found
 
 
-def _name_and_value(cls: PriorityClass) -> list[FieldError]:
+def _name_and_value(cls: PriorityClass) -> Errors:
     name = cls.metadata.name
     if not name.startswith(SYSTEM_PREFIX):
         if cls.value <= HIGHEST_USER_PRIORITY:

@@ -9,7 +9,7 @@ from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import LimitRange, LimitRangeItem, ResourceQuota, ResourceQuotaSpec
 from mooring.api.core_v1.namespace import ScopedResourceSelectorRequirement
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity
 from mooring.constraints.requests import is_extended
@@ -47,20 +47,20 @@ class ResourceQuotaStrategy(RuleStrategy[ResourceQuota]):
         round_to_milli(obj.status.hard)
         round_to_milli(obj.status.used)
 
-    def rules(self, obj: ResourceQuota, old: ResourceQuota | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: ResourceQuota, old: ResourceQuota | None, request: Request) -> Errors:
         errors = _quantities(obj.spec.hard, _SPEC.child("hard"))
         errors += _scopes(obj.spec, _SPEC.child("scopes")) + _scope_selector(obj.spec)
         if old is not None and set(obj.spec.scopes) != set(old.spec.scopes):
             errors.append(field_errors.invalid(_SPEC.child("scopes"), obj.spec.scopes, IMMUTABLE))
         return errors
 
-    def status_rules(self, new: ResourceQuota, old: ResourceQuota, request: Request) -> list[FieldError]:
+    def status_rules(self, new: ResourceQuota, old: ResourceQuota, request: Request) -> Errors:
         here = Path("status")
         return _quantities(new.status.hard, here.child("hard")) + _quantities(new.status.used, here.child("used"))
 
 
-def _quantities(resources: dict[str, Quantity], path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _quantities(resources: dict[str, Quantity], path: Path) -> Errors:
+    errors: Errors = []
     for name, quantity in resources.items():
         here = path.key(name)
         errors += names.validate(here, name, resource_problems(name))
@@ -78,8 +78,8 @@ def _is_quota_resource(name: str) -> bool:
     return name in _COMPUTE or name in _OBJECTS or huge_pages
 
 
-def _scopes(spec: ResourceQuotaSpec, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _scopes(spec: ResourceQuotaSpec, path: Path) -> Errors:
+    errors: Errors = []
     unsuited = _unsuited(spec)
     for scope in spec.scopes:
         if scope not in _SCOPES:
@@ -107,11 +107,11 @@ def _suits(scope: str, resource: str) -> bool:
     return scope != "VolumeAttributesClass" or resource in ("persistentvolumeclaims", "requests.storage")
 
 
-def _scope_selector(spec: ResourceQuotaSpec) -> list[FieldError]:
+def _scope_selector(spec: ResourceQuotaSpec) -> Errors:
     if spec.scope_selector is None:
         return []
     here = _SPEC.child("scopeSelector", "matchExpressions")
-    errors: list[FieldError] = []
+    errors: Errors = []
     unsuited = _unsuited(spec)
     for requirement in spec.scope_selector.match_expressions:
         errors += _scope_requirement(requirement, here)
@@ -125,8 +125,8 @@ def _scope_selector(spec: ResourceQuotaSpec) -> list[FieldError]:
     ]
 
 
-def _scope_requirement(requirement: ScopedResourceSelectorRequirement, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _scope_requirement(requirement: ScopedResourceSelectorRequirement, path: Path) -> Errors:
+    errors: Errors = []
     scope, operator, values = requirement.scope_name, requirement.operator, requirement.values
     if scope not in _SCOPES:
         errors.append(field_errors.invalid(path.child("scopeName"), scope, "unsupported scope"))
@@ -163,8 +163,8 @@ class LimitRangeStrategy(RuleStrategy[LimitRange]):
                 for name, quantity in (*item.default.items(), *item.min.items()):
                     item.default_request.setdefault(name, quantity)
 
-    def rules(self, obj: LimitRange, old: LimitRange | None, request: Request) -> list[FieldError]:
-        errors: list[FieldError] = []
+    def rules(self, obj: LimitRange, old: LimitRange | None, request: Request) -> Errors:
+        errors: Errors = []
         seen = Unique()
         for index, item in enumerate(obj.spec.limits):
             here = _SPEC.child("limits").index(index)
@@ -181,8 +181,8 @@ def _type_problems(kind: str) -> names.Messages:
     return ("must be a standard limit type or fully qualified",)
 
 
-def _limits(item: LimitRangeItem, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _limits(item: LimitRangeItem, path: Path) -> Errors:
+    errors: Errors = []
     if item.type == "Pod":
         for name, given in (("default", item.default), ("defaultRequest", item.default_request)):
             if given:
@@ -203,7 +203,7 @@ def _limits(item: LimitRangeItem, path: Path) -> list[FieldError]:
     return errors
 
 
-def _in_order(item: LimitRangeItem, name: str, path: Path) -> list[FieldError]:
+def _in_order(item: LimitRangeItem, name: str, path: Path) -> Errors:
     steps = [
         ("min", "min", item.min.get(name)),
         ("defaultRequest", "default request", item.default_request.get(name)),
@@ -223,7 +223,7 @@ def _in_order(item: LimitRangeItem, name: str, path: Path) -> list[FieldError]:
     return errors
 
 
-def _ratio(item: LimitRangeItem, name: str, path: Path) -> list[FieldError]:
+def _ratio(item: LimitRangeItem, name: str, path: Path) -> Errors:
     ratio = item.max_limit_request_ratio.get(name)
     if ratio is None:
         return []

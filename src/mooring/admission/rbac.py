@@ -6,7 +6,7 @@ from mooring.admission.checks import one_of
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, label_selector, names
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject
 
@@ -27,7 +27,7 @@ class _RbacStrategy(RuleStrategy[AnyRole]):
     def name_check(self, name: str) -> names.Messages:
         return names.path_segment_name(name)
 
-    def rules(self, obj: AnyRole, old: AnyRole | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: AnyRole, old: AnyRole | None, request: Request) -> Errors:
         return [
             error
             for index, rule in enumerate(obj.rules)
@@ -40,7 +40,7 @@ class RoleStrategy(_RbacStrategy[Role]):
 
 
 class ClusterRoleStrategy(_RbacStrategy[ClusterRole]):
-    def rules(self, obj: ClusterRole, old: ClusterRole | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: ClusterRole, old: ClusterRole | None, request: Request) -> Errors:
         errors = super().rules(obj, old, request)
         if obj.aggregation_rule is None:
             return errors
@@ -71,7 +71,7 @@ class _BindingStrategy(RuleStrategy[AnyBinding]):
             if not subject.api_group and subject.kind in ("User", "Group"):
                 subject.api_group = GROUP
 
-    def rules(self, obj: AnyBinding, old: AnyBinding | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: AnyBinding, old: AnyBinding | None, request: Request) -> Errors:
         errors = _role_ref(obj.role_ref, self.role_kinds)
         for index, subject in enumerate(obj.subjects):
             errors += _subject(subject, _SUBJECTS.index(index), namespaced=self.namespaced)
@@ -88,7 +88,7 @@ class ClusterRoleBindingStrategy(_BindingStrategy[ClusterRoleBinding]):
     role_kinds = ("ClusterRole",)
 
 
-def _policy_rule(rule: PolicyRule, path: Path, *, namespaced: bool) -> list[FieldError]:
+def _policy_rule(rule: PolicyRule, path: Path, *, namespaced: bool) -> Errors:
     errors = [] if rule.verbs else [field_errors.required(path.child("verbs"), "verbs must contain at least one value")]
     if rule.non_resource_urls:
         here = path.child("nonResourceURLs")
@@ -108,7 +108,7 @@ def _policy_rule(rule: PolicyRule, path: Path, *, namespaced: bool) -> list[Fiel
     return errors
 
 
-def _role_ref(ref: RoleRef, kinds: tuple[str, ...]) -> list[FieldError]:
+def _role_ref(ref: RoleRef, kinds: tuple[str, ...]) -> Errors:
     errors = []
     if ref.api_group != GROUP:
         errors.append(field_errors.not_supported(_ROLE_REF.child("apiGroup"), ref.api_group, [GROUP]))
@@ -119,7 +119,7 @@ def _role_ref(ref: RoleRef, kinds: tuple[str, ...]) -> list[FieldError]:
     return errors + names.validate(here, ref.name, names.path_segment_name(ref.name))
 
 
-def _subject(subject: Subject, path: Path, *, namespaced: bool) -> list[FieldError]:
+def _subject(subject: Subject, path: Path, *, namespaced: bool) -> Errors:
     errors = [] if subject.name else [field_errors.required(path.child("name"))]
     group = path.child("apiGroup")
     match subject.kind:

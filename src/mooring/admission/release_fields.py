@@ -15,7 +15,7 @@ import msgspec
 
 from mooring.api import field_errors
 from mooring.api.core_v1 import Pod, PodSpec
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors, FieldError
 from mooring.api.field_path import Path
 from mooring.api.history.tables import Definitions, Enums, Field, Value, package
 from mooring.api.kinds import GroupVersion
@@ -126,7 +126,7 @@ class ReleaseFields:
                 made = use.field.default_factory is not msgspec.NODEFAULT
                 setattr(use.holder, use.field.name, use.field.default_factory() if made else use.field.default)
 
-    def problems(self, obj: Resource, old: Resource | None) -> list[FieldError]:
+    def problems(self, obj: Resource, old: Resource | None) -> Errors:
         """Return errors for fields that are too new and not in the old object, outside PodSpecs."""
         part = self._of(obj)
         if part is None or isinstance(obj, Pod) or not part.touches(obj):
@@ -140,7 +140,7 @@ class ReleaseFields:
             return frozenset()
         return frozenset(use.names for use in _uses(spec, self._pod_spec, None, ()) if use.refusal)
 
-    def problems_of_pod_spec(self, spec: PodSpec, path: Path, kept: frozenset[Names]) -> list[FieldError]:
+    def problems_of_pod_spec(self, spec: PodSpec, path: Path, kept: frozenset[Names]) -> Errors:
         """Return errors for too new fields of a PodSpec, except `kept` ones."""
         if self._pod_spec is None or not self._pod_spec.touches(spec):
             return []
@@ -156,7 +156,7 @@ class ReleaseFields:
         return self._found[key]
 
 
-def _refusals(uses: Iterator[_Use], kept: set[Names] | frozenset[Names]) -> list[FieldError]:
+def _refusals(uses: Iterator[_Use], kept: set[Names] | frozenset[Names]) -> Errors:
     return [use.refusal for use in uses if use.refusal and use.names not in kept]
 
 

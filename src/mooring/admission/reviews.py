@@ -18,7 +18,7 @@ from mooring.api.authorization_v1 import (
     SubjectAccessReviewSpec,
 )
 from mooring.api.autoscaling_v1 import Scale
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 T = TypeVar("T", bound=meta_v1.Resource)
@@ -33,12 +33,12 @@ class _ReviewStrategy(Strategy[T]):
 
 
 class SubjectAccessReviewStrategy(_ReviewStrategy[SubjectAccessReview]):
-    def validate_create(self, obj: SubjectAccessReview, request: Request) -> list[FieldError]:
+    def validate_create(self, obj: SubjectAccessReview, request: Request) -> Errors:
         return _access(obj.spec) + _validate_user(obj.spec)
 
 
 class LocalSubjectAccessReviewStrategy(_ReviewStrategy[LocalSubjectAccessReview]):
-    def validate_create(self, obj: LocalSubjectAccessReview, request: Request) -> list[FieldError]:
+    def validate_create(self, obj: LocalSubjectAccessReview, request: Request) -> Errors:
         errors = _access(obj.spec) + _validate_user(obj.spec)
         attributes = obj.spec.resource_attributes
         if attributes is not None and attributes.namespace != obj.metadata.namespace:
@@ -52,7 +52,7 @@ class LocalSubjectAccessReviewStrategy(_ReviewStrategy[LocalSubjectAccessReview]
 
 
 class SelfSubjectAccessReviewStrategy(_ReviewStrategy[SelfSubjectAccessReview]):
-    def validate_create(self, obj: SelfSubjectAccessReview, request: Request) -> list[FieldError]:
+    def validate_create(self, obj: SelfSubjectAccessReview, request: Request) -> Errors:
         return _access(obj.spec)
 
 
@@ -65,7 +65,7 @@ class SelfSubjectReviewStrategy(_ReviewStrategy[SelfSubjectReview]):
 
 
 class TokenReviewStrategy(_ReviewStrategy[TokenReview]):
-    def validate_create(self, obj: TokenReview, request: Request) -> list[FieldError]:
+    def validate_create(self, obj: TokenReview, request: Request) -> Errors:
         return [] if obj.spec.token else [field_errors.required(_SPEC.child("token"))]
 
 
@@ -74,7 +74,7 @@ class TokenRequestStrategy(_ReviewStrategy[TokenRequest]):
         if obj.spec.expiration_seconds is None:
             obj.spec.expiration_seconds = 3600
 
-    def validate_create(self, obj: TokenRequest, request: Request) -> list[FieldError]:
+    def validate_create(self, obj: TokenRequest, request: Request) -> Errors:
         seconds, here = obj.spec.expiration_seconds or 0, _SPEC.child("expirationSeconds")
         if seconds < _MIN_SECONDS:
             return [field_errors.invalid(here, seconds, "may not specify a duration less than 10 minutes")]
@@ -84,11 +84,11 @@ class TokenRequestStrategy(_ReviewStrategy[TokenRequest]):
 
 
 class ScaleStrategy(_ReviewStrategy[Scale]):
-    def validate_update(self, new: Scale, old: Scale, request: Request) -> list[FieldError]:
+    def validate_update(self, new: Scale, old: Scale, request: Request) -> Errors:
         return non_negative(new.spec.replicas, _SPEC.child("replicas"))
 
 
-def _access(spec: SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec) -> list[FieldError]:
+def _access(spec: SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec) -> Errors:
     resource, other = spec.resource_attributes, spec.non_resource_attributes
     if resource is not None and other is not None:
         detail = "cannot be specified in combination with resourceAttributes"
@@ -99,7 +99,7 @@ def _access(spec: SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec) -> list
     return []
 
 
-def _validate_user(spec: SubjectAccessReviewSpec) -> list[FieldError]:
+def _validate_user(spec: SubjectAccessReviewSpec) -> Errors:
     if spec.user or spec.groups:
         return []
     return [field_errors.invalid(_SPEC.child("user"), "", "at least one of user or group must be specified")]

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from mooring.admission import meta
 from mooring.admission.strategy import Request, StatusStrategy, Strategy
 from mooring.api import meta_v1, names
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 
 T = TypeVar("T", bound=meta_v1.Resource)
 
@@ -33,21 +33,21 @@ class RuleStrategy(Strategy[T]):
         """Return the name check, which may depend on the version."""
         return self.name_check
 
-    def validate_create(self, obj: T, request: Request) -> list[FieldError]:
+    def validate_create(self, obj: T, request: Request) -> Errors:
         errors = meta.validate_object_meta(
             obj.metadata, namespaced=self.namespaced, name_check=self.name_check_for(request)
         )
         return errors + self.rules(obj, None, request)
 
-    def validate_update(self, new: T, old: T, request: Request) -> list[FieldError]:
+    def validate_update(self, new: T, old: T, request: Request) -> Errors:
         errors = meta.validate_object_meta_update(new.metadata, old.metadata)
         return errors + self.rules(new, old, request)
 
-    def rules(self, obj: T, old: T | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: T, old: T | None, request: Request) -> Errors:
         """Validate the object without its metadata. `old` is None for a create."""
         return []
 
-    def status_rules(self, new: T, old: T, request: Request) -> list[FieldError]:
+    def status_rules(self, new: T, old: T, request: Request) -> Errors:
         """Validate a change of the status."""
         return []
 
@@ -59,5 +59,5 @@ class RuleStatusStrategy(StatusStrategy[T], Generic[T]):
         super().__init__(main)
         self.kind_rules = main
 
-    def validate_update(self, new: T, old: T, request: Request) -> list[FieldError]:
+    def validate_update(self, new: T, old: T, request: Request) -> Errors:
         return super().validate_update(new, old, request) + self.kind_rules.status_rules(new, old, request)

@@ -15,7 +15,7 @@ from mooring.admission.strategy import Request
 from mooring.api import errors, field_errors, names
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Pod, ResourceRequirements, Toleration
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.node_v1 import RuntimeClass, Scheduling
 
@@ -23,9 +23,9 @@ from mooring.api.node_v1 import RuntimeClass, Scheduling
 class RuntimeClassStrategy(RuleStrategy[RuntimeClass]):
     has_generation = False
 
-    def rules(self, obj: RuntimeClass, old: RuntimeClass | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: RuntimeClass, old: RuntimeClass | None, request: Request) -> Errors:
         here = Path("handler")
-        problems: list[FieldError] = []
+        problems: Errors = []
         if old is not None and obj.handler != old.handler:
             problems.append(field_errors.invalid(here, obj.handler, IMMUTABLE))
         problems += require_name(obj.handler, here, names.dns1123_label)
@@ -37,7 +37,7 @@ class RuntimeClassStrategy(RuleStrategy[RuntimeClass]):
         return problems
 
 
-def _scheduling(scheduling: Scheduling, path: Path, request: Request) -> list[FieldError]:
+def _scheduling(scheduling: Scheduling, path: Path, request: Request) -> Errors:
     problems = names.validate_labels(scheduling.node_selector, path.child("nodeSelector"))
     here = path.child("tolerations")
     problems += validate_tolerations(scheduling.tolerations, here, rules_for_create(request.options, is_pod=False))

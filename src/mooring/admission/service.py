@@ -25,7 +25,7 @@ from mooring.api.core_v1 import (
     ServiceSpec,
     SessionAffinityConfig,
 )
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
@@ -84,7 +84,7 @@ class ServiceStrategy(RuleStrategy[Service]):
             new.status = replace(new.status, load_balancer=LoadBalancerStatus())
         service_families.choose(new, old, request.options.service_families)
 
-    def rules(self, obj: Service, old: Service | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: Service, old: Service | None, request: Request) -> Errors:
         spec = obj.spec
         if errors := service_families.validate(obj, old, request.options):
             return errors
@@ -99,8 +99,8 @@ class ServiceStrategy(RuleStrategy[Service]):
         errors += _health_check(spec, old)
         return errors if old is None else errors + _changes(spec, old.spec)
 
-    def status_rules(self, new: Service, old: Service, request: Request) -> list[FieldError]:
-        errors: list[FieldError] = []  # conditions are not validated
+    def status_rules(self, new: Service, old: Service, request: Request) -> Errors:
+        errors: Errors = []  # conditions are not validated
         here, ingresses = Path("status", "loadBalancer", "ingress"), new.status.load_balancer.ingress
         if ingresses and new.spec.type != "LoadBalancer":
             return [field_errors.forbidden(here, "may only be used when `spec.type` is 'LoadBalancer'")]
@@ -201,12 +201,12 @@ def _drop_useless(new: ServiceSpec, old: ServiceSpec) -> None:
             new.load_balancer_class = None
 
 
-def _needs_ports(spec: ServiceSpec) -> list[FieldError]:
+def _needs_ports(spec: ServiceSpec) -> Errors:
     needed = not spec.ports and spec.type != "ExternalName" and spec.cluster_ip != HEADLESS
     return [field_errors.required(_PORTS)] if needed else []
 
 
-def _type_rules(spec: ServiceSpec) -> list[FieldError]:
+def _type_rules(spec: ServiceSpec) -> Errors:
     if spec.type == "ExternalName":
         return _external_name(spec)
     errors = []
@@ -223,7 +223,7 @@ def _type_rules(spec: ServiceSpec) -> list[FieldError]:
     return errors
 
 
-def _external_name(spec: ServiceSpec) -> list[FieldError]:
+def _external_name(spec: ServiceSpec) -> Errors:
     errors = [
         field_errors.forbidden(_SPEC.child(name), "may not be set for ExternalName services")
         for name, given in (
@@ -240,8 +240,8 @@ def _external_name(spec: ServiceSpec) -> list[FieldError]:
     return errors + names.validate(here, name, names.dns1123_subdomain(name))
 
 
-def _ports(ports: list[ServicePort]) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _ports(ports: list[ServicePort]) -> Errors:
+    errors: Errors = []
     seen = Unique()
     for index, port in enumerate(ports):
         here = _PORTS.index(index)
@@ -254,7 +254,7 @@ def _ports(ports: list[ServicePort]) -> list[FieldError]:
     return errors
 
 
-def _port(port: ServicePort, path: Path) -> list[FieldError]:
+def _port(port: ServicePort, path: Path) -> Errors:
     errors = [field_errors.invalid(path.child("port"), port.port, message) for message in names.port_number(port.port)]
     errors += one_of(port.protocol, PROTOCOLS, path.child("protocol"))
     target, here = port.target_port, path.child("targetPort")
@@ -266,7 +266,7 @@ def _port(port: ServicePort, path: Path) -> list[FieldError]:
     return errors
 
 
-def _unique_ports(spec: ServiceSpec) -> list[FieldError]:
+def _unique_ports(spec: ServiceSpec) -> Errors:
     errors = []
     seen = Unique()
     nodes = Unique()
@@ -280,7 +280,7 @@ def _unique_ports(spec: ServiceSpec) -> list[FieldError]:
     return errors
 
 
-def _affinity(spec: ServiceSpec) -> list[FieldError]:
+def _affinity(spec: ServiceSpec) -> Errors:
     here, config = _SPEC.child("sessionAffinityConfig"), spec.session_affinity_config
     if spec.session_affinity not in ("ClientIP", "None"):
         path = _SPEC.child("sessionAffinity")
@@ -294,22 +294,22 @@ def _affinity(spec: ServiceSpec) -> list[FieldError]:
     return [field_errors.invalid(here.child("clientIP", "timeoutSeconds"), seconds, detail)]
 
 
-def _external_ips(spec: ServiceSpec, old: Service | None, *, strict: bool) -> list[FieldError]:
+def _external_ips(spec: ServiceSpec, old: Service | None, *, strict: bool) -> Errors:
     known = set(old.spec.external_ips) if old is not None else set()
-    errors: list[FieldError] = []
+    errors: Errors = []
     for index, ip in enumerate(spec.external_ips):
         here = _SPEC.child("externalIPs").index(index)
         errors += validate_legacy_ip(ip, here, strict=strict and ip not in known) or validate_endpoint_ip(ip, here)
     return errors
 
 
-def _source_ranges(obj: Service, old: Service | None, *, strict: bool) -> list[FieldError]:
+def _source_ranges(obj: Service, old: Service | None, *, strict: bool) -> Errors:
     given, here = obj.spec.load_balancer_source_ranges, _SPEC.child("LoadBalancerSourceRanges")
     known = {each.strip() for each in old.spec.load_balancer_source_ranges} if old is not None else set()
     text = obj.metadata.annotations.get(_SOURCE_RANGES)
     if not given and text is None:
         return []
-    errors: list[FieldError] = []
+    errors: Errors = []
     paths = [here.index(index) for index in range(len(given))]
     if text is not None and not given:
         here = Path("metadata", "annotations").key(_SOURCE_RANGES)
@@ -324,15 +324,15 @@ def _source_ranges(obj: Service, old: Service | None, *, strict: bool) -> list[F
     return errors
 
 
-def _distribution(spec: ServiceSpec, *, same_node: bool) -> list[FieldError]:
+def _distribution(spec: ServiceSpec, *, same_node: bool) -> Errors:
     supported = _DISTRIBUTIONS if same_node else _DISTRIBUTIONS[:1]
     if spec.traffic_distribution is None or spec.traffic_distribution in supported:
         return []
     return [field_errors.not_supported(_SPEC.child("trafficDistribution"), spec.traffic_distribution, supported)]
 
 
-def _traffic(spec: ServiceSpec) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _traffic(spec: ServiceSpec) -> Errors:
+    errors: Errors = []
     policies = ("Cluster", "Local")
     external, here = spec.external_traffic_policy, _SPEC.child("externalTrafficPolicy")
     if external and spec.type not in _EXTERNAL and not spec.external_ips:
@@ -356,7 +356,7 @@ def _traffic(spec: ServiceSpec) -> list[FieldError]:
     ]
 
 
-def _health_check(spec: ServiceSpec, old: Service | None) -> list[FieldError]:
+def _health_check(spec: ServiceSpec, old: Service | None) -> Errors:
     here, port = _SPEC.child("healthCheckNodePort"), spec.health_check_node_port
     if port and not needs_health_check(spec):
         detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
@@ -365,7 +365,7 @@ def _health_check(spec: ServiceSpec, old: Service | None) -> list[FieldError]:
     return [field_errors.forbidden(here, IMMUTABLE)] if needs_health_check(spec) and port != before else []
 
 
-def _changes(new: ServiceSpec, old: ServiceSpec) -> list[FieldError]:
+def _changes(new: ServiceSpec, old: ServiceSpec) -> Errors:
     if "ExternalName" in (new.type, old.type):
         return []
     detail, errors = "may not change once set", []

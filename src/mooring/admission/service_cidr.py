@@ -8,7 +8,7 @@ from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.networking_v1 import IPAddress, ParentReference, ServiceCIDR
 
@@ -23,7 +23,7 @@ class IPAddressStrategy(RuleStrategy[IPAddress]):
     def name_check(self, name: str) -> names.Messages:
         return canonical_ip_problems(name)
 
-    def rules(self, obj: IPAddress, old: IPAddress | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: IPAddress, old: IPAddress | None, request: Request) -> Errors:
         parent = obj.spec.parent_ref
         errors = [field_errors.required(_PARENT)] if parent is None else _parent(parent)
         if old is not None and parent != old.spec.parent_ref:
@@ -31,8 +31,8 @@ class IPAddressStrategy(RuleStrategy[IPAddress]):
         return errors
 
 
-def _parent(parent: ParentReference) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _parent(parent: ParentReference) -> Errors:
+    errors: Errors = []
     if parent.group:
         errors += names.validate(_PARENT.child("group"), parent.group, names.dns1123_subdomain(parent.group))
     for field, value in (("resource", parent.resource), ("name", parent.name)):
@@ -49,7 +49,7 @@ def _parent(parent: ParentReference) -> list[FieldError]:
 class ServiceCIDRStrategy(RuleStrategy[ServiceCIDR]):
     has_generation = False
 
-    def rules(self, obj: ServiceCIDR, old: ServiceCIDR | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: ServiceCIDR, old: ServiceCIDR | None, request: Request) -> Errors:
         cidrs = obj.spec.cidrs
         if old is None:
             return _networks(cidrs)
@@ -66,12 +66,12 @@ class ServiceCIDRStrategy(RuleStrategy[ServiceCIDR]):
         return changed + _networks(cidrs)
 
 
-def _networks(cidrs: list[str]) -> list[FieldError]:
+def _networks(cidrs: list[str]) -> Errors:
     if not cidrs:
         return [field_errors.required(_CIDRS, "at least one CIDR required")]
     if len(cidrs) > 2:
         return [field_errors.invalid(_CIDRS, {"CIDRs": cidrs}, "may only hold up to 2 values")]
-    errors: list[FieldError] = []
+    errors: Errors = []
     for index, cidr in enumerate(cidrs):
         errors += validate_canonical_cidr(cidr, _CIDRS.index(index))
     families = [network.version for cidr in cidrs if (network := network_of(cidr)) is not None]

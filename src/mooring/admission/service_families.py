@@ -7,7 +7,7 @@ from mooring.admission.addresses import is_ip, validate_legacy_ip
 from mooring.admission.options import AdmissionOptions
 from mooring.api import field_errors
 from mooring.api.core_v1 import Service, ServiceSpec
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 HEADLESS = "None"
@@ -67,7 +67,7 @@ def _is_of_unknown_family(spec: ServiceSpec) -> bool:
     return bool(spec.cluster_ips) and not is_headless(spec)
 
 
-def validate(new: Service, old: Service | None, options: AdmissionOptions) -> list[FieldError]:
+def validate(new: Service, old: Service | None, options: AdmissionOptions) -> Errors:
     """Validate cluster IPs, families and policy together.
 
     Kubernetes checks these before everything else, and then reports no other error.
@@ -94,14 +94,14 @@ def validate(new: Service, old: Service | None, options: AdmissionOptions) -> li
     return errors or _configured(spec, old, families)
 
 
-def _validate_cluster_ips(spec: ServiceSpec, stored: list[str], options: AdmissionOptions) -> list[FieldError]:
-    addresses, errors = spec.cluster_ips, list[FieldError]()
+def _validate_cluster_ips(spec: ServiceSpec, stored: list[str], options: AdmissionOptions) -> Errors:
+    addresses, errors = spec.cluster_ips, Errors()
     if spec.cluster_ip and addresses[:1] != [spec.cluster_ip]:
         errors.append(field_errors.invalid(_IPS, addresses, "first value must match `clusterIP`"))
     if addresses and not spec.cluster_ip:
         errors.append(field_errors.invalid(_IPS, addresses, "must be empty when `clusterIP` is not specified"))
     errors += _validate_families(spec)
-    wrong: list[FieldError] = []
+    wrong: Errors = []
     if addresses[:1] == [HEADLESS] and len(addresses) > 1:
         wrong.append(field_errors.invalid(_IPS, addresses, "'None' must be the first and only value"))
     for index, address in enumerate(addresses):
@@ -118,8 +118,8 @@ def _validate_cluster_ips(spec: ServiceSpec, stored: list[str], options: Admissi
     return errors + _match_families(spec)
 
 
-def _validate_families(spec: ServiceSpec) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_families(spec: ServiceSpec) -> Errors:
+    errors: Errors = []
     if spec.ip_family_policy is not None and spec.ip_family_policy not in _POLICIES:
         errors.append(field_errors.not_supported(_POLICY, spec.ip_family_policy, sorted(_POLICIES)))
     for index, family in enumerate(spec.ip_families):
@@ -130,7 +130,7 @@ def _validate_families(spec: ServiceSpec) -> list[FieldError]:
     return errors
 
 
-def _match_families(spec: ServiceSpec) -> list[FieldError]:
+def _match_families(spec: ServiceSpec) -> Errors:
     pairs = list(zip(spec.cluster_ips, spec.ip_families, strict=False))
     return [
         field_errors.invalid(
@@ -141,7 +141,7 @@ def _match_families(spec: ServiceSpec) -> list[FieldError]:
     ]
 
 
-def _configured(spec: ServiceSpec, old: Service | None, families: tuple[str, ...]) -> list[FieldError]:
+def _configured(spec: ServiceSpec, old: Service | None, families: tuple[str, ...]) -> Errors:
     if (is_headless(spec) and not spec.selector) or (old is not None and old.spec.ip_families == spec.ip_families):
         return []
     errors = [

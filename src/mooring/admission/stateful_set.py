@@ -32,7 +32,7 @@ from mooring.api.apps_v1 import (
 )
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 _RETENTION = ("Retain", "Delete")
@@ -69,18 +69,18 @@ class StatefulSetStrategy(TemplateStrategy[StatefulSet]):
     def template_of(self, obj: StatefulSet) -> PodTemplateSpec:
         return obj.spec.template
 
-    def rules(self, obj: StatefulSet, old: StatefulSet | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: StatefulSet, old: StatefulSet | None, request: Request) -> Errors:
         errors = _validate_spec(obj.spec, old.spec if old is not None else None, request)
         return errors if old is None else errors + immutable_fields(obj.spec, old.spec, SPEC, *_IMMUTABLE)
 
-    def status_rules(self, new: StatefulSet, old: StatefulSet, request: Request) -> list[FieldError]:
+    def status_rules(self, new: StatefulSet, old: StatefulSet, request: Request) -> Errors:
         parts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
         errors = non_negative_fields(new.status, STATUS, "replicas", *parts, "observedGeneration", "collisionCount")
         return errors + validate_replica_counts(new.status, "cannot be greater than status.readyReplicas", *parts)
 
 
-def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: Request) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: Request) -> Errors:
+    errors: Errors = []
     if spec.pod_management_policy not in ("OrderedReady", "Parallel"):
         detail = "must be 'OrderedReady' or 'Parallel'"
         here = SPEC.child("podManagementPolicy")
@@ -118,7 +118,7 @@ def _with_claims(spec: StatefulSetSpec) -> PodTemplateSpec:
     return template
 
 
-def _update_strategy(spec: StatefulSetSpec, path: Path) -> list[FieldError]:
+def _update_strategy(spec: StatefulSetSpec, path: Path) -> Errors:
     strategy = spec.update_strategy
     here, pace = path.child("rollingUpdate"), strategy.rolling_update
     match strategy.type:
@@ -140,7 +140,7 @@ def _update_strategy(spec: StatefulSetSpec, path: Path) -> list[FieldError]:
             return [field_errors.invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'")]
 
 
-def _retention(spec: StatefulSetSpec, path: Path) -> list[FieldError]:
+def _retention(spec: StatefulSetSpec, path: Path) -> Errors:
     policy = spec.persistent_volume_claim_retention_policy
     if policy is None:
         return []
@@ -154,7 +154,7 @@ def _retention(spec: StatefulSetSpec, path: Path) -> list[FieldError]:
 class ControllerRevisionStrategy(RuleStrategy[ControllerRevision]):
     has_generation = False
 
-    def rules(self, obj: ControllerRevision, old: ControllerRevision | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: ControllerRevision, old: ControllerRevision | None, request: Request) -> Errors:
         errors = non_negative(obj.revision, Path("revision"))
         if old is not None and obj.data != old.data:
             errors.append(field_errors.invalid(Path("data"), obj.data, IMMUTABLE))

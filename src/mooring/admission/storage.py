@@ -8,7 +8,7 @@ from mooring.admission.strategy import Request
 from mooring.admission.volume_sources import validate_csi_driver_name
 from mooring.api import field_errors, label_selector, names
 from mooring.api import storage_v1 as v1
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 MAX_PARAMETERS = 512
@@ -23,7 +23,7 @@ _ONE_SOURCE = "must specify exactly one of inlineVolumeSpec and persistentVolume
 _SPEC = Path("spec")
 
 
-def _parameters(parameters: dict[str, str], path: Path) -> list[FieldError]:
+def _parameters(parameters: dict[str, str], path: Path) -> Errors:
     errors = [field_errors.too_long(path, MAX_PARAMETERS)] if len(parameters) > MAX_PARAMETERS else []
     if "" in parameters:
         errors.append(field_errors.invalid(path, "", "field can not be empty."))
@@ -33,7 +33,7 @@ def _parameters(parameters: dict[str, str], path: Path) -> list[FieldError]:
     return errors
 
 
-def _unchanged(name: str, new: object, old: object) -> list[FieldError]:
+def _unchanged(name: str, new: object, old: object) -> Errors:
     return [] if new == old else [field_errors.forbidden(Path(name), f"updates to {name} are forbidden.")]
 
 
@@ -44,7 +44,7 @@ class StorageClassStrategy(RuleStrategy[v1.StorageClass]):
         obj.reclaim_policy = "Delete" if obj.reclaim_policy is None else obj.reclaim_policy
         obj.volume_binding_mode = "Immediate" if obj.volume_binding_mode is None else obj.volume_binding_mode
 
-    def rules(self, obj: v1.StorageClass, old: v1.StorageClass | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: v1.StorageClass, old: v1.StorageClass | None, request: Request) -> Errors:
         errors = _provisioner(obj.provisioner, Path("provisioner"))
         errors += _parameters(obj.parameters, Path("parameters"))
         for name, value, supported in (
@@ -60,12 +60,12 @@ class StorageClassStrategy(RuleStrategy[v1.StorageClass]):
         return errors
 
 
-def _provisioner(name: str, path: Path) -> list[FieldError]:
+def _provisioner(name: str, path: Path) -> Errors:
     return names.validate(path, name, names.label_key(name.lower())) if name else [field_errors.required(path)]
 
 
-def _topologies(terms: list[v1.TopologySelectorTerm], path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _topologies(terms: list[v1.TopologySelectorTerm], path: Path) -> Errors:
+    errors: Errors = []
     seen: set[frozenset[tuple[str, frozenset[str]]]] = {frozenset()}  # an empty term is refused as a duplicate
     for index, term in enumerate(terms):
         here = path.index(index).child("matchLabelExpressions")
@@ -95,9 +95,7 @@ class VolumeAttributesClassStrategy(RuleStrategy[v1.VolumeAttributesClass]):
         if old is None and _CLASS_PROTECTION not in obj.metadata.finalizers:
             obj.metadata.finalizers.append(_CLASS_PROTECTION)
 
-    def rules(
-        self, obj: v1.VolumeAttributesClass, old: v1.VolumeAttributesClass | None, request: Request
-    ) -> list[FieldError]:
+    def rules(self, obj: v1.VolumeAttributesClass, old: v1.VolumeAttributesClass | None, request: Request) -> Errors:
         errors = _provisioner(obj.driver_name, Path("driverName"))
         if old is not None:
             errors += _unchanged("driverName", obj.driver_name, old.driver_name)
@@ -135,7 +133,7 @@ class CSIDriverStrategy(RuleStrategy[v1.CSIDriver]):
         text = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true"
         return [f"{text} to prevent possible logging of tokens in volume attributes"]
 
-    def rules(self, obj: v1.CSIDriver, old: v1.CSIDriver | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: v1.CSIDriver, old: v1.CSIDriver | None, request: Request) -> Errors:
         errors = validate_csi_driver_name(obj.metadata.name, Path("name")) if old is None else []
         errors += _driver_spec(obj.spec)
         if old is not None:
@@ -145,8 +143,8 @@ class CSIDriverStrategy(RuleStrategy[v1.CSIDriver]):
         return errors
 
 
-def _driver_spec(spec: v1.CSIDriverSpec) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _driver_spec(spec: v1.CSIDriverSpec) -> Errors:
+    errors: Errors = []
     if spec.fs_group_policy not in _FS_GROUP_POLICIES:
         here = _SPEC.child("fsGroupPolicy")
         errors.append(field_errors.not_supported(here, spec.fs_group_policy, _FS_GROUP_POLICIES))
@@ -168,8 +166,8 @@ def _driver_spec(spec: v1.CSIDriverSpec) -> list[FieldError]:
     return errors
 
 
-def _token_requests(requests: list[v1.TokenRequest], path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _token_requests(requests: list[v1.TokenRequest], path: Path) -> Errors:
+    errors: Errors = []
     audiences = Unique()
     for index, request in enumerate(requests):
         here = path.index(index)
@@ -186,8 +184,8 @@ class CSINodeStrategy(RuleStrategy[v1.CSINode]):
     has_generation = False
     allow_unconditional_update = False
 
-    def rules(self, obj: v1.CSINode, old: v1.CSINode | None, request: Request) -> list[FieldError]:
-        errors: list[FieldError] = []
+    def rules(self, obj: v1.CSINode, old: v1.CSINode | None, request: Request) -> Errors:
+        errors: Errors = []
         seen = Unique()
         before = {driver.name: driver for driver in old.spec.drivers} if old is not None else {}
         here = _SPEC.child("drivers")
@@ -205,7 +203,7 @@ def _identity(driver: v1.CSINodeDriver) -> tuple[str, list[str]]:
     return driver.node_id, driver.topology_keys
 
 
-def _node_driver(driver: v1.CSINodeDriver, path: Path) -> list[FieldError]:
+def _node_driver(driver: v1.CSINodeDriver, path: Path) -> Errors:
     errors = validate_csi_driver_name(driver.name, path.child("name"))
     here = path.child("nodeID")
     errors += require(driver.node_id, here)
@@ -226,9 +224,7 @@ class CSIStorageCapacityStrategy(RuleStrategy[v1.CSIStorageCapacity]):
     has_generation = False
     allow_unconditional_update = False
 
-    def rules(
-        self, obj: v1.CSIStorageCapacity, old: v1.CSIStorageCapacity | None, request: Request
-    ) -> list[FieldError]:
+    def rules(self, obj: v1.CSIStorageCapacity, old: v1.CSIStorageCapacity | None, request: Request) -> Errors:
         name = obj.storage_class_name
         errors = names.validate(Path("storageClassName"), name, names.dns1123_subdomain(name))
         errors += label_selector.validate(obj.node_topology, Path("nodeTopology"))
@@ -245,7 +241,7 @@ class VolumeAttachmentStrategy(RuleStrategy[v1.VolumeAttachment]):
         if obj.spec.source.inline_volume_spec is not None:
             default_source(obj.spec.source.inline_volume_spec)
 
-    def rules(self, obj: v1.VolumeAttachment, old: v1.VolumeAttachment | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: v1.VolumeAttachment, old: v1.VolumeAttachment | None, request: Request) -> Errors:
         spec = obj.spec
         errors = validate_csi_driver_name(spec.attacher, _SPEC.child("attacher"))
         source, here = spec.source, _SPEC.child("source")

@@ -5,7 +5,7 @@ from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.storagemigration_v1 import StorageVersionMigration
 
@@ -16,9 +16,7 @@ _STATUS = Path("status")
 class StorageVersionMigrationStrategy(RuleStrategy[StorageVersionMigration]):
     has_generation = False
 
-    def rules(
-        self, obj: StorageVersionMigration, old: StorageVersionMigration | None, request: Request
-    ) -> list[FieldError]:
+    def rules(self, obj: StorageVersionMigration, old: StorageVersionMigration | None, request: Request) -> Errors:
         wanted, errors = obj.spec.resource, []
         if not wanted.resource:
             errors.append(field_errors.required(_RESOURCE.child("resource"), "resource is required to be set"))
@@ -30,11 +28,9 @@ class StorageVersionMigrationStrategy(RuleStrategy[StorageVersionMigration]):
             errors.append(field_errors.invalid(Path("spec"), obj.spec, IMMUTABLE))
         return errors
 
-    def status_rules(
-        self, new: StorageVersionMigration, old: StorageVersionMigration, request: Request
-    ) -> list[FieldError]:
+    def status_rules(self, new: StorageVersionMigration, old: StorageVersionMigration, request: Request) -> Errors:
         version, here = new.status.resource_version, _STATUS.child("resourceVersion")
-        errors: list[FieldError] = []
+        errors: Errors = []
         if version and not (version.isascii() and version.isdecimal()):
             errors.append(field_errors.invalid(here, version, "must be the version of a collection"))
         conditions = _STATUS.child("conditions")

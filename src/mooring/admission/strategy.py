@@ -28,7 +28,7 @@ from mooring.admission.options import AdmissionOptions
 from mooring.api import meta_v1
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import LimitRange, Pod, ServiceAccount
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.kinds import KINDS
 from mooring.api.node_v1 import RuntimeClass
 from mooring.api.response_limits import add_warning
@@ -217,7 +217,7 @@ class Strategy(Generic[T]):
         if self.has_generation:
             obj.metadata.generation = 1
 
-    def validate_create(self, obj: T, request: Request) -> list[FieldError]:
+    def validate_create(self, obj: T, request: Request) -> Errors:
         """Return all errors of a new object, including `metadata` (``meta.validate_object_meta``)."""
         return []
 
@@ -231,7 +231,7 @@ class Strategy(Generic[T]):
             changed = getattr(new, "spec", None) != getattr(old, "spec", None)
             new.metadata.generation = old.metadata.generation + changed
 
-    def validate_update(self, new: T, old: T, request: Request) -> list[FieldError]:
+    def validate_update(self, new: T, old: T, request: Request) -> Errors:
         """Return all errors of an update, including `metadata` (``meta.validate_object_meta_update``)."""
         raise NotImplementedError(type(self).__name__)
 
@@ -259,7 +259,7 @@ class StatusStrategy(Strategy[T]):
     def default(self, obj: T) -> None:
         self.main.default(obj)
 
-    def validate_update(self, new: T, old: T, request: Request) -> list[FieldError]:
+    def validate_update(self, new: T, old: T, request: Request) -> Errors:
         """Validate the metadata; kinds add their own rules."""
         return meta.validate_object_meta_update(new.metadata, old.metadata)
 

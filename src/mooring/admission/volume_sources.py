@@ -6,7 +6,7 @@ from mooring.admission.checks import required_fields
 from mooring.api import field_errors, names
 from mooring.api.base import Object
 from mooring.api.core_v1 import volume_source as vs
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 ONE_TYPE = "may not specify more than 1 volume type"
@@ -20,7 +20,7 @@ _NAA = re.compile(r"naa.[a-zA-Z0-9]{32}", re.ASCII)
 _HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*):[^:]*")
 
 
-def validate_host_path(source: vs.HostPathVolumeSource, path: Path) -> list[FieldError]:
+def validate_host_path(source: vs.HostPathVolumeSource, path: Path) -> Errors:
     if not source.path:
         return [field_errors.required(path.child("path"))]
     errors = no_backsteps(source.path, path.child("path"))
@@ -29,16 +29,16 @@ def validate_host_path(source: vs.HostPathVolumeSource, path: Path) -> list[Fiel
     return errors
 
 
-def validate_csi_driver_name(name: str, path: Path) -> list[FieldError]:
+def validate_csi_driver_name(name: str, path: Path) -> Errors:
     if not name:
         return [field_errors.required(path)]
-    errors: list[FieldError] = []
+    errors: Errors = []
     if len(name) > 63:
         errors.append(field_errors.too_long(path, 63))
     return errors + names.validate(path, name, names.dns1123_subdomain(name.lower()))
 
 
-def validate_iscsi(source: vs.ISCSIVolumeSource | vs.ISCSIPersistentVolumeSource, path: Path) -> list[FieldError]:
+def validate_iscsi(source: vs.ISCSIVolumeSource | vs.ISCSIPersistentVolumeSource, path: Path) -> Errors:
     errors = required_fields(source, path, "targetPortal")
     if not source.iqn:
         errors.append(field_errors.required(path.child("iqn")))
@@ -53,14 +53,14 @@ def validate_iscsi(source: vs.ISCSIVolumeSource | vs.ISCSIPersistentVolumeSource
     return errors
 
 
-def _initiator(name: str, path: Path) -> list[FieldError]:
+def _initiator(name: str, path: Path) -> Errors:
     if not name.startswith(("iqn", "eui", "naa")):
         return [field_errors.invalid(path, name, "must be valid format starting with iqn, eui, or naa")]
     valid = _IQN.search(name) or _EUI.fullmatch(name) or _NAA.fullmatch(name)
     return [] if valid else [field_errors.invalid(path, name, "must be valid format")]
 
 
-def validate_fc(source: vs.FCVolumeSource, path: Path) -> list[FieldError]:
+def validate_fc(source: vs.FCVolumeSource, path: Path) -> Errors:
     errors = []
     here = path.child("targetWWNs")
     if not source.target_wwns and not source.wwids:
@@ -76,28 +76,28 @@ def validate_fc(source: vs.FCVolumeSource, path: Path) -> list[FieldError]:
     return errors
 
 
-def _partition(partition: int, path: Path) -> list[FieldError]:
+def _partition(partition: int, path: Path) -> Errors:
     if 0 <= partition <= 255:
         return []
     return [field_errors.invalid(path.child("partition"), partition, names.out_of_range(1, 255))]
 
 
-def validate_gce(source: vs.GCEPersistentDiskVolumeSource, path: Path) -> list[FieldError]:
+def validate_gce(source: vs.GCEPersistentDiskVolumeSource, path: Path) -> Errors:
     return required_fields(source, path, "pdName") + _partition(source.partition, path)
 
 
-def validate_aws(source: vs.AWSElasticBlockStoreVolumeSource, path: Path) -> list[FieldError]:
+def validate_aws(source: vs.AWSElasticBlockStoreVolumeSource, path: Path) -> Errors:
     return required_fields(source, path, "volumeID") + _partition(source.partition, path)
 
 
-def validate_nfs(source: vs.NFSVolumeSource, path: Path) -> list[FieldError]:
+def validate_nfs(source: vs.NFSVolumeSource, path: Path) -> Errors:
     errors = required_fields(source, path, "server", "path")
     if not source.path.startswith("/"):
         errors.append(field_errors.invalid(path.child("path"), source.path, "must be an absolute path"))
     return errors
 
 
-def validate_quobyte(source: vs.QuobyteVolumeSource, path: Path) -> list[FieldError]:
+def validate_quobyte(source: vs.QuobyteVolumeSource, path: Path) -> Errors:
     errors = []
     pair = "must be a host:port pair or multiple pairs separated by commas"
     if not source.registry:
@@ -111,7 +111,7 @@ def validate_quobyte(source: vs.QuobyteVolumeSource, path: Path) -> list[FieldEr
     return errors + required_fields(source, path, "volume")
 
 
-def validate_flocker(source: vs.FlockerVolumeSource, path: Path) -> list[FieldError]:
+def validate_flocker(source: vs.FlockerVolumeSource, path: Path) -> Errors:
     errors = []
     if not source.dataset_name and not source.dataset_uuid:
         errors.append(field_errors.required(path, "one of datasetName and datasetUUID is required"))
@@ -123,7 +123,7 @@ def validate_flocker(source: vs.FlockerVolumeSource, path: Path) -> list[FieldEr
     return errors
 
 
-def validate_flex(source: vs.FlexVolumeSource | vs.FlexPersistentVolumeSource, path: Path) -> list[FieldError]:
+def validate_flex(source: vs.FlexVolumeSource | vs.FlexPersistentVolumeSource, path: Path) -> Errors:
     """Validate a FlexVolume: option keys must not use Kubernetes' domains."""
     errors = required_fields(source, path, "driver")
     for key in source.options:
@@ -133,7 +133,7 @@ def validate_flex(source: vs.FlexVolumeSource | vs.FlexPersistentVolumeSource, p
     return errors
 
 
-def validate_azure_disk(source: vs.AzureDiskVolumeSource, path: Path) -> list[FieldError]:
+def validate_azure_disk(source: vs.AzureDiskVolumeSource, path: Path) -> Errors:
     errors = required_fields(source, path, "diskName", "diskURI")
     modes, kinds = ("None", "ReadOnly", "ReadWrite"), ("Dedicated", "Managed", "Shared")
     if source.caching_mode is not None and source.caching_mode not in modes:
@@ -150,7 +150,7 @@ def validate_azure_disk(source: vs.AzureDiskVolumeSource, path: Path) -> list[Fi
     return errors
 
 
-def forbid_other_fields(source: Object, allowed: tuple[str, ...], path: Path, detail: str) -> list[FieldError]:
+def forbid_other_fields(source: Object, allowed: tuple[str, ...], path: Path, detail: str) -> Errors:
     """Return an error for each set field that is not allowed (by attribute)."""
     blank = type(source)()
     return [
@@ -160,11 +160,11 @@ def forbid_other_fields(source: Object, allowed: tuple[str, ...], path: Path, de
     ]
 
 
-def file_mode(mode: int | None, path: Path) -> list[FieldError]:
+def file_mode(mode: int | None, path: Path) -> Errors:
     return [] if mode is None or 0 <= mode <= 0o777 else [field_errors.invalid(path, mode, FILE_MODE)]
 
 
-def pull_policy(policy: str, path: Path) -> list[FieldError]:
+def pull_policy(policy: str, path: Path) -> Errors:
     if policy in PULL_POLICIES:
         return []
     if not policy:
@@ -172,18 +172,18 @@ def pull_policy(policy: str, path: Path) -> list[FieldError]:
     return [field_errors.not_supported(path, policy, PULL_POLICIES)]
 
 
-def no_backsteps(target: str, path: Path) -> list[FieldError]:
+def no_backsteps(target: str, path: Path) -> Errors:
     """Reject `..` in a path."""
     return [field_errors.invalid(path, target, "must not contain '..'")] if ".." in target.split("/") else []
 
 
-def local_path(target: str, path: Path) -> list[FieldError]:
+def local_path(target: str, path: Path) -> Errors:
     """Validate a relative path without `..`."""
     absolute = [field_errors.invalid(path, target, "must be a relative path")] if target.startswith("/") else []
     return absolute + no_backsteps(target, path)
 
 
-def non_reserved_path(target: str, path: Path) -> list[FieldError]:
+def non_reserved_path(target: str, path: Path) -> Errors:
     """Validate a file name in a volume: names starting with `..` are reserved."""
     errors = local_path(target, path)
     if target.startswith("..") and not target.startswith("../"):

@@ -8,7 +8,7 @@ from mooring.api.admissionregistration_v1 import ServiceReference as AdmissionSe
 from mooring.api.admissionregistration_v1 import WebhookClientConfig as AdmissionClient
 from mooring.api.apiextensions_v1 import ServiceReference as ConversionService
 from mooring.api.apiextensions_v1 import WebhookClientConfig as ConversionClient
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 REVIEWS = ("v1", "v1beta1")
@@ -16,7 +16,7 @@ REVIEWS = ("v1", "v1beta1")
 _FORM = "; desired format: https://host[/path]"
 
 
-def validate_client_config(config: AdmissionClient | ConversionClient, path: Path) -> list[FieldError]:
+def validate_client_config(config: AdmissionClient | ConversionClient, path: Path) -> Errors:
     if (config.url is None) == (config.service is None):
         return [field_errors.required(path, "exactly one of url or service is required")]
     if config.url is not None:
@@ -24,7 +24,7 @@ def validate_client_config(config: AdmissionClient | ConversionClient, path: Pat
     return _service(config.service, path.child("service")) if config.service else []
 
 
-def _url(url: str, path: Path) -> list[FieldError]:
+def _url(url: str, path: Path) -> Errors:
     try:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]
@@ -45,7 +45,7 @@ def _url(url: str, path: Path) -> list[FieldError]:
     return errors
 
 
-def _service(service: AdmissionService | ConversionService, path: Path) -> list[FieldError]:
+def _service(service: AdmissionService | ConversionService, path: Path) -> Errors:
     errors = [
         field_errors.required(path.child(name))
         for name, value in (("name", service.namespace), ("namespace", service.name))  # Kubernetes mixes them up
@@ -67,8 +67,8 @@ def _service(service: AdmissionService | ConversionService, path: Path) -> list[
     return errors
 
 
-def validate_review_versions(versions: Sequence[str], path: Path, *, must_know_one: bool = True) -> list[FieldError]:
-    errors: list[FieldError] = []
+def validate_review_versions(versions: Sequence[str], path: Path, *, must_know_one: bool = True) -> Errors:
+    errors: Errors = []
     seen: set[str] = set()
     for index, version in enumerate(versions):
         if version in seen:

@@ -16,7 +16,7 @@ from mooring.admission.strategy import Request
 from mooring.admission.webhook_clients import REVIEWS, validate_client_config, validate_review_versions
 from mooring.api import admissionregistration_v1 as v1
 from mooring.api import field_errors, label_selector, names
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import LabelSelector
 
@@ -56,8 +56,8 @@ class _ConfigurationStrategy(RuleStrategy[T]):
     def prepare_for_update(self, new: T, old: T, request: Request) -> None:
         new.metadata.generation = old.metadata.generation + (new.webhooks != old.webhooks)
 
-    def rules(self, obj: T, old: T | None, request: Request) -> list[FieldError]:
-        errors: list[FieldError] = []
+    def rules(self, obj: T, old: T | None, request: Request) -> Errors:
+        errors: Errors = []
         strictness = _Strictness() if old is None else _relax_for_update(old, obj)
         seen: set[str] = set()
         for index, webhook in enumerate(obj.webhooks):
@@ -150,7 +150,7 @@ def _relax_for_update(old: v1.WebhookConfiguration, new: v1.WebhookConfiguration
     )
 
 
-def _webhook_errors(webhook: v1.Webhook, strictness: _Strictness, request: Request, path: Path) -> list[FieldError]:
+def _webhook_errors(webhook: v1.Webhook, strictness: _Strictness, request: Request, path: Path) -> Errors:
     errors = names.validate_fully_qualified_name(webhook.name, path.child("name"))
     for index, rule in enumerate(webhook.rules):
         errors += rules.rule_with_operations(rule, path.child("rules").index(index))
@@ -175,12 +175,12 @@ def _webhook_errors(webhook: v1.Webhook, strictness: _Strictness, request: Reque
     return errors
 
 
-def _choice(value: str | None, choices: Sequence[str], path: Path) -> list[FieldError]:
+def _choice(value: str | None, choices: Sequence[str], path: Path) -> Errors:
     return [] if value is None or value in choices else [field_errors.not_supported(path, value, choices)]
 
 
-def _selector_errors(webhook: v1.Webhook, path: Path, *, strict: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _selector_errors(webhook: v1.Webhook, path: Path, *, strict: bool) -> Errors:
+    errors: Errors = []
     for name, selector in (
         ("namespaceSelector", webhook.namespace_selector),
         ("objectSelector", webhook.object_selector),
@@ -189,7 +189,7 @@ def _selector_errors(webhook: v1.Webhook, path: Path, *, strict: bool) -> list[F
     return errors
 
 
-def _reviews(versions: Sequence[str], strictness: _Strictness, path: Path) -> list[FieldError]:
+def _reviews(versions: Sequence[str], strictness: _Strictness, path: Path) -> Errors:
     if not versions:
         return [field_errors.required(path, f"must specify one of {', '.join(REVIEWS)}")]
     return validate_review_versions(versions, path, must_know_one=strictness.known_reviews)

@@ -15,7 +15,7 @@ from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, label_selector, meta_v1, names
 from mooring.api.core_v1 import PodTemplateSpec
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import LabelSelector, ObjectMeta
 
@@ -69,7 +69,7 @@ class TemplateStrategy(RuleStrategy[T]):
 
 def validate_selector(
     selector: LabelSelector | None, path: Path, when_empty: str, when_invalid: str = "invalid label selector"
-) -> list[FieldError]:
+) -> Errors:
     """Validate a required, non-empty selector."""
     if selector is None:
         return [field_errors.required(path)]
@@ -85,7 +85,7 @@ def is_valid(selector: LabelSelector | None) -> bool:
     return not label_selector.validate(selector, SPEC)
 
 
-def validate_match(selector: LabelSelector | None, template: PodTemplateSpec, path: Path) -> list[FieldError]:
+def validate_match(selector: LabelSelector | None, template: PodTemplateSpec, path: Path) -> Errors:
     """Check that the selector matches the labels of the template at `path`."""
     if not is_valid(selector):
         return []  # reported by the selector's own rules
@@ -97,11 +97,11 @@ def validate_match(selector: LabelSelector | None, template: PodTemplateSpec, pa
 
 def validate_lasting_template(
     template: PodTemplateSpec, old: PodTemplateSpec | None, path: Path, kind: str, request: Request
-) -> list[FieldError]:
+) -> Errors:
     return validate_template(template, old, path, request) + runs_for_ever(template, path, kind)
 
 
-def runs_for_ever(template: PodTemplateSpec, path: Path, kind: str) -> list[FieldError]:
+def runs_for_ever(template: PodTemplateSpec, path: Path, kind: str) -> Errors:
     errors = []
     policy = template.spec.restart_policy
     if policy != "Always":
@@ -112,7 +112,7 @@ def runs_for_ever(template: PodTemplateSpec, path: Path, kind: str) -> list[Fiel
     return errors
 
 
-def rolling_numbers(unavailable: int | str, surge: int | str, path: Path) -> list[FieldError]:
+def rolling_numbers(unavailable: int | str, surge: int | str, path: Path) -> Errors:
     errors = number_or_percent(unavailable, path.child("maxUnavailable"))
     return errors + number_or_percent(surge, path.child("maxSurge"))
 
@@ -122,7 +122,7 @@ def is_nothing(value: int | str) -> bool:
     return is_zero(value) or (isinstance(value, str) and not value.rstrip("%").lstrip("+-").isdigit())
 
 
-def validate_replica_counts(status: msgspec.Struct, detail: str, *parts: str) -> list[FieldError]:
+def validate_replica_counts(status: msgspec.Struct, detail: str, *parts: str) -> Errors:
     """Check that no count of `parts` exceeds `replicas`, nor `availableReplicas` the ready ones."""
     counts = json_fields(status)
     errors = [

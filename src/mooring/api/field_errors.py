@@ -97,6 +97,9 @@ class FieldError(msgspec.Struct, frozen=True):
         return f"{self.field}: {self.body}"
 
 
+Errors = list[FieldError]
+
+
 class OverBudgetError(Exception):
     """A validation found too many errors or took too long; `first` holds the first errors."""
 

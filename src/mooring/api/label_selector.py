@@ -16,7 +16,7 @@ from enum import StrEnum
 import msgspec
 
 from mooring.api import field_errors, names
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import LabelSelector, LabelSelectorRequirement
 from mooring.base.short_string_cache import cache_short
@@ -166,7 +166,7 @@ def from_label_selector(selector: LabelSelector | None) -> Selector:
     return Selector(_by_key(requirements)) if requirements else EVERYTHING
 
 
-def validate(selector: LabelSelector | None, path: Path, *, allow_invalid_values: bool = False) -> list[FieldError]:
+def validate(selector: LabelSelector | None, path: Path, *, allow_invalid_values: bool = False) -> Errors:
     """Validate the structured form. Objects stored before values were validated may keep theirs."""
     if selector is None:
         return []
@@ -179,8 +179,8 @@ def validate(selector: LabelSelector | None, path: Path, *, allow_invalid_values
 
 def validate_requirement(
     requirement: LabelSelectorRequirement, path: Path, *, allow_invalid_values: bool = False
-) -> list[FieldError]:
-    errors: list[FieldError] = []
+) -> Errors:
+    errors: Errors = []
     match requirement.operator:
         case "In" | "NotIn":
             if not requirement.values:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from mooring.api import field_errors
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.base.short_string_cache import cache_short
 
@@ -268,12 +268,12 @@ def percent(value: str) -> Messages:
     return _check(value, _PERCENT, None, rule, "1%", "93%")
 
 
-def validate(path: Path, value: str, messages: Messages) -> list[FieldError]:
+def validate(path: Path, value: str, messages: Messages) -> Errors:
     """Return a field error for each message about a value."""
     return [field_errors.invalid(path, value, message) for message in messages]
 
 
-def validate_label_key(key: str, path: Path) -> list[FieldError]:
+def validate_label_key(key: str, path: Path) -> Errors:
     return validate(path, key, label_key(key))
 
 
@@ -294,9 +294,9 @@ def are_cached_labels(labels: Mapping[str, str]) -> bool:
     return labels.items() <= _valid_labels
 
 
-def validate_labels(labels: Mapping[str, str], path: Path) -> list[FieldError]:
+def validate_labels(labels: Mapping[str, str], path: Path) -> Errors:
     """Validate the keys and values of labels; all errors have the path of the map."""
-    errors: list[FieldError] = []
+    errors: Errors = []
     if are_cached_labels(labels):
         return errors
     for key, value in labels.items():
@@ -316,7 +316,7 @@ _valid_labels: set[tuple[str, str]] = set()
 """Cache of valid labels."""
 
 
-def validate_fully_qualified_name(name: str, path: Path) -> list[FieldError]:
+def validate_fully_qualified_name(name: str, path: Path) -> Errors:
     """Validate a domain of at least three segments, such as the name of a signer."""
     if not name:
         return [field_errors.required(path)]
@@ -329,7 +329,7 @@ def validate_fully_qualified_name(name: str, path: Path) -> list[FieldError]:
     return []
 
 
-def validate_domain_prefixed_path(value: str, path: Path) -> list[FieldError]:
+def validate_domain_prefixed_path(value: str, path: Path) -> Errors:
     """Validate a path after a domain, such as `acme.io/foo`."""
     if not value:
         return [field_errors.required(path)]

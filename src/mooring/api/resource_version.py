@@ -7,7 +7,7 @@ for order. Used by the API server (list, get, watch) and informers.
 import msgspec
 
 from mooring.api import field_errors
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 EXACT = "Exact"
@@ -77,7 +77,7 @@ def validate_list(
     *,
     watch: bool = False,
     send_initial_events: bool | None = None,
-) -> list[FieldError]:
+) -> Errors:
     if watch:
         return _validate_watch(match, send_initial_events)
     if send_initial_events is not None:
@@ -99,7 +99,7 @@ def validate_list(
     return errors
 
 
-def _validate_watch(match: str, send_initial_events: bool | None) -> list[FieldError]:
+def _validate_watch(match: str, send_initial_events: bool | None) -> Errors:
     errors = []
     if send_initial_events is not None and match != NOT_OLDER_THAN:
         detail = f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER_THAN}"

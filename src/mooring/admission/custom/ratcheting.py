@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from mooring.admission.custom.validation import Place
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors, FieldError
 from mooring.api.structural import Structural
 
 _ABSENT: Any = object()
@@ -15,7 +15,7 @@ _ABSENT: Any = object()
 
 def errors_at_changed_values(
     errors: Iterable[tuple[FieldError, Place]], new: Any, old: Any, schema: Structural | None
-) -> list[FieldError]:
+) -> Errors:
     """Return those of the errors whose value is new or has changed; others may stay (ratcheting)."""
     return [error for error, place in errors if not _is_unchanged(_steps(place), new, old, schema)]
 

@@ -16,7 +16,7 @@ from mooring.admission.custom.ratcheting import counterpart, is_absent
 from mooring.admission.definitions.field_paths import FieldPathError, schema_at
 from mooring.api import field_errors
 from mooring.api.apiextensions_v1 import JSONSchemaProps, ValidationRule
-from mooring.api.field_errors import OMIT_VALUE, FieldError
+from mooring.api.field_errors import OMIT_VALUE, Errors, FieldError
 from mooring.api.field_path import Path
 from mooring.api.structural import Structural
 from mooring.cel.environment import Program
@@ -86,7 +86,7 @@ class Rules:
     def __init__(self, schema: Structural) -> None:
         self._root = _node(schema, is_root=True)
 
-    def errors(self, new: Any, old: Any, warn: Warn | None = None, path: Path | None = None) -> list[FieldError]:
+    def errors(self, new: Any, old: Any, warn: Warn | None = None, path: Path | None = None) -> Errors:
         """Return the rule violations of a value at `path`; `old` is None for a create."""
         if self._root is None:
             return []
@@ -126,9 +126,9 @@ class _Evaluation:
         self._warn = warn
         self._counted = counted
         self._left = BUDGET
-        self._errors: list[FieldError] = []
+        self._errors: Errors = []
 
-    def run(self, root: _Node, new: Any, old: Any, path: Path | None) -> list[FieldError]:
+    def run(self, root: _Node, new: Any, old: Any, path: Path | None) -> Errors:
         unchanged = path is None and old is not None and new == old  # a default has no old value
         with suppress(_StopError):
             self._visit(root, new, old, path, unchanged=unchanged)

@@ -18,7 +18,7 @@ from mooring.api import errors as api_errors
 from mooring.api import field_errors, names
 from mooring.api.apiextensions_v1 import CustomResourceSubresourceScale, JSONSchemaProps
 from mooring.api.dynamic import Dynamic, value_at, wrong_type
-from mooring.api.field_errors import ErrorType, FieldError
+from mooring.api.field_errors import Errors, ErrorType
 from mooring.api.field_path import Path
 from mooring.api.json_tree import TooLargeError
 from mooring.api.kinds import Kind
@@ -107,7 +107,7 @@ class CustomStrategy(Strategy[Dynamic]):
                 new.content.pop("status", None)
         new.metadata.generation = old.metadata.generation + (new.content != old.content)
 
-    def validate_create(self, obj: Dynamic, request: Request) -> list[FieldError]:
+    def validate_create(self, obj: Dynamic, request: Request) -> Errors:
         errors = meta.validate_object_meta(
             obj.metadata, namespaced=self.namespaced, name_check=names.dns1123_subdomain, any_finalizer=True
         )
@@ -117,7 +117,7 @@ class CustomStrategy(Strategy[Dynamic]):
         errors += self.structure_errors(obj, None)
         return errors + self.rule_errors(tree, None, errors, request)
 
-    def validate_update(self, new: Dynamic, old: Dynamic, request: Request) -> list[FieldError]:
+    def validate_update(self, new: Dynamic, old: Dynamic, request: Request) -> Errors:
         errors = meta.validate_object_meta_update(new.metadata, old.metadata, any_finalizer=True)
         tree, before = self.tree(new), self.tree(old)
         errors += self.errors_at_changes(self.check, tree, before, self.schema)
@@ -140,7 +140,7 @@ class CustomStrategy(Strategy[Dynamic]):
 
     def errors_at_changes(
         self, check: Check, new: Any, old: Any, schema: Structural | None, base: Path | None = None
-    ) -> list[FieldError]:
+    ) -> Errors:
         """Validate a changed value; return the errors, except those at parts that have not changed."""
         found = self._collect(check, new, base)
         if not found.errors:
@@ -153,9 +153,9 @@ class CustomStrategy(Strategy[Dynamic]):
         check(value, None, findings)
         return findings
 
-    def structure_errors(self, new: Dynamic, old: Dynamic | None, *, embedded: bool = True) -> list[FieldError]:
+    def structure_errors(self, new: Dynamic, old: Dynamic | None, *, embedded: bool = True) -> Errors:
         """Validate embedded objects and duplicates in lists; duplicates that the old object has are allowed."""
-        errors: list[FieldError] = []
+        errors: Errors = []
         if embedded and self._has_embedded:
             errors += structure.embedded_errors(new.content, self.schema)
         if self._has_list_types:
@@ -164,7 +164,7 @@ class CustomStrategy(Strategy[Dynamic]):
                 errors += doubles
         return errors
 
-    def rule_errors(self, new: Any, old: Any, errors: list[FieldError], request: Request) -> list[FieldError]:
+    def rule_errors(self, new: Any, old: Any, errors: Errors, request: Request) -> Errors:
         """Evaluate the CEL rules, if the object is valid enough."""
         if self.rules is None:
             return []
@@ -172,7 +172,7 @@ class CustomStrategy(Strategy[Dynamic]):
             return [field_errors.invalid(None, None, _UNCHECKED)]
         return self.rules.errors(new, old, request.warn)
 
-    def _scale_errors(self, obj: Dynamic) -> list[FieldError]:
+    def _scale_errors(self, obj: Dynamic) -> Errors:
         if self.scale is None:
             return []
         return [*_replicas_errors(obj, self.scale.spec_replicas_path), *scale_status_errors(obj, self.scale)]
@@ -192,7 +192,7 @@ class CustomStatusStrategy(Strategy[Dynamic]):
         new.metadata = msgspec.structs.replace(old.metadata, managed_fields=managed)
         new.content = {**{name: value for name, value in old.content.items() if name != "status"}, **status}
 
-    def validate_update(self, new: Dynamic, old: Dynamic, request: Request) -> list[FieldError]:
+    def validate_update(self, new: Dynamic, old: Dynamic, request: Request) -> Errors:
         main = self.main
         errors = meta.validate_object_meta_update(new.metadata, old.metadata, any_finalizer=True)
         if "status" in new.content:
@@ -204,7 +204,7 @@ class CustomStatusStrategy(Strategy[Dynamic]):
         return errors + main.rule_errors(main.tree(new), main.tree(old), errors, request)
 
 
-def scale_status_errors(obj: Dynamic, scale: CustomResourceSubresourceScale) -> list[FieldError]:
+def scale_status_errors(obj: Dynamic, scale: CustomResourceSubresourceScale) -> Errors:
     """Validate the status fields that the scale subresource reads."""
     errors = _replicas_errors(obj, scale.status_replicas_path)
     if scale.label_selector_path:
@@ -218,7 +218,7 @@ def scale_status_errors(obj: Dynamic, scale: CustomResourceSubresourceScale) -> 
     return errors
 
 
-def _replicas_errors(obj: Dynamic, place: str) -> list[FieldError]:
+def _replicas_errors(obj: Dynamic, place: str) -> Errors:
     path = Path(place)
     try:
         replicas = value_at(obj.content, place)

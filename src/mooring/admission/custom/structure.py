@@ -9,7 +9,7 @@ from typing import Any
 
 from mooring.admission import meta
 from mooring.api import field_errors, names
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.from_tree import FieldValidation, from_tree
 from mooring.api.json_tree import DecodeError
@@ -35,9 +35,9 @@ def has_list_type(schema: Structural) -> bool:
     return schema.props.list_type in {"set", "map"}
 
 
-def embedded_errors(value: Any, schema: Structural, path: Path | None = None) -> list[FieldError]:
+def embedded_errors(value: Any, schema: Structural, path: Path | None = None) -> Errors:
     """Validate the type and metadata of embedded objects."""
-    errors: list[FieldError] = []
+    errors: Errors = []
     if isinstance(value, dict):
         if schema.props.embedded_resource and path is not None:
             errors += _embedded(value, path)
@@ -49,7 +49,7 @@ def embedded_errors(value: Any, schema: Structural, path: Path | None = None) ->
     return errors
 
 
-def _embedded(value: dict[str, Any], path: Path) -> list[FieldError]:
+def _embedded(value: dict[str, Any], path: Path) -> Errors:
     errors = [field_errors.required(path.child(name)) for name in ("apiVersion", "kind") if name not in value]
     for name in ("apiVersion", "kind"):
         text = value.get(name, _ABSENT)
@@ -70,7 +70,7 @@ def _embedded(value: dict[str, Any], path: Path) -> list[FieldError]:
     return errors
 
 
-def _metadata(value: Any, path: Path) -> list[FieldError]:
+def _metadata(value: Any, path: Path) -> Errors:
     try:
         metadata, _ = from_tree(value, ObjectMeta, FieldValidation.IGNORE)
     except DecodeError as error:
@@ -80,9 +80,9 @@ def _metadata(value: Any, path: Path) -> list[FieldError]:
     return meta.validate_object_meta(metadata, namespaced=namespaced, name_check=names.path_segment_name, path=path)
 
 
-def list_errors(value: Any, schema: Structural, path: Path | None = None) -> list[FieldError]:
+def list_errors(value: Any, schema: Structural, path: Path | None = None) -> Errors:
     """Return the duplicate items in lists of the types `set` and `map`."""
-    errors: list[FieldError] = []
+    errors: Errors = []
     if isinstance(value, dict):
         for name, child, item in _fields(value, schema):
             if item.__class__ in _HOLDERS:
@@ -96,7 +96,7 @@ def list_errors(value: Any, schema: Structural, path: Path | None = None) -> lis
     return errors
 
 
-def _doubles(items: list[Any], schema: Structural, path: Path) -> list[FieldError]:
+def _doubles(items: list[Any], schema: Structural, path: Path) -> Errors:
     if schema.props.list_type == "set":
         shown = items
     elif schema.props.list_type == "map":

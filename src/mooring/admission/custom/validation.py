@@ -14,7 +14,7 @@ import msgspec
 from mooring.admission.custom.formats import format_of
 from mooring.api import field_errors
 from mooring.api.apiextensions_v1 import JSONSchemaProps
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors, FieldError
 from mooring.api.field_path import Path
 from mooring.cel.regex import matches
 
@@ -26,7 +26,7 @@ class Findings(msgspec.Struct):
     """The errors of one object and their positions. `base` is the path of the root, such as `status`."""
 
     base: Path | None
-    errors: list[FieldError] = msgspec.field(default_factory=list)
+    errors: Errors = msgspec.field(default_factory=list)
     places: list[Place] = msgspec.field(default_factory=list)
     """The position of each error, for ratcheting."""
 
@@ -51,7 +51,7 @@ _GO_FORMATS = {int: "int64", float: "float64"}
 _SAFE_INTEGER = 2**53 - 1
 
 
-def validate(check: Check, value: Any, base: Path | None = None) -> list[FieldError]:
+def validate(check: Check, value: Any, base: Path | None = None) -> Errors:
     findings = Findings(base)
     check(value, None, findings)
     return unique(findings.errors)
@@ -430,7 +430,7 @@ def _quote_json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def unique(errors: list[FieldError]) -> list[FieldError]:
+def unique(errors: Errors) -> Errors:
     """Deduplicate errors, which several alternatives may report."""
     if len(errors) < 2:
         return errors

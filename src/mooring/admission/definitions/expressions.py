@@ -12,7 +12,7 @@ from mooring.admission.custom.rules import uses_old_self
 from mooring.admission.options import CustomOptions
 from mooring.api import codec, field_errors
 from mooring.api.apiextensions_v1 import JSONSchemaProps, ValidationRule
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.cel.environment import Program
 from mooring.constraints.celenv.schemas import MAX_REQUEST_BYTES, RuleEnvironments, declare
@@ -58,7 +58,7 @@ class Expressions(msgspec.Struct):
 
     def errors(
         self, schema: JSONSchemaProps, path: Path, times: int | None, uncorrelated: Path | None, *, root: bool
-    ) -> list[FieldError]:
+    ) -> Errors:
         """Validate the rules of one node, of which an object may have `times` (None: unlimited)."""
         place = path.child("x-kubernetes-validations")
         shared = self._shared_schema(schema, root=root or schema.embedded_resource)
@@ -70,7 +70,7 @@ class Expressions(msgspec.Struct):
             return [field_errors.internal(place, detail)]
         if times is None:
             times = MAX_REQUEST_BYTES // (shared.min_bytes + 1)
-        found: list[FieldError] = []
+        found: Errors = []
         for index, rule in enumerate(schema.validations):
             found += self._rule(rule, place.index(index), shared, times, uncorrelated)
         return found
@@ -85,7 +85,7 @@ class Expressions(msgspec.Struct):
 
     def _rule(
         self, rule: ValidationRule, path: Path, shared: _SharedSchema, times: int, uncorrelated: Path | None
-    ) -> list[FieldError]:
+    ) -> Errors:
         program = self._compile(rule.rule, shared, rule, path)
         if problem := _problem(program, "bool", "compilation failed: ", "cel expression must evaluate to a bool"):
             return [field_errors.invalid(path.child("rule"), rule, problem)]
@@ -101,7 +101,7 @@ class Expressions(msgspec.Struct):
             errors.append(field_errors.invalid(path.child("optionalOldSelf"), rule.optional_old_self, detail))
         return errors
 
-    def _message(self, rule: ValidationRule, path: Path, shared: _SharedSchema) -> list[FieldError]:
+    def _message(self, rule: ValidationRule, path: Path, shared: _SharedSchema) -> Errors:
         program = self._compile(rule.message_expression, shared, rule, path)
         begin, wrong_type = "messageExpression compilation failed: ", "messageExpression must evaluate to a string"
         if problem := _problem(program, "string", begin, wrong_type):
@@ -118,7 +118,7 @@ class Expressions(msgspec.Struct):
             shared.programs[text, optional] = program
         return program
 
-    def _spend(self, path: Path, cost: int, name: str) -> list[FieldError]:
+    def _spend(self, path: Path, cost: int, name: str) -> Errors:
         self._total = min(self._total + cost, _MOST)
         if cost >= MAX_SCHEMA // 100:
             self._expensive = sorted([*self._expensive, (cost, path)], key=lambda each: -each[0])[:_SHOWN]
@@ -126,7 +126,7 @@ class Expressions(msgspec.Struct):
             return []
         return [field_errors.forbidden(path, _too_much(name, cost, MAX_RULE))]
 
-    def total_errors(self, path: Path) -> list[FieldError]:
+    def total_errors(self, path: Path) -> Errors:
         """Validate the total cost of all rules."""
         if self._total <= MAX_SCHEMA:
             return []

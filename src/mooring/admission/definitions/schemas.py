@@ -25,7 +25,7 @@ from mooring.api.apiextensions_v1 import (
     JSONSchemaProps,
     ValidationRule,
 )
-from mooring.api.field_errors import FieldError, GoStruct
+from mooring.api.field_errors import Errors, FieldError, GoStruct
 from mooring.api.field_path import Path
 from mooring.api.structural import META_FIELDS, Structural, prune
 
@@ -148,7 +148,7 @@ class SchemaValidator(msgspec.Struct, frozen=True):
         lenient = {name for name, broken in _BROKEN.items() if any(broken(node) for node in nodes)}
         return cls(options, frozenset(lenient), frozenset(rules), frozenset(same))
 
-    def errors(self, schema: JSONSchemaProps, path: Path, version: str, *, has_status: bool) -> list[FieldError]:
+    def errors(self, schema: JSONSchemaProps, path: Path, version: str, *, has_status: bool) -> Errors:
         """Validate a schema at `path`."""
         here = path.child("openAPIV3Schema")
         nodes = list(structural.walk_schemas(schema))
@@ -204,11 +204,9 @@ def _to_go_struct(schema: JSONSchemaProps) -> GoStruct:
     return GoStruct({_GO_NAMES[name]: getattr(schema, name) for name in names})
 
 
-def default_errors(
-    schema: JSONSchemaProps, path: Path, *, in_metadata: bool = False, root: bool = True
-) -> list[FieldError]:
+def default_errors(schema: JSONSchemaProps, path: Path, *, in_metadata: bool = False, root: bool = True) -> Errors:
     """Return the defaults that the schema itself would reject or prune."""
-    errors: list[FieldError] = []
+    errors: Errors = []
     if schema.default is not None:
         errors += _default_errors(schema, path.child("default"), in_metadata)
     if isinstance(schema.items, JSONSchemaProps):
@@ -219,10 +217,10 @@ def default_errors(
     return errors
 
 
-def _default_errors(schema: JSONSchemaProps, path: Path, in_metadata: bool) -> list[FieldError]:
+def _default_errors(schema: JSONSchemaProps, path: Path, in_metadata: bool) -> Errors:
     value = schema.default
     node = Structural(schema)
-    errors: list[FieldError] = []
+    errors: Errors = []
     if not in_metadata and isinstance(value, dict | list):
         if prune({"": copy.deepcopy(value)}, Structural(JSONSchemaProps(properties={"": schema}))):
             errors.append(field_errors.invalid(path, value, "must not have unknown fields"))
@@ -241,8 +239,8 @@ class _Walk:
     def __init__(self, validator: SchemaValidator, expressions: Expressions | None) -> None:
         self._validator = validator
         self._expressions = expressions
-        self.schema_errors: list[FieldError] = []
-        self.rule_errors: list[FieldError] = []
+        self.schema_errors: Errors = []
+        self.rule_errors: Errors = []
 
     def visit(
         self, schema: JSONSchemaProps, path: Path, place: _Place, *, is_root: bool = False, typed: bool = True

@@ -20,7 +20,7 @@ from mooring.admission.options import CustomOptions
 from mooring.admission.webhook_clients import validate_client_config, validate_review_versions
 from mooring.api import advisor_v1, field_errors, names
 from mooring.api import apiextensions_v1 as v1
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.kinds import KINDS
 from mooring.api.quoting import go_quote
@@ -48,7 +48,7 @@ class _Shared(msgspec.Struct):
 
 def validate(
     obj: v1.CustomResourceDefinition, old: v1.CustomResourceDefinition | None, options: CustomOptions
-) -> list[FieldError]:
+) -> Errors:
     spec = obj.spec
     shared = _shared(spec.versions)
     validator = schemas.SchemaValidator.for_change(spec, old.spec if old else None, options)
@@ -90,7 +90,7 @@ def _schema(version: v1.CustomResourceDefinitionVersion) -> v1.JSONSchemaProps |
     return version.schema.open_api_v3_schema if version.schema else None
 
 
-def _group(group: str, *, is_new: bool) -> list[FieldError]:
+def _group(group: str, *, is_new: bool) -> Errors:
     path = SPEC.child("group")
     if not group:
         return [field_errors.required(path)]
@@ -103,13 +103,13 @@ def _group(group: str, *, is_new: bool) -> list[FieldError]:
     return []
 
 
-def _choice(path: Path, value: str, choices: tuple[str, ...]) -> list[FieldError]:
+def _choice(path: Path, value: str, choices: tuple[str, ...]) -> Errors:
     if not value:
         return [field_errors.required(path)]
     return [] if value in choices else [field_errors.not_supported(path, value, choices)]
 
 
-def _missing_schemas(spec: v1.CustomResourceDefinitionSpec) -> list[FieldError]:
+def _missing_schemas(spec: v1.CustomResourceDefinitionSpec) -> Errors:
     return [
         field_errors.required(SPEC.child("versions").index(index).child("schema", "openAPIV3Schema"))
         for index, version in enumerate(spec.versions)
@@ -119,8 +119,8 @@ def _missing_schemas(spec: v1.CustomResourceDefinitionSpec) -> list[FieldError]:
 
 def _version(
     version: v1.CustomResourceDefinitionVersion, path: Path, shared: _Shared, validator: schemas.SchemaValidator
-) -> list[FieldError]:
-    errors: list[FieldError] = []
+) -> Errors:
+    errors: Errors = []
     if wrong := names.dns1035_label(version.name):
         errors.append(field_errors.invalid(path.child("name"), version.name, ",".join(wrong)))
     warning = path.child("deprecationWarning")
@@ -163,7 +163,7 @@ def _deprecation_problems(version: v1.CustomResourceDefinitionVersion) -> list[s
     return problems
 
 
-def _versions_together(versions: list[v1.CustomResourceDefinitionVersion], shared: _Shared) -> list[FieldError]:
+def _versions_together(versions: list[v1.CustomResourceDefinitionVersion], shared: _Shared) -> Errors:
     path = SPEC.child("versions")
     shown = [_without_shared(version, shared) for version in versions]
     errors = []
@@ -189,8 +189,8 @@ def _without_shared(version: v1.CustomResourceDefinitionVersion, shared: _Shared
 
 def _validate_shared(
     spec: v1.CustomResourceDefinitionSpec, shared: _Shared, validator: schemas.SchemaValidator
-) -> list[FieldError]:
-    errors: list[FieldError] = []
+) -> Errors:
+    errors: Errors = []
     if shared.schema is not None:
         any_status = any(has_status(version.subresources) for version in spec.versions)
         first = spec.versions[0].name
@@ -206,7 +206,7 @@ def _validate_shared(
     return errors
 
 
-def validate_stored_versions(obj: v1.CustomResourceDefinition) -> list[FieldError]:
+def validate_stored_versions(obj: v1.CustomResourceDefinition) -> Errors:
     path, stored = STATUS.child("storedVersions"), obj.status.stored_versions
     if not stored:
         return [field_errors.invalid(path, None, "must have at least one stored version")]
@@ -227,13 +227,13 @@ def validate_stored_versions(obj: v1.CustomResourceDefinition) -> list[FieldErro
     return errors
 
 
-def _required_names(named: v1.CustomResourceDefinitionNames) -> list[FieldError]:
+def _required_names(named: v1.CustomResourceDefinitionNames) -> Errors:
     needed = {"plural": named.plural, "singular": named.singular, "kind": named.kind, "listKind": named.list_kind}
     return [field_errors.required(SPEC.child("names", name)) for name, value in needed.items() if not value]
 
 
-def validate_names(named: v1.CustomResourceDefinitionNames, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def validate_names(named: v1.CustomResourceDefinitionNames, path: Path) -> Errors:
+    errors: Errors = []
     for name, value in (("plural", named.plural), ("singular", named.singular)):
         if value and (wrong := names.dns1035_label(value)):
             errors.append(field_errors.invalid(path.child(name), value, ",".join(wrong)))
@@ -248,7 +248,7 @@ def validate_names(named: v1.CustomResourceDefinitionNames, path: Path) -> list[
     return errors + _labels(named.categories, path.child("categories"))
 
 
-def _labels(values: Iterable[str], path: Path) -> list[FieldError]:
+def _labels(values: Iterable[str], path: Path) -> Errors:
     return [
         field_errors.invalid(path.index(index), value, ",".join(wrong))
         for index, value in enumerate(values)
@@ -256,9 +256,9 @@ def _labels(values: Iterable[str], path: Path) -> list[FieldError]:
     ]
 
 
-def _immutable_fields(obj: v1.CustomResourceDefinition, old: v1.CustomResourceDefinition) -> list[FieldError]:
+def _immutable_fields(obj: v1.CustomResourceDefinition, old: v1.CustomResourceDefinition) -> Errors:
     new, before = obj.spec, old.spec
-    errors: list[FieldError] = []
+    errors: Errors = []
     named = SPEC.child("names")
     if v1.holds(old, v1.ESTABLISHED):
         errors += meta.immutable(new.scope, before.scope, SPEC, "scope")
@@ -267,7 +267,7 @@ def _immutable_fields(obj: v1.CustomResourceDefinition, old: v1.CustomResourceDe
     return errors + meta.immutable(new.names.plural, before.names.plural, named, "plural")
 
 
-def validate_approval(obj: v1.CustomResourceDefinition, old: v1.CustomResourceDefinition | None) -> list[FieldError]:
+def validate_approval(obj: v1.CustomResourceDefinition, old: v1.CustomResourceDefinition | None) -> Errors:
     if not obj.spec.group.endswith((".k8s.io", ".kubernetes.io")) and obj.spec.group not in {"k8s.io", "kubernetes.io"}:
         return []
     state = _approval(obj)
@@ -295,11 +295,11 @@ def _approval(obj: v1.CustomResourceDefinition) -> str:
     return "approved" if parts.scheme and parts.netloc else "invalid"
 
 
-def _subresources(subresources: v1.CustomResourceSubresources, path: Path) -> list[FieldError]:
+def _subresources(subresources: v1.CustomResourceSubresources, path: Path) -> Errors:
     scale = subresources.scale
     if scale is None:
         return []
-    errors: list[FieldError] = []
+    errors: Errors = []
     for name, value, roots, place in (
         ("specReplicasPath", scale.spec_replicas_path, (".spec.",), ".spec"),
         ("statusReplicasPath", scale.status_replicas_path, (".status.",), ".status"),
@@ -315,14 +315,14 @@ def _subresources(subresources: v1.CustomResourceSubresources, path: Path) -> li
     return errors
 
 
-def _simple_path(value: str, path: Path) -> list[FieldError]:
+def _simple_path(value: str, path: Path) -> Errors:
     if value.startswith("."):
         return []
     return [field_errors.invalid(path, value, "must be a simple json path starting with .")]
 
 
-def _columns(columns: list[v1.CustomResourceColumnDefinition], path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _columns(columns: list[v1.CustomResourceColumnDefinition], path: Path) -> Errors:
+    errors: Errors = []
     for index, column in enumerate(columns):
         here = path.index(index)
         errors += require(column.name, here.child("name"))
@@ -341,8 +341,8 @@ def _columns(columns: list[v1.CustomResourceColumnDefinition], path: Path) -> li
     return errors
 
 
-def _selectable(fields: list[v1.SelectableField], schema: v1.JSONSchemaProps, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _selectable(fields: list[v1.SelectableField], schema: v1.JSONSchemaProps, path: Path) -> Errors:
+    errors: Errors = []
     seen: set[str] = set()
     for index, each in enumerate(fields):
         here = path.index(index).child("jsonPath")
@@ -369,7 +369,7 @@ def _selectable(fields: list[v1.SelectableField], schema: v1.JSONSchemaProps, pa
     return errors
 
 
-def _conversion(conversion: v1.CustomResourceConversion | None, path: Path, *, established: bool) -> list[FieldError]:
+def _conversion(conversion: v1.CustomResourceConversion | None, path: Path, *, established: bool) -> Errors:
     if conversion is None:
         return []
     errors = _choice(path.child("strategy"), conversion.strategy, ("None", "Webhook"))
@@ -392,7 +392,7 @@ def _conversion(conversion: v1.CustomResourceConversion | None, path: Path, *, e
     return errors + validate_review_versions(reviews, versions_place)
 
 
-def _authorities(bundle: bytes, path: Path) -> list[FieldError]:
+def _authorities(bundle: bytes, path: Path) -> Errors:
     from cryptography import x509  # noqa: PLC0415 - few definitions have a webhook
 
     try:

@@ -10,7 +10,7 @@ from mooring.api.apiextensions_v1 import (
     CustomResourceDefinitionStatus,
 )
 from mooring.api.base import copy_of
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 
 _HTTPS = 443
 
@@ -45,7 +45,7 @@ class DefinitionStrategy(RuleStrategy[CustomResourceDefinition]):
         new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
         _record_storage_version(new)
 
-    def validate_create(self, obj: CustomResourceDefinition, request: Request) -> list[FieldError]:
+    def validate_create(self, obj: CustomResourceDefinition, request: Request) -> Errors:
         required = f"{obj.spec.names.plural}.{obj.spec.group}"
 
         def name_check(name: str) -> names.Messages:
@@ -55,9 +55,7 @@ class DefinitionStrategy(RuleStrategy[CustomResourceDefinition]):
         errors = meta.validate_object_meta(obj.metadata, namespaced=False, name_check=name_check)
         return errors + self.rules(obj, None, request)
 
-    def rules(
-        self, obj: CustomResourceDefinition, old: CustomResourceDefinition | None, request: Request
-    ) -> list[FieldError]:
+    def rules(self, obj: CustomResourceDefinition, old: CustomResourceDefinition | None, request: Request) -> Errors:
         from mooring.admission.definitions import spec  # noqa: PLC0415 - see above
 
         errors = spec.validate(obj, old, request.options.custom)
@@ -75,9 +73,7 @@ class DefinitionStrategy(RuleStrategy[CustomResourceDefinition]):
 
 
 class DefinitionStatusStrategy(RuleStatusStrategy[CustomResourceDefinition]):
-    def validate_update(
-        self, new: CustomResourceDefinition, old: CustomResourceDefinition, request: Request
-    ) -> list[FieldError]:
+    def validate_update(self, new: CustomResourceDefinition, old: CustomResourceDefinition, request: Request) -> Errors:
         from mooring.admission.definitions import spec  # noqa: PLC0415 - see above
 
         errors = meta.validate_object_meta_update(new.metadata, old.metadata)
@@ -90,7 +86,7 @@ def _record_storage_version(obj: CustomResourceDefinition) -> None:
         obj.status.stored_versions = [*obj.status.stored_versions, storage]
 
 
-def _preserving(obj: CustomResourceDefinition, old: CustomResourceDefinition | None) -> list[FieldError]:
+def _preserving(obj: CustomResourceDefinition, old: CustomResourceDefinition | None) -> Errors:
     if not obj.spec.preserve_unknown_fields or (old is not None and old.spec.preserve_unknown_fields):
         return []
     from mooring.admission.definitions.spec import SPEC  # noqa: PLC0415 - see above

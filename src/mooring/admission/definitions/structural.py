@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from mooring.api import field_errors
 from mooring.api.apiextensions_v1 import JSONSchemaProps
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors, FieldError
 from mooring.api.field_path import Path
 from mooring.cel.errors import EvaluationError
 from mooring.cel.regex import compile_pattern
@@ -63,7 +63,7 @@ def walk_schemas(schema: JSONSchemaProps) -> Iterator[JSONSchemaProps]:
                 pending += child
 
 
-def errors_in(schema: JSONSchemaProps, path: Path) -> list[FieldError]:
+def errors_in(schema: JSONSchemaProps, path: Path) -> Errors:
     """Return why a schema is not structural."""
     found = [*_invariants(schema, ROOT, path), *_completeness(schema, schema, path, path)]
     return sorted(found, key=str)

@@ -37,7 +37,7 @@ from mooring.admission.rule_strategy import RuleStatusStrategy, RuleStrategy
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
 from mooring.api import resource_v1 as v1
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.resource_v1 import DeviceClass
 from mooring.constraints.requests import is_extended
@@ -68,13 +68,13 @@ class ResourceClaimStrategy(RuleStrategy[v1.ResourceClaim]):
         super().prepare_for_create(obj, request)
         drop_disabled_fields(obj.spec.devices)
 
-    def rules(self, obj: v1.ResourceClaim, old: v1.ResourceClaim | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: v1.ResourceClaim, old: v1.ResourceClaim | None, request: Request) -> Errors:
         if old is not None:
             return _same_spec(obj.spec, old.spec)
         errors = _check_admin_access(obj.spec.devices, request)
         return errors + validate_device_claim(obj.spec.devices, _SPEC.child("devices"), request.options)
 
-    def status_rules(self, new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> list[FieldError]:
+    def status_rules(self, new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> Errors:
         return _check_granted_admin_access(new, old, request) + _validate_status(new, old, request)
 
 
@@ -96,9 +96,7 @@ class ResourceClaimTemplateStrategy(RuleStrategy[v1.ResourceClaimTemplate]):
         super().prepare_for_create(obj, request)
         drop_disabled_fields(obj.spec.spec.devices)
 
-    def rules(
-        self, obj: v1.ResourceClaimTemplate, old: v1.ResourceClaimTemplate | None, request: Request
-    ) -> list[FieldError]:
+    def rules(self, obj: v1.ResourceClaimTemplate, old: v1.ResourceClaimTemplate | None, request: Request) -> Errors:
         if old is not None and obj.spec == old.spec:
             return []  # what is stored may use a gate that is off by now
         here, metadata = _SPEC.child("metadata"), obj.spec.metadata
@@ -114,21 +112,21 @@ class ResourceClaimTemplateStrategy(RuleStrategy[v1.ResourceClaimTemplate]):
         return errors + validate_device_claim(obj.spec.spec.devices, _SPEC.child("spec", "devices"), request.options)
 
 
-def _check_admin_access(claim: v1.DeviceClaim, request: Request) -> list[FieldError]:
+def _check_admin_access(claim: v1.DeviceClaim, request: Request) -> Errors:
     """Refuse access as an administrator, unless the namespace has the label that allows it."""
     asks = [index for index, each in enumerate(claim.requests) if each.exactly and each.exactly.admin_access]
     here = _SPEC.child("devices", "requests")  # of templates too
     return _forbid_admin_access(here.index(asks[0]), request) if asks else []
 
 
-def _forbid_admin_access(path: Path, request: Request) -> list[FieldError]:
+def _forbid_admin_access(path: Path, request: Request) -> Errors:
     if request.lookups.allows_admin_access(request.namespace):
         return []
     detail = f"requires the `{v1.ADMIN_ACCESS_LABEL}: true` label on the containing namespace"
     return [field_errors.forbidden(path.child("adminAccess"), f"admin access to devices {detail}")]
 
 
-def _check_granted_admin_access(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> list[FieldError]:
+def _check_granted_admin_access(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> Errors:
     if new.status.allocation is None or _admin_results(old):
         return []
     here = _STATUS.child("allocation", "devices", "results")
@@ -140,11 +138,11 @@ def _admin_results(claim: v1.ResourceClaim) -> list[int]:
     return [index for index, result in enumerate(results) if result.admin_access]
 
 
-def _same_spec(new: object, old: object) -> list[FieldError]:
+def _same_spec(new: object, old: object) -> Errors:
     return [] if new == old else [field_errors.invalid(_SPEC, new, meta.IMMUTABLE)]
 
 
-def _validate_status(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> list[FieldError]:
+def _validate_status(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> Errors:
     status = new.status
     reserved = _STATUS.child("reservedFor")
     errors = validate_set(status.reserved_for, MAX_RESERVED_FOR, reserved, _consumer, lambda each: each.uid)
@@ -180,14 +178,12 @@ def _id(device: v1.AllocatedDeviceStatus) -> Device:
     return (device.driver, device.pool, device.device, device.share_id)
 
 
-def _consumer(consumer: v1.ResourceClaimConsumerReference, path: Path) -> list[FieldError]:
+def _consumer(consumer: v1.ResourceClaimConsumerReference, path: Path) -> Errors:
     given = (("resource", consumer.resource), ("name", consumer.name), ("uid", consumer.uid))
     return [field_errors.required(path.child(name)) for name, value in given if not value]
 
 
-def _allocation(
-    allocation: v1.AllocationResult, path: Path, claim: v1.DeviceClaim, request: Request
-) -> list[FieldError]:
+def _allocation(allocation: v1.AllocationResult, path: Path, claim: v1.DeviceClaim, request: Request) -> Errors:
     devices, known = path.child("devices"), request_names(claim)
     stored = claim_tolerations(claim)
     errors = validate_list(
@@ -213,7 +209,7 @@ def _result(
     known: RequestNames,
     stored: list[v1.DeviceToleration],
     request: Request,
-) -> list[FieldError]:
+) -> Errors:
     errors = validate_request_reference(result.request, path.child("request"), known)
     errors += validate_driver_name(result.driver, path.child("driver"))
     errors += validate_pool_name(result.pool, path.child("pool"))
@@ -225,7 +221,7 @@ def _result(
     return errors + _share(result.share_id, path)
 
 
-def _configuration(config: v1.DeviceAllocationConfiguration, path: Path, known: RequestNames) -> list[FieldError]:
+def _configuration(config: v1.DeviceAllocationConfiguration, path: Path, known: RequestNames) -> Errors:
     here = path.child("source")
     errors = [] if config.source else [field_errors.required(here)]
     if config.source and config.source not in ("FromClaim", "FromClass"):
@@ -234,13 +230,13 @@ def _configuration(config: v1.DeviceAllocationConfiguration, path: Path, known: 
     return errors + validate_opaque(config.opaque, path)
 
 
-def _share(share_id: str | None, path: Path) -> list[FieldError]:
+def _share(share_id: str | None, path: Path) -> Errors:
     if share_id is None or _UID.fullmatch(share_id):
         return []
     return [field_errors.invalid(path.child("shareID"), share_id, _NOT_A_UID)]
 
 
-def _device_status(device: v1.AllocatedDeviceStatus, path: Path, held: set[Device]) -> list[FieldError]:
+def _device_status(device: v1.AllocatedDeviceStatus, path: Path, held: set[Device]) -> Errors:
     errors = validate_driver_name(device.driver, path.child("driver"))
     errors += validate_pool_name(device.pool, path.child("pool"))
     errors += validate_label(device.device, path.child("device"))
@@ -256,7 +252,7 @@ def _device_status(device: v1.AllocatedDeviceStatus, path: Path, held: set[Devic
     return errors + (_network(device.network_data, path.child("networkData")) if device.network_data else [])
 
 
-def _network(data: v1.NetworkDeviceData, path: Path) -> list[FieldError]:
+def _network(data: v1.NetworkDeviceData, path: Path) -> Errors:
     errors = [
         field_errors.too_long(path.child(name), limit)
         for name, value, limit in (
@@ -268,7 +264,7 @@ def _network(data: v1.NetworkDeviceData, path: Path) -> list[FieldError]:
     return errors + validate_set(data.ips, 16, path.child("ips"), _interface_address)
 
 
-def _interface_address(address: str, path: Path) -> list[FieldError]:
+def _interface_address(address: str, path: Path) -> Errors:
     try:
         valid = "/" in address and str(ipaddress.ip_interface(address)) == address
     except ValueError:
@@ -279,7 +275,7 @@ def _interface_address(address: str, path: Path) -> list[FieldError]:
     return [field_errors.invalid(path, address, detail)]
 
 
-def validate_binding_conditions(wanted: list[str], failed: list[str], path: Path) -> list[FieldError]:
+def validate_binding_conditions(wanted: list[str], failed: list[str], path: Path) -> Errors:
     """Validate the conditions that binding waits for and those that fail it: both or neither must be set."""
     success, failure = path.child("bindingConditions"), path.child("bindingFailureConditions")
     errors = validate_set(wanted, _MAX_BINDING_CONDITIONS, success, names.validate_label_key)
@@ -299,9 +295,9 @@ def validate_binding_conditions(wanted: list[str], failed: list[str], path: Path
 
 
 class DeviceClassStrategy(RuleStrategy[DeviceClass]):
-    def rules(self, obj: DeviceClass, old: DeviceClass | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: DeviceClass, old: DeviceClass | None, request: Request) -> Errors:
         spec = obj.spec
-        errors: list[FieldError] = []
+        errors: Errors = []
         if old is None or spec.selectors != old.spec.selectors:
             errors += validate_selectors(spec.selectors, _SPEC.child("selectors"), request.options)
         if old is None or spec.config != old.spec.config:

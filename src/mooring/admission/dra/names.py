@@ -8,11 +8,11 @@ from mooring.admission.checks import Unique
 from mooring.admission.node_selector import NodeSelectorRules
 from mooring.admission.volume_sources import validate_csi_driver_name
 from mooring.api import field_errors, names
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 T = TypeVar("T")
-Check = Callable[[T, Path], list[FieldError]]
+Check = Callable[[T, Path], Errors]
 
 MAX_POOL_BYTES = 253
 MAX_ID_BYTES = 32
@@ -31,7 +31,7 @@ NODE_SELECTOR_RULES = NodeSelectorRules(
 """Node selectors of devices support neither versions nor CEL (KEP-5500)."""
 
 
-def validate_list(items: list[T], limit: int, path: Path, check: Check[T]) -> list[FieldError]:
+def validate_list(items: list[T], limit: int, path: Path, check: Check[T]) -> Errors:
     """Validate each item, unless there are too many."""
     if len(items) > limit:
         return [field_errors.too_many(path, len(items), limit)]
@@ -40,7 +40,7 @@ def validate_list(items: list[T], limit: int, path: Path, check: Check[T]) -> li
 
 def validate_set(
     items: list[T], limit: int, path: Path, check: Check[T], key: Callable[[T], Hashable] = lambda item: item
-) -> list[FieldError]:
+) -> Errors:
     errors = validate_list(items, limit, path, check)
     if len(items) > limit:
         return errors
@@ -50,11 +50,11 @@ def validate_set(
     return errors
 
 
-def validate_label(name: str, path: Path) -> list[FieldError]:
+def validate_label(name: str, path: Path) -> Errors:
     return names.validate(path, name, names.dns1123_label(name))
 
 
-def validate_pool_name(name: str, path: Path) -> list[FieldError]:
+def validate_pool_name(name: str, path: Path) -> Errors:
     if not name:
         return [field_errors.required(path)]
     errors = (
@@ -67,11 +67,11 @@ def validate_pool_name(name: str, path: Path) -> list[FieldError]:
     return errors
 
 
-def validate_node_name(name: str, path: Path) -> list[FieldError]:
+def validate_node_name(name: str, path: Path) -> Errors:
     return names.validate(path, name, names.dns1123_subdomain(name))
 
 
-def validate_qualified_name(name: str, path: Path) -> list[FieldError]:
+def validate_qualified_name(name: str, path: Path) -> Errors:
     """Validate the name of an attribute or capacity: an identifier with an optional domain."""
     parts = name.split("/")
     if len(parts) == 1:
@@ -89,7 +89,7 @@ def validate_qualified_name(name: str, path: Path) -> list[FieldError]:
     return errors + _identifier(identifier, path)
 
 
-def validate_fully_qualified_name(name: str, path: Path) -> list[FieldError]:
+def validate_fully_qualified_name(name: str, path: Path) -> Errors:
     errors = validate_qualified_name(name, path)
     if "/" not in name:
         detail = "a fully qualified name must be a domain and a name separated by a slash"
@@ -97,14 +97,14 @@ def validate_fully_qualified_name(name: str, path: Path) -> list[FieldError]:
     return errors
 
 
-def _identifier(name: str, path: Path) -> list[FieldError]:
+def _identifier(name: str, path: Path) -> Errors:
     errors = (
         [field_errors.too_long(path, MAX_ID_BYTES)] if len(name.encode(errors="surrogatepass")) > MAX_ID_BYTES else []
     )
     return errors + names.validate(path, name, names.c_identifier(name))
 
 
-def validate_parameters(parameters: dict[str, Any] | None, path: Path) -> list[FieldError]:
+def validate_parameters(parameters: dict[str, Any] | None, path: Path) -> Errors:
     if not parameters:
         return [field_errors.required(path)] if parameters is None else []
     if len(json.dumps(parameters).encode(errors="surrogatepass")) > MAX_PARAMETERS_BYTES:

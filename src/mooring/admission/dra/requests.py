@@ -20,7 +20,7 @@ from mooring.admission.dra.taints import validate_tolerations
 from mooring.admission.options import AdmissionOptions
 from mooring.api import field_errors, names
 from mooring.api import resource_v1 as v1
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 MAX_ALTERNATIVES = 8
@@ -67,7 +67,7 @@ def claim_tolerations(claim: v1.DeviceClaim) -> list[v1.DeviceToleration]:
     return [toleration for each in ways if each is not None for toleration in each.tolerations]
 
 
-def validate_device_claim(claim: v1.DeviceClaim, path: Path, options: AdmissionOptions) -> list[FieldError]:
+def validate_device_claim(claim: v1.DeviceClaim, path: Path, options: AdmissionOptions) -> Errors:
     context = _Context(options, request_names(claim))
     errors = validate_set(
         claim.requests,
@@ -90,8 +90,8 @@ def validate_device_claim(claim: v1.DeviceClaim, path: Path, options: AdmissionO
     )
 
 
-def validate_selectors(selectors: list[v1.DeviceSelector], path: Path, options: AdmissionOptions) -> list[FieldError]:
-    def check(selector: v1.DeviceSelector, here: Path) -> list[FieldError]:
+def validate_selectors(selectors: list[v1.DeviceSelector], path: Path, options: AdmissionOptions) -> Errors:
+    def check(selector: v1.DeviceSelector, here: Path) -> Errors:
         if selector.cel is None:
             return [field_errors.required(here.child("cel"))]
         return expressions.validate(
@@ -101,7 +101,7 @@ def validate_selectors(selectors: list[v1.DeviceSelector], path: Path, options: 
     return validate_list(selectors, MAX_SELECTORS, path, check)
 
 
-def validate_opaque(config: v1.OpaqueDeviceConfiguration | None, path: Path) -> list[FieldError]:
+def validate_opaque(config: v1.OpaqueDeviceConfiguration | None, path: Path) -> Errors:
     here = path.child("opaque")
     if config is None:
         return [field_errors.required(here)]
@@ -109,7 +109,7 @@ def validate_opaque(config: v1.OpaqueDeviceConfiguration | None, path: Path) -> 
     return errors + validate_parameters(config.parameters, here.child("parameters"))
 
 
-def validate_request_reference(name: str, path: Path, known: RequestNames) -> list[FieldError]:
+def validate_request_reference(name: str, path: Path, known: RequestNames) -> Errors:
     """Validate a reference to a request (`gpu`) or to one of its alternatives (`gpu/large`)."""
     parts = name.split("/")
     if len(parts) > 2:
@@ -120,13 +120,13 @@ def validate_request_reference(name: str, path: Path, known: RequestNames) -> li
     return errors
 
 
-def validate_references(references: list[str], path: Path, known: RequestNames) -> list[FieldError]:
+def validate_references(references: list[str], path: Path, known: RequestNames) -> Errors:
     return validate_set(
         references, MAX_REQUESTS, path, lambda name, here: validate_request_reference(name, here, known)
     )
 
 
-def _request(request: v1.DeviceRequest, path: Path, context: _Context) -> list[FieldError]:
+def _request(request: v1.DeviceRequest, path: Path, context: _Context) -> Errors:
     errors = validate_label(request.name, path.child("name"))
     if request.exactly is not None and request.first_available:
         errors.append(field_errors.invalid(path, None, f"{_ONE_OF}, but multiple fields are set"))
@@ -149,9 +149,7 @@ def _request(request: v1.DeviceRequest, path: Path, context: _Context) -> list[F
     )
 
 
-def _validate_request(
-    request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path, context: _Context
-) -> list[FieldError]:
+def _validate_request(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path, context: _Context) -> Errors:
     options, name = context.options, request.device_class_name
     here = path.child("deviceClassName")
     errors = names.validate(here, name, names.dns1123_subdomain(name)) if name else [field_errors.required(here)]
@@ -162,7 +160,7 @@ def _validate_request(
     )
 
 
-def _allocation_mode(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path) -> list[FieldError]:
+def _allocation_mode(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path) -> Errors:
     count = path.child("count")
     match request.allocation_mode:
         case "All":
@@ -177,7 +175,7 @@ def _allocation_mode(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path:
     return []
 
 
-def _constraint(constraint: v1.DeviceConstraint, path: Path, known: RequestNames) -> list[FieldError]:
+def _constraint(constraint: v1.DeviceConstraint, path: Path, known: RequestNames) -> Errors:
     errors = validate_references(constraint.requests, path.child("requests"), known)
     match, distinct = constraint.match_attribute, constraint.distinct_attribute
     if match is None and distinct is None:
@@ -188,6 +186,6 @@ def _constraint(constraint: v1.DeviceConstraint, path: Path, known: RequestNames
     return errors
 
 
-def _configuration(config: v1.DeviceClaimConfiguration, path: Path, known: RequestNames) -> list[FieldError]:
+def _configuration(config: v1.DeviceClaimConfiguration, path: Path, known: RequestNames) -> Errors:
     errors = validate_references(config.requests, path.child("requests"), known)
     return errors + validate_opaque(config.opaque, path)

@@ -26,7 +26,7 @@ from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors
 from mooring.api.core_v1 import NodeSelector
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.quantity import MILLI, Quantity
 from mooring.api.resource_v1 import (
@@ -78,7 +78,7 @@ class ResourceSliceStrategy(RuleStrategy[ResourceSlice]):
         _drop_disabled_fields(new.spec)
         super().prepare_for_update(new, old, request)
 
-    def rules(self, obj: ResourceSlice, old: ResourceSlice | None, request: Request) -> list[FieldError]:
+    def rules(self, obj: ResourceSlice, old: ResourceSlice | None, request: Request) -> Errors:
         spec = obj.spec
         errors = validate_driver_name(spec.driver, _SPEC.child("driver")) + _pool(spec.pool, _SPEC.child("pool"))
         if old is not None:
@@ -103,7 +103,7 @@ def _drop_disabled_fields(spec: ResourceSliceSpec) -> None:
             consumption.compatibility_groups = []
 
 
-def _pool(pool: ResourcePool, path: Path) -> list[FieldError]:
+def _pool(pool: ResourcePool, path: Path) -> Errors:
     errors = validate_pool_name(pool.name, path.child("name"))
     if pool.resource_slice_count <= 0:
         here = path.child("resourceSliceCount")
@@ -114,7 +114,7 @@ def _pool(pool: ResourcePool, path: Path) -> list[FieldError]:
     return errors
 
 
-def _nodes(spec: ResourceSliceSpec) -> list[FieldError]:
+def _nodes(spec: ResourceSliceSpec) -> Errors:
     chosen, errors = _node_choice(spec, _SPEC, "must be either unset or set to a non-empty string")
     if spec.node_selector is not None and len(spec.node_selector.node_selector_terms) != 1:
         terms = spec.node_selector.node_selector_terms
@@ -131,7 +131,7 @@ def _nodes(spec: ResourceSliceSpec) -> list[FieldError]:
     return errors
 
 
-def _device_nodes(device: Device, path: Path, per_device: bool) -> list[FieldError]:
+def _device_nodes(device: Device, path: Path, per_device: bool) -> Errors:
     if not per_device:
         if device.node_name is None and device.node_selector is None and device.all_nodes is None:
             return []
@@ -148,9 +148,9 @@ def _device_nodes(device: Device, path: Path, per_device: bool) -> list[FieldErr
     return errors
 
 
-def _node_choice(of: ResourceSliceSpec | Device, path: Path, when_empty: str) -> tuple[list[str], list[FieldError]]:
+def _node_choice(of: ResourceSliceSpec | Device, path: Path, when_empty: str) -> tuple[list[str], Errors]:
     chosen: list[str] = []
-    errors: list[FieldError] = []
+    errors: Errors = []
     if of.node_name is not None:
         here = path.child("nodeName")
         if of.node_name:
@@ -168,11 +168,11 @@ def _node_choice(of: ResourceSliceSpec | Device, path: Path, when_empty: str) ->
     return chosen, errors
 
 
-def _only_true(value: bool, path: Path) -> list[FieldError]:
+def _only_true(value: bool, path: Path) -> Errors:
     return [] if value else [field_errors.invalid(path, value, "must be either unset or set to true")]
 
 
-def _contents(spec: ResourceSliceSpec, old: ResourceSliceSpec | None) -> list[FieldError]:
+def _contents(spec: ResourceSliceSpec, old: ResourceSliceSpec | None) -> Errors:
     advanced = any(device.taints or device.consumes_counters for device in spec.devices)
     before = {device.name: device for device in old.devices} if old is not None else {}
     per_device = bool(spec.per_device_node_selection)
@@ -192,7 +192,7 @@ def _contents(spec: ResourceSliceSpec, old: ResourceSliceSpec | None) -> list[Fi
     )
 
 
-def _device(device: Device, path: Path, old: Device | None, per_device: bool) -> list[FieldError]:
+def _device(device: Device, path: Path, old: Device | None, per_device: bool) -> Errors:
     errors = validate_label(device.name, path.child("name"))
     entries = len(device.attributes) + len(device.capacity)
     if entries > _MAX_ATTRIBUTES_AND_CAPACITIES:
@@ -220,8 +220,8 @@ def _device(device: Device, path: Path, old: Device | None, per_device: bool) ->
     return errors + validate_binding_conditions(device.binding_conditions, device.binding_failure_conditions, path)
 
 
-def _attribute(attribute: DeviceAttribute, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _attribute(attribute: DeviceAttribute, path: Path) -> Errors:
+    errors: Errors = []
     text, version = attribute.string_value, attribute.version_value
     if text is not None and len(text.encode(errors="surrogatepass")) > _MAX_VALUE_BYTES:
         errors.append(field_errors.too_long(path.child("string"), _MAX_VALUE_BYTES))
@@ -237,20 +237,20 @@ def _attribute(attribute: DeviceAttribute, path: Path) -> list[FieldError]:
     return errors
 
 
-def _counter_set(counters: CounterSet, path: Path) -> list[FieldError]:
+def _counter_set(counters: CounterSet, path: Path) -> Errors:
     return _counter_name(counters.name, path.child("name")) + _counters(counters.counters, path.child("counters"))
 
 
-def _consumption(consumption: DeviceCounterConsumption, path: Path) -> list[FieldError]:
+def _consumption(consumption: DeviceCounterConsumption, path: Path) -> Errors:
     errors = _counter_name(consumption.counter_set, path.child("counterSet"))
     return errors + _counters(consumption.counters, path.child("counters"))
 
 
-def _counter_name(name: str, path: Path) -> list[FieldError]:
+def _counter_name(name: str, path: Path) -> Errors:
     return validate_label(name, path) if name else [field_errors.required(path)]
 
 
-def _counters(counters: dict[str, Counter], path: Path) -> list[FieldError]:
+def _counters(counters: dict[str, Counter], path: Path) -> Errors:
     if not counters:
         return [field_errors.required(path)]
     if len(counters) > _MAX_COUNTERS:
@@ -262,7 +262,7 @@ _MAX_VALUES = 10
 _LARGEST = Quantity(2**63 - 1)
 
 
-def validate_capacity(capacity: DeviceCapacity, path: Path, *, shared: bool) -> list[FieldError]:
+def validate_capacity(capacity: DeviceCapacity, path: Path, *, shared: bool) -> Errors:
     """Validate a capacity; only devices with multiple allocations have policies."""
     policy = capacity.request_policy
     if policy is None:
@@ -278,7 +278,7 @@ def validate_capacity(capacity: DeviceCapacity, path: Path, *, shared: bool) -> 
     return _range(policy, policy.valid_range, capacity.value, here) if policy.valid_range is not None else []
 
 
-def _values(policy: CapacityRequestPolicy, capacity: Quantity, path: Path) -> list[FieldError]:
+def _values(policy: CapacityRequestPolicy, capacity: Quantity, path: Path) -> Errors:
     values, here = policy.valid_values, path.child("validValues")
     if policy.default is None:
         return [field_errors.required(path.child("default"), "required when validValues is defined")]
@@ -288,7 +288,7 @@ def _values(policy: CapacityRequestPolicy, capacity: Quantity, path: Path) -> li
         if before > value
     ]
 
-    def check(value: Quantity, at: Path) -> list[FieldError]:
+    def check(value: Quantity, at: Path) -> Errors:
         detail = f"option is larger than capacity value: {capacity}"
         return [field_errors.invalid(at, str(value), detail)] if value > capacity else []
 
@@ -299,9 +299,7 @@ def _values(policy: CapacityRequestPolicy, capacity: Quantity, path: Path) -> li
     return errors
 
 
-def _range(
-    policy: CapacityRequestPolicy, valid: CapacityRequestPolicyRange, capacity: Quantity, path: Path
-) -> list[FieldError]:
+def _range(policy: CapacityRequestPolicy, valid: CapacityRequestPolicyRange, capacity: Quantity, path: Path) -> Errors:
     default, here = policy.default, path.child("validRange")
     if default is None:
         return [field_errors.required(path.child("default"), "required when validRange is defined")]
@@ -323,7 +321,7 @@ def _range(
 
 def _step(
     default: Quantity, valid: CapacityRequestPolicyRange, step: Quantity, capacity: Quantity, path: Path
-) -> list[FieldError]:
+) -> Errors:
     here = path.child("step")
     if step.sign() <= 0:
         return [field_errors.invalid(here, str(step), "must be greater than zero")]

@@ -11,7 +11,7 @@ from mooring.admission.pod.tolerations import number_problems
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names, times
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.resource_v1 import DeviceTaint, DeviceTaintRule, DeviceTaintSelector, DeviceToleration
 
@@ -28,7 +28,7 @@ def set_time_added(taints: list[DeviceTaint], request: Request) -> None:
             taint.time_added = times.to_seconds(request.now)
 
 
-def validate_taint(taint: DeviceTaint, path: Path, old: DeviceTaint | None = None) -> list[FieldError]:
+def validate_taint(taint: DeviceTaint, path: Path, old: DeviceTaint | None = None) -> Errors:
     """Validate a taint. A stored effect may stay."""
     errors = names.validate_label_key(taint.key, path.child("key"))
     errors += names.validate(path.child("value"), taint.value, names.label_value(taint.value))
@@ -44,7 +44,7 @@ def validate_tolerations(
     *,
     numeric: bool,
     stored: Collection[DeviceToleration] = (),
-) -> list[FieldError]:
+) -> Errors:
     """Validate tolerations; without `numeric`, only `stored` ones may use `Lt` and `Gt`."""
     if len(tolerations) > MAX_TOLERATIONS:
         return [field_errors.too_many(path, len(tolerations), MAX_TOLERATIONS)]
@@ -55,7 +55,7 @@ def validate_tolerations(
     ]
 
 
-def _toleration(toleration: DeviceToleration, path: Path, numeric: bool) -> list[FieldError]:
+def _toleration(toleration: DeviceToleration, path: Path, numeric: bool) -> Errors:
     errors = names.validate_label_key(toleration.key, path.child("key")) if toleration.key else []
     value, here = toleration.value, path.child("value")
     match toleration.operator:
@@ -86,23 +86,23 @@ class DeviceTaintRuleStrategy(RuleStrategy[DeviceTaintRule]):
                 taint.time_added = None
         set_time_added([taint], request)
 
-    def rules(self, obj: DeviceTaintRule, old: DeviceTaintRule | None, request: Request) -> list[FieldError]:
-        errors: list[FieldError] = []
+    def rules(self, obj: DeviceTaintRule, old: DeviceTaintRule | None, request: Request) -> Errors:
+        errors: Errors = []
         if obj.spec.device_selector is not None:
             errors += _selector(obj.spec.device_selector, Path("spec", "deviceSelector"))
         return errors + validate_taint(
             obj.spec.taint, Path("spec", "taint"), old.spec.taint if old is not None else None
         )
 
-    def status_rules(self, new: DeviceTaintRule, old: DeviceTaintRule, request: Request) -> list[FieldError]:
+    def status_rules(self, new: DeviceTaintRule, old: DeviceTaintRule, request: Request) -> Errors:
         here = Path("status", "conditions")
         errors = validate_conditions(new.status.conditions, here)
         errors += limit_items(new.status.conditions, _MAX_CONDITIONS, here)
         return errors
 
 
-def _selector(selector: DeviceTaintSelector, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _selector(selector: DeviceTaintSelector, path: Path) -> Errors:
+    errors: Errors = []
     if selector.driver is not None:
         errors += validate_driver_name(selector.driver, path.child("driver"))
     if selector.pool is not None:

@@ -11,7 +11,7 @@ from mooring.api.core_v1 import (
     PodAntiAffinity,
     TopologySpreadConstraint,
 )
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import LabelSelector
 
@@ -23,8 +23,8 @@ WITHOUT_SELECTOR = "must not be specified when labelSelector is not set"
 IN_BOTH = "exists in both matchLabelKeys and labelSelector"
 
 
-def validate_affinity(affinity: Affinity, path: Path, rules: PodRules) -> list[FieldError]:
-    errors: list[FieldError] = []
+def validate_affinity(affinity: Affinity, path: Path, rules: PodRules) -> Errors:
+    errors: Errors = []
     if affinity.node_affinity is not None:
         errors += validate_node_affinity(affinity.node_affinity, path.child("nodeAffinity"), rules)
     if affinity.pod_affinity is not None:
@@ -34,8 +34,8 @@ def validate_affinity(affinity: Affinity, path: Path, rules: PodRules) -> list[F
     return errors
 
 
-def validate_node_affinity(affinity: NodeAffinity, path: Path, rules: PodRules) -> list[FieldError]:
-    errors: list[FieldError] = []
+def validate_node_affinity(affinity: NodeAffinity, path: Path, rules: PodRules) -> Errors:
+    errors: Errors = []
     selector_rules = rules.node_selector_rules()
     required = affinity.required_during_scheduling_ignored_during_execution
     if required is not None:
@@ -48,8 +48,8 @@ def validate_node_affinity(affinity: NodeAffinity, path: Path, rules: PodRules) 
     return errors
 
 
-def _pod_affinity(affinity: PodAffinity | PodAntiAffinity, path: Path, rules: PodRules) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _pod_affinity(affinity: PodAffinity | PodAntiAffinity, path: Path, rules: PodRules) -> Errors:
+    errors: Errors = []
     for index, term in enumerate(affinity.required_during_scheduling_ignored_during_execution):
         errors += _pod_affinity_term(term, path.child(_REQUIRED).index(index), rules)
     for index, weighted in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
@@ -59,14 +59,14 @@ def _pod_affinity(affinity: PodAffinity | PodAntiAffinity, path: Path, rules: Po
     return errors
 
 
-def _weight(weight: int, path: Path) -> list[FieldError]:
+def _weight(weight: int, path: Path) -> Errors:
     if 1 <= weight <= 100:
         return []
     return [field_errors.invalid(path.child("weight"), weight, "must be in the range 1-100")]
 
 
-def _pod_affinity_term(term: PodAffinityTerm, path: Path, rules: PodRules) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _pod_affinity_term(term: PodAffinityTerm, path: Path, rules: PodRules) -> Errors:
+    errors: Errors = []
     lenient = rules.invalid_selector_values
     if term.label_selector is not None:
         here = path.child("labelSelector")
@@ -85,7 +85,7 @@ def _pod_affinity_term(term: PodAffinityTerm, path: Path, rules: PodRules) -> li
     return errors
 
 
-def _label_keys(term: PodAffinityTerm, path: Path) -> list[FieldError]:
+def _label_keys(term: PodAffinityTerm, path: Path) -> Errors:
     errors = _key_names(term.match_label_keys, term.label_selector, path.child("matchLabelKeys"))
     errors += _key_names(term.mismatch_label_keys, term.label_selector, path.child("mismatchLabelKeys"))
     errors += _keys_in_selector(term.match_label_keys, term.label_selector, path)
@@ -97,16 +97,16 @@ def _label_keys(term: PodAffinityTerm, path: Path) -> list[FieldError]:
     return errors
 
 
-def _key_names(keys: list[str], selector: LabelSelector | None, path: Path) -> list[FieldError]:
+def _key_names(keys: list[str], selector: LabelSelector | None, path: Path) -> Errors:
     if keys and selector is None:
         return [field_errors.forbidden(path, WITHOUT_SELECTOR)]
-    errors: list[FieldError] = []
+    errors: Errors = []
     for index, key in enumerate(keys):
         errors += names.validate(path.index(index), key, names.label_key(key))
     return errors
 
 
-def _keys_in_selector(keys: list[str], selector: LabelSelector | None, path: Path) -> list[FieldError]:
+def _keys_in_selector(keys: list[str], selector: LabelSelector | None, path: Path) -> Errors:
     """Reject keys that the selector already had before they were merged.
 
     Like Kubernetes, report the index of the key at the term's own path.
@@ -123,8 +123,8 @@ def _keys_in_selector(keys: list[str], selector: LabelSelector | None, path: Pat
     return errors
 
 
-def validate_spread(constraints: list[TopologySpreadConstraint], path: Path, rules: PodRules) -> list[FieldError]:
-    errors: list[FieldError] = []
+def validate_spread(constraints: list[TopologySpreadConstraint], path: Path, rules: PodRules) -> Errors:
+    errors: Errors = []
     pairs = [(constraint.topology_key, constraint.when_unsatisfiable) for constraint in constraints]
     last = {pair: index for index, pair in enumerate(pairs)}
     for index, (constraint, pair) in enumerate(zip(constraints, pairs, strict=True)):
@@ -141,7 +141,7 @@ def validate_spread(constraints: list[TopologySpreadConstraint], path: Path, rul
     return errors
 
 
-def _constraint(constraint: TopologySpreadConstraint, path: Path) -> list[FieldError]:
+def _constraint(constraint: TopologySpreadConstraint, path: Path) -> Errors:
     errors = []
     if constraint.max_skew <= 0:
         errors.append(field_errors.invalid(path.child("maxSkew"), constraint.max_skew, "must be greater than zero"))
@@ -153,7 +153,7 @@ def _constraint(constraint: TopologySpreadConstraint, path: Path) -> list[FieldE
     return errors
 
 
-def _domains_and_policies(constraint: TopologySpreadConstraint, path: Path) -> list[FieldError]:
+def _domains_and_policies(constraint: TopologySpreadConstraint, path: Path) -> Errors:
     errors = []
     domains, action = constraint.min_domains, constraint.when_unsatisfiable
     if domains is not None:
@@ -172,12 +172,12 @@ def _domains_and_policies(constraint: TopologySpreadConstraint, path: Path) -> l
     return errors
 
 
-def _spread_keys(constraint: TopologySpreadConstraint, path: Path, rules: PodRules) -> list[FieldError]:
+def _spread_keys(constraint: TopologySpreadConstraint, path: Path, rules: PodRules) -> Errors:
     keys, selector = constraint.match_label_keys, constraint.label_selector
     here = path.child("matchLabelKeys")
     if rules.options.label_keys_in_spread_merge:
         return _key_names(keys, selector, here) + _keys_in_selector(keys, selector, path)
-    errors: list[FieldError] = []
+    errors: Errors = []
     if selector is None:
         errors.append(field_errors.forbidden(here, WITHOUT_SELECTOR))
         taken: set[str] = set()

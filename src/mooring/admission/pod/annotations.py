@@ -7,7 +7,7 @@ from mooring.admission.pod.tolerations import validate_tolerations
 from mooring.admission.volume_sources import local_path
 from mooring.api import field_errors
 from mooring.api.core_v1 import Pod, PodSpec
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.constraints import annotations as constraints
@@ -20,11 +20,11 @@ _SECCOMP_NAMES = ("runtime/default", "docker/default", "unconfined")
 _APP_ARMOR_NAMES = ("", "runtime/default", "unconfined")
 
 
-def validate_pod_annotations(metadata: ObjectMeta, spec: PodSpec, path: Path, rules: PodRules) -> list[FieldError]:
+def validate_pod_annotations(metadata: ObjectMeta, spec: PodSpec, path: Path, rules: PodRules) -> Errors:
     annotations = metadata.annotations
     if not annotations:
         return []
-    errors: list[FieldError] = []
+    errors: Errors = []
     if MIRROR in annotations and not spec.node_name:
         detail = "must set spec.nodeName if mirror pod annotation is set"
         errors.append(field_errors.invalid(path.key(MIRROR), annotations[MIRROR], detail))
@@ -39,7 +39,7 @@ def validate_pod_annotations(metadata: ObjectMeta, spec: PodSpec, path: Path, ru
     return errors
 
 
-def validate_annotation_updates(new: ObjectMeta, old: ObjectMeta, path: Path) -> list[FieldError]:
+def validate_annotation_updates(new: ObjectMeta, old: ObjectMeta, path: Path) -> Errors:
     """Reject changes of immutable annotations."""
     errors = []
     for key in {**old.annotations, **new.annotations}:
@@ -53,7 +53,7 @@ def validate_annotation_updates(new: ObjectMeta, old: ObjectMeta, path: Path) ->
     return errors
 
 
-def _seccomp(value: str, path: Path) -> list[FieldError]:
+def _seccomp(value: str, path: Path) -> Errors:
     if value in _SECCOMP_NAMES:
         return []
     if value.startswith("localhost/"):
@@ -61,7 +61,7 @@ def _seccomp(value: str, path: Path) -> list[FieldError]:
     return [field_errors.invalid(path, value, "must be a valid seccomp profile")]
 
 
-def _app_armor(key: str, value: str, spec: PodSpec, path: Path) -> list[FieldError]:
+def _app_armor(key: str, value: str, spec: PodSpec, path: Path) -> Errors:
     errors = []
     name = key.removeprefix(_APP_ARMOR)
     if all(container.name != name for container, _ in containers_of(spec, path)):
@@ -71,7 +71,7 @@ def _app_armor(key: str, value: str, spec: PodSpec, path: Path) -> list[FieldErr
     return errors
 
 
-def validate_constraint_annotations(pod: Pod, path: Path, rules: PodRules) -> list[FieldError]:
+def validate_constraint_annotations(pod: Pod, path: Path, rules: PodRules) -> Errors:
     """Validate the constraints in a pod's annotations; `path` is that of its annotations."""
     given = pod.metadata.annotations
     if not constraints.has_constraints(given):

@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from mooring.api import errors, field_errors, times
 from mooring.api.core_v1 import Binding, Pod, PodCondition
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 _TARGET = Path("target")
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
-def validate_binding(binding: Binding) -> list[FieldError]:
+def validate_binding(binding: Binding) -> Errors:
     problems = []
     target = binding.target
     if target.kind and target.kind != "Node":

@@ -11,7 +11,7 @@ from mooring.admission.volume_sources import PULL_POLICIES, forbid_other_fields,
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import Container, EphemeralContainer, PodSpec, Volume, VolumeDevice, VolumeMount
 from mooring.api.core_v1.container import ContainerResizePolicy, ContainerRestartRule
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.constraints.requests import is_sidecar
 
@@ -58,7 +58,7 @@ class _Pod(msgspec.Struct, frozen=True):
     rules: PodRules
 
 
-def validate_all_containers(spec: PodSpec, volumes: dict[str, Volume], path: Path, rules: PodRules) -> list[FieldError]:
+def validate_all_containers(spec: PodSpec, volumes: dict[str, Volume], path: Path, rules: PodRules) -> Errors:
     """Validate all containers of a pod. `volumes` are those that can be mounted."""
     claims = frozenset(claim.name for claim in spec.resource_claims if claim.name)
     pod = _Pod(volumes, claims, spec.restart_policy, spec.host_users is not False, probe_context(spec), rules)
@@ -70,10 +70,10 @@ def validate_all_containers(spec: PodSpec, volumes: dict[str, Volume], path: Pat
     return errors
 
 
-def _regular(containers: list[Container], path: Path, pod: _Pod) -> list[FieldError]:
+def _regular(containers: list[Container], path: Path, pod: _Pod) -> Errors:
     if not containers:
         return [field_errors.required(path)]
-    errors: list[FieldError] = []
+    errors: Errors = []
     taken: set[str] = set()
     for index, container in enumerate(containers):
         here = path.index(index)
@@ -87,8 +87,8 @@ def _regular(containers: list[Container], path: Path, pod: _Pod) -> list[FieldEr
     return errors + _host_ports(containers, path)
 
 
-def _init(spec: PodSpec, path: Path, pod: _Pod) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _init(spec: PodSpec, path: Path, pod: _Pod) -> Errors:
+    errors: Errors = []
     taken = {container.name for container in spec.containers}
     for index, container in enumerate(spec.init_containers):
         here = path.index(index)
@@ -109,7 +109,7 @@ def _init(spec: PodSpec, path: Path, pod: _Pod) -> list[FieldError]:
     return errors
 
 
-def _resize_of_init(container: Container, path: Path) -> list[FieldError]:
+def _resize_of_init(container: Container, path: Path) -> Errors:
     detail = "must not be set to 'RestartContainer' for non-sidecar initContainers"
     return [
         field_errors.invalid(path.index(index).child("restartPolicy"), policy.restart_policy, detail)
@@ -118,7 +118,7 @@ def _resize_of_init(container: Container, path: Path) -> list[FieldError]:
     ]
 
 
-def _not_for_init(container: Container, path: Path) -> list[FieldError]:
+def _not_for_init(container: Container, path: Path) -> Errors:
     given = {
         "lifecycle": container.lifecycle,
         "livenessProbe": container.liveness_probe,
@@ -128,8 +128,8 @@ def _not_for_init(container: Container, path: Path) -> list[FieldError]:
     return [field_errors.forbidden(path.child(name), _NOT_FOR_INIT) for name, value in given.items() if value]
 
 
-def _ephemeral(spec: PodSpec, path: Path, pod: _Pod) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _ephemeral(spec: PodSpec, path: Path, pod: _Pod) -> Errors:
+    errors: Errors = []
     others = {container.name for container in (*spec.containers, *spec.init_containers)}
     taken = set(others)
     for index, container in enumerate(spec.ephemeral_containers):
@@ -147,7 +147,7 @@ def _ephemeral(spec: PodSpec, path: Path, pod: _Pod) -> list[FieldError]:
     return errors
 
 
-def _ephemeral_mounts(container: EphemeralContainer, path: Path) -> list[FieldError]:
+def _ephemeral_mounts(container: EphemeralContainer, path: Path) -> Errors:
     errors = []
     for index, mount in enumerate(container.volume_mounts):
         for name, value in (("subPath", mount.sub_path), ("subPathExpr", mount.sub_path_expr)):
@@ -156,7 +156,7 @@ def _ephemeral_mounts(container: EphemeralContainer, path: Path) -> list[FieldEr
     return errors
 
 
-def image_without_spaces(container: Container, path: Path) -> list[FieldError]:
+def image_without_spaces(container: Container, path: Path) -> Errors:
     """Reject surrounding spaces in pods, not in templates: some tools put a placeholder there."""
     if container.image == container.image.strip():
         return []
@@ -164,8 +164,8 @@ def image_without_spaces(container: Container, path: Path) -> list[FieldError]:
     return [field_errors.invalid(path.child("image"), container.image, detail)]
 
 
-def _common(container: Container, path: Path, pod: _Pod) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _common(container: Container, path: Path, pod: _Pod) -> Errors:
+    errors: Errors = []
     if not container.name:
         errors.append(field_errors.required(path.child("name")))
     elif wrong := names.dns1123_label(container.name):
@@ -200,7 +200,7 @@ def _common(container: Container, path: Path, pod: _Pod) -> list[FieldError]:
     return errors
 
 
-def _host_ports(containers: list[Container], path: Path) -> list[FieldError]:
+def _host_ports(containers: list[Container], path: Path) -> Errors:
     errors = []
     taken: set[str] = set()
     for index, container in enumerate(containers):
@@ -214,13 +214,13 @@ def _host_ports(containers: list[Container], path: Path) -> list[FieldError]:
     return errors
 
 
-def _restart_policy(container: Container, path: Path, pod: _Pod, *, init: bool = False) -> list[FieldError]:
+def _restart_policy(container: Container, path: Path, pod: _Pod, *, init: bool = False) -> Errors:
     policy, here = container.restart_policy, path.child("restartPolicy")
     if not pod.rules.options.container_restart_policy:
         if not init:
             return [field_errors.forbidden(here, "may not be set for non-init containers")]
         return [] if policy == "Always" else [field_errors.not_supported(here, policy, ("Always",))]
-    errors: list[FieldError] = []
+    errors: Errors = []
     if policy is not None and policy not in _RESTART_POLICIES:
         errors.append(field_errors.not_supported(here, policy, _RESTART_POLICIES))
     rules, rules_path = container.restart_policy_rules, path.child("restartPolicyRules")
@@ -235,8 +235,8 @@ def _restart_policy(container: Container, path: Path, pod: _Pod, *, init: bool =
     return errors
 
 
-def _restart_rule(rule: ContainerRestartRule, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _restart_rule(rule: ContainerRestartRule, path: Path) -> Errors:
+    errors: Errors = []
     if rule.action not in _RESTART_ACTIONS:
         errors.append(field_errors.not_supported(path.child("action"), rule.action, _RESTART_ACTIONS))
     codes, here = rule.exit_codes, path.child("exitCodes")
@@ -255,8 +255,8 @@ def _restart_rule(rule: ContainerRestartRule, path: Path) -> list[FieldError]:
     return errors
 
 
-def _resize_policy(policies: list[ContainerResizePolicy], path: Path, restart_policy: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _resize_policy(policies: list[ContainerResizePolicy], path: Path, restart_policy: str) -> Errors:
+    errors: Errors = []
     seen: set[str] = set()
     for index, policy in enumerate(policies):
         if policy.resource_name in seen:
@@ -276,8 +276,8 @@ def _resize_policy(policies: list[ContainerResizePolicy], path: Path, restart_po
     return errors
 
 
-def _mounts(container: Container, volumes: dict[str, Volume], path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _mounts(container: Container, volumes: dict[str, Volume], path: Path) -> Errors:
+    errors: Errors = []
     taken: set[str] = set()
     devices = {device.name: device.device_path for device in container.volume_devices}
     device_paths = frozenset(devices.values())
@@ -304,8 +304,8 @@ def _mounts(container: Container, volumes: dict[str, Volume], path: Path) -> lis
     return errors
 
 
-def _sub_path(mount: VolumeMount, here: Path, mounts: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _sub_path(mount: VolumeMount, here: Path, mounts: Path) -> Errors:
+    errors: Errors = []
     if mount.sub_path:
         errors += local_path(mount.sub_path, mounts.child("subPath"))
     if mount.sub_path_expr:
@@ -316,8 +316,8 @@ def _sub_path(mount: VolumeMount, here: Path, mounts: Path) -> list[FieldError]:
     return errors
 
 
-def _propagation(mount: VolumeMount, container: Container, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _propagation(mount: VolumeMount, container: Container, path: Path) -> Errors:
+    errors: Errors = []
     mode, here = mount.mount_propagation, path.child("mountPropagation")
     if mode is not None:
         if mode not in _PROPAGATIONS:
@@ -338,8 +338,8 @@ def _propagation(mount: VolumeMount, container: Container, path: Path) -> list[F
     return errors
 
 
-def _devices(container: Container, volumes: dict[str, Volume], path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _devices(container: Container, volumes: dict[str, Volume], path: Path) -> Errors:
+    errors: Errors = []
     paths: set[str] = set()
     taken: set[str] = set()
     mounts = {mount.name: mount.mount_path for mount in container.volume_mounts}
@@ -362,7 +362,7 @@ def _devices(container: Container, volumes: dict[str, Volume], path: Path) -> li
     return errors
 
 
-def _device(device: VolumeDevice, volume: Volume | None, path: Path) -> list[FieldError]:
+def _device(device: VolumeDevice, volume: Volume | None, path: Path) -> Errors:
     errors = [] if device.name else [field_errors.required(path.child("name"))]
     if volume is None:
         errors.append(field_errors.not_found(path.child("name"), device.name))

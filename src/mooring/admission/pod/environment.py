@@ -15,7 +15,7 @@ from mooring.api.core_v1 import (
     SecretKeySelector,
     Volume,
 )
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
@@ -34,8 +34,8 @@ _SOURCES = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRe
 _ONE_SOURCE = "may not have more than one field specified at a time"
 
 
-def validate_ports(ports: list[ContainerPort], path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def validate_ports(ports: list[ContainerPort], path: Path) -> Errors:
+    errors: Errors = []
     taken: set[str] = set()
     for index, port in enumerate(ports):
         here = path.index(index)
@@ -58,14 +58,12 @@ def validate_ports(ports: list[ContainerPort], path: Path) -> list[FieldError]:
     return errors
 
 
-def _number(number: int, path: Path, name: str) -> list[FieldError]:
+def _number(number: int, path: Path, name: str) -> Errors:
     return [field_errors.invalid(path.child(name), number, message) for message in names.port_number(number)]
 
 
-def validate_env(
-    variables: list[EnvVar], path: Path, options: AdmissionOptions, volumes: dict[str, Volume]
-) -> list[FieldError]:
-    errors: list[FieldError] = []
+def validate_env(variables: list[EnvVar], path: Path, options: AdmissionOptions, volumes: dict[str, Volume]) -> Errors:
+    errors: Errors = []
     for index, variable in enumerate(variables):
         if not variable.name:
             errors.append(field_errors.required(path.index(index).child("name")))
@@ -77,8 +75,8 @@ def validate_env(
     return errors
 
 
-def validate_env_from(sources: list[EnvFromSource], path: Path, options: AdmissionOptions) -> list[FieldError]:
-    errors: list[FieldError] = []
+def validate_env_from(sources: list[EnvFromSource], path: Path, options: AdmissionOptions) -> Errors:
+    errors: Errors = []
     for index, source in enumerate(sources):
         here = path.index(index)
         if source.prefix:
@@ -99,15 +97,15 @@ def _name(name: str, options: AdmissionOptions) -> names.Messages:
     return names.relaxed_env_var_name(name) if options.relaxed_env_names else names.env_var_name(name)
 
 
-def _reference(name: str, path: Path) -> list[FieldError]:
+def _reference(name: str, path: Path) -> Errors:
     if not name:
         return [field_errors.required(path.child("name"))]
     wrong = names.dns1123_subdomain(names.as_generated_name(name))
     return names.validate(path.child("name"), name, wrong)
 
 
-def _value_from(source: EnvVarSource, has_value: bool, path: Path, volumes: dict[str, Volume]) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _value_from(source: EnvVarSource, has_value: bool, path: Path, volumes: dict[str, Volume]) -> Errors:
+    errors: Errors = []
     found = 0
     if source.field_ref is not None:
         found += 1
@@ -134,7 +132,7 @@ def _value_from(source: EnvVarSource, has_value: bool, path: Path, volumes: dict
     return errors
 
 
-def _key(selector: ConfigMapKeySelector | SecretKeySelector, path: Path) -> list[FieldError]:
+def _key(selector: ConfigMapKeySelector | SecretKeySelector, path: Path) -> Errors:
     errors = names.validate(path.child("name"), selector.name, names.dns1123_subdomain(selector.name))
     if not selector.key:
         errors.append(field_errors.required(path.child("key")))
@@ -143,8 +141,8 @@ def _key(selector: ConfigMapKeySelector | SecretKeySelector, path: Path) -> list
     return errors
 
 
-def _file_key(selector: FileKeySelector, path: Path, volumes: dict[str, Volume]) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _file_key(selector: FileKeySelector, path: Path, volumes: dict[str, Volume]) -> Errors:
+    errors: Errors = []
     if not selector.key:
         errors.append(field_errors.required(path.child("key")))
     else:

@@ -12,7 +12,7 @@ from mooring.admission.pod.spec import validate_pod_spec
 from mooring.admission.pod.warnings import pod_spec_warnings
 from mooring.api import codec
 from mooring.api.core_v1 import PodSpec
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import ObjectMeta
 
@@ -27,13 +27,13 @@ class KnownSpecs:
         self._changed = _ValidSpecs(lambda _spec, _path: [])
         self._last: tuple[PodSpec | None, bytes] = (None, b"")
 
-    def validate(self, spec: PodSpec, metadata: ObjectMeta, path: Path, rules: PodRules) -> list[FieldError]:
+    def validate(self, spec: PodSpec, metadata: ObjectMeta, path: Path, rules: PodRules) -> Errors:
         """Validate the spec of a new pod, using the cache."""
         content = _digest(spec)
         self._last = (spec, content)
         return self._new.validate(spec, content, metadata, path, rules)
 
-    def validate_changed(self, spec: PodSpec, metadata: ObjectMeta, path: Path, rules: PodRules) -> list[FieldError]:
+    def validate_changed(self, spec: PodSpec, metadata: ObjectMeta, path: Path, rules: PodRules) -> Errors:
         """Validate the spec of an updated pod, using the cache."""
         return self._changed.validate(spec, _digest(spec), metadata, path, rules)
 
@@ -52,9 +52,7 @@ class _ValidSpecs:
         self._warnings_of = warnings_of
         self._rules: PodRules | None = None
 
-    def validate(
-        self, spec: PodSpec, content: bytes, metadata: ObjectMeta, path: Path, rules: PodRules
-    ) -> list[FieldError]:
+    def validate(self, spec: PodSpec, content: bytes, metadata: ObjectMeta, path: Path, rules: PodRules) -> Errors:
         if self._rules is not rules and self._rules != rules:
             self._rules, self.warnings = rules, {}
         if content in self.warnings:

@@ -7,7 +7,7 @@ import msgspec
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import Container, Lifecycle, LifecycleHandler, PodSpec, Probe
 from mooring.api.core_v1.container import ExecAction, GRPCAction, HTTPGetAction, SleepAction, TCPSocketAction
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 NEGATIVE = "must be greater than or equal to 0"
@@ -37,8 +37,8 @@ def probe_context(spec: PodSpec) -> ProbeContext:
     return ProbeContext(spec.termination_grace_period_seconds, spec.os.name if spec.os is not None else "")
 
 
-def validate_probes(container: Container, path: Path, context: ProbeContext) -> list[FieldError]:
-    errors: list[FieldError] = []
+def validate_probes(container: Container, path: Path, context: ProbeContext) -> Errors:
+    errors: Errors = []
     if container.lifecycle is not None:
         errors += _lifecycle(container.lifecycle, path.child("lifecycle"), context)
     for name, probe in (
@@ -51,7 +51,7 @@ def validate_probes(container: Container, path: Path, context: ProbeContext) -> 
     return errors
 
 
-def _probe(probe: Probe, path: Path, context: ProbeContext, *, readiness: bool) -> list[FieldError]:
+def _probe(probe: Probe, path: Path, context: ProbeContext, *, readiness: bool) -> Errors:
     errors = _handler(probe, path, context)
     for name, value in (
         ("initialDelaySeconds", probe.initial_delay_seconds),
@@ -74,8 +74,8 @@ def _probe(probe: Probe, path: Path, context: ProbeContext, *, readiness: bool) 
     return errors
 
 
-def _lifecycle(lifecycle: Lifecycle, path: Path, context: ProbeContext) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _lifecycle(lifecycle: Lifecycle, path: Path, context: ProbeContext) -> Errors:
+    errors: Errors = []
     if lifecycle.post_start is not None:
         errors += _handler(lifecycle.post_start, path.child("postStart"), context)
     if lifecycle.pre_stop is not None:
@@ -85,15 +85,15 @@ def _lifecycle(lifecycle: Lifecycle, path: Path, context: ProbeContext) -> list[
     return errors
 
 
-def _stop_signal(signal: str, path: Path, os: str) -> list[FieldError]:
+def _stop_signal(signal: str, path: Path, os: str) -> Errors:
     if not os:
         return [field_errors.forbidden(path, "may not be set for containers with empty `spec.os.name`")]
     supported = _WINDOWS_SIGNALS if os == "windows" else _SIGNALS
     return [] if signal in supported else [field_errors.not_supported(path, signal, supported)]
 
 
-def _handler(handler: Probe | LifecycleHandler, path: Path, context: ProbeContext) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _handler(handler: Probe | LifecycleHandler, path: Path, context: ProbeContext) -> Errors:
+    errors: Errors = []
     found = False
     for attribute, name in (
         ("exec", "exec"),
@@ -117,7 +117,7 @@ def _handler(handler: Probe | LifecycleHandler, path: Path, context: ProbeContex
 
 def _action(
     action: ExecAction | HTTPGetAction | TCPSocketAction | GRPCAction | SleepAction, path: Path, context: ProbeContext
-) -> list[FieldError]:
+) -> Errors:
     match action:
         case ExecAction():
             return [] if action.command else [field_errors.required(path.child("command"))]
@@ -129,7 +129,7 @@ def _action(
             return _port(action.port, path.child("port"))
 
 
-def _http_get(action: HTTPGetAction, path: Path) -> list[FieldError]:
+def _http_get(action: HTTPGetAction, path: Path) -> Errors:
     errors = [] if action.path else [field_errors.required(path.child("path"))]
     errors += _port(action.port, path.child("port"))
     if action.scheme not in _SCHEMES:
@@ -139,13 +139,13 @@ def _http_get(action: HTTPGetAction, path: Path) -> list[FieldError]:
     return errors
 
 
-def _sleep(action: SleepAction, path: Path, context: ProbeContext) -> list[FieldError]:
+def _sleep(action: SleepAction, path: Path, context: ProbeContext) -> Errors:
     if context.grace_period is None or 0 <= action.seconds <= context.grace_period:
         return []
     detail = f"must be non-negative and less than terminationGracePeriodSeconds ({context.grace_period})"
     return [field_errors.invalid(path, action.seconds, detail)]
 
 
-def _port(port: int | str, path: Path) -> list[FieldError]:
+def _port(port: int | str, path: Path) -> Errors:
     messages = names.port_name(port) if isinstance(port, str) else names.port_number(port)
     return [field_errors.invalid(path, port, message) for message in messages]

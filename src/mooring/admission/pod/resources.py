@@ -4,7 +4,7 @@ from mooring.admission.pod.requests import aggregate_requests
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import PodSpec, ResourceRequirements
 from mooring.api.core_v1.container import ResourceClaim
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors, FieldError
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity, QuantityError
 from mooring.base.short_string_cache import cache_short
@@ -48,11 +48,11 @@ def validate_resources(
     *,
     indivisible_huge_pages: bool = False,
     pod_level: bool = False,
-) -> list[FieldError]:
+) -> Errors:
     """Validate requests and limits. `claims` are the names in `spec.resourceClaims`."""
     if not (resources.limits or resources.requests or resources.claims):
         return []
-    errors: list[FieldError] = []
+    errors: Errors = []
     limits, requests = path.child("limits"), path.child("requests")
     for name, quantity in resources.limits.items():
         errors += _resource(name, quantity, limits, pod_level, indivisible_huge_pages)
@@ -67,8 +67,8 @@ def validate_resources(
     return errors
 
 
-def validate_pod_resources(spec: PodSpec, resources: ResourceRequirements, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def validate_pod_resources(spec: PodSpec, resources: ResourceRequirements, path: Path) -> Errors:
+    errors: Errors = []
     if resources.claims:
         errors.append(field_errors.forbidden(path.child("claims"), "claims may not be set for Resources at pod-level"))
     errors += validate_resources(resources, frozenset(), path, pod_level=True)
@@ -87,10 +87,8 @@ def validate_pod_resources(spec: PodSpec, resources: ResourceRequirements, path:
     return errors
 
 
-def _resource(
-    name: str, quantity: Quantity, path: Path, pod_level: bool, indivisible_huge_pages: bool
-) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _resource(name: str, quantity: Quantity, path: Path, pod_level: bool, indivisible_huge_pages: bool) -> Errors:
+    errors: Errors = []
     if quantity.sign() < 0:
         errors.append(field_errors.invalid(path.key(name), str(quantity), NEGATIVE))
     if name in _CONTAINER_RESOURCES and (not pod_level or is_pod_level(name)):
@@ -110,7 +108,7 @@ def _resource(
     return errors
 
 
-def _within_limit(name: str, request: Quantity, limit: Quantity | None, path: Path) -> list[FieldError]:
+def _within_limit(name: str, request: Quantity, limit: Quantity | None, path: Path) -> Errors:
     overcommit = name in _CONTAINER_RESOURCES or not (is_extended(name) or name.startswith(_HUGE_PAGES))
     if limit is None:
         detail = "Limit must be set for non overcommitable resources"
@@ -124,8 +122,8 @@ def _within_limit(name: str, request: Quantity, limit: Quantity | None, path: Pa
     return [field_errors.invalid(path.child("requests"), str(request), detail)]
 
 
-def _claims(given: list[ResourceClaim], known: frozenset[str], path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _claims(given: list[ResourceClaim], known: frozenset[str], path: Path) -> Errors:
+    errors: Errors = []
     seen: set[str] = set()
     for index, claim in enumerate(given):
         if not claim.name:

@@ -8,7 +8,7 @@ from mooring.api import field_errors, names
 from mooring.api.core_v1 import Container, PodSecurityContext, PodSpec, SecurityContext
 from mooring.api.core_v1.container import AppArmorProfile, SeccompProfile, WindowsSecurityContextOptions
 from mooring.api.core_v1.pod import Sysctl
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 _PROFILE_TYPES = ("Localhost", "RuntimeDefault", "Unconfined")
@@ -59,8 +59,8 @@ def containers_of(spec: PodSpec, path: Path) -> Iterator[tuple[Container, Path]]
             yield container, path.child(name).index(index)
 
 
-def validate_pod_security(spec: PodSpec, context: PodSecurityContext, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def validate_pod_security(spec: PodSpec, context: PodSecurityContext, path: Path) -> Errors:
+    errors: Errors = []
     for name, number in (
         ("fsGroup", context.fs_group),
         ("runAsUser", context.run_as_user),
@@ -86,17 +86,17 @@ def validate_pod_security(spec: PodSpec, context: PodSecurityContext, path: Path
     return errors
 
 
-def _id(number: int, path: Path) -> list[FieldError]:
+def _id(number: int, path: Path) -> Errors:
     return [field_errors.invalid(path, number, problem) for problem in names.user_id(number)]
 
 
-def _one_of(value: str | None, path: Path, name: str, supported: tuple[str, ...]) -> list[FieldError]:
+def _one_of(value: str | None, path: Path, name: str, supported: tuple[str, ...]) -> Errors:
     return (
         [] if value is None or value in supported else [field_errors.not_supported(path.child(name), value, supported)]
     )
 
 
-def _sysctls(sysctls: list[Sysctl], spec: PodSpec, path: Path) -> list[FieldError]:
+def _sysctls(sysctls: list[Sysctl], spec: PodSpec, path: Path) -> Errors:
     errors = []
     seen: set[str] = set()
     for index, sysctl in enumerate(sysctls):
@@ -121,8 +121,8 @@ def _sysctls(sysctls: list[Sysctl], spec: PodSpec, path: Path) -> list[FieldErro
     return errors
 
 
-def validate_container_security(context: SecurityContext, path: Path, *, host_users: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
+def validate_container_security(context: SecurityContext, path: Path, *, host_users: bool) -> Errors:
+    errors: Errors = []
     for name, number in (("runAsUser", context.run_as_user), ("runAsGroup", context.run_as_group)):
         errors += _id(number, path.child(name)) if number is not None else []
     if context.proc_mount is not None:
@@ -146,8 +146,8 @@ def validate_container_security(context: SecurityContext, path: Path, *, host_us
     return errors
 
 
-def _seccomp(profile: SeccompProfile, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _seccomp(profile: SeccompProfile, path: Path) -> Errors:
+    errors: Errors = []
     if not profile.type:
         errors.append(field_errors.required(path.child("type"), "type is required when seccompProfile is set"))
     else:
@@ -163,7 +163,7 @@ def _seccomp(profile: SeccompProfile, path: Path) -> list[FieldError]:
     return errors
 
 
-def _app_armor(profile: AppArmorProfile, path: Path) -> list[FieldError]:
+def _app_armor(profile: AppArmorProfile, path: Path) -> Errors:
     here, given = path.child("localhostProfile"), profile.localhost_profile
     if not profile.type:
         return [field_errors.required(path.child("type"), "type is required when appArmorProfile is set")]
@@ -182,8 +182,8 @@ def _app_armor(profile: AppArmorProfile, path: Path) -> list[FieldError]:
     return errors
 
 
-def _windows_options(options: WindowsSecurityContextOptions, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _windows_options(options: WindowsSecurityContextOptions, path: Path) -> Errors:
+    errors: Errors = []
     name, spec, user = options.gmsa_credential_spec_name, options.gmsa_credential_spec, options.run_as_user_name
     if name is not None:
         errors += names.validate(path.child("gmsaCredentialSpecName"), name, names.dns1123_subdomain(name))
@@ -224,13 +224,13 @@ def _user_problems(name: str) -> list[str]:
     return problems
 
 
-def validate_host_process(spec: PodSpec, path: Path) -> list[FieldError]:
+def validate_host_process(spec: PodSpec, path: Path) -> Errors:
     """Validate Windows host processes: either all containers of a pod are host processes or none."""
     own = _host_process(spec.security_context)
     containers = (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)
     if own is None and all(container.security_context is None for container in containers):
         return []
-    errors: list[FieldError] = []
+    errors: Errors = []
     total = host = 0
     for container, here in containers_of(spec, path):
         total += 1
@@ -256,7 +256,7 @@ def _host_process(context: PodSecurityContext | SecurityContext | None) -> bool 
     return options.host_process if options is not None else None
 
 
-def validate_os(spec: PodSpec, name: str, path: Path) -> list[FieldError]:
+def validate_os(spec: PodSpec, name: str, path: Path) -> Errors:
     """Reject fields that the pod's operating system does not support."""
     if not name:
         return [field_errors.required(path.child("os", "name"), "cannot be empty")]
@@ -265,7 +265,7 @@ def validate_os(spec: PodSpec, name: str, path: Path) -> list[FieldError]:
     return _linux(spec, path) if name == "linux" else _windows(spec, path)
 
 
-def _linux(spec: PodSpec, path: Path) -> list[FieldError]:
+def _linux(spec: PodSpec, path: Path) -> Errors:
     detail = "windows options cannot be set for a linux pod"
     places = [(spec.security_context, path), *((item.security_context, at) for item, at in containers_of(spec, path))]
     return [
@@ -275,7 +275,7 @@ def _linux(spec: PodSpec, path: Path) -> list[FieldError]:
     ]
 
 
-def _windows(spec: PodSpec, path: Path) -> list[FieldError]:
+def _windows(spec: PodSpec, path: Path) -> Errors:
     errors = _set(spec.security_context, _WINDOWS_POD, path.child("securityContext"))
     errors += _set(spec, _WINDOWS_SPEC, path)
     for container, here in containers_of(spec, path):
@@ -285,7 +285,7 @@ def _windows(spec: PodSpec, path: Path) -> list[FieldError]:
 
 def _set(
     holder: PodSpec | PodSecurityContext | SecurityContext | None, attributes: tuple[str, ...], path: Path
-) -> list[FieldError]:
+) -> Errors:
     if holder is None:
         return []
     blank = type(holder)()

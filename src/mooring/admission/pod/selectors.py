@@ -4,7 +4,7 @@ import re
 
 from mooring.api import field_errors, names
 from mooring.api.core_v1.references import ObjectFieldSelector, ResourceFieldSelector
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors, FieldError
 from mooring.api.field_path import Path
 
 _SUBSCRIPT = re.compile(r"(.*)\['(.*)'\]", re.DOTALL)
@@ -46,7 +46,7 @@ _DIVISORS = {
 _BYTES_DETAIL = "only divisor's values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei are supported with the "
 
 
-def validate_field_ref(selector: ObjectFieldSelector, path: Path, supported: tuple[str, ...]) -> list[FieldError]:
+def validate_field_ref(selector: ObjectFieldSelector, path: Path, supported: tuple[str, ...]) -> Errors:
     for name, value in (("apiVersion", selector.api_version), ("fieldPath", selector.field_path)):
         if not value:
             return [field_errors.required(path.child(name))]
@@ -69,7 +69,7 @@ def _not_a_field(path: Path, chosen: str, why: str) -> FieldError:
     return field_errors.invalid(path, chosen, f"error converting fieldPath: {why}")
 
 
-def validate_resource_field_ref(selector: ResourceFieldSelector, path: Path, *, in_volume: bool) -> list[FieldError]:
+def validate_resource_field_ref(selector: ResourceFieldSelector, path: Path, *, in_volume: bool) -> Errors:
     errors = []
     if in_volume and not selector.container_name:
         errors.append(field_errors.required(path.child("containerName")))

@@ -15,7 +15,7 @@ from mooring.admission.pod.volumes import validate_volumes
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import PodSecurityContext, PodSpec, ResourceRequirements, Volume
 from mooring.api.core_v1.pod import HostAlias, PodDNSConfig, PodResourceClaim, PodSchedulingGate
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import ObjectMeta
 
@@ -30,7 +30,7 @@ _MAX_DEADLINE = 2**31 - 1
 _NO_CONTEXT = PodSecurityContext()
 
 
-def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> list[FieldError]:
+def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> Errors:
     """Validate a PodSpec. `metadata` is the pod's; None for a template."""
     errors = _what_runs(spec, metadata, path, rules)
     errors += _how_and_where(spec, path, rules)
@@ -51,8 +51,8 @@ def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, ru
     return errors
 
 
-def _what_runs(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _what_runs(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> Errors:
+    errors: Errors = []
     if spec.termination_grace_period_seconds is None:
         errors.append(field_errors.required(path.child("terminationGracePeriodSeconds")))
     volumes: dict[str, Volume] = {}
@@ -69,7 +69,7 @@ def _what_runs(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: Po
     return errors
 
 
-def _how_and_where(spec: PodSpec, path: Path, rules: PodRules) -> list[FieldError]:
+def _how_and_where(spec: PodSpec, path: Path, rules: PodRules) -> Errors:
     errors = _enumeration(spec.restart_policy, path, "restartPolicy", _RESTART_POLICIES)
     errors += _enumeration(spec.dns_policy, path, "dnsPolicy", _DNS_POLICIES)
     if spec.node_selector:
@@ -95,7 +95,7 @@ def _how_and_where(spec: PodSpec, path: Path, rules: PodRules) -> list[FieldErro
     return errors
 
 
-def _enumeration(value: str, path: Path, name: str, supported: tuple[str, ...]) -> list[FieldError]:
+def _enumeration(value: str, path: Path, name: str, supported: tuple[str, ...]) -> Errors:
     if value in supported:
         return []
     if not value:
@@ -103,8 +103,8 @@ def _enumeration(value: str, path: Path, name: str, supported: tuple[str, ...]) 
     return [field_errors.not_supported(path.child(name), value, supported)]
 
 
-def _resource_claims(claims: list[PodResourceClaim], path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _resource_claims(claims: list[PodResourceClaim], path: Path) -> Errors:
+    errors: Errors = []
     seen: set[str] = set()
     for index, claim in enumerate(claims):
         here = path.index(index)
@@ -128,7 +128,7 @@ def _resource_claims(claims: list[PodResourceClaim], path: Path) -> list[FieldEr
     return errors
 
 
-def _host_network_ports(spec: PodSpec, path: Path, rules: PodRules) -> list[FieldError]:
+def _host_network_ports(spec: PodSpec, path: Path, rules: PodRules) -> Errors:
     detail = "must match `containerPort` when `hostNetwork` is true"
     return [
         field_errors.invalid(path.index(index).child("ports").index(position).child("hostPort"), port.host_port, detail)
@@ -138,8 +138,8 @@ def _host_network_ports(spec: PodSpec, path: Path, rules: PodRules) -> list[Fiel
     ]
 
 
-def _scheduling_gates(gates: list[PodSchedulingGate], path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _scheduling_gates(gates: list[PodSchedulingGate], path: Path) -> Errors:
+    errors: Errors = []
     seen: set[str] = set()
     for index, gate in enumerate(gates):
         errors += names.validate(path.index(index), gate.name, names.label_key(gate.name))
@@ -149,14 +149,14 @@ def _scheduling_gates(gates: list[PodSchedulingGate], path: Path) -> list[FieldE
     return errors
 
 
-def _host_namespaces(spec: PodSpec, path: Path) -> list[FieldError]:
+def _host_namespaces(spec: PodSpec, path: Path) -> Errors:
     given = {"hostNetwork": spec.host_network, "HostPID": spec.host_pid, "HostIPC": spec.host_ipc}
     detail = "when `pod.Spec.HostUsers` is false"
     return [field_errors.forbidden(path.child(name), detail) for name, value in given.items() if value]
 
 
-def _names_and_numbers(spec: PodSpec, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _names_and_numbers(spec: PodSpec, path: Path) -> Errors:
+    errors: Errors = []
     for name, value in (("serviceAccountName", spec.service_account_name), ("nodeName", spec.node_name)):
         if value and (wrong := names.dns1123_subdomain(value)):
             errors += names.validate(path.child(name), value, wrong)
@@ -170,8 +170,8 @@ def _names_and_numbers(spec: PodSpec, path: Path) -> list[FieldError]:
     return errors
 
 
-def _classes(spec: PodSpec, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _classes(spec: PodSpec, path: Path) -> Errors:
+    errors: Errors = []
     for name, value in (
         ("priorityClassName", spec.priority_class_name or None),
         ("runtimeClassName", spec.runtime_class_name),
@@ -183,7 +183,7 @@ def _classes(spec: PodSpec, path: Path) -> list[FieldError]:
     return errors
 
 
-def _hostname_override(spec: PodSpec, name: str, path: Path) -> list[FieldError]:
+def _hostname_override(spec: PodSpec, name: str, path: Path) -> Errors:
     here = path.child("hostnameOverride")
     if len(name) > _MAX_HOSTNAME_BYTES:
         errors = [field_errors.too_long(here, _MAX_HOSTNAME_BYTES)]
@@ -196,7 +196,7 @@ def _hostname_override(spec: PodSpec, name: str, path: Path) -> list[FieldError]
     return errors
 
 
-def _dns_config(config: PodDNSConfig | None, policy: str, path: Path, rules: PodRules) -> list[FieldError]:
+def _dns_config(config: PodDNSConfig | None, policy: str, path: Path, rules: PodRules) -> Errors:
     if policy == "None":
         if config is None:
             return [field_errors.required(path, "must provide `dnsConfig` when `dnsPolicy` is None")]
@@ -205,7 +205,7 @@ def _dns_config(config: PodDNSConfig | None, policy: str, path: Path, rules: Pod
             return [field_errors.required(path.child("nameservers"), detail)]
     if config is None:
         return []
-    errors: list[FieldError] = []
+    errors: Errors = []
     if len(config.nameservers) > _MAX_NAMESERVERS:
         detail = f"must not have more than {_MAX_NAMESERVERS} nameservers"
         errors.append(field_errors.invalid(path.child("nameservers"), config.nameservers, detail))
@@ -218,8 +218,8 @@ def _dns_config(config: PodDNSConfig | None, policy: str, path: Path, rules: Pod
     return errors
 
 
-def _searches(searches: list[str], path: Path, rules: PodRules) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _searches(searches: list[str], path: Path, rules: PodRules) -> Errors:
+    errors: Errors = []
     if len(searches) > _MAX_SEARCHES:
         errors.append(field_errors.invalid(path, searches, f"must not have more than {_MAX_SEARCHES} search paths"))
     if len(" ".join(searches).encode(errors="surrogatepass")) > _MAX_SEARCH_CHARACTERS:
@@ -234,8 +234,8 @@ def _searches(searches: list[str], path: Path, rules: PodRules) -> list[FieldErr
     return errors
 
 
-def _host_aliases(aliases: list[HostAlias], path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _host_aliases(aliases: list[HostAlias], path: Path) -> Errors:
+    errors: Errors = []
     for index, alias in enumerate(aliases):
         here = path.index(index)
         errors += validate_ip(alias.ip, here.child("ip"))

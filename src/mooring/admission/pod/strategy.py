@@ -36,11 +36,11 @@ from mooring.admission.strategy import Request, StatusStrategy, Strategy, keep_s
 from mooring.api import field_errors, times
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Pod, PodCondition, PodSpec, PodStatus
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import ObjectMeta
 
-SpecCheck = Callable[[PodSpec, ObjectMeta, Path, PodRules], list[FieldError]]
+SpecCheck = Callable[[PodSpec, ObjectMeta, Path, PodRules], Errors]
 _ANNOTATIONS = meta.METADATA.child("annotations")
 GATED = PodCondition(
     type="PodScheduled",
@@ -82,7 +82,7 @@ class PodStrategy(Strategy[Pod]):
             obj.status.conditions.append(replace(GATED, last_transition_time=times.to_seconds(request.now)))
         merge_label_keys(obj, request.options)
 
-    def validate_create(self, obj: Pod, request: Request) -> list[FieldError]:
+    def validate_create(self, obj: Pod, request: Request) -> Errors:
         rules = rules_for_create(request.options, is_pod=True)
         known = request.known_specs
         errors = _validate_pod(obj, rules, validate_pod_spec if known is None else known.validate)
@@ -98,7 +98,7 @@ class PodStrategy(Strategy[Pod]):
         drop_disabled_fields(new.spec, old.spec, request.options, request.warn)
         new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
 
-    def validate_update(self, new: Pod, old: Pod, request: Request) -> list[FieldError]:
+    def validate_update(self, new: Pod, old: Pod, request: Request) -> Errors:
         rules = rules_for_update(request.options, old.spec, old.metadata, is_pod=True)
         known = request.known_specs
         errors = meta.validate_object_meta_update(new.metadata, old.metadata)
@@ -125,7 +125,7 @@ class PodStatusStrategy(StatusStrategy[Pod]):
         # An old client that does not know the field must not reset it.
         new.status.qos_class = new.status.qos_class or old.status.qos_class
 
-    def validate_update(self, new: Pod, old: Pod, request: Request) -> list[FieldError]:
+    def validate_update(self, new: Pod, old: Pod, request: Request) -> Errors:
         errors = super().validate_update(new, old, request)
         errors += validate_annotation_updates(new.metadata, old.metadata, _ANNOTATIONS)
         return errors + validate_status_update(new, old)
@@ -146,7 +146,7 @@ class EphemeralContainersStrategy(Strategy[Pod]):
         new.spec.ephemeral_containers = wanted
         new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
 
-    def validate_update(self, new: Pod, old: Pod, request: Request) -> list[FieldError]:
+    def validate_update(self, new: Pod, old: Pod, request: Request) -> Errors:
         if MIRROR in old.metadata.annotations:
             return [field_errors.forbidden(Path(""), "static pods do not support ephemeral containers")]
         rules = rules_for_update(request.options, old.spec, old.metadata, is_pod=True)
@@ -176,7 +176,7 @@ class ResizeStrategy(Strategy[Pod]):
         new.spec = with_new_resources(new.spec, old.spec)
         new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
 
-    def validate_update(self, new: Pod, old: Pod, request: Request) -> list[FieldError]:
+    def validate_update(self, new: Pod, old: Pod, request: Request) -> Errors:
         rules = rules_for_update(request.options, old.spec, old.metadata, is_pod=True)
         errors = meta.validate_object_meta_update(new.metadata, old.metadata)
         return errors + _validate_pod(new, rules) + validate_resize(new, old)
@@ -186,7 +186,7 @@ class ResizeStrategy(Strategy[Pod]):
             limit_range.check_pod(new, request)
 
 
-def _validate_pod(pod: Pod, rules: PodRules, validate_spec: SpecCheck = validate_pod_spec) -> list[FieldError]:
+def _validate_pod(pod: Pod, rules: PodRules, validate_spec: SpecCheck = validate_pod_spec) -> Errors:
     errors = meta.validate_object_meta(pod.metadata)
     errors += validate_pod_annotations(pod.metadata, pod.spec, _ANNOTATIONS, rules)
     errors += validate_spec(pod.spec, pod.metadata, SPEC, rules)
@@ -199,7 +199,7 @@ def _validate_pod(pod: Pod, rules: PodRules, validate_spec: SpecCheck = validate
     return errors
 
 
-def _tokens(pod: Pod) -> list[FieldError]:
+def _tokens(pod: Pod) -> Errors:
     detail = "must not be specified when serviceAccountName is not set"
     return [
         field_errors.forbidden(

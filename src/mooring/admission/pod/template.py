@@ -18,7 +18,7 @@ from mooring.admission.pod.spec import validate_pod_spec
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import PodTemplateSpec
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 
@@ -31,9 +31,7 @@ def prepare_template(template: PodTemplateSpec, old: PodTemplateSpec | None, req
     drop_disabled_fields(template.spec, old.spec if old is not None else None, request.options, request.warn)
 
 
-def validate_template(
-    template: PodTemplateSpec, old: PodTemplateSpec | None, path: Path, request: Request
-) -> list[FieldError]:
+def validate_template(template: PodTemplateSpec, old: PodTemplateSpec | None, path: Path, request: Request) -> Errors:
     """Validate a template. What the old one uses already stays allowed."""
     rules = template_rules(old, request)
     errors = names.validate_labels(template.metadata.labels, path.child("labels"))

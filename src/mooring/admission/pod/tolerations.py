@@ -10,7 +10,7 @@ from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod.rules import PodRules
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import Toleration
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.quoting import go_quote
 from mooring.constraints import semver
@@ -25,8 +25,8 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _MAX_DIGITS = 19 + 1
 
 
-def validate_tolerations(tolerations: list[Toleration], path: Path, rules: PodRules) -> list[FieldError]:
-    errors: list[FieldError] = []
+def validate_tolerations(tolerations: list[Toleration], path: Path, rules: PodRules) -> Errors:
+    errors: Errors = []
     for index, toleration in enumerate(tolerations):
         if _is_plain(toleration):
             continue
@@ -55,7 +55,7 @@ def supported_operators(options: AdmissionOptions) -> tuple[str, ...]:
     return ("Equal", "Exists", *numeric, *versions)
 
 
-def _expression(toleration: Toleration, path: Path, rules: PodRules) -> list[FieldError]:
+def _expression(toleration: Toleration, path: Path, rules: PodRules) -> Errors:
     if not rules.options.cel:
         return [field_errors.forbidden(path, CEL_IS_OFF)]
     if toleration.key or toleration.value or toleration.operator or toleration.effect:
@@ -63,8 +63,8 @@ def _expression(toleration: Toleration, path: Path, rules: PodRules) -> list[Fie
     return expressions.validate(toleration.expression, path, rules.check_taint_expression)
 
 
-def _toleration(toleration: Toleration, path: Path, options: AdmissionOptions) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _toleration(toleration: Toleration, path: Path, options: AdmissionOptions) -> Errors:
+    errors: Errors = []
     if toleration.key:
         if wrong := names.label_key(toleration.key):
             errors += names.validate(path.child("key"), toleration.key, wrong)
@@ -80,7 +80,7 @@ def _toleration(toleration: Toleration, path: Path, options: AdmissionOptions) -
     return errors
 
 
-def _operator(toleration: Toleration, path: Path, options: AdmissionOptions) -> list[FieldError]:
+def _operator(toleration: Toleration, path: Path, options: AdmissionOptions) -> Errors:
     value = toleration.value
     match toleration.operator:
         case "" | "Equal":
@@ -114,7 +114,7 @@ def _fits(value: str) -> bool:
     return len(digits) < _MAX_DIGITS and -(2**63) <= int(f"{value[:1].strip('+0123456789')}{digits or 0}") < 2**63
 
 
-def _version(value: str, path: Path) -> list[FieldError]:
+def _version(value: str, path: Path) -> Errors:
     try:
         semver.parse_tolerant(value)
     except semver.SemverError as error:

@@ -29,7 +29,7 @@ from mooring.api.core_v1 import (
     Toleration,
 )
 from mooring.api.core_v1.pod_status import ContainerStatus
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity
 from mooring.constraints.requests import is_sidecar
@@ -53,8 +53,8 @@ _INIT_CONTAINERS = STATUS.child("initContainerStatuses")
 _EPHEMERAL = STATUS.child("ephemeralContainerStatuses")
 
 
-def validate_spec_update(new: PodSpec, old: PodSpec) -> list[FieldError]:
-    errors: list[FieldError] = []
+def validate_spec_update(new: PodSpec, old: PodSpec) -> Errors:
+    errors: Errors = []
     for name, now, before in (
         ("containers", new.containers, old.containers),
         ("initContainers", new.init_containers, old.init_containers),
@@ -80,10 +80,10 @@ def validate_spec_update(new: PodSpec, old: PodSpec) -> list[FieldError]:
     return errors
 
 
-def _images(new: list[Container], old: list[Container], path: Path) -> list[FieldError]:
+def _images(new: list[Container], old: list[Container], path: Path) -> Errors:
     if len(new) != len(old):
         return [field_errors.forbidden(path, "pod updates may not add or remove containers")]
-    errors: list[FieldError] = []
+    errors: Errors = []
     for index, container in enumerate(new):
         if not container.image:
             errors.append(field_errors.required(path.index(index).child("image")))
@@ -91,7 +91,7 @@ def _images(new: list[Container], old: list[Container], path: Path) -> list[Fiel
     return errors
 
 
-def _deadline(new: int | None, old: int | None) -> tuple[list[FieldError], bool]:
+def _deadline(new: int | None, old: int | None) -> tuple[Errors, bool]:
     path = SPEC.child("activeDeadlineSeconds")
     if new is None:
         detail = "must not update from a positive integer to nil value"
@@ -103,7 +103,7 @@ def _deadline(new: int | None, old: int | None) -> tuple[list[FieldError], bool]
     return [], False
 
 
-def _added_tolerations(new: list[Toleration], old: list[Toleration]) -> list[FieldError]:
+def _added_tolerations(new: list[Toleration], old: list[Toleration]) -> Errors:
     if new[: len(old)] == old:
         return []
     now = {_without_seconds(toleration) for toleration in new}
@@ -117,7 +117,7 @@ def _without_seconds(toleration: Toleration) -> tuple[str, str, str, str, str]:
     return (toleration.key, toleration.operator, toleration.value, toleration.effect, toleration.expression)
 
 
-def _removed_gates(new: list[PodSchedulingGate], old: list[PodSchedulingGate]) -> list[FieldError]:
+def _removed_gates(new: list[PodSchedulingGate], old: list[PodSchedulingGate]) -> Errors:
     known = {gate.name for gate in old}
     return [
         field_errors.forbidden(
@@ -148,8 +148,8 @@ def _with_images_of(old: list[Container], new: list[Container]) -> list[Containe
     return [structs.replace(now, image=before.image) for now, before in zip(new, old, strict=True)]
 
 
-def _validate_narrowing(new: PodSpec, old: PodSpec) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_narrowing(new: PodSpec, old: PodSpec) -> Errors:
+    errors: Errors = []
     if any(new.node_selector.get(key) != value for key, value in old.node_selector.items()):
         detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
         errors.append(field_errors.invalid(SPEC.child("nodeSelector"), new.node_selector, detail))
@@ -200,7 +200,7 @@ def _mask_node_placement(masked: PodSpec, old: PodSpec) -> None:
         masked.affinity = structs.replace(masked.affinity, node_affinity=before)
 
 
-def validate_ephemeral_update(new: list[EphemeralContainer], old: list[EphemeralContainer]) -> list[FieldError]:
+def validate_ephemeral_update(new: list[EphemeralContainer], old: list[EphemeralContainer]) -> Errors:
     """Check that ephemeral containers are only added."""
     path = SPEC.child("ephemeralContainers")
     now = {container.name: container for container in new}
@@ -216,8 +216,8 @@ def validate_ephemeral_update(new: list[EphemeralContainer], old: list[Ephemeral
     return errors
 
 
-def validate_status_update(new: Pod, old: Pod) -> list[FieldError]:
-    errors: list[FieldError] = []
+def validate_status_update(new: Pod, old: Pod) -> Errors:
+    errors: Errors = []
     for index, condition in enumerate(new.status.conditions):
         if condition.type not in _SYSTEM_CONDITIONS and (wrong := names.label_key(condition.type)):
             here = Path("metadata").child("conditions").index(index).child("Type")
@@ -255,7 +255,7 @@ def _pod_ips(pod: Pod) -> list[str]:
     return found if not single or found[:1] == [single] else [single]
 
 
-def _host_ip_errors(new: Pod, old: Pod) -> list[FieldError]:
+def _host_ip_errors(new: Pod, old: Pod) -> Errors:
     path, found = STATUS.child("hostIPs"), [each.ip for each in new.status.host_ips]
     errors = []
     if found and found[0] != new.status.host_ip:
@@ -265,7 +265,7 @@ def _host_ip_errors(new: Pod, old: Pod) -> list[FieldError]:
 
 def _transitions(
     new: list[ContainerStatus], old: list[ContainerStatus], path: Path, restart_policy: str, skipped: set[str]
-) -> list[FieldError]:
+) -> Errors:
     running = {status.name for status in new if status.state.terminated is None}
     errors = []
     for index, status in enumerate(old):
@@ -324,7 +324,7 @@ def with_new_resources(new: PodSpec, old: PodSpec) -> PodSpec:
     return spec
 
 
-def validate_resize(new: Pod, old: Pod) -> list[FieldError]:
+def validate_resize(new: Pod, old: Pod) -> Errors:
     """Validate a change of resources; the spec as a whole is validated already."""
     for refused, why in (
         (_has_pod_level_resources(new) or _has_pod_level_resources(old), "pods with pod-level resources"),
@@ -333,7 +333,7 @@ def validate_resize(new: Pod, old: Pod) -> list[FieldError]:
     ):
         if refused:
             return [field_errors.forbidden(Path(""), f"{why} cannot be resized")]
-    errors: list[FieldError] = []
+    errors: Errors = []
     if qos_class(new.spec) != old.status.qos_class:
         detail = "Pod QOS Class may not change as a result of resizing"
         errors.append(field_errors.invalid(_SPEC, new.status.qos_class, detail))
@@ -352,7 +352,7 @@ def _has_pod_level_resources(pod: Pod) -> bool:
     return resources is not None and bool(resources.requests or resources.limits)
 
 
-def _container(new: Container, old: Container, path: Path, *, resizable: bool) -> list[FieldError]:
+def _container(new: Container, old: Container, path: Path, *, resizable: bool) -> Errors:
     if not resizable:
         detail = "resources for non-sidecar init containers are immutable"
         return [] if new == old else [field_errors.forbidden(_SPEC, detail)]

@@ -20,7 +20,7 @@ from mooring.api.core_v1 import ConfigMapVolumeSource, SecretVolumeSource, Volum
 from mooring.api.core_v1 import pod_volume as pv
 from mooring.api.core_v1 import volume_source as vs
 from mooring.api.core_v1.volume import PersistentVolumeClaimTemplate
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import ObjectMeta
 
@@ -45,12 +45,12 @@ class _Context(msgspec.Struct, frozen=True):
 
 def validate_volumes(
     volumes: list[Volume], metadata: ObjectMeta | None, path: Path, rules: PodRules
-) -> tuple[dict[str, Volume], list[FieldError]]:
+) -> tuple[dict[str, Volume], Errors]:
     """Validate volumes; return those that containers can mount, by name, and the errors."""
     pod = metadata.name if metadata is not None else ""
     created = {f"{pod}-{volume.name}" for volume in volumes if pod and volume.ephemeral is not None}
     usable: dict[str, Volume] = {}
-    errors: list[FieldError] = []
+    errors: Errors = []
     for index, volume in enumerate(volumes):
         here = path.index(index)
         found = _source(volume, here, _Context(here, volume.name, pod, rules))
@@ -71,13 +71,13 @@ def validate_volumes(
     return usable, errors
 
 
-def _source(volume: Volume, path: Path, context: _Context) -> list[FieldError]:
+def _source(volume: Volume, path: Path, context: _Context) -> Errors:
     given = {
         attribute
         for attribute, source in zip(volume.__struct_fields__, msgspec.structs.astuple(volume), strict=True)
         if source is not None
     }
-    errors: list[FieldError] = []
+    errors: Errors = []
     found = False
     for attribute in given if len(given) == _NAME_AND_SOURCE else _SOURCES:
         if attribute not in given or attribute == "name":
@@ -95,50 +95,50 @@ def _source(volume: Volume, path: Path, context: _Context) -> list[FieldError]:
     return errors
 
 
-def _empty_dir(source: pv.EmptyDirVolumeSource, path: Path, _: _Context) -> list[FieldError]:
+def _empty_dir(source: pv.EmptyDirVolumeSource, path: Path, _: _Context) -> Errors:
     if source.size_limit is not None and source.size_limit.sign() < 0:
         detail = "SizeLimit field must be a valid resource quantity"
         return [field_errors.forbidden(path.child("sizeLimit"), detail)]
     return []
 
 
-def _git_repo(source: pv.GitRepoVolumeSource, path: Path, _: _Context) -> list[FieldError]:
+def _git_repo(source: pv.GitRepoVolumeSource, path: Path, _: _Context) -> Errors:
     return required_fields(source, path, "repository") + sources.local_path(source.directory, path.child("directory"))
 
 
-def _secret(source: SecretVolumeSource, path: Path, _: _Context) -> list[FieldError]:
+def _secret(source: SecretVolumeSource, path: Path, _: _Context) -> Errors:
     return required_fields(source, path, "secretName") + _files(source.default_mode, source.items, path)
 
 
-def _config_map(source: ConfigMapVolumeSource, path: Path, _: _Context) -> list[FieldError]:
+def _config_map(source: ConfigMapVolumeSource, path: Path, _: _Context) -> Errors:
     return required_fields(source, path, "name") + _files(source.default_mode, source.items, path)
 
 
-def _files(mode: int | None, items: list[pv.KeyToPath], path: Path) -> list[FieldError]:
+def _files(mode: int | None, items: list[pv.KeyToPath], path: Path) -> Errors:
     errors = sources.file_mode(mode, path.child("defaultMode"))
     for index, item in enumerate(items):
         errors += _key_to_path(item, path.child("items").index(index))
     return errors
 
 
-def _key_to_path(item: pv.KeyToPath, path: Path) -> list[FieldError]:
+def _key_to_path(item: pv.KeyToPath, path: Path) -> Errors:
     errors = required_fields(item, path, "key", "path")
     errors += sources.non_reserved_path(item.path, path.child("path"))
     return errors + sources.file_mode(item.mode, path.child("mode"))
 
 
-def _claim(source: pv.PersistentVolumeClaimVolumeSource, path: Path, _: _Context) -> list[FieldError]:
+def _claim(source: pv.PersistentVolumeClaimVolumeSource, path: Path, _: _Context) -> Errors:
     return required_fields(source, path, "claimName")
 
 
-def _downward_api(source: pv.DownwardAPIVolumeSource, path: Path, _: _Context) -> list[FieldError]:
+def _downward_api(source: pv.DownwardAPIVolumeSource, path: Path, _: _Context) -> Errors:
     errors = sources.file_mode(source.default_mode, path.child("defaultMode"))
     for file in source.items:
         errors += _downward_file(file, path)
     return errors
 
 
-def _downward_file(file: pv.DownwardAPIVolumeFile, path: Path) -> list[FieldError]:
+def _downward_file(file: pv.DownwardAPIVolumeFile, path: Path) -> Errors:
     errors = required_fields(file, path, "path")
     errors += sources.non_reserved_path(file.path, path.child("path"))
     if file.field_ref is not None:
@@ -154,7 +154,7 @@ def _downward_file(file: pv.DownwardAPIVolumeFile, path: Path) -> list[FieldErro
     return errors + sources.file_mode(file.mode, path.child("mode"))
 
 
-def _csi(source: vs.CSIVolumeSource, path: Path, _: _Context) -> list[FieldError]:
+def _csi(source: vs.CSIVolumeSource, path: Path, _: _Context) -> Errors:
     errors = sources.validate_csi_driver_name(source.driver, path.child("driver"))
     secret = source.node_publish_secret_ref
     if secret is not None:
@@ -165,7 +165,7 @@ def _csi(source: vs.CSIVolumeSource, path: Path, _: _Context) -> list[FieldError
     return errors
 
 
-def _ephemeral(source: pv.EphemeralVolumeSource, path: Path, context: _Context) -> list[FieldError]:
+def _ephemeral(source: pv.EphemeralVolumeSource, path: Path, context: _Context) -> Errors:
     if source.volume_claim_template is None:
         errors = [field_errors.required(path.child("volumeClaimTemplate"))]
     else:
@@ -178,7 +178,7 @@ def _ephemeral(source: pv.EphemeralVolumeSource, path: Path, context: _Context) 
     return errors
 
 
-def _claim_template(template: PersistentVolumeClaimTemplate, path: Path) -> list[FieldError]:
+def _claim_template(template: PersistentVolumeClaimTemplate, path: Path) -> Errors:
     metadata = template.metadata
     errors = meta.validate_annotations(metadata.annotations, path.child("metadata", "annotations"))
     errors += names.validate_labels(metadata.labels, path.child("metadata", "labels"))
@@ -186,12 +186,12 @@ def _claim_template(template: PersistentVolumeClaimTemplate, path: Path) -> list
     return errors + validate_claim_spec(template.spec, path.child("spec"))
 
 
-def _image(source: pv.ImageVolumeSource, path: Path, context: _Context) -> list[FieldError]:
+def _image(source: pv.ImageVolumeSource, path: Path, context: _Context) -> Errors:
     errors = required_fields(source, path, "reference") if context.rules.is_pod else []
     return errors + sources.pull_policy(source.pull_policy, path.child("pullPolicy"))
 
 
-def _projected(source: pv.ProjectedVolumeSource, path: Path, context: _Context) -> list[FieldError]:
+def _projected(source: pv.ProjectedVolumeSource, path: Path, context: _Context) -> Errors:
     errors = sources.file_mode(source.default_mode, path.child("defaultMode"))
     paths: set[str] = set()
     for index, projection in enumerate(source.sources):
@@ -205,8 +205,8 @@ def _projected(source: pv.ProjectedVolumeSource, path: Path, context: _Context) 
 
 def _projection(
     projection: pv.VolumeProjection, volume: Path, path: Path, paths: set[str], context: _Context
-) -> list[FieldError]:
-    errors: list[FieldError] = []
+) -> Errors:
+    errors: Errors = []
     for name, keyed in (("secret", projection.secret), ("configMap", projection.config_map)):
         if keyed is not None:
             errors += required_fields(keyed, path.child(name), "name")
@@ -229,7 +229,7 @@ def _projection(
     return errors
 
 
-def _unique(file: str, shown: str, path: Path, paths: set[str]) -> list[FieldError]:
+def _unique(file: str, shown: str, path: Path, paths: set[str]) -> Errors:
     if not file:
         return []
     if file in paths:
@@ -238,7 +238,7 @@ def _unique(file: str, shown: str, path: Path, paths: set[str]) -> list[FieldErr
     return []
 
 
-def _token(token: pv.ServiceAccountTokenProjection, path: Path, volume: Path, context: _Context) -> list[FieldError]:
+def _token(token: pv.ServiceAccountTokenProjection, path: Path, volume: Path, context: _Context) -> Errors:
     errors = []
     seconds = token.expiration_seconds or 0
     if seconds < 600:
@@ -254,8 +254,8 @@ def _token(token: pv.ServiceAccountTokenProjection, path: Path, volume: Path, co
     return errors
 
 
-def _trust_bundle(bundle: pv.ClusterTrustBundleProjection, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _trust_bundle(bundle: pv.ClusterTrustBundleProjection, path: Path) -> Errors:
+    errors: Errors = []
     if bundle.name is not None and bundle.signer_name is not None:
         errors.append(field_errors.invalid(path, bundle, "only one of name and signerName may be used"))
     elif bundle.name is not None:
@@ -283,9 +283,7 @@ def _trust_bundle(bundle: pv.ClusterTrustBundleProjection, path: Path) -> list[F
 _KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
 
 
-def _certificate(
-    certificate: pv.PodCertificateProjection, path: Path, volume: Path, paths: set[str]
-) -> list[FieldError]:
+def _certificate(certificate: pv.PodCertificateProjection, path: Path, volume: Path, paths: set[str]) -> Errors:
     errors = validate_signer_name(certificate.signer_name, path.child("signerName"))
     errors += meta.validate_annotations(certificate.user_annotations, path.child("userAnnotations"), need_domain=True)
     if certificate.key_type not in _KEY_TYPES:
@@ -305,7 +303,7 @@ def _certificate(
     return errors
 
 
-def _certificate_life(certificate: pv.PodCertificateProjection, path: Path) -> list[FieldError]:
+def _certificate_life(certificate: pv.PodCertificateProjection, path: Path) -> Errors:
     seconds = certificate.max_expiration_seconds
     if seconds is None:
         return []
@@ -319,7 +317,7 @@ def _certificate_life(certificate: pv.PodCertificateProjection, path: Path) -> l
     return []
 
 
-def _iscsi_name(source: vs.ISCSIVolumeSource, path: Path, context: _Context) -> list[FieldError]:
+def _iscsi_name(source: vs.ISCSIVolumeSource, path: Path, context: _Context) -> Errors:
     if source.initiator_name is None or len(f"{context.volume}:{source.target_portal}") <= 64:
         return []
     detail = (
@@ -329,14 +327,14 @@ def _iscsi_name(source: vs.ISCSIVolumeSource, path: Path, context: _Context) -> 
     return [field_errors.invalid(path.child("name"), context.volume, detail)]
 
 
-def _cinder(source: vs.CinderVolumeSource, path: Path, _: _Context) -> list[FieldError]:
+def _cinder(source: vs.CinderVolumeSource, path: Path, _: _Context) -> Errors:
     errors = required_fields(source, path, "volumeID")
     if source.secret_ref is not None:
         errors += required_fields(source.secret_ref, path.child("secretRef"), "name")
     return errors
 
 
-def _storage_os(source: vs.StorageOSVolumeSource, path: Path, _: _Context) -> list[FieldError]:
+def _storage_os(source: vs.StorageOSVolumeSource, path: Path, _: _Context) -> Errors:
     errors = required_fields(source, path, "volumeName")
     for name, value in (("volumeName", source.volume_name), ("volumeNamespace", source.volume_namespace)):
         if value:
@@ -346,14 +344,14 @@ def _storage_os(source: vs.StorageOSVolumeSource, path: Path, _: _Context) -> li
     return errors
 
 
-_Check = Callable[[Any, Path, _Context], list[FieldError]]
+_Check = Callable[[Any, Path, _Context], Errors]
 
 
 def _needs(*fields: str) -> _Check:
     return lambda source, path, _: required_fields(source, path, *fields)
 
 
-def _plain(check: Callable[[Any, Path], list[FieldError]]) -> _Check:
+def _plain(check: Callable[[Any, Path], Errors]) -> _Check:
     return lambda source, path, _: check(source, path)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from mooring.api import field_errors
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors, FieldError
 from mooring.api.field_path import Path
 
 PREFIX = "pod-security.kubernetes.io/"
@@ -47,7 +47,7 @@ class Policy(msgspec.Struct, frozen=True):
 
 def policy_of(labels: Mapping[str, str]) -> Policy:
     """Return the policy that the labels of a namespace set."""
-    errors: list[FieldError] = []
+    errors: Errors = []
 
     def read(name: str, is_known: Callable[[str], bool], rule: str, otherwise: str) -> str | None:
         """Return the value of a label; `otherwise` if it is invalid, None if it is absent."""

@@ -13,7 +13,7 @@ from mooring.api.admissionregistration_v1 import (
     NamedRuleWithOperations,
     RuleWithOperations,
 )
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import LabelSelector
 from mooring.cel.environment import Environment
@@ -45,14 +45,14 @@ def default_match(match: MatchResources) -> None:
     default_rules([*match.resource_rules, *match.exclude_resource_rules])
 
 
-def one_of(value: str | None, choices: Collection[str], path: Path) -> list[FieldError]:
+def one_of(value: str | None, choices: Collection[str], path: Path) -> Errors:
     """Validate a required enum value."""
     if value is None:
         return [field_errors.required(path)]
     return [] if value in choices else [field_errors.not_supported(path, value, choices)]
 
 
-def match_resources(match: MatchResources, path: Path) -> list[FieldError]:
+def match_resources(match: MatchResources, path: Path) -> Errors:
     errors = one_of(match.match_policy, MATCH_POLICIES, path.child("matchPolicy"))
     for name, selector in (
         ("namespaceSelector", match.namespace_selector),
@@ -70,8 +70,8 @@ def match_resources(match: MatchResources, path: Path) -> list[FieldError]:
     return errors
 
 
-def _named_rule(rule: NamedRuleWithOperations, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _named_rule(rule: NamedRuleWithOperations, path: Path) -> Errors:
+    errors: Errors = []
     seen = Unique()
     for index, name in enumerate(rule.resource_names):
         here = path.child("resourceNames").index(index)
@@ -80,8 +80,8 @@ def _named_rule(rule: NamedRuleWithOperations, path: Path) -> list[FieldError]:
     return errors + rule_with_operations(rule, path)
 
 
-def rule_with_operations(rule: RuleWithOperations, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def rule_with_operations(rule: RuleWithOperations, path: Path) -> Errors:
+    errors: Errors = []
     operations, here = rule.operations, path.child("operations")
     errors += require(operations, here)
     if len(operations) > 1 and _ANY in operations:
@@ -104,7 +104,7 @@ def rule_with_operations(rule: RuleWithOperations, path: Path) -> list[FieldErro
     return errors
 
 
-def _all_or_some(values: Sequence[str], path: Path, what: str) -> list[FieldError]:
+def _all_or_some(values: Sequence[str], path: Path, what: str) -> Errors:
     if not values:
         return [field_errors.required(path)]
     if len(values) > 1 and _ANY in values:
@@ -112,7 +112,7 @@ def _all_or_some(values: Sequence[str], path: Path, what: str) -> list[FieldErro
     return []
 
 
-def _resources(resources: Sequence[str], path: Path) -> list[FieldError]:
+def _resources(resources: Sequence[str], path: Path) -> Errors:
     errors = [] if resources else [field_errors.required(path)]
     all_of: set[str] = set()
     of_all: set[str] = set()
@@ -145,9 +145,9 @@ def _resources(resources: Sequence[str], path: Path) -> list[FieldError]:
 
 def match_conditions(
     conditions: Sequence[MatchCondition], path: Path, new: Environments, stored: Environments, known: Collection[str]
-) -> list[FieldError]:
+) -> Errors:
     """Validate match conditions; `known` expressions are checked as stored ones."""
-    errors: list[FieldError] = []
+    errors: Errors = []
     seen: set[str] = set()
     errors += limit_items(conditions, MAX_CONDITIONS, path)
     for index, each in enumerate(conditions):
@@ -167,7 +167,7 @@ def match_conditions(
 
 def expression(
     environment: Environment, text: str, path: Path, results: Sequence[str], *, shown: str | None = None
-) -> list[FieldError]:
+) -> Errors:
     field_errors.spend(_COMPILING + _EACH_CHARACTER * len(text), path)
     problem = compile_expression(environment, text, results).error
     if not problem:

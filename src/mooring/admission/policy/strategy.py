@@ -16,7 +16,7 @@ from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import admissionregistration_v1 as v1
 from mooring.api import field_errors, label_selector, names
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.cel.environment import Environment
 from mooring.cel.types import DYN, Kind, Type
@@ -66,7 +66,7 @@ class _Compiler:
         if self._variables is not None:
             self._variables[name] = found
 
-    def errors(self, text: str, path: Path, results: Sequence[str], **environment: bool) -> list[FieldError]:
+    def errors(self, text: str, path: Path, results: Sequence[str], **environment: bool) -> Errors:
         return rules.expression(self.environment(text, **environment), text, path, results)
 
 
@@ -90,7 +90,7 @@ class _BindingStrategy(RuleStrategy[B]):
 class ValidatingAdmissionPolicyStrategy(_PolicyStrategy[v1.ValidatingAdmissionPolicy]):
     def rules(
         self, obj: v1.ValidatingAdmissionPolicy, old: v1.ValidatingAdmissionPolicy | None, request: Request
-    ) -> list[FieldError]:
+    ) -> Errors:
         spec, before = obj.spec, None if old is None else old.spec
         known = set() if before is None else _expressions(before.validations, before.audit_annotations)
         compiler = _Compiler(
@@ -113,8 +113,8 @@ class ValidatingAdmissionPolicyStrategy(_PolicyStrategy[v1.ValidatingAdmissionPo
 
     def status_rules(
         self, new: v1.ValidatingAdmissionPolicy, old: v1.ValidatingAdmissionPolicy, request: Request
-    ) -> list[FieldError]:
-        errors: list[FieldError] = []
+    ) -> Errors:
+        errors: Errors = []
         path, checking = Path("status"), new.status.type_checking
         for index, warning in enumerate(checking.expression_warnings if checking else ()):
             here = path.child("typeChecking", "expressionWarnings").index(index)
@@ -126,7 +126,7 @@ class ValidatingAdmissionPolicyStrategy(_PolicyStrategy[v1.ValidatingAdmissionPo
 class MutatingAdmissionPolicyStrategy(_PolicyStrategy[v1.MutatingAdmissionPolicy]):
     def rules(
         self, obj: v1.MutatingAdmissionPolicy, old: v1.MutatingAdmissionPolicy | None, request: Request
-    ) -> list[FieldError]:
+    ) -> Errors:
         spec = obj.spec
         known = set() if old is None else {_patch_of(each) for each in old.spec.mutations}
         params = spec.param_kind is not None
@@ -153,7 +153,7 @@ class ValidatingAdmissionPolicyBindingStrategy(_BindingStrategy[v1.ValidatingAdm
         obj: v1.ValidatingAdmissionPolicyBinding,
         old: v1.ValidatingAdmissionPolicyBinding | None,
         request: Request,
-    ) -> list[FieldError]:
+    ) -> Errors:
         spec = obj.spec
         errors = _binding(spec.policy_name, spec.param_ref, spec.match_resources)
         return errors + _actions(spec.validation_actions, _SPEC.child("validationActions"))
@@ -162,7 +162,7 @@ class ValidatingAdmissionPolicyBindingStrategy(_BindingStrategy[v1.ValidatingAdm
 class MutatingAdmissionPolicyBindingStrategy(_BindingStrategy[v1.MutatingAdmissionPolicyBinding]):
     def rules(
         self, obj: v1.MutatingAdmissionPolicyBinding, old: v1.MutatingAdmissionPolicyBinding | None, request: Request
-    ) -> list[FieldError]:
+    ) -> Errors:
         spec = obj.spec
         errors = _binding(spec.policy_name, spec.param_ref, spec.match_resources)
         return errors + _validate_operations(spec.match_resources, _SPEC.child("matchResources"))
@@ -173,10 +173,10 @@ def _expressions(validations: Sequence[v1.Validation], annotations: Sequence[v1.
     return {*texts, *(each.value_expression for each in annotations)}
 
 
-def _param_kind(kind: v1.ParamKind | None) -> list[FieldError]:
+def _param_kind(kind: v1.ParamKind | None) -> Errors:
     if kind is None:
         return []
-    errors: list[FieldError] = []
+    errors: Errors = []
     here = _SPEC.child("paramKind", "apiVersion")
     group, slash, version = kind.api_version.rpartition("/")
     if not kind.api_version:
@@ -200,7 +200,7 @@ def _param_kind(kind: v1.ParamKind | None) -> list[FieldError]:
     return errors
 
 
-def _constraints(match: v1.MatchResources | None) -> list[FieldError]:
+def _constraints(match: v1.MatchResources | None) -> Errors:
     here = _SPEC.child("matchConstraints")
     if match is None:
         return [field_errors.required(here)]
@@ -208,7 +208,7 @@ def _constraints(match: v1.MatchResources | None) -> list[FieldError]:
     return errors if match.resource_rules else [*errors, field_errors.required(here.child("resourceRules"))]
 
 
-def _validate_operations(match: v1.MatchResources | None, path: Path) -> list[FieldError]:
+def _validate_operations(match: v1.MatchResources | None, path: Path) -> Errors:
     here = path.child("resourceRules", "operations")
     operations = [each for rule in match.resource_rules for each in rule.operations] if match else []
     return [
@@ -221,7 +221,7 @@ def _validate_operations(match: v1.MatchResources | None, path: Path) -> list[Fi
 Policy = v1.ValidatingAdmissionPolicy | v1.MutatingAdmissionPolicy
 
 
-def _conditions(obj: Policy, old: Policy | None, compiler: _Compiler) -> list[FieldError]:
+def _conditions(obj: Policy, old: Policy | None, compiler: _Compiler) -> Errors:
     spec = obj.spec
     known: set[str] = set()
     if old is not None:
@@ -238,8 +238,8 @@ def _conditions(obj: Policy, old: Policy | None, compiler: _Compiler) -> list[Fi
     )
 
 
-def _variables(variables: Sequence[v1.Variable], compiler: _Compiler) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _variables(variables: Sequence[v1.Variable], compiler: _Compiler) -> Errors:
+    errors: Errors = []
     for index, each in enumerate(variables):
         here = _SPEC.child("variables").index(index)
         if not each.name.strip():
@@ -266,8 +266,8 @@ def declared_type(found: Type) -> Type:
     return DYN
 
 
-def _validation(each: v1.Validation, path: Path, compiler: _Compiler) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validation(each: v1.Validation, path: Path, compiler: _Compiler) -> Errors:
+    errors: Errors = []
     if not each.expression.strip():
         errors.append(field_errors.required(path.child("expression"), "expression is not specified"))
     else:
@@ -287,12 +287,12 @@ def _validation(each: v1.Validation, path: Path, compiler: _Compiler) -> list[Fi
     return errors
 
 
-def _annotations(obj: v1.ValidatingAdmissionPolicy, compiler: _Compiler) -> list[FieldError]:
+def _annotations(obj: v1.ValidatingAdmissionPolicy, compiler: _Compiler) -> Errors:
     annotations, path = obj.spec.audit_annotations, _SPEC.child("auditAnnotations")
     if len(annotations) > _MAX_ANNOTATIONS:
         detail = f"must not have more than {_MAX_ANNOTATIONS} auditAnnotations"
         return [field_errors.invalid(path, annotations, detail)]  # rejected before compiling thousands of them
-    errors: list[FieldError] = []
+    errors: Errors = []
     seen = Unique()
     for index, each in enumerate(annotations):
         here = path.index(index)
@@ -318,7 +318,7 @@ def _patch_of(mutation: v1.Mutation) -> str:
     return patch.expression if patch else ""
 
 
-def _mutation(each: v1.Mutation, path: Path, compiler: _Compiler) -> list[FieldError]:
+def _mutation(each: v1.Mutation, path: Path, compiler: _Compiler) -> Errors:
     ways = {
         v1.APPLY_CONFIGURATION: ("applyConfiguration", each.apply_configuration, "Object"),
         v1.JSON_PATCH: ("jsonPatch", each.json_patch, "list(JSONPatch)"),
@@ -328,7 +328,7 @@ def _mutation(each: v1.Mutation, path: Path, compiler: _Compiler) -> list[FieldE
     if each.patch_type not in ways:
         return [field_errors.not_supported(path.child("patchType"), each.patch_type, _PATCH_TYPES)]
     name, patch, result = ways.pop(each.patch_type)
-    errors: list[FieldError] = []
+    errors: Errors = []
     if patch is None:
         errors.append(field_errors.required(path.child(name), f"must be specified when patchType is {each.patch_type}"))
     elif not (text := patch.expression.strip()):
@@ -343,7 +343,7 @@ def _mutation(each: v1.Mutation, path: Path, compiler: _Compiler) -> list[FieldE
     return errors
 
 
-def _binding(policy_name: str, param_ref: v1.ParamRef | None, match: v1.MatchResources | None) -> list[FieldError]:
+def _binding(policy_name: str, param_ref: v1.ParamRef | None, match: v1.MatchResources | None) -> Errors:
     here = _SPEC.child("policyName")
     if policy_name:
         errors = names.validate(here, policy_name, names.dns1123_subdomain(policy_name))
@@ -354,8 +354,8 @@ def _binding(policy_name: str, param_ref: v1.ParamRef | None, match: v1.MatchRes
     return errors if match is None else errors + rules.match_resources(match, _SPEC.child("matchResources"))
 
 
-def _param_ref(ref: v1.ParamRef, path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _param_ref(ref: v1.ParamRef, path: Path) -> Errors:
+    errors: Errors = []
     both = "name and selector are mutually exclusive"
     if ref.name:
         errors += names.validate(path.child("name"), ref.name, names.path_segment_name(ref.name))
@@ -372,8 +372,8 @@ def _param_ref(ref: v1.ParamRef, path: Path) -> list[FieldError]:
     )
 
 
-def _actions(actions: Sequence[str], path: Path) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _actions(actions: Sequence[str], path: Path) -> Errors:
+    errors: Errors = []
     seen: set[str] = set()
     for index, each in enumerate(actions):
         errors += one_of(each, _ACTIONS, path.index(index))

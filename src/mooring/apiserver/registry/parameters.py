@@ -11,7 +11,7 @@ import msgspec
 from mooring.admission import rows
 from mooring.api import codec, errors, field_errors
 from mooring.api.codec import DecodeError, FieldValidation, TooLargeError, Unsupported
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import DeleteOptions, Preconditions, Resource, TypeMeta
@@ -207,13 +207,13 @@ class _TypeMeta(msgspec.Struct, rename="camel"):
 _TYPE_META = msgspec.json.Decoder(_TypeMeta)
 
 
-def _dry_run_errors(values: list[str]) -> list[FieldError]:
+def _dry_run_errors(values: list[str]) -> Errors:
     if all(value == "All" for value in values):
         return []
     return [field_errors.not_supported(Path("dryRun"), values, ["All"])]
 
 
-def _manager_errors(manager: str, *, required: bool) -> list[FieldError]:
+def _manager_errors(manager: str, *, required: bool) -> Errors:
     path = Path("fieldManager")
     if required and not manager:
         return [field_errors.required(path, "is required for apply patch")]

@@ -11,18 +11,18 @@ from mooring.admission.node_selector import NodeSelectorRules, validate_term
 from mooring.admission.options import AdmissionOptions
 from mooring.api import field_errors, label_selector
 from mooring.api.core_v1 import NodeAffinity, NodeSelectorTerm
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import Errors, FieldError
 from mooring.api.field_path import Path
 
 _HERE = Path("addedAffinity")
 _NOT_A_NUMBER = "for 'Gt', 'Lt' operators, the value must be an integer"
 
 
-def problems(added: NodeAffinity) -> list[FieldError]:
+def problems(added: NodeAffinity) -> Errors:
     """Every mistake, each with its field. No terms, or empty ones, are none: kube-scheduler takes them too."""
     # Expressions of a configuration are not new ones of a client: whatever this version understands may be there.
     rules = NodeSelectorRules(semver_operators=True, check_expression=AdmissionOptions().expression_checks.stored_node)
-    found: list[FieldError] = []
+    found: Errors = []
     for term, path, is_required in _terms(added):
         found += validate_term(term, path, rules, check_label_values=is_required)
         found += _numbers(term, path)
