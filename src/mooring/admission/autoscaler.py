@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from mooring.admission.checks import non_negative, non_negative_quantity, one_of, require
+from mooring.admission.checks import non_negative, non_negative_quantity, one_of, optional_one_of, require, require_name
 from mooring.admission.pod.resources import container_resource_problems
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
@@ -113,9 +113,8 @@ def _reference(reference: v2.CrossVersionObjectReference, path: Path, *, needs_g
 
 
 def _metric(metric: v2.MetricSpec, path: Path) -> Errors:
-    errors: Errors = []
     here = path.child("type")
-    errors += require(metric.type, here, "must specify a metric source type")
+    errors = require(metric.type, here, "must specify a metric source type")
     if metric.type not in _METRICS:
         errors.append(field_errors.not_supported(here, metric.type, _METRIC_TYPES))
     given = {
@@ -169,21 +168,14 @@ def _pods(source: v2.PodsMetricSource, path: Path) -> Errors:
 
 
 def _resource(source: v2.ResourceMetricSource, path: Path) -> Errors:
-    errors: Errors = []
-    errors += require(source.name, path.child("name"), "must specify a resource name")
+    errors = require(source.name, path.child("name"), "must specify a resource name")
     return errors + _use(source.target, path.child("target"))
 
 
 def _container_resource(source: v2.ContainerResourceMetricSource, path: Path) -> Errors:
     name, container = path.child("name"), path.child("container")
-    if not source.name:
-        errors = [field_errors.required(name, "must specify a resource name")]
-    else:
-        errors = names.validate(name, source.name, container_resource_problems(source.name))
-    if not source.container:
-        errors.append(field_errors.required(container, "must specify a container"))
-    else:
-        errors += names.validate(container, source.container, names.dns1123_label(source.container))
+    errors = require_name(source.name, name, container_resource_problems, "must specify a resource name")
+    errors += require_name(source.container, container, names.dns1123_label, "must specify a container")
     return errors + _use(source.target, path.child("target"))
 
 
@@ -208,16 +200,12 @@ _SOURCES: dict[type, Callable[[Any, Path], Errors]] = {
 
 
 def _identifier(metric: v2.MetricIdentifier, path: Path) -> Errors:
-    here = path.child("name")
-    if not metric.name:
-        return [field_errors.required(here, "must specify a metric name")]
-    return names.validate(here, metric.name, names.path_segment_name(metric.name))
+    return require_name(metric.name, path.child("name"), names.path_segment_name, "must specify a metric name")
 
 
 def _target(target: v2.MetricTarget, path: Path) -> Errors:
-    errors: Errors = []
     here = path.child("type")
-    errors += require(target.type, here, "must specify a metric target type")
+    errors = require(target.type, here, "must specify a metric target type")
     if target.type not in _TARGETS:
         detail = "must be either Utilization, Value, or AverageValue"
         errors.append(field_errors.invalid(here, target.type, detail))
@@ -239,8 +227,7 @@ def _behavior(rules: v2.HPAScalingRules | None, path: Path) -> Errors:
         errors.append(field_errors.invalid(here, window, "must be greater than or equal to zero"))
     if window is not None and window > _LONGEST_WINDOW:
         errors.append(field_errors.invalid(here, window, f"must be less than or equal to {_LONGEST_WINDOW}"))
-    if rules.select_policy is not None and rules.select_policy not in _SELECT:
-        errors.append(field_errors.not_supported(path.child("selectPolicy"), rules.select_policy, _SELECT))
+    errors += optional_one_of(rules.select_policy, _SELECT, path.child("selectPolicy"))
     policies = path.child("policies")
     errors += require(rules.policies, policies, "must specify at least one Policy")
     for index, policy in enumerate(rules.policies or ()):
@@ -251,8 +238,7 @@ def _behavior(rules: v2.HPAScalingRules | None, path: Path) -> Errors:
 
 
 def _policy(policy: v2.HPAScalingPolicy, path: Path) -> Errors:
-    errors: Errors = []
-    errors += one_of(policy.type, _POLICIES, path.child("type"))
+    errors = one_of(policy.type, _POLICIES, path.child("type"))
     if policy.value <= 0:
         errors.append(field_errors.invalid(path.child("value"), policy.value, "must be greater than zero"))
     period, here = policy.period_seconds, path.child("periodSeconds")

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from mooring.admission import meta
 from mooring.admission.certificates import validate_signer_name
-from mooring.admission.checks import require
+from mooring.admission.checks import require, require_one_of
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request, StatusStrategy, Strategy
 from mooring.api import certificate_requests, field_errors, names, times
@@ -164,10 +164,7 @@ def _condition_errors(conditions: _Conditions) -> Errors:
         path = _CONDITIONS.index(index)
         allowed = ("True",) if condition.type in {APPROVED, DENIED, FAILED} else ("False", "True", "Unknown")
         errors += require(condition.type, path.child("type"), "")
-        if not condition.status:
-            errors.append(field_errors.required(path.child("status"), ""))
-        elif condition.status not in allowed:
-            errors.append(field_errors.not_supported(path.child("status"), condition.status, allowed))
+        errors += require_one_of(condition.status, allowed, path.child("status"))
         if condition.type in seen:
             errors.append(field_errors.duplicate(path.child("type"), condition.type))
         seen.add(condition.type)

@@ -25,14 +25,24 @@ def require(value: object, path: Path, detail: str = "") -> Errors:
     return [] if value else [field_errors.required(path, detail)]
 
 
-def require_name(value: str, path: Path, check: Callable[[str], names.Messages]) -> Errors:
+def require_name(value: str, path: Path, check: Callable[[str], names.Messages], detail: str = "") -> Errors:
     """Return the errors of a name that is empty or does not pass a check of ``api/names.py``."""
-    return names.validate(path, value, check(value)) if value else [field_errors.required(path)]
+    return names.validate(path, value, check(value)) if value else [field_errors.required(path, detail)]
+
+
+def optional_name(value: str | None, path: Path, check: Callable[[str], names.Messages]) -> Errors:
+    """Return the errors of a name that does not pass a check of ``api/names.py``; None passes."""
+    return [] if value is None else names.validate(path, value, check(value))
 
 
 def one_of(value: str | None, supported: Collection[str], path: Path) -> Errors:
     """Return the error for a value outside an enumeration."""
     return [] if value in supported else [field_errors.not_supported(path, value, supported)]
+
+
+def optional_one_of(value: str | None, supported: Collection[str], path: Path) -> Errors:
+    """Return the error for a value outside an enumeration; None passes."""
+    return [] if value is None else one_of(value, supported, path)
 
 
 def require_one_of(value: str, supported: Collection[str], path: Path) -> Errors:

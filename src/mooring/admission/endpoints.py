@@ -1,7 +1,7 @@
 """Endpoints and EndpointSlices: the endpoint addresses of a Service."""
 
 from mooring.admission.addresses import NOT_AN_IP, validate_endpoint_ip
-from mooring.admission.checks import Unique, one_of
+from mooring.admission.checks import Unique, limit_items, one_of, optional_name, require_one_of
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.service import PROTOCOLS
@@ -53,9 +53,7 @@ def _address(address: EndpointAddress, path: Path) -> Errors:
         errors.append(field_errors.invalid(path.child("ip"), address.ip, "must be a valid IP address"))
     if address.hostname:
         errors += names.validate(path.child("hostname"), address.hostname, names.dns1123_label(address.hostname))
-    if address.node_name is not None:
-        wrong = names.dns1123_subdomain(address.node_name)
-        errors += names.validate(path.child("nodeName"), address.node_name, wrong)
+    errors += optional_name(address.node_name, path.child("nodeName"), names.dns1123_subdomain)
     return errors
 
 
@@ -65,9 +63,7 @@ def _port(port: EndpointPort, path: Path, *, needs_name: bool) -> Errors:
         errors += names.validate(path.child("name"), port.name, names.dns1123_label(port.name))
     errors += [field_errors.invalid(path.child("port"), port.port, message) for message in names.port_number(port.port)]
     errors += one_of(port.protocol, PROTOCOLS, path.child("protocol"))
-    if port.app_protocol is not None:
-        wrong = names.label_key(port.app_protocol)
-        errors += names.validate(path.child("appProtocol"), port.app_protocol, wrong)
+    errors += optional_name(port.app_protocol, path.child("appProtocol"), names.label_key)
     return errors
 
 
@@ -80,7 +76,7 @@ class EndpointSliceStrategy(RuleStrategy[discovery_v1.EndpointSlice]):
     def rules(
         self, obj: discovery_v1.EndpointSlice, old: discovery_v1.EndpointSlice | None, request: Request
     ) -> Errors:
-        errors = _address_type(obj.address_type)
+        errors = require_one_of(obj.address_type, _ADDRESS_TYPES, Path("addressType"))
         errors += _slice_endpoints(obj.endpoints, obj.address_type, Path("endpoints"))
         errors += _slice_ports(obj.ports, Path("ports"))
         if old is not None and obj.address_type != old.address_type:
@@ -108,12 +104,6 @@ class EndpointSliceStrategy(RuleStrategy[discovery_v1.EndpointSlice]):
         return ["spec.addressType: FQDN endpoints are deprecated"]
 
 
-def _address_type(kind: str) -> Errors:
-    if not kind:
-        return [field_errors.required(Path("addressType"))]
-    return [] if kind in _ADDRESS_TYPES else [field_errors.not_supported(Path("addressType"), kind, _ADDRESS_TYPES)]
-
-
 def _slice_endpoints(endpoints: list[discovery_v1.Endpoint], kind: str, path: Path) -> Errors:
     if len(endpoints) > MAX_ENDPOINTS:
         return [field_errors.too_many(path, len(endpoints), MAX_ENDPOINTS)]
@@ -121,28 +111,16 @@ def _slice_endpoints(endpoints: list[discovery_v1.Endpoint], kind: str, path: Pa
     for index, endpoint in enumerate(endpoints):
         here = path.index(index)
         errors += _slice_addresses(endpoint.addresses, kind, here.child("addresses"))
-        if endpoint.node_name is not None:
-            wrong = names.dns1123_subdomain(endpoint.node_name)
-            errors += names.validate(here.child("nodeName"), endpoint.node_name, wrong)
-        if endpoint.hostname is not None:
-            wrong = names.dns1123_label(endpoint.hostname)
-            errors += names.validate(here.child("hostname"), endpoint.hostname, wrong)
+        errors += optional_name(endpoint.node_name, here.child("nodeName"), names.dns1123_subdomain)
+        errors += optional_name(endpoint.hostname, here.child("hostname"), names.dns1123_label)
         if endpoint.hints is not None:
-            errors += _repeated_zones(endpoint.hints.for_zones, here.child("hints", "forZones"))
+            zones, seen = here.child("hints", "forZones"), Unique()
+            for place, zone in enumerate(endpoint.hints.for_zones):
+                errors += seen.add(zone.name, zones.index(place).child("name"))
             for place, each in enumerate(endpoint.hints.for_nodes):
                 at = here.child("hints", "forNodes").index(place).child("name")
                 errors += names.validate(at, each.name, names.dns1123_subdomain(each.name))
-        if endpoint.hints is not None and len(endpoint.hints.for_zones) > MAX_ZONE_HINTS:
-            zones = len(endpoint.hints.for_zones)
-            errors.append(field_errors.too_many(here.child("hints", "forZones"), zones, MAX_ZONE_HINTS))
-    return errors
-
-
-def _repeated_zones(zones: list[discovery_v1.ForZone], path: Path) -> Errors:
-    seen = Unique()
-    errors = []
-    for index, zone in enumerate(zones):
-        errors += seen.add(zone.name, path.index(index).child("name"))
+            errors += limit_items(endpoint.hints.for_zones, MAX_ZONE_HINTS, zones)
     return errors
 
 
@@ -174,7 +152,5 @@ def _slice_ports(ports: list[discovery_v1.EndpointPort], path: Path) -> Errors:
             errors += names.validate(here.child("name"), name, names.dns1123_label(name))
         errors += seen.add(name, here.child("name"))
         errors += one_of(port.protocol, PROTOCOLS, here.child("protocol"))
-        if port.app_protocol is not None:
-            wrong_name = names.label_key(port.app_protocol)
-            errors += names.validate(here.child("appProtocol"), port.app_protocol, wrong_name)
+        errors += optional_name(port.app_protocol, here.child("appProtocol"), names.label_key)
     return errors

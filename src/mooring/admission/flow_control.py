@@ -6,7 +6,7 @@ Two of each are mandatory with fixed specs; ``flow_control_defaults.py`` has the
 import math
 
 from mooring.admission import flow_control_defaults as defaults
-from mooring.admission.checks import Unique, require
+from mooring.admission.checks import Unique, require, require_name
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
@@ -104,10 +104,9 @@ def _account(name: str, namespace: str, path: Path) -> Errors:
         errors.append(field_errors.required(path.child("name")))
     elif name != ALL:
         errors += names.validate(path.child("name"), name, names.dns1123_subdomain(name))
-    if not namespace:
-        errors.append(field_errors.required(path.child("namespace"), "must specify namespace for service account"))
-    else:
-        errors += names.validate(path.child("namespace"), namespace, names.dns1123_label(namespace))
+    errors += require_name(
+        namespace, path.child("namespace"), names.dns1123_label, "must specify namespace for service account"
+    )
     return errors
 
 

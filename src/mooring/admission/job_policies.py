@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from mooring.admission.checks import Unique, limit_bytes, non_negative
+from mooring.admission.checks import Unique, limit_bytes, non_negative, one_of
 from mooring.api import field_errors, names
 from mooring.api.batch_v1 import (
     JobSpec,
@@ -58,7 +58,7 @@ def _one_of(value: str, supported: tuple[str, ...], path: Path) -> Errors:
     if not value:
         shown = " ".join(f'"{each}"' for each in supported)
         return [field_errors.required(path, f"valid values: [{shown}]")]
-    return [] if value in supported else [field_errors.not_supported(path, value, supported)]
+    return one_of(value, supported, path)
 
 
 def _conditions(patterns: list[PodFailurePolicyOnPodConditionsPattern], path: Path) -> Errors:

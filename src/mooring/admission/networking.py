@@ -1,7 +1,7 @@
 """Ingresses, IngressClasses and NetworkPolicies: validated and stored; external controllers implement them."""
 
 from mooring.admission.addresses import is_ip, network_of, validate_cidr, validate_ip, validate_legacy_cidr
-from mooring.admission.checks import one_of, require
+from mooring.admission.checks import one_of, optional_one_of, require
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
@@ -264,8 +264,7 @@ def _ambiguous(block: IPBlock, before: frozenset[str], path: Path) -> Errors:
 
 def _port(port: NetworkPolicyPort, path: Path) -> Errors:
     errors: Errors = []
-    if port.protocol is not None and port.protocol not in _PROTOCOLS:
-        errors.append(field_errors.not_supported(path.child("protocol"), port.protocol, _PROTOCOLS))
+    errors += optional_one_of(port.protocol, _PROTOCOLS, path.child("protocol"))
     here, end = path.child("port"), path.child("endPort")
     if isinstance(port.port, int):
         errors += [field_errors.invalid(here, port.port, message) for message in names.port_number(port.port)]

@@ -63,8 +63,7 @@ class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
         return errors if old is None else errors + _changes(obj, old)
 
     def status_rules(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request) -> Errors:
-        errors: Errors = []
-        errors += require(new.spec.access_modes, Path("Spec", "accessModes"))
+        errors = require(new.spec.access_modes, Path("Spec", "accessModes"))
         for name, quantity in new.status.capacity.items():
             errors += non_negative_quantity(quantity, Path("status", "capacity").key(name))
         for field, given in (

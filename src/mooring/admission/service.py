@@ -11,7 +11,7 @@ from mooring.admission.addresses import (
     validate_legacy_cidr,
     validate_legacy_ip,
 )
-from mooring.admission.checks import Unique, one_of
+from mooring.admission.checks import Unique, one_of, optional_name, optional_one_of
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.service_families import HEADLESS
@@ -260,9 +260,7 @@ def _port(port: ServicePort, path: Path) -> Errors:
     target, here = port.target_port, path.child("targetPort")
     problems = names.port_number(target) if isinstance(target, int) else names.port_name(target)
     errors += [field_errors.invalid(here, target, message) for message in problems]
-    if port.app_protocol is not None:
-        wrong = names.label_key(port.app_protocol)
-        errors += names.validate(path.child("appProtocol"), port.app_protocol, wrong)
+    errors += optional_name(port.app_protocol, path.child("appProtocol"), names.label_key)
     return errors
 
 
@@ -340,8 +338,7 @@ def _traffic(spec: ServiceSpec) -> Errors:
     elif external and external not in policies:
         errors.append(field_errors.not_supported(here, external, policies))
     internal = spec.internal_traffic_policy
-    if internal is not None and internal not in policies:
-        errors.append(field_errors.not_supported(_SPEC.child("internalTrafficPolicy"), internal, policies))
+    errors += optional_one_of(internal, policies, _SPEC.child("internalTrafficPolicy"))
     if spec.type == "LoadBalancer":
         balancer = spec.load_balancer_class
         wrong = names.label_key(balancer) if balancer is not None else ()

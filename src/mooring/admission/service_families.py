@@ -4,6 +4,7 @@
 """
 
 from mooring.admission.addresses import is_ip, validate_legacy_ip
+from mooring.admission.checks import one_of
 from mooring.admission.options import AdmissionOptions
 from mooring.api import field_errors
 from mooring.api.core_v1 import Service, ServiceSpec
@@ -123,8 +124,7 @@ def _validate_families(spec: ServiceSpec) -> Errors:
     if spec.ip_family_policy is not None and spec.ip_family_policy not in _POLICIES:
         errors.append(field_errors.not_supported(_POLICY, spec.ip_family_policy, sorted(_POLICIES)))
     for index, family in enumerate(spec.ip_families):
-        if family not in _FAMILIES:
-            errors.append(field_errors.not_supported(_GIVEN.index(index), family, _FAMILIES))
+        errors += one_of(family, _FAMILIES, _GIVEN.index(index))
         if family in spec.ip_families[:index]:
             errors.append(field_errors.duplicate(_GIVEN.index(index), family))
     return errors

@@ -2,7 +2,7 @@
 
 import re
 
-from mooring.admission.checks import required_fields
+from mooring.admission.checks import optional_one_of, require_one_of, required_fields
 from mooring.api import field_errors, names
 from mooring.api.base import Object
 from mooring.api.core_v1 import volume_source as vs
@@ -24,8 +24,7 @@ def validate_host_path(source: vs.HostPathVolumeSource, path: Path) -> Errors:
     if not source.path:
         return [field_errors.required(path.child("path"))]
     errors = no_backsteps(source.path, path.child("path"))
-    if source.type is not None and source.type not in _HOST_PATH_TYPES:
-        errors.append(field_errors.not_supported(path.child("type"), source.type, _HOST_PATH_TYPES))
+    errors += optional_one_of(source.type, _HOST_PATH_TYPES, path.child("type"))
     return errors
 
 
@@ -136,10 +135,8 @@ def validate_flex(source: vs.FlexVolumeSource | vs.FlexPersistentVolumeSource, p
 def validate_azure_disk(source: vs.AzureDiskVolumeSource, path: Path) -> Errors:
     errors = required_fields(source, path, "diskName", "diskURI")
     modes, kinds = ("None", "ReadOnly", "ReadWrite"), ("Dedicated", "Managed", "Shared")
-    if source.caching_mode is not None and source.caching_mode not in modes:
-        errors.append(field_errors.not_supported(path.child("cachingMode"), source.caching_mode, modes))
-    if source.kind is not None and source.kind not in kinds:
-        errors.append(field_errors.not_supported(path.child("kind"), source.kind, kinds))
+    errors += optional_one_of(source.caching_mode, modes, path.child("cachingMode"))
+    errors += optional_one_of(source.kind, kinds, path.child("kind"))
     managed = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
     blob = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
     here = path.child("diskURI")
@@ -165,11 +162,7 @@ def file_mode(mode: int | None, path: Path) -> Errors:
 
 
 def pull_policy(policy: str, path: Path) -> Errors:
-    if policy in PULL_POLICIES:
-        return []
-    if not policy:
-        return [field_errors.required(path)]
-    return [field_errors.not_supported(path, policy, PULL_POLICIES)]
+    return require_one_of(policy, PULL_POLICIES, path)
 
 
 def no_backsteps(target: str, path: Path) -> Errors:

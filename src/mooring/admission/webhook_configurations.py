@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from mooring.admission.checks import optional_one_of
 from mooring.admission.options import stored_policies
 from mooring.admission.policy import rules
 from mooring.admission.policy.rules import FAILURE_POLICIES, MATCH_POLICIES
@@ -154,29 +155,25 @@ def _webhook_errors(webhook: v1.Webhook, strictness: _Strictness, request: Reque
     errors = names.validate_fully_qualified_name(webhook.name, path.child("name"))
     for index, rule in enumerate(webhook.rules):
         errors += rules.rule_with_operations(rule, path.child("rules").index(index))
-    errors += _choice(webhook.failure_policy, FAILURE_POLICIES, path.child("failurePolicy"))
-    errors += _choice(webhook.match_policy, MATCH_POLICIES, path.child("matchPolicy"))
+    errors += optional_one_of(webhook.failure_policy, FAILURE_POLICIES, path.child("failurePolicy"))
+    errors += optional_one_of(webhook.match_policy, MATCH_POLICIES, path.child("matchPolicy"))
     allowed, here = _WITHOUT_SIDE_EFFECTS if strictness.no_side_effects else _SIDE_EFFECTS, path.child("sideEffects")
     if webhook.side_effects is None:
         errors.append(field_errors.required(here, f"must specify one of {', '.join(allowed)}"))
-    errors += _choice(webhook.side_effects, allowed, here)
+    errors += optional_one_of(webhook.side_effects, allowed, here)
     seconds = webhook.timeout_seconds
     if seconds is not None and not 1 <= seconds <= _LONGEST_TIMEOUT:
         detail = "the timeout value must be between 1 and 30 seconds"
         errors.append(field_errors.invalid(path.child("timeoutSeconds"), seconds, detail))
     errors += _selector_errors(webhook, path, strict=strictness.good_label_values)
     if isinstance(webhook, v1.MutatingWebhook):
-        errors += _choice(webhook.reinvocation_policy, _REINVOCATION_POLICIES, path.child("reinvocationPolicy"))
+        errors += optional_one_of(webhook.reinvocation_policy, _REINVOCATION_POLICIES, path.child("reinvocationPolicy"))
     errors += validate_client_config(webhook.client_config, path.child("clientConfig"))
     if strictness.check_conditions:
         here, known = path.child("matchConditions"), strictness.known_conditions
         new = request.options.new_policies
         errors += rules.match_conditions(webhook.match_conditions, here, new, stored_policies, known)
     return errors
-
-
-def _choice(value: str | None, choices: Sequence[str], path: Path) -> Errors:
-    return [] if value is None or value in choices else [field_errors.not_supported(path, value, choices)]
 
 
 def _selector_errors(webhook: v1.Webhook, path: Path, *, strict: bool) -> Errors:

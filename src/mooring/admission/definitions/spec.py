@@ -13,7 +13,7 @@ import msgspec
 from msgspec import structs
 
 from mooring.admission import meta
-from mooring.admission.checks import limit_items, require
+from mooring.admission.checks import limit_items, require, require_one_of
 from mooring.admission.definitions import schemas
 from mooring.admission.definitions.field_paths import FieldPathError, schema_at
 from mooring.admission.options import CustomOptions
@@ -54,7 +54,7 @@ def validate(
     validator = schemas.SchemaValidator.for_change(spec, old.spec if old else None, options)
     errors = [
         *_group(spec.group, is_new=old is None),
-        *_choice(SPEC.child("scope"), spec.scope, ("Cluster", "Namespaced")),
+        *require_one_of(spec.scope, ("Cluster", "Namespaced"), SPEC.child("scope")),
     ]
     if len(spec.versions) > MAX_VERSIONS:
         return [*errors, field_errors.too_many(SPEC.child("versions"), len(spec.versions), MAX_VERSIONS)]
@@ -101,12 +101,6 @@ def _group(group: str, *, is_new: bool) -> Errors:
     if is_new and group in _BUILT_IN_GROUPS:
         return [field_errors.invalid(path, group, "is served by this server itself: choose a group of your own")]
     return []
-
-
-def _choice(path: Path, value: str, choices: tuple[str, ...]) -> Errors:
-    if not value:
-        return [field_errors.required(path)]
-    return [] if value in choices else [field_errors.not_supported(path, value, choices)]
 
 
 def _missing_schemas(spec: v1.CustomResourceDefinitionSpec) -> Errors:
@@ -372,7 +366,7 @@ def _selectable(fields: list[v1.SelectableField], schema: v1.JSONSchemaProps, pa
 def _conversion(conversion: v1.CustomResourceConversion | None, path: Path, *, established: bool) -> Errors:
     if conversion is None:
         return []
-    errors = _choice(path.child("strategy"), conversion.strategy, ("None", "Webhook"))
+    errors = require_one_of(conversion.strategy, ("None", "Webhook"), path.child("strategy"))
     webhook = conversion.webhook
     config = webhook.client_config if webhook else None
     reviews = webhook.conversion_review_versions if webhook else []

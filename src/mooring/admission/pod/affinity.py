@@ -1,5 +1,6 @@
 """Validate affinity and topology spread constraints, including label keys (KEP-3633)."""
 
+from mooring.admission.checks import one_of, optional_one_of, require
 from mooring.admission.node_selector import validate_node_selector, validate_term
 from mooring.admission.pod.rules import PodRules
 from mooring.api import field_errors, label_selector, names
@@ -78,8 +79,7 @@ def _pod_affinity_term(term: PodAffinityTerm, path: Path, rules: PodRules) -> Er
         errors += names.validate(path.child("namespace"), name, names.dns1123_label(name))
     if term.match_label_keys or term.mismatch_label_keys:
         errors += _label_keys(term, path)
-    if not term.topology_key:
-        errors.append(field_errors.required(path.child("topologyKey"), "can not be empty"))
+    errors += require(term.topology_key, path.child("topologyKey"), "can not be empty")
     if wrong := names.label_key(term.topology_key):
         errors += names.validate(path.child("topologyKey"), term.topology_key, wrong)
     return errors
@@ -145,11 +145,9 @@ def _constraint(constraint: TopologySpreadConstraint, path: Path) -> Errors:
     errors = []
     if constraint.max_skew <= 0:
         errors.append(field_errors.invalid(path.child("maxSkew"), constraint.max_skew, "must be greater than zero"))
-    if not constraint.topology_key:
-        errors.append(field_errors.required(path.child("topologyKey"), "can not be empty"))
+    errors += require(constraint.topology_key, path.child("topologyKey"), "can not be empty")
     action = constraint.when_unsatisfiable
-    if action not in _ACTIONS:
-        errors.append(field_errors.not_supported(path.child("whenUnsatisfiable"), action, _ACTIONS))
+    errors += one_of(action, _ACTIONS, path.child("whenUnsatisfiable"))
     return errors
 
 
@@ -167,8 +165,7 @@ def _domains_and_policies(constraint: TopologySpreadConstraint, path: Path) -> E
         ("nodeAffinityPolicy", constraint.node_affinity_policy),
         ("nodeTaintsPolicy", constraint.node_taints_policy),
     ):
-        if policy is not None and policy not in _POLICIES:
-            errors.append(field_errors.not_supported(path.child(name), policy, _POLICIES))
+        errors += optional_one_of(policy, _POLICIES, path.child(name))
     return errors
 
 

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from mooring.admission.checks import one_of, optional_one_of
 from mooring.admission.pod.environment import validate_env, validate_env_from, validate_ports
 from mooring.admission.pod.probes import ProbeContext, probe_context, validate_probes
 from mooring.admission.pod.resources import validate_resources
@@ -221,8 +222,7 @@ def _restart_policy(container: Container, path: Path, pod: _Pod, *, init: bool =
             return [field_errors.forbidden(here, "may not be set for non-init containers")]
         return [] if policy == "Always" else [field_errors.not_supported(here, policy, ("Always",))]
     errors: Errors = []
-    if policy is not None and policy not in _RESTART_POLICIES:
-        errors.append(field_errors.not_supported(here, policy, _RESTART_POLICIES))
+    errors += optional_one_of(policy, _RESTART_POLICIES, here)
     rules, rules_path = container.restart_policy_rules, path.child("restartPolicyRules")
     if rules and policy is None:
         errors.append(field_errors.required(here, "must specify restartPolicy when restart rules are used"))
@@ -237,14 +237,12 @@ def _restart_policy(container: Container, path: Path, pod: _Pod, *, init: bool =
 
 def _restart_rule(rule: ContainerRestartRule, path: Path) -> Errors:
     errors: Errors = []
-    if rule.action not in _RESTART_ACTIONS:
-        errors.append(field_errors.not_supported(path.child("action"), rule.action, _RESTART_ACTIONS))
+    errors += one_of(rule.action, _RESTART_ACTIONS, path.child("action"))
     codes, here = rule.exit_codes, path.child("exitCodes")
     if codes is None:
         errors.append(field_errors.required(here, "must be specified"))
         return errors
-    if codes.operator not in ("In", "NotIn"):
-        errors.append(field_errors.not_supported(here.child("operator"), codes.operator, ("In", "NotIn")))
+    errors += one_of(codes.operator, ("In", "NotIn"), here.child("operator"))
     if not codes.values:
         errors.append(field_errors.required(here.child("values"), "must have at least one value"))
     elif len(codes.values) > _MAX_EXIT_CODES:
@@ -320,8 +318,7 @@ def _propagation(mount: VolumeMount, container: Container, path: Path) -> Errors
     errors: Errors = []
     mode, here = mount.mount_propagation, path.child("mountPropagation")
     if mode is not None:
-        if mode not in _PROPAGATIONS:
-            errors.append(field_errors.not_supported(here, mode, _PROPAGATIONS))
+        errors += one_of(mode, _PROPAGATIONS, here)
         privileged = container.security_context is not None and container.security_context.privileged
         if mode == "Bidirectional" and not privileged:
             detail = "Bidirectional mount propagation is available only to privileged containers"

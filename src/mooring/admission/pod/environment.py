@@ -134,19 +134,13 @@ def _value_from(source: EnvVarSource, has_value: bool, path: Path, volumes: dict
 
 def _key(selector: ConfigMapKeySelector | SecretKeySelector, path: Path) -> Errors:
     errors = names.validate(path.child("name"), selector.name, names.dns1123_subdomain(selector.name))
-    if not selector.key:
-        errors.append(field_errors.required(path.child("key")))
-    else:
-        errors += names.validate(path.child("key"), selector.key, names.config_map_key(selector.key))
+    errors += require_name(selector.key, path.child("key"), names.config_map_key)
     return errors
 
 
 def _file_key(selector: FileKeySelector, path: Path, volumes: dict[str, Volume]) -> Errors:
     errors: Errors = []
-    if not selector.key:
-        errors.append(field_errors.required(path.child("key")))
-    else:
-        errors += names.validate(path.child("key"), selector.key, names.relaxed_env_var_name(selector.key))
+    errors += require_name(selector.key, path.child("key"), names.relaxed_env_var_name)
     errors += require_name(selector.volume_name, path.child("volumeName"), names.dns1123_label)
     if selector.volume_name not in volumes:
         errors.append(field_errors.not_found(path.child("volumeName"), selector.volume_name))

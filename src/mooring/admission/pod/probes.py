@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from mooring.admission.checks import one_of, require
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import Container, Lifecycle, LifecycleHandler, PodSpec, Probe
 from mooring.api.core_v1.container import ExecAction, GRPCAction, HTTPGetAction, SleepAction, TCPSocketAction
@@ -89,7 +90,7 @@ def _stop_signal(signal: str, path: Path, os: str) -> Errors:
     if not os:
         return [field_errors.forbidden(path, "may not be set for containers with empty `spec.os.name`")]
     supported = _WINDOWS_SIGNALS if os == "windows" else _SIGNALS
-    return [] if signal in supported else [field_errors.not_supported(path, signal, supported)]
+    return one_of(signal, supported, path)
 
 
 def _handler(handler: Probe | LifecycleHandler, path: Path, context: ProbeContext) -> Errors:
@@ -110,8 +111,7 @@ def _handler(handler: Probe | LifecycleHandler, path: Path, context: ProbeContex
         else:
             errors += _action(action, path.child(name), context)
         found = True
-    if not found:
-        errors.append(field_errors.required(path, "must specify a handler type"))
+    errors += require(found, path, "must specify a handler type")
     return errors
 
 
@@ -132,8 +132,7 @@ def _action(
 def _http_get(action: HTTPGetAction, path: Path) -> Errors:
     errors = [] if action.path else [field_errors.required(path.child("path"))]
     errors += _port(action.port, path.child("port"))
-    if action.scheme not in _SCHEMES:
-        errors.append(field_errors.not_supported(path.child("scheme"), action.scheme, _SCHEMES))
+    errors += one_of(action.scheme, _SCHEMES, path.child("scheme"))
     for header in action.http_headers:
         errors += names.validate(path.child("httpHeaders"), header.name, names.http_header_name(header.name))
     return errors

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from mooring.admission.checks import optional_name, optional_one_of
 from mooring.admission.volume_sources import local_path
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import Container, PodSecurityContext, PodSpec, SecurityContext
@@ -11,6 +12,9 @@ from mooring.api.core_v1.pod import Sysctl
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
+_GROUP_CHANGE_POLICIES = ("Always", "OnRootMismatch")
+_GROUP_POLICIES = ("Merge", "Strict")
+_SE_LINUX_POLICIES = ("MountOption", "Recursive")
 _PROFILE_TYPES = ("Localhost", "RuntimeDefault", "Unconfined")
 _SYSCTL_SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SYSCTL = rf"({_SYSCTL_SEGMENT}[\./])*{_SYSCTL_SEGMENT}"
@@ -74,26 +78,22 @@ def validate_pod_security(spec: PodSpec, context: PodSecurityContext, path: Path
         errors.append(field_errors.invalid(path.child("shareProcessNamespace"), True, detail))
     if context.sysctls:
         errors += _sysctls(context.sysctls, spec, path.child("sysctls"))
-    errors += _one_of(context.fs_group_change_policy, path, "fsGroupChangePolicy", ("Always", "OnRootMismatch"))
+    errors += optional_one_of(context.fs_group_change_policy, _GROUP_CHANGE_POLICIES, path.child("fsGroupChangePolicy"))
     if context.seccomp_profile is not None:
         errors += _seccomp(context.seccomp_profile, path.child("seccompProfile"))
     if context.windows_options is not None:
         errors += _windows_options(context.windows_options, path.child("windowsOptions"))
     if context.app_armor_profile is not None:
         errors += _app_armor(context.app_armor_profile, path.child("appArmorProfile"))
-    errors += _one_of(context.supplemental_groups_policy, path, "supplementalGroupsPolicy", ("Merge", "Strict"))
-    errors += _one_of(context.se_linux_change_policy, path, "seLinuxChangePolicy", ("MountOption", "Recursive"))
+    errors += optional_one_of(
+        context.supplemental_groups_policy, _GROUP_POLICIES, path.child("supplementalGroupsPolicy")
+    )
+    errors += optional_one_of(context.se_linux_change_policy, _SE_LINUX_POLICIES, path.child("seLinuxChangePolicy"))
     return errors
 
 
 def _id(number: int, path: Path) -> Errors:
     return [field_errors.invalid(path, number, problem) for problem in names.user_id(number)]
-
-
-def _one_of(value: str | None, path: Path, name: str, supported: tuple[str, ...]) -> Errors:
-    return (
-        [] if value is None or value in supported else [field_errors.not_supported(path.child(name), value, supported)]
-    )
 
 
 def _sysctls(sysctls: list[Sysctl], spec: PodSpec, path: Path) -> Errors:
@@ -126,7 +126,7 @@ def validate_container_security(context: SecurityContext, path: Path, *, host_us
     for name, number in (("runAsUser", context.run_as_user), ("runAsGroup", context.run_as_group)):
         errors += _id(number, path.child(name)) if number is not None else []
     if context.proc_mount is not None:
-        errors += _one_of(context.proc_mount, path, "procMount", ("Default", "Unmasked"))
+        errors += optional_one_of(context.proc_mount, ("Default", "Unmasked"), path.child("procMount"))
         if host_users and context.proc_mount == "Unmasked":
             detail = "`hostUsers` must be false to use `Unmasked`"
             errors.append(field_errors.invalid(path.child("procMount"), context.proc_mount, detail))
@@ -151,7 +151,7 @@ def _seccomp(profile: SeccompProfile, path: Path) -> Errors:
     if not profile.type:
         errors.append(field_errors.required(path.child("type"), "type is required when seccompProfile is set"))
     else:
-        errors += _one_of(profile.type, path, "type", _PROFILE_TYPES)
+        errors += optional_one_of(profile.type, _PROFILE_TYPES, path.child("type"))
     here = path.child("localhostProfile")
     if profile.type == "Localhost":
         if profile.localhost_profile is None:
@@ -185,8 +185,7 @@ def _app_armor(profile: AppArmorProfile, path: Path) -> Errors:
 def _windows_options(options: WindowsSecurityContextOptions, path: Path) -> Errors:
     errors: Errors = []
     name, spec, user = options.gmsa_credential_spec_name, options.gmsa_credential_spec, options.run_as_user_name
-    if name is not None:
-        errors += names.validate(path.child("gmsaCredentialSpecName"), name, names.dns1123_subdomain(name))
+    errors += optional_name(name, path.child("gmsaCredentialSpecName"), names.dns1123_subdomain)
     if spec is not None:
         here = path.child("gmsaCredentialSpec")
         if not spec:

@@ -2,6 +2,7 @@
 
 import re
 
+from mooring.admission.checks import one_of
 from mooring.api import field_errors, names
 from mooring.api.core_v1.references import ObjectFieldSelector, ResourceFieldSelector
 from mooring.api.field_errors import Errors, FieldError
@@ -62,7 +63,7 @@ def validate_field_ref(selector: ObjectFieldSelector, path: Path, supported: tup
         return [_not_a_field(here, chosen, f"field label does not support subscript: {chosen}")]
     if chosen not in _FIELDS:
         return [_not_a_field(here, chosen, f"field label not supported: {chosen}")]
-    return [] if chosen in supported else [field_errors.not_supported(here, chosen, supported)]
+    return one_of(chosen, supported, here)
 
 
 def _not_a_field(path: Path, chosen: str, why: str) -> FieldError:

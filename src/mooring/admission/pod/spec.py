@@ -5,6 +5,7 @@ updates.
 """
 
 from mooring.admission.addresses import validate_ip
+from mooring.admission.checks import Unique, optional_name, require, require_one_of
 from mooring.admission.pod.affinity import validate_affinity, validate_spread
 from mooring.admission.pod.containers import validate_all_containers
 from mooring.admission.pod.resources import validate_pod_resources, validate_resources
@@ -96,11 +97,7 @@ def _how_and_where(spec: PodSpec, path: Path, rules: PodRules) -> Errors:
 
 
 def _enumeration(value: str, path: Path, name: str, supported: tuple[str, ...]) -> Errors:
-    if value in supported:
-        return []
-    if not value:
-        return [field_errors.required(path.child(name))]
-    return [field_errors.not_supported(path.child(name), value, supported)]
+    return [] if value in supported else require_one_of(value, supported, path.child(name))
 
 
 def _resource_claims(claims: list[PodResourceClaim], path: Path) -> Errors:
@@ -123,8 +120,7 @@ def _resource_claims(claims: list[PodResourceClaim], path: Path) -> Errors:
             detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
             errors.append(field_errors.invalid(here, claim, detail))
         for name, value in zip(("resourceClaimName", "resourceClaimTemplateName"), given, strict=True):
-            if value is not None:
-                errors += names.validate(here.child(name), value, names.dns1123_subdomain(value))
+            errors += optional_name(value, here.child(name), names.dns1123_subdomain)
     return errors
 
 
@@ -140,12 +136,10 @@ def _host_network_ports(spec: PodSpec, path: Path, rules: PodRules) -> Errors:
 
 def _scheduling_gates(gates: list[PodSchedulingGate], path: Path) -> Errors:
     errors: Errors = []
-    seen: set[str] = set()
+    seen = Unique()
     for index, gate in enumerate(gates):
         errors += names.validate(path.index(index), gate.name, names.label_key(gate.name))
-        if gate.name in seen:
-            errors.append(field_errors.duplicate(path.index(index), gate.name))
-        seen.add(gate.name)
+        errors += seen.add(gate.name, path.index(index))
     return errors
 
 
@@ -213,8 +207,7 @@ def _dns_config(config: PodDNSConfig | None, policy: str, path: Path, rules: Pod
         errors += validate_ip(server, path.child("nameservers").index(index))
     errors += _searches(config.searches, path.child("searches"), rules)
     for index, option in enumerate(config.options):
-        if not option.name:
-            errors.append(field_errors.required(path.child("options").index(index), "must not be empty"))
+        errors += require(option.name, path.child("options").index(index), "must not be empty")
     return errors
 
 

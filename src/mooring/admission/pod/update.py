@@ -11,6 +11,7 @@ from msgspec import structs
 
 from mooring.admission import meta
 from mooring.admission.addresses import validate_status_ips
+from mooring.admission.checks import require
 from mooring.admission.pod.annotations import MIRROR
 from mooring.admission.pod.containers import image_without_spaces
 from mooring.admission.pod.requests import qos_class
@@ -85,8 +86,7 @@ def _images(new: list[Container], old: list[Container], path: Path) -> Errors:
         return [field_errors.forbidden(path, "pod updates may not add or remove containers")]
     errors: Errors = []
     for index, container in enumerate(new):
-        if not container.image:
-            errors.append(field_errors.required(path.index(index).child("image")))
+        errors += require(container.image, path.index(index).child("image"))
         errors += image_without_spaces(container, path.index(index))
     return errors
 

@@ -11,7 +11,7 @@ import msgspec
 from mooring.admission import meta
 from mooring.admission import volume_sources as sources
 from mooring.admission.certificates import validate_signer_name
-from mooring.admission.checks import required_fields
+from mooring.admission.checks import one_of, require, required_fields
 from mooring.admission.persistent_volume_claim import validate_claim_spec
 from mooring.admission.pod.rules import PodRules
 from mooring.admission.pod.selectors import validate_field_ref, validate_resource_field_ref
@@ -88,8 +88,7 @@ def _source(volume: Volume, path: Path, context: _Context) -> Errors:
         else:
             errors += check(getattr(volume, attribute), path.child(name), context)
         found = True
-    if not found:
-        errors.append(field_errors.required(path, "must specify a volume type"))
+    errors += require(found, path, "must specify a volume type")
     if volume.iscsi is not None:
         errors += _iscsi_name(volume.iscsi, path, context)
     return errors
@@ -259,8 +258,7 @@ def _trust_bundle(bundle: pv.ClusterTrustBundleProjection, path: Path) -> Errors
     if bundle.name is not None and bundle.signer_name is not None:
         errors.append(field_errors.invalid(path, bundle, "only one of name and signerName may be used"))
     elif bundle.name is not None:
-        if not bundle.name:
-            errors.append(field_errors.required(path.child("name"), "must be a valid object name"))
+        errors += require(bundle.name, path.child("name"), "must be a valid object name")
         for message in names.dns1123_subdomain(bundle.name.rpartition(":")[2]):
             detail = f"not a valid clustertrustbundlename: {message}"
             errors.append(field_errors.invalid(path.child("name"), bundle.name, detail))
@@ -275,8 +273,7 @@ def _trust_bundle(bundle: pv.ClusterTrustBundleProjection, path: Path) -> Errors
         errors += label_selector.validate(bundle.label_selector, path.child("labelSelector"))
     else:
         errors.append(field_errors.required(path, "either name or signerName must be specified"))
-    if not bundle.path:
-        errors.append(field_errors.required(path.child("path")))
+    errors += require(bundle.path, path.child("path"))
     return errors + sources.non_reserved_path(bundle.path, path.child("path"))
 
 
@@ -286,8 +283,7 @@ _KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25
 def _certificate(certificate: pv.PodCertificateProjection, path: Path, volume: Path, paths: set[str]) -> Errors:
     errors = validate_signer_name(certificate.signer_name, path.child("signerName"))
     errors += meta.validate_annotations(certificate.user_annotations, path.child("userAnnotations"), need_domain=True)
-    if certificate.key_type not in _KEY_TYPES:
-        errors.append(field_errors.not_supported(path.child("keyType"), certificate.key_type, _KEY_TYPES))
+    errors += one_of(certificate.key_type, _KEY_TYPES, path.child("keyType"))
     errors += _certificate_life(certificate, path.child("maxExpirationSeconds"))
     files = {
         "credentialBundlePath": certificate.credential_bundle_path,

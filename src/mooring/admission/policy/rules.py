@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from mooring.admission.checks import Unique, limit_items, require, require_name
+from mooring.admission.checks import Unique, limit_items, optional_one_of, require, require_name
 from mooring.admission.policy.compiling import compile_expression
 from mooring.api import field_errors, label_selector, names
 from mooring.api.admissionregistration_v1 import (
@@ -81,9 +81,8 @@ def _named_rule(rule: NamedRuleWithOperations, path: Path) -> Errors:
 
 
 def rule_with_operations(rule: RuleWithOperations, path: Path) -> Errors:
-    errors: Errors = []
     operations, here = rule.operations, path.child("operations")
-    errors += require(operations, here)
+    errors = require(operations, here)
     if len(operations) > 1 and _ANY in operations:
         errors.append(field_errors.invalid(here, operations, "if '*' is present, must not specify other operations"))
     errors += [
@@ -99,8 +98,7 @@ def rule_with_operations(rule: RuleWithOperations, path: Path) -> Errors:
         if not each
     ]
     errors += _resources(rule.resources, path.child("resources"))
-    if rule.scope is not None and rule.scope not in _SCOPES:
-        errors.append(field_errors.not_supported(path.child("scope"), rule.scope, _SCOPES))
+    errors += optional_one_of(rule.scope, _SCOPES, path.child("scope"))
     return errors
 
 
@@ -147,9 +145,8 @@ def match_conditions(
     conditions: Sequence[MatchCondition], path: Path, new: Environments, stored: Environments, known: Collection[str]
 ) -> Errors:
     """Validate match conditions; `known` expressions are checked as stored ones."""
-    errors: Errors = []
     seen: set[str] = set()
-    errors += limit_items(conditions, MAX_CONDITIONS, path)
+    errors = limit_items(conditions, MAX_CONDITIONS, path)
     for index, each in enumerate(conditions):
         here = path.index(index)
         text, name = each.expression.strip(), each.name

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import TypeVar
 
-from mooring.admission.checks import Unique, one_of, require, validate_conditions
+from mooring.admission.checks import Unique, one_of, optional_one_of, require, validate_conditions
 from mooring.admission.options import PolicyEnvironment, stored_policies
 from mooring.admission.policy import rules
 from mooring.admission.policy.compiling import compile_expression
@@ -282,8 +282,7 @@ def _validation(each: v1.Validation, path: Path, compiler: _Compiler) -> Errors:
         errors.append(field_errors.invalid(here, each.message, "must be non-empty if specified"))
     elif "\n" in message or "\r" in message:
         errors.append(field_errors.invalid(here, each.message, "must not contain line breaks"))
-    if each.reason is not None and each.reason not in _REASONS:
-        errors.append(field_errors.not_supported(path.child("reason"), each.reason, _REASONS))
+    errors += optional_one_of(each.reason, _REASONS, path.child("reason"))
     return errors
 
 
