@@ -5,8 +5,8 @@ how they are verified.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from dataclasses import replace as dataclass_replace
-from datetime import datetime
 
 from msgspec.structs import replace
 
@@ -113,7 +113,7 @@ def proposed(
     snapshot: Snapshot, subject: Subject, settings: Settings, *, engine: ExplainEngine | None = None
 ) -> list[Candidate]:
     """Return remedies that help one pod of a subject, the smallest first; the caller plays them for the workload."""
-    explaining = _begin(snapshot, subject, settings, engine, wanted=SUGGESTIONS, events=())
+    explaining = _begin(snapshot, subject, settings, engine)
     explaining.details, explaining.is_played = False, False
     explaining.engine.reseed(0)
     explaining.result()
@@ -126,14 +126,13 @@ def _begin(
     settings: Settings,
     engine: ExplainEngine | None,
     *,
-    wanted: int,
-    events: Sequence[str],
+    wanted: int = SUGGESTIONS,
+    events: Sequence[str] = (),
 ) -> "_Explaining":
     features = settings.features
     if engine is None or not is_answered_by_any(subject):
         engine, features = engine_for(snapshot, subject, settings)
-    settings = replace_features(settings, features)
-    return _Explaining(snapshot, subject, engine, settings, wanted=wanted, events=events)
+    return _Explaining(snapshot, subject, engine, replace_features(settings, features), wanted, list(events))
 
 
 def replace_features(settings: Settings, features: SchedulerFeatures) -> Settings:
@@ -170,53 +169,48 @@ def node_facts_of(snapshot: Snapshot) -> NodeFacts:
     return NodeFacts.of(snapshot.all(Node))
 
 
+@dataclass
 class _Explaining:
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        subject: Subject,
-        engine: ExplainEngine,
-        settings: Settings,
-        *,
-        wanted: int,
-        events: Sequence[str],
-    ) -> None:
-        self._snapshot = snapshot
-        self._subject = subject
-        self.engine = self._engine = engine
-        self.details = self.is_played = True
-        self.candidates: list[Candidate] = []
-        self._settings = settings
-        self._wanted = wanted
-        self._facts = list(subject.facts)
-        self._words = list(events)
-        self._pods, self._wanted_pods = 1, 1
-        self._beside: list[Candidate] = []
-        self._now: datetime = snapshot.derived(moment_of)
+    snapshot: Snapshot
+    subject: Subject
+    engine: ExplainEngine
+    settings: Settings
+    wanted: int
+    words: list[str]
+    details: bool = True
+    is_played: bool = True
+    candidates: list[Candidate] = field(default_factory=list)
+    pods: int = 1
+    wanted_pods: int = 1
+    beside: list[Candidate] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.facts = list(self.subject.facts)
+        self.now = self.snapshot.derived(moment_of)
 
     @property
     def _pod(self) -> Pod:
-        return self._subject.pod
+        return self.subject.pod
 
     def result(self) -> SchedulingExplanation:
         self._note_rights()
-        if self._subject.asked is not None:
-            found = self._of_workload(self._subject.asked)
+        if self.subject.asked is not None:
+            found = self._of_workload(self.subject.asked)
             if found is not None:
                 return found
-        elif not self._subject.exists:
-            refusal = refusal_of(self._snapshot, self._subject.stored_pod, self._settings.admission)
+        elif not self.subject.exists:
+            refusal = refusal_of(self.snapshot, self.subject.stored_pod, self.settings.admission)
             if refusal is not None:
                 return self._stated(
-                    "NotCreated", refusal, self._verified(creation_remedies(self._snapshot, self._subject, refusal, 1))
+                    "NotCreated", refusal, self._verified(creation_remedies(self.snapshot, self.subject, refusal, 1))
                 )
         return self._of_pod()
 
     def _of_pod(self) -> SchedulingExplanation:
         pod = self._pod
         if pod.spec.node_name:
-            cause = not_running(self._snapshot, pod, self._now)
-            if cause is not None and cause.code != "NodeGone" and self._subject.exists:
+            cause = not_running(self.snapshot, pod, self.now)
+            if cause is not None and cause.code != "NodeGone" and self.subject.exists:
                 return self._not_running(cause)
         if has_ended(pod):
             return self._state("NotAttempted", f"the pod has ended ({pod.status.phase}): it needs no node")
@@ -226,7 +220,7 @@ class _Explaining:
         self._note_policies()
         if pod.spec.node_name:
             return self._placed()
-        if (pod.spec.scheduler_name or "default-scheduler") not in self._engine.profiles:
+        if (pod.spec.scheduler_name or "default-scheduler") not in self.engine.profiles:
             return self._of_another_scheduler()
         return self._waiting()
 
@@ -234,41 +228,41 @@ class _Explaining:
 
     def _of_workload(self, owner: Resource) -> SchedulingExplanation | None:
         """Explain the problem that most pods of a workload have; None for the pod of the subject."""
-        made = creation(self._snapshot, owner, self._subject.stored_pod, self._settings.admission)
-        siblings = self._subject.siblings
+        made = creation(self.snapshot, owner, self.subject.stored_pod, self.settings.admission)
+        siblings = self.subject.siblings
         waiting = [pod for pod in siblings if waits(pod)]
         broken = [
             (pod, cause)
             for pod in siblings
             if pod.spec.node_name
             and not (has_ended(pod) and not made.missing)  # its controller has created another one
-            and (cause := not_running(self._snapshot, pod, self._now)) is not None
+            and (cause := not_running(self.snapshot, pod, self.now)) is not None
         ]
-        self._words += [made.words] if made.words else []
-        self._wanted_pods = max(made.wanted, 1)
+        self.words += [made.words] if made.words else []
+        self.wanted_pods = max(made.wanted, 1)
         problems = [(max(made.missing, 1), "creation")] if made.cause is not None else []
         problems += [(len(waiting), "waiting")] if waiting else []
         problems += [(len(broken), "running")] if broken else []
         if not problems:
             running = sum(bool(pod.spec.node_name) and not has_ended(pod) for pod in siblings)
             if siblings:
-                self._facts.insert(0, f"{running} of {made.wanted} pods run")
-            if isinstance(owner, CronJob) and (due := next_run(owner, self._now)) is not None:
-                self._facts.insert(0, f"its next Job is due at {due:%Y-%m-%d %H:%M} UTC")
+                self.facts.insert(0, f"{running} of {made.wanted} pods run")
+            if isinstance(owner, CronJob) and (due := next_run(owner, self.now)) is not None:
+                self.facts.insert(0, f"its next Job is due at {due:%Y-%m-%d %H:%M} UTC")
             return None
-        self._pods, worst = max(problems, key=lambda each: each[0])
+        self.pods, worst = max(problems, key=lambda each: each[0])
         self._note_others(worst, made, waiting, broken)
         if made.cause is not None and (worst == "creation" or waiting):
             needed = max(made.missing, 1) + len(waiting)  # those that wait are replaced, with a surge
-            found = creation_remedies(self._snapshot, self._subject, made.cause, needed)
+            found = creation_remedies(self.snapshot, self.subject, made.cause, needed)
             if worst == "creation":
-                self._pods = made.missing
-                self._beside = Search(self._view(self._subject)).run(1) if waiting and self._wanted else []
+                self.pods = made.missing
+                self.beside = Search(self._view(self.subject)).run(1) if waiting and self.wanted else []
                 return self._stated("NotCreated", made.cause, self._verified(found))
-            self._beside = found[:1]
+            self.beside = found[:1]
         if worst == "running":
             pod, cause = broken[0]
-            self._subject = dataclass_replace(self._subject, pod=pod, exists=True)
+            self.subject = dataclass_replace(self.subject, pod=pod, exists=True)
             return self._not_running(cause)
         return None
 
@@ -276,27 +270,27 @@ class _Explaining:
         self, worst: str, made: Creation, waiting: Sequence[Pod], broken: Sequence[tuple[Pod, Cause]]
     ) -> None:
         if worst != "creation" and made.cause is not None:
-            self._facts.append(f"{made.missing} more do not exist: {made.cause.text}")
+            self.facts.append(f"{made.missing} more do not exist: {made.cause.text}")
         if worst != "waiting" and waiting:
-            self._facts.append(f"{len(waiting)} more have no node: `mooring explain pod {full_name(waiting[0])}`")
+            self.facts.append(f"{len(waiting)} more have no node: `mooring explain pod {full_name(waiting[0])}`")
         if worst != "running" and broken:
-            self._facts.append(f"{len(broken)} more have a node and do not run: {broken[0][1].text}")
+            self.facts.append(f"{len(broken)} more have a node and do not run: {broken[0][1].text}")
 
     def _not_running(self, cause: Cause) -> SchedulingExplanation:
-        if cause.code == "NotStarted" and self._words:
-            cause = Cause(cause.code, f"{cause.text}: {self._words[0]}")
+        if cause.code == "NotStarted" and self.words:
+            cause = Cause(cause.code, f"{cause.text}: {self.words[0]}")
         found = self._stated(
-            "NotRunning", cause, self._verified(creation_remedies(self._snapshot, self._subject, cause, 1))
+            "NotRunning", cause, self._verified(creation_remedies(self.snapshot, self.subject, cause, 1))
         )
         return replace(found, message="", node=self._pod.spec.node_name)
 
     def _note_policies(self) -> None:
-        if self._subject.exists:
+        if self.subject.exists:
             return
-        verdict = verdict_of(self._snapshot, self._pod)
-        self._facts += [f"the API server would warn: {text}" for text in verdict.warning_texts]
-        self._facts += [f"a policy could not be evaluated: {text}" for text in verdict.unknown]
-        self._facts += [f"the API server would call the {text}" for text in verdict.webhooks]
+        verdict = verdict_of(self.snapshot, self._pod)
+        self.facts += [f"the API server would warn: {text}" for text in verdict.warning_texts]
+        self.facts += [f"a policy could not be evaluated: {text}" for text in verdict.unknown]
+        self.facts += [f"the API server would call the {text}" for text in verdict.webhooks]
 
     # -- pods that no scheduler tries
 
@@ -308,94 +302,94 @@ class _Explaining:
     ) -> SchedulingExplanation:
         return SchedulingExplanation(
             subject=patches.target_of(
-                self._subject.asked or (self._subject.source if not self._subject.exists else self._pod)
+                self.subject.asked or (self.subject.source if not self.subject.exists else self._pod)
             ),
-            origin=self._snapshot.origin,
+            origin=self.snapshot.origin,
             state=state,
             summary=summary,
             cause=cause,
             node=self._pod.spec.node_name,
-            total_nodes=len(self._engine.cluster),
-            facts=self._facts,
+            total_nodes=len(self.engine.cluster),
+            facts=self.facts,
             suggestions=list(suggestions),
-            pods=self._pods,
-            wanted=self._wanted_pods,
-            words=self._words,
-            release=self._settings.release,
+            pods=self.pods,
+            wanted=self.wanted_pods,
+            words=self.words,
+            release=self.settings.release,
         )
 
     def _of_another_scheduler(self) -> SchedulingExplanation:
-        known, found = sorted(self._engine.profiles), []
-        after = self._subject.edited(setting(scheduler_name=known[0]))
-        if after is not None and self._engine.before_queue(after.pod).is_success:
-            outcome = self._engine.schedule(after.pod)
+        known, found = sorted(self.engine.profiles), []
+        after = self.subject.edited(setting(scheduler_name=known[0]))
+        if after is not None and self.engine.before_queue(after.pod).is_success:
+            outcome = self.engine.schedule(after.pod)
             if outcome.node is not None:
                 summary = f"leave the pod to {known[0]} (spec.schedulerName)"
-                found.append(candidate_of(self._subject, after, summary, 2, outcome.node, feasible=outcome.feasible))
-        cause = attempts.of_another_scheduler(self._snapshot, self._pod, known)
+                found.append(candidate_of(self.subject, after, summary, 2, outcome.node, feasible=outcome.feasible))
+        cause = attempts.of_another_scheduler(self.snapshot, self._pod, known)
         return self._stated("NotAttempted", cause, self._verified(found))
 
     def _note_rights(self) -> None:
-        if self._snapshot.forbidden:
-            self._facts.append(self._snapshot.rights_note)
+        if self.snapshot.forbidden:
+            self.facts.append(self.snapshot.rights_note)
 
     def _note_nomination(self) -> None:
         nominated = self._pod.status.nominated_node_name
         if nominated and not self._pod.spec.node_name:
-            self._facts.append(f"room on node {nominated} is reserved for it (nominatedNodeName)")
+            self.facts.append(f"room on node {nominated} is reserved for it (nominatedNodeName)")
 
     # -- pods with a node
 
     def _placed(self) -> SchedulingExplanation:
-        with self._engine.cluster.trial(remove=[self._pod]):
+        with self.engine.cluster.trial(remove=[self._pod]):
             return self._without_it()
 
     def _without_it(self) -> SchedulingExplanation:
         pod = self._pod
         name = pod.spec.node_name
-        if self._engine.cluster.node(name) is None:
-            if self._snapshot.unread("nodes"):
+        if self.engine.cluster.node(name) is None:
+            if self.snapshot.unread("nodes"):
                 return self._state("Scheduled", f"the pod runs on node {name}; why there cannot be said without nodes")
-            found = Search(self._view(self._subject)).run(self._wanted)
+            found = Search(self._view(self.subject)).run(self.wanted)
             return self._stated("NotAttempted", node_gone(name), self._verified(found))
         scheduler = pod.spec.scheduler_name or "default-scheduler"
-        if scheduler not in self._engine.profiles:
+        if scheduler not in self.engine.profiles:
             return self._state("Scheduled", f"the pod runs on node {name}; the scheduler {scheduler} put it there")
         open_pod = _with(pod, setting(node_name=""))
-        ranked = scores(self._engine, open_pod, name, _RIVALS)
-        judgement, diagnosis = self._engine.evaluated(open_pod)
-        self._facts.append("computed for the cluster as it is now, without this pod; it may have been different then")
+        ranked = scores(self.engine, open_pod, name, _RIVALS)
+        judgement, diagnosis = self.engine.evaluated(open_pod)
+        self.facts.append("computed for the cluster as it is now, without this pod; it may have been different then")
         if not ranked or ranked[0].node != name:
             view = self._view(Subject(open_pod, open_pod))
-            status = diagnosis.status_on(self._engine.cluster.row_of[name])
+            status = diagnosis.status_on(self.engine.cluster.row_of[name])
             why = describe(view, [view.info(name)], status)[0][0] if status is not None else ""
-            self._facts.append(f"today it would not be put there: {why}")
+            self.facts.append(f"today it would not be put there: {why}")
         stated = self._state("Scheduled", _why_there(name, ranked))
         return replace(stated, subject=patches.target_of(pod), feasible_nodes=judgement.number_feasible, scores=ranked)
 
     def _view(self, subject: Subject) -> View:
-        return View(self._engine, subject, self._settings.features)
+        return View(self.engine, subject, self.settings.features)
 
     # -- pods without one
 
     def _waiting(self) -> SchedulingExplanation:
         pod = self._pod
-        early = self._engine.before_queue(pod)
-        judgement, diagnosis = self._engine.evaluated(pod)
-        outcome = self._engine.schedule(pod)
-        view = self._view(self._subject)
+        early = self.engine.before_queue(pod)
+        judgement, diagnosis = self.engine.evaluated(pod)
+        outcome = self.engine.schedule(pod)
+        view = self._view(self.subject)
         refusals, verdicts = self._refusals(view, judgement, diagnosis) if self.details else ([], [])
         fits = early.is_success and outcome.node is not None
-        has_nodes = bool(len(self._engine.cluster))
+        has_nodes = bool(len(self.engine.cluster))
         cause = self._cause(view, judgement, diagnosis, early, fits=fits)  # before anything is tried on the engine
-        tried = self._engine.post_filter(outcome) if early.is_success and not fits and has_nodes else None
+        tried = self.engine.post_filter(outcome) if early.is_success and not fits and has_nodes else None
         preemption = None if tried is None else _preemption(tried)
         summary, code = self._stated_cause(cause, outcome, preemption)
         found = [] if fits else self._suggestions(view, tried, cause)
-        if not fits and not found and self._wanted and self.is_played:
+        if not fits and not found and self.wanted and self.is_played:
             self._note_the_nearest(view)
-        if fits and self._subject.exists:
-            self._facts.append("nothing keeps it from a node: if it stays pending, is the scheduler running?")
+        if fits and self.subject.exists:
+            self.facts.append("nothing keeps it from a node: if it stays pending, is the scheduler running?")
         state: State = "Schedulable" if fits else "Unschedulable" if early.is_success else "NotAttempted"
         stated = self._state(state, summary, found, cause=code)
         return replace(
@@ -406,35 +400,35 @@ class _Explaining:
             refusals=refusals,
             nodes=verdicts,
             preemption=preemption,
-            scores=scores(self._engine, pod, outcome.node, _RIVALS) if fits and outcome.node and self.details else [],
+            scores=scores(self.engine, pod, outcome.node, _RIVALS) if fits and outcome.node and self.details else [],
         )
 
     def _message(self, outcome: Outcome, tried: PostFilterResult | None) -> str:
-        if len(self._engine.cluster):
+        if len(self.engine.cluster):
             return fit_message(outcome, tried or NOTHING_DONE)
-        return "" if self._snapshot.unread("nodes") else NO_NODES
+        return "" if self.snapshot.unread("nodes") else NO_NODES
 
     def _suggestions(self, view: View, tried: PostFilterResult | None, cause: Cause | None) -> list[Suggestion]:
-        if not self._wanted:
+        if not self.wanted:
             return []
-        found = Search(view).run(self._wanted + _MORE_CANDIDATES)
+        found = Search(view).run(self.wanted + _MORE_CANDIDATES)
         if tried is not None and tried.nominated is None:
             found += self._by_priority()
         if cause is not None:
-            found += creation_remedies(self._snapshot, self._subject, cause, 1)
+            found += creation_remedies(self.snapshot, self.subject, cause, 1)
         return self._verified(sorted(found, key=lambda each: each.order != CORRECTION))
 
     def _verified(self, candidates: Sequence[Candidate]) -> list[Suggestion]:
         """Play each candidate for the whole workload; return those that help most, the smallest first."""
         self.candidates = list(candidates)
-        if not candidates or not self._wanted or not self.is_played:
+        if not candidates or not self.wanted or not self.is_played:
             return []
-        rehearsal = Rehearsal(self._snapshot, self._settings)
+        rehearsal = Rehearsal(self.snapshot, self.settings)
         left = rehearsal.budget
-        before = rehearsal.unchanged(self._subject).helps
+        before = rehearsal.unchanged(self.subject).helps
         kept: list[tuple[bool, int, Suggestion]] = []
         for number, each in enumerate(candidates):
-            if sum(is_enough for is_enough, _, _ in kept) == self._wanted:
+            if sum(is_enough for is_enough, _, _ in kept) == self.wanted:
                 break
             if number >= left or each.is_next_run:
                 kept.append((each.is_next_run, each.order, each.suggestion))
@@ -446,7 +440,7 @@ class _Explaining:
         if candidates and not any(is_enough for is_enough, _, _ in kept):
             kept += self._verified_further(rehearsal, before, kept)
         kept.sort(key=lambda entry: not entry[0])
-        chosen = sorted(kept[: self._wanted], key=lambda entry: (not entry[0], entry[1]))
+        chosen = sorted(kept[: self.wanted], key=lambda entry: (not entry[0], entry[1]))
         return [suggestion for _, _, suggestion in chosen]
 
     def _verified_further(
@@ -454,7 +448,7 @@ class _Explaining:
     ) -> list[tuple[bool, int, Suggestion]]:
         """Verify what helps all pods where no candidate does: with the other problem's remedy, or more new nodes."""
         partial = {id(suggestion.changes): suggestion for _, _, suggestion in kept}
-        further = [joined(each, other) for each in self.candidates[:_MOST_JOINED] for other in self._beside]
+        further = [joined(each, other) for each in self.candidates[:_MOST_JOINED] for other in self.beside]
         for each in self.candidates:
             found = partial.get(id(each.suggestion.changes))
             if found is not None and found.helps > before:
@@ -469,33 +463,30 @@ class _Explaining:
     def _note_the_nearest(self, view: View) -> None:
         """Note everything against the node that the fewest plugins refuse, where no change helps."""
         for name in targets(view)[:1]:
-            statuses, _ = self._engine.refusals_on(self._pod, name)
+            statuses, _ = self.engine.refusals_on(self._pod, name)
             against = [f"{status.plugin}: {describe(view, [view.info(name)], status)[0][0]}" for status in statuses]
             if against:
-                self._facts.append(f"nearest is node {name}, and this is against it: {'; '.join(against)}")
+                self.facts.append(f"nearest is node {name}, and this is against it: {'; '.join(against)}")
 
     def _by_priority(self) -> list[Candidate]:
         """Return the lowest PriorityClass with which the pod could displace others; never a class of the system."""
-        known = sorted(self._snapshot.all(PriorityClass), key=lambda each: (each.value, each.metadata.name))
+        known = sorted(self.snapshot.all(PriorityClass), key=lambda each: (each.value, each.metadata.name))
         for each in known:
             name = each.metadata.name
-            if (
-                each.value <= priority(self._pod)
-                or each.preemption_policy == "Never"
-                or name.startswith(_SYSTEM_CLASSES)
-            ):
+            is_system = name.startswith(_SYSTEM_CLASSES)
+            if is_system or each.value <= priority(self._pod) or each.preemption_policy == "Never":
                 continue
-            after = self._subject.edited(_prioritising(each))
-            outcome = self._engine.schedule(after.pod) if after is not None else None
-            displaced = (
-                self._engine.post_filter(outcome) if outcome is not None and outcome.diagnosis is not None else None
-            )
-            if after is None or displaced is None or displaced.nominated is None:
+            after = self.subject.edited(_prioritising(each))
+            if after is None:
+                continue
+            outcome = self.engine.schedule(after.pod)
+            displaced = self.engine.post_filter(outcome) if outcome.diagnosis is not None else None
+            if displaced is None or displaced.nominated is None:
                 continue
             names = " and ".join(full_name(pod) for pod in displaced.victims)
             return [
                 candidate_of(
-                    self._subject,
+                    self.subject,
                     after,
                     f"give it the priority class {name} ({each.value})",
                     _PRIORITY_SIZE + 2 * len(displaced.victims),
@@ -514,15 +505,15 @@ class _Explaining:
         if not early.is_success:
             found = attempts.gated(self._pod) if self._pod.spec.scheduling_gates else without_node(view)
             return found or Cause(early.plugin, early.message)
-        if not len(self._engine.cluster) and self._snapshot.unread("nodes"):
+        if not len(self.engine.cluster) and self.snapshot.unread("nodes"):
             return self._in_the_clusters_words(view)
-        return Placement(view, judgement, diagnosis, self._snapshot.derived(node_facts_of), self._now).cause()
+        return Placement(view, judgement, diagnosis, self.snapshot.derived(node_facts_of), self.now).cause()
 
     def _stated_cause(
         self, cause: Cause | None, outcome: Outcome, preemption: PreemptionFound | None
     ) -> tuple[str, str]:
         if cause is None:
-            fitting = f"{outcome.feasible} of {len(self._engine.cluster)} nodes fit"
+            fitting = f"{outcome.feasible} of {len(self.engine.cluster)} nodes fit"
             return f"the pod can be scheduled: {fitting}, {outcome.node} is the best", ""
         if outcome.error is not None:
             return f"the scheduler fails on this pod and retries: {outcome.error.message}", "SchedulerError"
@@ -544,20 +535,20 @@ class _Explaining:
             return cause
         condition = next((each for each in self._pod.status.conditions if each.type == "PodScheduled"), None)
         if condition is not None and condition.message:
-            self._words.insert(0, condition.message)
+            self.words.insert(0, condition.message)
             return Cause(condition.reason or "Unschedulable", f"the scheduler reports: {condition.message}")
         return Cause(
             "Unknown", "the pod has no node, nodes may not be read, and no scheduler has reported anything yet"
         )
 
     def _could_preempt(self, outcome: Outcome) -> bool:
-        allowed = self._engine.schedule(_with(outcome.pod, setting(preemption_policy="PreemptLowerPriority")))
-        return allowed.diagnosis is not None and self._engine.post_filter(allowed).nominated is not None
+        allowed = self.engine.schedule(_with(outcome.pod, setting(preemption_policy="PreemptLowerPriority")))
+        return allowed.diagnosis is not None and self.engine.post_filter(allowed).nominated is not None
 
     def _refusals(
         self, view: View, judgement: PodEvaluation, diagnosis: Diagnosis
     ) -> tuple[list[Refusal], list[NodeVerdict]]:
-        cluster = self._engine.cluster
+        cluster = self.engine.cluster
         by_verdict: dict[int, list[NodeInfo]] = {}
         for info in cluster.node_infos():
             by_verdict.setdefault(int(diagnosis.verdicts[info.row]), []).append(info)
@@ -569,7 +560,16 @@ class _Explaining:
         for verdict, infos in by_verdict.items():
             status = _named(diagnosis.table[verdict], judgement)
             for detail, group in describe(view, infos, status):
-                refusals.append(_refusal(status, detail, group))
+                refusals.append(
+                    Refusal(
+                        plugin=status.plugin,
+                        code=str(status.code),
+                        reasons=list(status.reasons),
+                        detail=detail,
+                        count=len(group),
+                        nodes=sorted((info.name for info in group), key=natural_key),
+                    )
+                )
                 for info in group:
                     own = describe(view, [info], status)[0][0] if in_detail and len(group) > 1 else detail
                     also = _others(judgement, info.row, status.plugin)
@@ -613,17 +613,6 @@ def _named(status: Status, judgement: PodEvaluation) -> Status:
 def _is_named_elsewhere(refusal: Refusal) -> bool:
     """Whether nodes were not considered because the pod is made for others, which matter more."""
     return any(reason.startswith("node(s) didn't satisfy plugin(s)") for reason in refusal.reasons)
-
-
-def _refusal(status: Status, detail: str, group: Sequence[NodeInfo]) -> Refusal:
-    return Refusal(
-        plugin=status.plugin,
-        code=str(status.code),
-        reasons=list(status.reasons),
-        detail=detail,
-        count=len(group),
-        nodes=sorted((info.name for info in group), key=natural_key),
-    )
 
 
 def _others(judgement: PodEvaluation, row: int, plugin: str) -> list[str]:

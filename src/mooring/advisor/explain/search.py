@@ -9,7 +9,7 @@ few times only. ``rehearsal.py`` verifies candidates for the whole workload.
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -231,11 +231,12 @@ class Search:
         outcome = self._engine.schedule(subject.pod)
         if outcome.node is None:
             return False
+        own = [pod_change(self._subject, subject)] if subject is not self._subject else []
         suggestion = Suggestion(
             summary=", and ".join(each.summary for each in idea.chosen),
             size=idea.size,
             plugins=list(dict.fromkeys(each.plugin for each in idea.chosen)),
-            changes=[*self._pod_changes(subject), *(change for each in idea.chosen for change in each.changes)],
+            changes=[*own, *(change for each in idea.chosen for change in each.changes)],
             node=outcome.node,
             feasible_nodes=outcome.feasible,
             caveat="; ".join(dict.fromkeys(each.caveat for each in idea.chosen if each.caveat)),
@@ -248,10 +249,6 @@ class Search:
         self._found.append((summaries, _families(idea.chosen), candidate))
         self._families[_families(idea.chosen)] += 1
         return True
-
-    def _pod_changes(self, after: Subject) -> Iterator[Change]:
-        if after is not self._subject:
-            yield pod_change(self._subject, after)
 
 
 def _families(chosen: Iterable[Remedy]) -> tuple[str, ...]:

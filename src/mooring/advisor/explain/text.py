@@ -91,8 +91,8 @@ def _node_lines(found: SchedulingExplanation) -> Iterator[str]:
     yield from columns(rows)
 
 
-def _suggestion_lines(number: int, suggestion: Suggestion, style: Style) -> Iterator[str]:
-    yield f"  {number}. {suggestion.summary}"
+def _suggestion_lines(number: int, suggestion: Suggestion, style: Style, subject: str = "") -> Iterator[str]:
+    yield f"{number:>3}. {suggestion.summary}{subject}"
     yield style(f"     {effect_of(suggestion)}", "quiet")
     for change in suggestion.changes:
         if change.command:
@@ -166,20 +166,15 @@ def cause_lines(found: Overview, *, verbose: bool = False, style: Style = plain)
 
 def remedy_lines(found: Overview, *, style: Style = plain) -> Iterator[str]:
     """Yield the first verified remedy of each group, by its number."""
-    helped = [(number, group) for number, group in enumerate(found.groups, 1) if group.remedy is not None]
-    if helped:
+    found = msgspec.convert(_printable(msgspec.to_builtins(found)), Overview)
+    if any(group.remedy is not None for group in found.groups):
         yield ""
         yield style("What would help (each was tried)", "title")
-    for number, group in helped:
-        assert group.remedy is not None  # noqa: S101 - chosen above
+    for number, group in enumerate(found.groups, 1):
+        if group.remedy is None:
+            continue
         first = f" [{group.members[0]}]" if group.owners > 1 else ""
-        yield f"{number:>3}. {one_line(group.remedy.summary)}{one_line(first)}"
-        yield style(f"     {one_line(effect_of(group.remedy))}", "quiet")
-        for change in group.remedy.changes:
-            if change.command:
-                yield style(f"     $ {one_line(change.command)}", "command")
-        if group.remedy.caveat:
-            yield style(f"     but: {one_line(group.remedy.caveat)}", "quiet")
+        yield from _suggestion_lines(number, group.remedy, style, first)
     if found.groups:
         yield ""
         yield style("`mooring explain KIND NAMESPACE/NAME` says more about each workload.", "quiet")

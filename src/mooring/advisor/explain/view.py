@@ -140,6 +140,11 @@ class View:
     def object(self, kind: type[T], name: str, namespace: str = "") -> T | None:
         return self.objects(kind).get(object_key(namespace, name))
 
+    def similar_name(self, kind: type[Resource], name: str, namespace: str = "") -> str:
+        """Return the name of an existing object that a misspelled name probably means; empty if there is none."""
+        existing = [each.metadata for each in self.objects(kind).values()]
+        return similar(name, [each.name for each in existing if each.namespace == namespace])
+
     def first_like(self, node: Node) -> Node:
         """Return the first of the nodes that differ from this one in name alone."""
         return self._first_by_likeness.get(_likeness(node), node)
@@ -187,14 +192,18 @@ class View:
         required = affinity and affinity.required_during_scheduling_ignored_during_execution
         return required.node_selector_terms if required else []
 
-    def unmet_pairs(self, node: Node) -> list[Unmet]:
-        """Return the pairs of the `nodeSelector` that a node does not have."""
-        labels = node.metadata.labels
+    @cached_property
+    def pairs(self) -> list[Unmet]:
+        """The pairs of the `nodeSelector`, as conditions."""
         return [
             Unmet(None, key, NodeSelectorRequirement(key=key, operator="In", values=[value]))
             for key, value in self.pod.spec.node_selector.items()
-            if labels.get(key) != value
         ]
+
+    def unmet_pairs(self, node: Node) -> list[Unmet]:
+        """Return the pairs of the `nodeSelector` that a node does not have."""
+        wanted, labels = self.pod.spec.node_selector, node.metadata.labels
+        return [each for each in self.pairs if labels.get(each.key) != wanted[each.key]]
 
     def unmet_terms(self, node: Node) -> list[list[Unmet]]:
         """For each term, what of it a node lacks; nothing when one of them holds."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 
+from mooring.advisor.explain.reasons.groups import did_you_mean
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.node_facts import similar
 from mooring.advisor.snapshot import Snapshot
@@ -48,7 +49,7 @@ def of_another_scheduler(snapshot: Snapshot, pod: Pod, profiles: Iterable[str]) 
             seen = f"its pod {running[0].metadata.namespace}/{running[0].metadata.name} does not run"
         else:
             meant = similar(name, profiles)
-            seen = "no such scheduler runs in this cluster" + (f"; did you mean `{meant}`?" if meant else "")
+            seen = f"no such scheduler runs in this cluster{did_you_mean(meant)}"
     return Cause("OtherScheduler", f"the pod waits for the scheduler {name}: {seen}")
 
 

@@ -15,7 +15,7 @@ from mooring.advisor.explain.amounts import amount
 from mooring.advisor.explain.causes import storage
 from mooring.advisor.explain.causes.running import pressures, why_not_ready
 from mooring.advisor.explain.reasons import describe
-from mooring.advisor.explain.reasons.groups import pods_named, some
+from mooring.advisor.explain.reasons.groups import did_you_mean, pods_named, some
 from mooring.advisor.explain.reasons.nodes import near_miss, shown_requirement, unmet_text
 from mooring.advisor.explain.reasons.pods import term_text
 from mooring.advisor.explain.results import Cause
@@ -125,42 +125,24 @@ class Placement:
 
 
 def _affinity(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
-    view = self.view
-    for key, value in view.pod.spec.node_selector.items():
-        entry = NodeSelectorRequirement(key=key, operator="In", values=[value])
-        if (text := _hopeless(self, entry, f"{key}={value}")) is not None:
-            return text
-    terms = view.terms
+    view, terms = self.view, self.view.terms
+    wanted = [*view.pairs, *_conditions(view)]
+    for each in wanted if len(terms) == 1 else view.pairs:
+        if each.requirement is not None and (cause := _hopeless(self, each, each.requirement)) is not None:
+            return cause
     if len(terms) == 1:
-        for entry in terms[0].match_expressions:
-            if (text := _hopeless(self, entry, shown_requirement(entry))) is not None:
-                return text
         for entry in terms[0].match_fields:
             return Cause("NoSuchNode", f"the pod is made for the node {', '.join(entry.values)}, which does not exist")
     nearest = min(infos, key=lambda info: (_distance(view, info), info.name))
     unmet = [*view.unmet_pairs(nearest.node), *min(view.unmet_terms(nearest.node), key=len, default=[])]
+    why = "; ".join(unmet_text(view, each, nearest.node) for each in unmet)
     if len(unmet) == 1 and unmet[0].expression:
-        why = unmet_text(view, unmet[0], nearest.node)
         return Cause("NoMatchingNode", f"the expression `{unmet[0].expression}` is true on no node: {why}")
-    wanted = [_shown(each) for each in (*_pairs(view), *_conditions(view))]
     if len(terms) > 1:
-        return Cause(
-            "NoMatchingNode",
-            f"no node meets any of the {len(terms)} terms of the required node affinity; nearest is"
-            f" {nearest.name}: {'; '.join(unmet_text(view, each, nearest.node) for each in unmet)}",
-        )
-    return Cause(
-        "NoMatchingNode",
-        f"no node meets {' and '.join(wanted)} at the same time; nearest is {nearest.name}:"
-        f" {'; '.join(unmet_text(view, each, nearest.node) for each in unmet)}",
-    )
-
-
-def _pairs(view: View) -> list[Unmet]:
-    return [
-        Unmet(None, key, NodeSelectorRequirement(key=key, operator="In", values=[value]))
-        for key, value in view.pod.spec.node_selector.items()
-    ]
+        head = f"no node meets any of the {len(terms)} terms of the required node affinity"
+    else:
+        head = f"no node meets {' and '.join(map(_shown, wanted))} at the same time"
+    return Cause("NoMatchingNode", f"{head}; nearest is {nearest.name}: {why}")
 
 
 def _conditions(view: View) -> list[Unmet]:
@@ -180,9 +162,9 @@ def _distance(view: View, info: NodeInfo) -> int:
     return len(view.unmet_pairs(info.node)) + min(map(len, view.unmet_terms(info.node)), default=0)
 
 
-def _hopeless(self: Placement, entry: NodeSelectorRequirement, shown: str) -> Cause | None:
+def _hopeless(self: Placement, unmet: Unmet, entry: NodeSelectorRequirement) -> Cause | None:
     """Return the cause if no node at all meets one requirement: a label or value that is nowhere, or a bound."""
-    facts, key = self.facts, entry.key
+    facts, key, shown = self.facts, entry.key, shown_requirement(entry, from_pair=unmet.term is None)
     values = facts.labels.get(key, {})
     if entry.operator in ("DoesNotExist", "NotIn"):
         return None
@@ -191,10 +173,9 @@ def _hopeless(self: Placement, entry: NodeSelectorRequirement, shown: str) -> Ca
         hint = f"; did you mean `{meant}`? {facts.nodes_with(meant)} nodes have it" if meant else ""
         return Cause("NoSuchLabel", f"no node has the label `{key}` that the pod selects ({shown}){hint}")
     if entry.operator == "In" and not any(value in values for value in entry.values):
-        meant = next(filter(None, (facts.similar_value(key, value) for value in entry.values)), "")
+        hint = did_you_mean(next(filter(None, (facts.similar_value(key, value) for value in entry.values)), ""))
         there = ", ".join(f"{value or '(empty)'} on {use.nodes}" for value, use in list(values.items())[:_MOST_VALUES])
         more = ", …" if len(values) > _MOST_VALUES else ""
-        hint = f"; did you mean `{meant}`?" if meant else ""
         return Cause("NoSuchLabelValue", f"no node has {shown}{hint} (`{key}` is {there}{more})")
     if entry.operator in ("Gt", "Lt"):
         numbers = [number for value in values if (number := parse_lax_int64(value)) is not None]
@@ -209,7 +190,6 @@ def _hopeless(self: Placement, entry: NodeSelectorRequirement, shown: str) -> Ca
         most = f"the highest is {max(numbers)}" if entry.operator == "Gt" else f"the lowest is {min(numbers)}"
         return Cause("BoundNotMet", f"`{shown}` holds on no node: {most}")
     if entry.operator.startswith("Semver"):
-        unmet = Unmet(0, key, entry)
         info = next(iter(self.view.engine.cluster.node_infos()))
         if all(self.view.unmet_terms(each.node) for each in self.view.engine.cluster.node_infos()):
             if not self.view.features.constraints.semver_operators:
@@ -246,12 +226,9 @@ def _taints(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     if not own:
         return None
     shown = some([shown_taint(taint) for taint, _ in own])
-    many = len(own) > 1
-    text = (
-        f"every node has a taint that the pod does not tolerate: {shown}"
-        if many
-        else f"the pod does not tolerate the taint {shown}"
-    )
+    text = f"every node has a taint that the pod does not tolerate: {shown}"
+    if len(own) == 1:
+        text = f"the pod does not tolerate the taint {shown}"
     return Cause("UntoleratedTaint", text + _toleration_mistake(self, [taint for taint, _ in own]))
 
 
@@ -262,10 +239,8 @@ def _bad_state(self: Placement, infos: Sequence[NodeInfo], state: list[tuple[Tai
         return Cause("NodeNotReady", unready[0] + rest)
     pressed = [text for info in infos for text in pressures(info.node)]
     if pressed:
-        return Cause(
-            "NodePressure",
-            pressed[0] + (f", and {len(pressed) - 1} more are in trouble" if len(pressed) > 1 else ""),
-        )
+        rest = f", and {len(pressed) - 1} more are in trouble" if len(pressed) > 1 else ""
+        return Cause("NodePressure", pressed[0] + rest)
     taint, info = state[0]
     if taint.key == _UNSCHEDULABLE:
         return _cordoned(self, infos)
@@ -303,7 +278,8 @@ def _resources(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
         most = max(there for there, _ in amounts)
         free = [there - used for there, used in amounts]
         if most == 0:
-            absent.append(_no_such_resource(self, resource))
+            meant = did_you_mean(self.facts.similar_resource(resource))
+            absent.append(f"no node has the resource {resource}{meant}")
         elif most < wanted:
             name = min(info.name for info, (there, _) in zip(infos, amounts, strict=True) if there == most)
             large.append(
@@ -317,15 +293,10 @@ def _resources(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
         return Cause("NoSuchResource", "; ".join(absent))
     if large:
         return Cause("NoNodeLargeEnough", "; ".join(large))
-    if not short:
-        return _not_together(asked)
-    return _short(short, len(infos))
-
-
-def _no_such_resource(self: Placement, resource: str) -> str:
-    meant = self.facts.similar_resource(resource)
-    hint = f"; did you mean `{meant}`?" if meant else ""
-    return f"no node has the resource {resource}{hint}"
+    if short:
+        return _short(short, len(infos))
+    together = " and ".join(_amount(name, number) for name, number in asked.items() if name != PODS)
+    return Cause("Fragmented", f"no single node has {together} free together, though some have each")
 
 
 def _short(short: list[tuple[str, int, int, int, str]], nodes: int) -> Cause:
@@ -347,11 +318,6 @@ def _short(short: list[tuple[str, int, int, int, str]], nodes: int) -> Cause:
                 f" at most {_amount(resource, max(free, 0))} is free ({name})"
             )
     return Cause("Fragmented" if is_fragmented else "NotEnoughResources", "; ".join(parts))
-
-
-def _not_together(asked: Mapping[str, int]) -> Cause:
-    wanted = " and ".join(_amount(name, number) for name, number in asked.items() if name != PODS)
-    return Cause("Fragmented", f"no single node has {wanted} free together, though some have each")
 
 
 def _amount(resource: str, number: int) -> str:
@@ -383,15 +349,13 @@ def _neighbours(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
         return None
     key, selector = first.term.topology_key, term_text(first.term)
     if all(any(each.domain is None for each in found) for found in apart):
-        return Cause(
-            "NoTopologyLabel",
-            f"no node has the label `{key}` that pod affinity needs{_meant(self.facts.similar_label(key))}",
-        )
+        meant = did_you_mean(self.facts.similar_label(key))
+        return Cause("NoTopologyLabel", f"no node has the label `{key}` that pod affinity needs{meant}")
     if "affinity" in kinds and all(any(each.kind == "affinity" for each in found) for found in apart):
         where = sorted(view.domains_with_pods(first.index))
         there = f"such pods are only in {some(where)}" if where else "no such pod runs"
-        if (meant := view.misspelled_peer(first.index)) is not None:
-            there += f"; did you mean `{meant[0]}={meant[2]}`?"
+        if (peer := view.misspelled_peer(first.index)) is not None:
+            there += did_you_mean(f"{peer[0]}={peer[2]}")
         return Cause("NoAffinityPeer", f"no node left is in the same {key} as a pod with {selector}: {there}")
     holders = [pod for found in apart for each in found for pod in each.holders]
     domains = {each.domain for found in apart for each in found if each.domain is not None}
@@ -414,10 +378,8 @@ def _spread(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
         return None
     if all(each.domain is None for each in broken):
         key = broken[0].constraint.topology_key
-        return Cause(
-            "NoTopologyLabel",
-            f"no node has the label `{key}` that a spread constraint needs{_meant(self.facts.similar_label(key))}",
-        )
+        meant = did_you_mean(self.facts.similar_label(key))
+        return Cause("NoTopologyLabel", f"no node has the label `{key}` that a spread constraint needs{meant}")
     first = next(each for each in broken if each.domain is not None)
     key, skew = first.constraint.topology_key, first.constraint.max_skew
     if first.constraint.min_domains and first.domains < first.constraint.min_domains:
@@ -435,10 +397,6 @@ def _spread(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     if old:
         text += f"; {old} of them are old pods of the rollout, which the constraint counts too"
     return Cause("SpreadSkew", text)
-
-
-def _meant(word: str) -> str:
-    return f"; did you mean `{word}`?" if word else ""
 
 
 _DESCRIBERS: Mapping[str, Describe] = {

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from mooring.advisor.explain import devices as device_view
-from mooring.advisor.explain.reasons.groups import pods_named, some
+from mooring.advisor.explain.reasons.groups import did_you_mean, pods_named, some
 from mooring.advisor.explain.reasons.storage import affinity_text
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.explain.storage import (
@@ -19,6 +19,7 @@ from mooring.advisor.explain.storage import (
 from mooring.advisor.explain.view import View, full_name
 from mooring.advisor.node_facts import similar
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim
+from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.api.storage_v1 import CSIDriver, StorageClass
 from mooring.scheduler.facade import NO_PROVISIONER, WAIT_FOR_FIRST_CONSUMER, NodeInfo, class_of, is_bound
@@ -29,12 +30,8 @@ _DRIVER = re.compile(r"""device\.driver\s*==\s*['"]([^'"]+)['"]""")
 def without_node(view: View) -> Cause | None:
     """Return what is missing whatever the node: claims, classes, drivers."""
     for name in missing_claims(view):
-        known = [
-            each.metadata.name
-            for each in view.objects(PersistentVolumeClaim).values()
-            if each.metadata.namespace == view.namespace
-        ]
-        return Cause("MissingClaim", f"claim {view.namespace}/{name} does not exist{_meant(similar(name, known))}")
+        meant = view.similar_name(PersistentVolumeClaim, name, view.namespace)
+        return Cause("MissingClaim", f"claim {view.namespace}/{name} does not exist{did_you_mean(meant)}")
     for claim in claims_of(view):
         cause = None if is_bound(claim) else _unbound(view, claim)
         if cause is not None:
@@ -46,22 +43,15 @@ def _unbound(view: View, claim: PersistentVolumeClaim) -> Cause | None:
     name, of_class = full_name(claim), class_of(claim)
     if claim.metadata.deletion_timestamp is not None:
         return Cause("ClaimTerminating", f"claim {name} is being deleted")
-    if claim.spec.volume_name:
-        return (
-            Cause(
-                "MissingVolume",
-                f"claim {name} is bound to the volume {claim.spec.volume_name}, which does not exist",
-            )
-            if volume_of(view, claim) is None
-            else None
-        )
+    if volume := claim.spec.volume_name:
+        if volume_of(view, claim) is not None:
+            return None
+        return Cause("MissingVolume", f"claim {name} is bound to the volume {volume}, which does not exist")
     found = view.object(StorageClass, of_class) if of_class else None
-    if of_class and found is None and not _volumes_of(view, of_class):
-        known = [each.metadata.name for each in view.objects(StorageClass).values()]
-        return Cause(
-            "MissingStorageClass",
-            f"StorageClass {of_class} does not exist (claim {name}){_meant(similar(of_class, known))}",
-        )
+    volumes = view.objects(PersistentVolume).values()
+    if of_class and found is None and all(each.spec.storage_class_name != of_class for each in volumes):
+        meant = did_you_mean(view.similar_name(StorageClass, of_class))
+        return Cause("MissingStorageClass", f"StorageClass {of_class} does not exist (claim {name}){meant}")
     if found is not None and found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
         return None
     wanted = f"{size_of(claim)}, {', '.join(claim.spec.access_modes)}"
@@ -81,10 +71,6 @@ def _driver_hint(view: View, provisioner: str) -> str:
     return "" if provisioner in known or not known else f"; no CSIDriver {provisioner} is installed"
 
 
-def _volumes_of(view: View, of_class: str) -> list[PersistentVolume]:
-    return [each for each in view.objects(PersistentVolume).values() if each.spec.storage_class_name == of_class]
-
-
 def restrictions(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
     held = one_pod_holders(view)
     if held:
@@ -93,11 +79,9 @@ def restrictions(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
             f"the pod's claim may be used by one pod only (ReadWriteOncePod), and {pods_named(held)} uses it",
         )
     disks = [pod for info in infos for pod in disk_holders(view, info)]
-    return (
-        Cause("DiskInUse", f"{pods_named(disks)} has a disk of the pod, which cannot be mounted twice")
-        if disks
-        else None
-    )
+    if not disks:
+        return None
+    return Cause("DiskInUse", f"{pods_named(disks)} has a disk of the pod, which cannot be mounted twice")
 
 
 def binding(view: View) -> Cause | None:
@@ -156,27 +140,15 @@ def zone(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
 
 def _missing_devices(view: View) -> Cause | None:
     for entry in view.pod.spec.resource_claims:
-        name, template = entry.resource_claim_name, entry.resource_claim_template_name
-        if name and view.object(ResourceClaim, name, view.namespace) is None:
-            known = [
-                each.metadata.name
-                for each in view.objects(ResourceClaim).values()
-                if each.metadata.namespace == view.namespace
-            ]
-            return Cause(
-                "MissingResourceClaim",
-                f"ResourceClaim {view.namespace}/{name} does not exist{_meant(similar(name, known))}",
-            )
-        if template and view.object(ResourceClaimTemplate, template, view.namespace) is None:
-            known = [
-                each.metadata.name
-                for each in view.objects(ResourceClaimTemplate).values()
-                if each.metadata.namespace == view.namespace
-            ]
-            return Cause(
-                "MissingResourceClaimTemplate",
-                f"ResourceClaimTemplate {view.namespace}/{template} does not exist{_meant(similar(template, known))}",
-            )
+        named: tuple[tuple[type[Resource], str | None], ...] = (
+            (ResourceClaim, entry.resource_claim_name),
+            (ResourceClaimTemplate, entry.resource_claim_template_name),
+        )
+        for kind, name in named:
+            if name and view.object(kind, name, view.namespace) is None:
+                meant = did_you_mean(view.similar_name(kind, name, view.namespace))
+                text = f"{kind.__name__} {view.namespace}/{name} does not exist{meant}"
+                return Cause(f"Missing{kind.__name__}", text)
     for claim in device_view.claims_of(view):
         for request in claim.spec.devices.requests if claim.status.allocation is None else ():
             ways = [request.exactly] if request.exactly is not None else list(request.first_available)
@@ -189,8 +161,8 @@ def _missing_devices(view: View) -> Cause | None:
 def _missing_class(view: View, name: str) -> Cause | None:
     found = view.object(DeviceClass, name)
     if found is None:
-        known = [each.metadata.name for each in view.objects(DeviceClass).values()]
-        return Cause("MissingDeviceClass", f"DeviceClass {name} does not exist{_meant(similar(name, known))}")
+        meant = did_you_mean(view.similar_name(DeviceClass, name))
+        return Cause("MissingDeviceClass", f"DeviceClass {name} does not exist{meant}")
     drivers = {each.spec.driver for each in view.objects(ResourceSlice).values()}
     for selector in found.spec.selectors:
         wanted = _DRIVER.search(selector.cel.expression) if selector.cel is not None else None
@@ -198,7 +170,7 @@ def _missing_class(view: View, name: str) -> Cause | None:
             return Cause(
                 "NoResourceSlice",
                 f"no ResourceSlice of driver {wanted[1]} exists (DeviceClass {name}): is the driver"
-                f" installed and running?{_meant(similar(wanted[1], drivers))}",
+                f" installed and running?{did_you_mean(similar(wanted[1], drivers))}",
             )
     if not drivers:
         return Cause(
@@ -221,7 +193,3 @@ def devices(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
     if best is None:
         return None
     return Cause("NoDevices", f"no node has the devices: {best[1]}")
-
-
-def _meant(word: str) -> str:
-    return f"; did you mean `{word}`?" if word else ""

@@ -29,5 +29,10 @@ def some(words: Sequence[str]) -> str:
     return f"{', '.join(unique[:_NAMED])} and {len(unique) - _NAMED} more"
 
 
+def did_you_mean(word: str) -> str:
+    """Return the hint at a probably meant word, to append to a sentence; empty without one."""
+    return f"; did you mean `{word}`?" if word else ""
+
+
 def pods_named(pods: Iterable[Pod]) -> str:
     return some([f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods])

@@ -4,10 +4,13 @@ The table `_BY_CAUSE` names the remedies of a cause by its code. They do not con
 ``rehearsal.py`` verifies each.
 """
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from msgspec import structs
 
 from mooring.advisor.explain import patches
 from mooring.advisor.explain.patches import kubectl
@@ -89,13 +92,8 @@ class _Context:
         self, summary: str, size: int, before: Resource, after: Resource, caveat: str = ""
     ) -> Iterator[Candidate]:
         change = patches.modification(before, after)
-        change = Change(
-            target=change.target,
-            action="patch",
-            patch=[each for each in change.patch if not each["path"].startswith("/status")],
-        )
-        command = patches.patch_command(change.target, change.patch)
-        change = Change(target=change.target, action="patch", patch=change.patch, command=command)
+        patch = [each for each in change.patch if not each["path"].startswith("/status")]
+        change = structs.replace(change, patch=patch, command=patches.patch_command(change.target, patch))
         yield self._candidate(summary, size, [change], put=(after,), caveat=caveat)
 
     def _candidate(
@@ -232,14 +230,11 @@ def _clamp_sum(spec: PodSpec, item: Any, words: list[str]) -> None:
 def _clamp(container: Any, item: Any, words: list[str]) -> None:
     resources = container.resources
     for kind, amounts in (("limit", resources.limits), ("request", resources.requests)):
-        for name, most in item.max.items():
-            if name in amounts and amounts[name] > most:
-                words.append(f"{kind} of {name} of container {container.name} from {amounts[name]} to {most}")
-                amounts[name] = most
-        for name, least in item.min.items():
-            if name in amounts and amounts[name] < least:
-                words.append(f"{kind} of {name} of container {container.name} from {amounts[name]} to {least}")
-                amounts[name] = least
+        for bounds, beyond in ((item.max, operator.gt), (item.min, operator.lt)):
+            for name, bound in bounds.items():
+                if name in amounts and beyond(amounts[name], bound):
+                    words.append(f"{kind} of {name} of container {container.name} from {amounts[name]} to {bound}")
+                    amounts[name] = bound
     for name, default in item.default.items():
         asked = resources.requests.get(name)
         if asked is not None and asked > default and resources.limits.get(name, default) == default:
@@ -346,8 +341,7 @@ def _device_claim_name(context: _Context) -> Iterator[Candidate]:
 
 def _service_account(context: _Context) -> Iterator[Candidate]:
     name = context.pod.spec.service_account_name
-    spaces = [each for each in context.snapshot.all(ServiceAccount) if each.metadata.namespace == context.namespace]
-    meant = similar(name, [each.metadata.name for each in spaces])
+    meant = similar(name, _names_of(context, ServiceAccount))
     if meant:
         old = {"service_account": meant} if context.pod.spec.service_account else {}  # its deprecated name
         edit = setting(service_account_name=meant, **old)
@@ -477,10 +471,8 @@ def _undo(context: _Context) -> Iterator[Candidate]:
     older = _working_revision(context, source)
     if older is None:
         return
-    labels = {key: value for key, value in older.spec.template.metadata.labels.items() if key != "pod-template-hash"}
-
     template = copy_of(older.spec.template)
-    template.metadata.labels = labels
+    template.metadata.labels.pop("pod-template-hash", None)
     meta = source.metadata
     command = kubectl("rollout", "undo", f"deployment/{meta.name}", namespace=meta.namespace)
     yield from context.workload(

@@ -57,8 +57,7 @@ def _for_request(view: View, found: Found) -> Iterator[Remedy]:
         yield _changed(view, found.claim, idea, _in_request(found, lambda asked: asked.tolerations.append(toleration)))
     taken = [device for device in found.tolerated if device not in found.free]
     missing = max(found.request.count - len(found.free), 1)
-    remedy = delete_pods(view, PLUGIN, holders(view, taken[:missing]), ", which has the device")
-    if remedy is not None:
+    for remedy in delete_pods(view, PLUGIN, holders(view, taken[:missing]), ", which has the device"):
         freed = [claim for claim in view.objects(ResourceClaim).values() if _is_held_by(claim, remedy)]
         yield replace(remedy, put=tuple(_freed(claim) for claim in freed))
 

@@ -1,7 +1,8 @@
 """Remedies against a node's own reasons: cordons, names, taints, labels, resources and ports."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from msgspec import structs
 
@@ -79,18 +80,9 @@ def taints(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     untolerated = view.untolerated(info.node)
     if not untolerated:
         return
-    adjusted = [_adjusted(view, taint) for taint in untolerated]
-    if all(adjusted):
-        steps = [each for each in adjusted if each is not None]
-        edit = _all_of([step.edit for step in steps])
-        yield Remedy(
-            "TaintToleration",
-            "move bound",
-            BOUND * len(steps),
-            " and ".join(step.text for step in steps),
-            edit=edit,
-            distance=sum(step.distance for step in steps),
-        )
+    steps = [step for taint in untolerated if (step := _adjusted(view, taint)) is not None]
+    if len(steps) == len(untolerated):
+        yield _combined("TaintToleration", "move bound", steps)
     edits = [_adding(_exact(taint)) for taint in untolerated]
     shown = " and ".join(shown_taint(taint) for taint in untolerated)
     if any(taint.key in _DEAD for taint in untolerated):  # a pod would not run there
@@ -107,9 +99,7 @@ def taints(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         edit=_all_of(edits),
         caveat=_STATE_CAVEAT if is_system else _CONTROL_PLANE_CAVEAT if is_control_plane else "",
     )
-    ranged = _ranged(view, untolerated)
-    if ranged is not None:
-        yield ranged
+    yield from _ranged(view, untolerated)
     if not is_system and not is_control_plane:
         yield _untaint(info.node, untolerated)
 
@@ -168,16 +158,16 @@ def _exact(taint: Taint) -> Toleration:
     return Toleration(key=taint.key, operator=operator, value=taint.value, effect=taint.effect)
 
 
-def _ranged(view: View, untolerated: Sequence[Taint]) -> Remedy | None:
+def _ranged(view: View, untolerated: Sequence[Taint]) -> Iterator[Remedy]:
     if len(untolerated) != 1 or not view.features.constraints.numeric_tolerations:
-        return None
+        return
     key, effect = untolerated[0].key, untolerated[0].effect
     numbers: set[int] = view.taint_numbers.get((key, effect), set())
     if len(numbers) < 2 or parse_canonical_int64(untolerated[0].value) is None:
-        return None
+        return
     bound = min(numbers) - 1
     toleration = Toleration(key=key, operator="Gt", value=str(bound), effect=effect)
-    return Remedy(
+    yield Remedy(
         "TaintToleration",
         "tolerate range",
         MODEST,
@@ -207,6 +197,18 @@ class _Step:
     edit: Edit
     size: int = BOUND
     distance: float = 0
+
+
+def _combined(plugin: str, family: str, steps: Sequence[_Step], size: int = 0) -> Remedy:
+    """Return the remedy that takes all steps; `size` is added to theirs."""
+    return Remedy(
+        plugin,
+        family,
+        size + sum(step.size for step in steps),
+        " and ".join(step.text for step in steps),
+        edit=_all_of([step.edit for step in steps]),
+        distance=sum(step.distance for step in steps),
+    )
 
 
 def _adjusted(view: View, taint: Taint) -> _Step | None:
@@ -239,9 +241,10 @@ def _distance(one: str, other: str) -> float:
     return float(far)
 
 
-def _bound(operator: str, value: str) -> str | None:
+def _bound(operator: str, value: str, read: Callable[[str], int | None] = parse_canonical_int64) -> str | None:
+    """Return the nearest bound that a value meets; None for other operators and values."""
     if operator in ("Gt", "Lt"):
-        number = parse_canonical_int64(value)
+        number = read(value)
         return None if number is None else str(number - 1 if operator == "Gt" else number + 1)
     if operator in ("SemverGt", "SemverLt"):
         version = semver.parse_tolerant_or_none(value)
@@ -271,19 +274,10 @@ def affinity(view: View, info: NodeInfo, status: Status) -> Iterator[Remedy]:
     fewest = min(terms, key=len, default=[])
     yield from _corrected_labels(info.node, [*pairs, *fewest])
     wanted = label_values.satisfying(view, info.node, [*pairs, *fewest])
-    labelled = label_node(view, "NodeAffinity", info.node, wanted) if wanted else None
-    if labelled is not None:
-        yield labelled
+    yield from label_node(view, "NodeAffinity", info.node, wanted or {})
     steps = [_relaxed(each, info.node) for each in (*pairs, *fewest)]
     if steps:
-        yield Remedy(
-            "NodeAffinity",
-            "relax affinity",
-            sum(step.size for step in steps),
-            " and ".join(step.text for step in steps),
-            edit=_all_of([step.edit for step in steps]),
-            distance=sum(step.distance for step in steps),
-        )
+        yield _combined("NodeAffinity", "relax affinity", steps)
     if terms:
         yield Remedy("NodeAffinity", "drop affinity", LARGE + 1, "drop the required node affinity", edit=_drop_required)
 
@@ -304,7 +298,8 @@ def _corrected_labels(node: Node, unmet: Sequence[Unmet]) -> Iterator[Remedy]:
         value = labels[key] if requirement.operator == "In" else ""
         old = shown_requirement(requirement, from_pair=each.term is None)
         new = f"{key}={value}" if value else key
-        edit = _renaming_pair(each.key, key, value) if each.term is None else _renaming_entry(each, key, value)
+        fields: dict[str, Any] = {"key": key} | ({"values": [value]} if value else {})
+        edit = _renaming_pair(each.key, key, value) if each.term is None else _setting_entry(each, **fields)
         yield Remedy("NodeAffinity", "correct label", BOUND, f"correct `{old}` to `{new}`", edit=edit)
 
 
@@ -317,17 +312,6 @@ def _renaming_pair(old: str, key: str, value: str) -> Edit:
             for each, before in spec.node_selector.items()
         }
         return True
-
-    return edit
-
-
-def _renaming_entry(unmet: Unmet, key: str, value: str) -> Edit:
-    def edit(spec: PodSpec) -> bool:
-        entries = _entries(spec, unmet)
-        for each in entries:
-            each.key = key
-            each.values = [value] if value else each.values
-        return bool(entries)
 
     return edit
 
@@ -348,30 +332,21 @@ def _relaxed(unmet: Unmet, node: Node) -> _Step:
         return _Step(f"drop the condition `{unmet.expression}`", _dropping(unmet), LARGE - 1)
     shown = shown_requirement(requirement)
     value = node.metadata.labels.get(unmet.key)
-    bound = None if value is None else _bound_of_label(requirement.operator, value)
+    bound = None if value is None else _bound(requirement.operator, value, label_values.parse_lax_int64)
     if bound is not None:
         way = "lower" if requirement.operator in ("Gt", "SemverGt") else "raise"
         far = _distance(requirement.values[0], bound)
-        return _Step(f"{way} the bound of `{shown}` to {bound}", _setting_values(unmet, [bound]), distance=far)
+        return _Step(f"{way} the bound of `{shown}` to {bound}", _setting_entry(unmet, values=[bound]), distance=far)
     if requirement.operator == "In" and value is not None and not unmet.field_name:
         text = f"let `{shown}` take {value} as well"
-        return _Step(text, _setting_values(unmet, [*requirement.values, value]), SMALL)
+        return _Step(text, _setting_entry(unmet, values=[*requirement.values, value]), SMALL)
     return _Step(f"drop the condition `{shown}`", _dropping(unmet), LARGE - 1)
 
 
-def _bound_of_label(operator: str, value: str) -> str | None:
-    if operator in ("Gt", "Lt"):
-        number = label_values.parse_lax_int64(value)
-        return None if number is None else str(number - 1 if operator == "Gt" else number + 1)
-    return _bound(operator, value)
-
-
-def _setting_values(unmet: Unmet, values: list[str]) -> Edit:
+def _setting_entry(unmet: Unmet, **fields: Any) -> Edit:
     def edit(spec: PodSpec) -> bool:
         entries = _entries(spec, unmet)
-        for each in entries:
-            each.values = values
-        return bool(entries)
+        return bool(entries) and all(map(setting(**fields), entries))
 
     return edit
 
@@ -413,7 +388,7 @@ def resources(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     if less is not None:
         yield less
     too_small = [each for each in shortages if each.allocatable < each.asked]
-    freed = _deleting(view, info, [each for each in shortages if each not in too_small])
+    freed = next(_deleting(view, info, [each for each in shortages if each not in too_small]), None)
     if not too_small:
         yield add_node(view, "NodeResourcesFit", info.node)
     if not too_small and freed is not None:
@@ -422,7 +397,7 @@ def resources(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         shrunk = [replace(each, free=each.allocatable) for each in too_small]
         both = _asking_for_less(view, shrunk)
         left = [replace(each, asked=each.allocatable) if each in too_small else each for each in shortages]
-        freed = _deleting(view, info, [each for each in left if each.missing > 0])
+        freed = next(_deleting(view, info, [each for each in left if each.missing > 0]), None)
         if both is not None and freed is not None:
             summary = f"{both.summary}, and {freed.summary}"
             yield replace(freed, family="less and delete", size=both.size + freed.size, summary=summary, edit=both.edit)
@@ -458,21 +433,13 @@ def _renamed_resource(view: View, resource: str) -> Iterator[Remedy]:
 
 
 def _asking_for_less(view: View, shortages: Sequence[Shortage]) -> Remedy | None:
-    steps = [_reduction(view, each) for each in shortages]
-    if not steps or not all(steps):
+    steps = [step for each in shortages if (step := _reduction(view, each)) is not None]
+    if not steps or len(steps) < len(shortages):
         return None
-    found = [step for step in steps if step is not None]
-    return Remedy(
-        "NodeResourcesFit",
-        "ask for less",
-        MODEST + sum(step.size for step in found),
-        " and ".join(step.text for step in found),
-        edit=_all_of([step.edit for step in found]),
-        distance=sum(step.distance for step in found),
-    )
+    return _combined("NodeResourcesFit", "ask for less", steps, MODEST)
 
 
-def _deleting(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> Remedy | None:
+def _deleting(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> Iterator[Remedy]:
     freed = ", ".join(
         "room for a pod" if each.resource == PODS else f"{amount(each.resource, each.missing)} {each.resource}"
         for each in shortages
@@ -587,9 +554,7 @@ def ports(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     shown = " and ".join(f"{old} to {new}" for old, new in wanted.items())
     yield Remedy("NodePorts", "other port", MODEST, f"change the host port {shown}", edit=_moving_ports(wanted))
     yield add_node(view, "NodePorts", info.node)
-    remedy = delete_pods(view, "NodePorts", [pod for _, pod in held], f", which has the port on node {info.name}")
-    if remedy is not None:
-        yield remedy
+    yield from delete_pods(view, "NodePorts", [pod for _, pod in held], f", which has the port on node {info.name}")
 
 
 def _moving_ports(wanted: dict[int, int]) -> Edit:

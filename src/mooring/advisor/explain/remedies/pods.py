@@ -39,9 +39,7 @@ def spread(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         wanted: dict[str, str | None] = {
             each.constraint.topology_key: each.least_domain or info.name for each in unlabelled
         }
-        labelled = label_node(view, "PodTopologySpread", info.node, wanted, caveat="if the node really is there")
-        if labelled is not None:
-            yield labelled
+        yield from label_node(view, "PodTopologySpread", info.node, wanted, caveat="if the node really is there")
         return
     old = [each for each in broken if view.old_pods_counted(each.index)]
     if old and view.features.spread_label_keys:
@@ -93,28 +91,21 @@ def _each(broken: list[Spread], change: Callable[[TopologySpreadConstraint, Spre
 def affinity(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     apart = view.apart(info.node)
     yield from _corrected_terms(view, info, apart)
-    unlabelled: dict[str, str | None] = {}
-    for each in apart:
-        if each.domain is None:
-            unlabelled[each.term.topology_key] = view.domain_with_pods(each.index) or info.name
-    if unlabelled:
-        labelled = label_node(view, "InterPodAffinity", info.node, unlabelled, caveat="if the node really is there")
-        if labelled is not None:
-            yield labelled
+    unlabelled: dict[str, str | None] = {
+        each.term.topology_key: view.domain_with_pods(each.index) or info.name for each in apart if each.domain is None
+    }
+    yield from label_node(view, "InterPodAffinity", info.node, unlabelled, caveat="if the node really is there")
     own = [each for each in apart if each.kind != "existing"]
     if own and len(own) == len(apart):
         terms = " and ".join(f"the {each.kind} to pods with {term_text(each.term)}" for each in own)
-        yield Remedy(
-            "InterPodAffinity", "soften affinity", MODEST * len(own), f"make {terms} a preference", edit=_softening(own)
-        )
-        yield Remedy("InterPodAffinity", "drop affinity", LARGE * len(own), f"drop {terms}", edit=_dropping(own))
+        soften, drop = partial(_take, apart=own, softly=True), partial(_take, apart=own, softly=False)
+        yield Remedy("InterPodAffinity", "soften affinity", MODEST * len(own), f"make {terms} a preference", soften)
+        yield Remedy("InterPodAffinity", "drop affinity", LARGE * len(own), f"drop {terms}", drop)
     if apart and all(each.kind != "affinity" for each in apart):
         yield add_node(view, "InterPodAffinity", info.node)
     held = [pod for each in apart for pod in each.holders]
     if held and all(each.holders for each in apart):
-        remedy = delete_pods(view, "InterPodAffinity", held, ", which anti-affinity keeps apart from this one")
-        if remedy is not None:
-            yield remedy
+        yield from delete_pods(view, "InterPodAffinity", held, ", which anti-affinity keeps apart from this one")
 
 
 def _corrected_terms(view: View, info: NodeInfo, apart: list[Apart]) -> Iterator[Remedy]:
@@ -155,15 +146,8 @@ def _editing(apart: Apart, change: Callable[[PodAffinityTerm], None]) -> Edit:
     return edit
 
 
-def _softening(apart: list[Apart]) -> Edit:
-    return lambda spec: _take(spec, apart, softly=True)
-
-
-def _dropping(apart: list[Apart]) -> Edit:
-    return lambda spec: _take(spec, apart, softly=False)
-
-
 def _take(spec: PodSpec, apart: list[Apart], *, softly: bool) -> bool:
+    """Remove required terms from a pod's affinity; make them preferences if `softly`."""
     if spec.affinity is None:
         return False
     for kind, holder in (("affinity", spec.affinity.pod_affinity), ("anti-affinity", spec.affinity.pod_anti_affinity)):

@@ -1,6 +1,6 @@
 """A change that may help; ``search.py`` tries it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,13 +62,13 @@ def node_change(idea: Remedy, before: Node, change: Callable[[Node], None], comm
 
 def label_node(
     view: View, plugin: str, node: Node, labels: dict[str, str | None], *, caveat: str = ""
-) -> Remedy | None:
-    """Return the change that sets or removes labels of a node; None for what a label cannot change.
+) -> Iterator[Remedy]:
+    """Yield the change that sets or removes labels of a node, if there are any and a label can change them.
 
     The caveat names a pod of the node that selects on them.
     """
     if not labels or _HOSTNAME in labels or any(labels.get(key) for key in _OF_THE_MACHINE):
-        return None
+        return
     name, old = node.metadata.name, node.metadata.labels
     words = [f"{key}-" if value is None else f"{key}={value}" for key, value in labels.items()]
     overwrite = ["--overwrite"] if any(key in old and value is not None for key, value in labels.items()) else []
@@ -87,7 +87,7 @@ def label_node(
     size = sum(LARGE if key in old else MODEST for key in labels)
     summary = f"label node {name} with {' and '.join(words)}"
     command = patches.kubectl("label", "node", name, *words, *overwrite)
-    return node_change(Remedy(plugin, "label node", size, summary, caveat=caveat), node, change, command)
+    yield node_change(Remedy(plugin, "label node", size, summary, caveat=caveat), node, change, command)
 
 
 def _selecting(view: View, node: Node, keys: set[str]) -> str:
@@ -145,11 +145,11 @@ def numbered_node(model: Node, change: Change, number: int) -> tuple[Node, Chang
     return after, structs.replace(change, target=patches.target_of(after), object=tree, command=command)
 
 
-def delete_pods(view: View, plugin: str, victims: Iterable[Pod], why: str) -> Remedy | None:
-    """Delete pods; None for too many, for pods of the same workload, and for pods that belong to the node itself."""
+def delete_pods(view: View, plugin: str, victims: Iterable[Pod], why: str) -> Iterator[Remedy]:
+    """Yield the deletion of pods, unless there are too many, or one is of the same workload or of the node itself."""
     chosen = list({id(pod): pod for pod in victims}.values())
     if not chosen or len(chosen) > _MANY_VICTIMS or any(_is_fixed(pod) or view.is_sibling(pod) for pod in chosen):
-        return None
+        return
     names = " and ".join(full_name(pod) for pod in chosen)
     above = [pod for pod in chosen if priority(pod) > priority(view.pod)]
     returning = [pod for pod in chosen if pod.metadata.owner_references]
@@ -157,7 +157,7 @@ def delete_pods(view: View, plugin: str, victims: Iterable[Pod], why: str) -> Re
     if returning and not caveat:
         caveat = f"the owner of {full_name(returning[0])} makes another pod, which may be faster: scale it down instead"
     summary = f"delete pod {names}{why}" if len(chosen) == 1 else f"delete pods {names}{why}"
-    return Remedy(
+    yield Remedy(
         plugin,
         "delete pods",
         DRASTIC + 2 * len(chosen) + 6 * len(above),

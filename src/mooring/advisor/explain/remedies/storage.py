@@ -52,9 +52,7 @@ def restrictions(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy
     yield from _missing(view, "VolumeRestrictions")
     held = one_pod_holders(view)
     why = ", which uses the claim" if held else f", which has the disk on node {info.name}"
-    remedy = delete_pods(view, "VolumeRestrictions", held or disk_holders(view, info), why)
-    if remedy is not None:
-        yield remedy
+    yield from delete_pods(view, "VolumeRestrictions", held or disk_holders(view, info), why)
 
 
 # -- claims and volumes
@@ -75,9 +73,7 @@ def binding(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         yield _create_volumes([(claim, _volume_for(view, claim)) for claim in immediate], bind=True)
         return
     labels = _labels_to_reach(view, info)
-    labelled = label_node(view, "VolumeBinding", info.node, labels, caveat="if the volume really can be used there")
-    if labelled is not None:
-        yield labelled
+    yield from label_node(view, "VolumeBinding", info.node, labels, caveat="if the volume really can be used there")
     waiting = [claim for claim in claims_of(view) if not is_bound(claim)]
     if waiting:
         yield _create_volumes([(claim, _volume_for(view, claim)) for claim in waiting], bind=False)
@@ -248,9 +244,7 @@ def zone(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     labels = info.node.metadata.labels
     wrong = [entry for entry in volume_zones(view) if labels.get(entry[1]) not in entry[2]]
     wanted: dict[str, str | None] = {key: values[0] for _, key, values in wrong}
-    labelled = label_node(view, "VolumeZone", info.node, wanted, caveat="only if the node really is there")
-    if labelled is not None:
-        yield labelled
+    yield from label_node(view, "VolumeZone", info.node, wanted, caveat="only if the node really is there")
     for volume, key, _ in wrong:
         after = copy_of(volume)
         if key in labels:
@@ -280,6 +274,4 @@ def limits(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         if pod.spec.volumes and any(each.driver in wanted for each in attachments(pod, cluster, []))
     ]
     for pod in users[:2]:
-        remedy = delete_pods(view, "NodeVolumeLimits", [pod], f", which has such a volume on node {info.name}")
-        if remedy is not None:
-            yield remedy
+        yield from delete_pods(view, "NodeVolumeLimits", [pod], f", which has such a volume on node {info.name}")
