@@ -10,6 +10,7 @@ Read next: ``cycle.py``.
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from mooring.api.core_v1 import Node, Pod
@@ -218,9 +219,9 @@ def _show(scheduler: Scheduler) -> None:
             yield (name,), float(len(cache) if number == "size" else getattr(cache, number))
 
     metrics.gauge("scheduler_cache_size", "Nodes, pods and assumed pods in the columns.", ("type",), sizes)
-    about = "compiled CEL expressions, by what they are about: a taint or a node."
-    metrics.gauge("mooring_cel_cache_size", f"The number of {about}", ("cache",), lambda: expressions("size"))
-    metrics.counter("mooring_cel_cache_hits", f"Uses of {about}", ("cache",), lambda: expressions("hits"))
-    metrics.counter(
-        "mooring_cel_cache_misses", f"Searches in vain for {about}", ("cache",), lambda: expressions("misses")
-    )
+    for name, add, text in (
+        ("size", metrics.gauge, "Compiled CEL programs in the cache"),
+        ("hits", metrics.counter, "CEL program cache hits"),
+        ("misses", metrics.counter, "CEL program cache misses"),
+    ):
+        add(f"mooring_cel_cache_{name}", f"{text}, for taints and for nodes.", ("cache",), partial(expressions, name))
