@@ -6,7 +6,7 @@ definitions has one idle watch. Read next: ``registry/definition_status.py``.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,8 +26,7 @@ from mooring.api.kinds import Kind
 from mooring.api.scheme import Scheme
 from mooring.apiserver.registry import Resources
 from mooring.apiserver.registry.definition_status import end, report_progress, status_of, usurpers, without_names
-from mooring.apiserver.registry.objects import Follower
-from mooring.apiserver.registry.stored import Stored
+from mooring.apiserver.registry.objects import KindsFollower
 from mooring.base import logs
 from mooring.base.clock import Clock
 from mooring.store.errors import StoreError
@@ -45,7 +44,7 @@ _State = tuple[str, int, Any, bool]
 """The uid, generation and names of a definition, and whether it is terminating: what its kinds depend on."""
 
 
-class Definitions:
+class Definitions(KindsFollower):
     """Settles the definitions of a cluster and serves their kinds."""
 
     def __init__(self, store: Store, scheme: Scheme, resources: Resources, clock: Clock) -> None:
@@ -63,44 +62,32 @@ class Definitions:
         """Definitions with the status that is being written: others must not get the same names."""
         self._emptying: dict[str, asyncio.Task[None]] = {}
         self._waiting: dict[str, asyncio.Task[None]] = {}
-        self._follower: Follower[CustomResourceDefinition] | None = None
-        if self.kind is not None:
-            self._stored = Stored(scheme, self.kind)
-            self._follower = Follower(store, scheme, self.kind, self._changed)
+        super().__init__(store, scheme, [self.kind] if self.kind is not None else [])
 
     async def run(self) -> None:
         """Follow until the store is closed."""
-        if self._follower is not None:
-            try:
-                await self._follower.run()
-            finally:
-                for task in (*self._settling.values(), *self._emptying.values(), *self._waiting.values()):
-                    task.cancel()
-
-    async def wait_for_sync(self) -> None:
-        if self._follower is not None:
-            await self._follower.synced.wait()
+        try:
+            await super().run()
+        finally:
+            for task in (*self._settling.values(), *self._emptying.values(), *self._waiting.values()):
+                task.cancel()
 
     async def catch_up(self) -> None:
         """Wait until this server serves the definitions that are in the store now."""
-        if self._follower is None:
-            return
-        await self._follower.catch_up()
+        await super().catch_up()
         if self._settling:
             await asyncio.gather(*self._settling.values(), return_exceptions=True)
-            await self._follower.catch_up()
+            await super().catch_up()
 
     def named(self, name: str) -> CustomResourceDefinition | None:
         """Return the definition of a name, if this server knows it."""
-        return self._follower.objects.get(name) if self._follower else None
+        return self._objects("CustomResourceDefinition").get(name)
 
     # -- what changes
 
     def _changed(self) -> None:
         """Bring the server up to date after definitions have changed."""
-        if self._follower is None:
-            return
-        found = self._follower.objects
+        found: Mapping[str, CustomResourceDefinition] = self._objects("CustomResourceDefinition")
         for name in [name for name in self._served if name not in found]:
             self._stop_serving(name)
         self._promised = {
@@ -200,16 +187,17 @@ class Definitions:
     ) -> bool:
         """Change a definition in the store if it still has this revision or uid; return whether that was done."""
         try:
-            kv = await self._store.get(self._stored.key("", name))
+            stored = self._resources.context.stored(self._scheme.hub_of(CustomResourceDefinition))
+            kv = await self._store.get(stored.key("", name))
             if kv is None or (expect is not None and kv.mod_revision != expect):
                 return False
-            found = self._stored.decode(kv.value, kv.mod_revision)
+            found = stored.decode(kv.value, kv.mod_revision)
             if not isinstance(found, CustomResourceDefinition) or uid not in {None, found.metadata.uid}:
                 return False
             change(found)
             if found.metadata.deletion_timestamp is not None and not found.metadata.finalizers:
                 return isinstance(await self._store.write(Delete(kv.key, expect=kv.mod_revision)), Event)
-            value = self._stored.encode(found)
+            value = stored.encode(found)
             if value == kv.value:
                 return True
             return isinstance(await self._store.write(Put(kv.key, value, expect=kv.mod_revision)), Event)

@@ -5,9 +5,9 @@ whatever policies it has.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,7 +21,7 @@ from mooring.api.response_limits import add_warning
 from mooring.api.scheme import Scheme
 from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
 from mooring.apiserver.registry.decoded_cache import DecodedCache
-from mooring.apiserver.registry.objects import Follower
+from mooring.apiserver.registry.objects import KindsFollower
 from mooring.apiserver.registry.stored import Stored
 from mooring.store.kv import KeyValue, Store
 
@@ -42,7 +42,7 @@ _MAX_COMPILED = 1024
 _COMPILED_PER_TURN = 20
 
 
-class PolicyStep:
+class PolicyStep(KindsFollower):
     """The step of admission that evaluates policies."""
 
     names = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
@@ -54,9 +54,7 @@ class PolicyStep:
         self._scheme = scheme
         self.decide = decide
         self._metrics = metrics
-        self._followers: dict[str, Follower[Any]] = {
-            name: Follower(store, scheme, kind, self._changed) for name, kind in _served(scheme)
-        }
+        super().__init__(store, scheme, _served(scheme))
         self._decoded = decoded
         self._validating: ValidatingPolicies | None = None
         self._mutating: MutatingPolicies | None = None
@@ -64,26 +62,9 @@ class PolicyStep:
         self._compiled: set[tuple[bool, MatchKey]] = set()
         self.is_idle = True
 
-    async def run(self) -> None:
-        """Follow until the store is closed."""
-        await asyncio.gather(*(each.run() for each in self._followers.values()))
-
-    async def wait_for_sync(self) -> None:
-        for each in self._followers.values():
-            await each.synced.wait()
-
-    async def catch_up(self) -> None:
-        """Wait until this server knows the policies that are in the store now."""
-        for each in self._followers.values():
-            await each.catch_up()
-
     def _changed(self) -> None:
         self._is_stale = True
         self.is_idle = not any(self._objects(name) for name in _KINDS if name.endswith("Binding"))
-
-    def _objects(self, name: str) -> Mapping[str, Any]:
-        follower = self._followers.get(name)
-        return follower.objects if follower is not None else {}
 
     def _refresh(self) -> None:
         from mooring.admission.policy.mutating import MutatingPolicies  # noqa: PLC0415 - most servers have none
@@ -187,7 +168,6 @@ def _namespace(kv: KeyValue) -> Tree:
     return namespace_tree(msgspec.json.decode(kv.value))
 
 
-def _served(scheme: Scheme) -> list[tuple[str, Kind]]:
+def _served(scheme: Scheme) -> set[Kind]:
     """Return the served kinds of policies, each in its newest version."""
-    found = {kind.kind: scheme.hub(kind) for kind in scheme.served if kind.group == GROUP and kind.kind in _KINDS}
-    return [*found.items()]
+    return {scheme.hub(kind) for kind in scheme.served if kind.group == GROUP and kind.kind in _KINDS}

@@ -6,6 +6,7 @@ does not proxy requests. ``requests/app.py`` calls it before requests for APISer
 """
 
 import asyncio
+from contextlib import suppress
 
 from mooring.api import apiregistration_v1, errors, times
 from mooring.api.kinds import GroupVersion
@@ -84,10 +85,8 @@ class ApiServices:
         for each in await self._calls.list(apiregistration_v1.APIService):
             if each.spec.service is not None and not each.status.conditions:
                 each.status = apiregistration_v1.APIServiceStatus(conditions=[self._unavailable()])
-                try:
+                with suppress(errors.Conflict, errors.NotFound):  # it has changed: the next request sets it
                     await self._calls.update(each, "status")
-                except (errors.Conflict, errors.NotFound):
-                    continue  # it has changed: the next request sets it
 
     def _wanted(self) -> list[apiregistration_v1.APIService]:
         custom = {kind.group_version for kind in self._scheme.served if kind.custom}
@@ -97,16 +96,12 @@ class ApiServices:
         return [_local(each, is_custom=each in custom) for each in every if each.group != GROUP]
 
     async def _write(self, service: apiregistration_v1.APIService) -> None:
-        try:
+        with suppress(errors.AlreadyExists):  # another server has created it
             await self._calls.create(service)
-        except errors.AlreadyExists:
-            return  # another server has created it
 
     async def _delete(self, service: apiregistration_v1.APIService) -> None:
-        try:
+        with suppress(errors.NotFound):
             await self._calls.delete(service)
-        except errors.NotFound:
-            return
 
     def _unavailable(self) -> apiregistration_v1.APIServiceCondition:
         return apiregistration_v1.APIServiceCondition(

@@ -4,6 +4,7 @@ Called once when a server starts; what is there already is left alone.
 """
 
 import asyncio
+from contextlib import suppress
 
 from mooring.admission.strategy import SYSTEM_PRIORITIES
 from mooring.api import errors
@@ -52,7 +53,5 @@ async def _ensure(resources: Resources, obj: Resource) -> None:
         subresource="",
         accepted=Accepted(),
     )
-    try:
+    with suppress(errors.AlreadyExists):
         await resources.create_object(call, obj, WriteOptions(manager="mooring"))
-    except errors.AlreadyExists:
-        return

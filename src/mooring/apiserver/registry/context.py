@@ -17,7 +17,7 @@ from mooring.admission.registry import register, strategy_of, unregister
 from mooring.api import errors
 from mooring.api.admissionregistration_v1 import CREATE, DELETE, UPDATE
 from mooring.api.authentication_v1 import UserInfo
-from mooring.api.core_v1 import Pod, Service
+from mooring.api.core_v1 import Pod, ResourceQuota, Service
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.response_limits import add_warning
@@ -139,9 +139,7 @@ class HandlerContext:
 
     @property
     def stored_quotas(self) -> Stored:
-        kind = self.scheme.kind("v1", "ResourceQuota")
-        assert kind is not None, "the scheme always has quotas"  # noqa: S101 - api/kinds.py lists them
-        return self.stored(kind)
+        return self.stored(self.scheme.hub_of(ResourceQuota))
 
     def every_stored(self) -> Iterable[Stored]:
         """Return every stored kind once."""

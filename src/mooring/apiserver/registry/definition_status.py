@@ -100,12 +100,9 @@ def _accepted(
     definition: CustomResourceDefinition, others: Iterable[CustomResourceDefinition]
 ) -> tuple[CustomResourceDefinitionNames, tuple[str, str] | None]:
     """Return the names that are free or its own already, and the reason and message of the last conflict."""
-    resources: set[str] = set()
-    kinds: set[str] = set()
-    for other in others:
-        of_resources, of_kinds = _names(other.status.accepted_names)
-        resources |= of_resources
-        kinds |= of_kinds
+    taken = [_names(other.status.accepted_names) for other in others]
+    resources = {name for names, _ in taken for name in names}
+    kinds = {name for _, names in taken for name in names}
     wanted, names = definition.spec.names, copy_of(definition.status.accepted_names)
     conflict: tuple[str, str] | None = None
     for attribute, reason, used in (

@@ -4,7 +4,7 @@ A deletion that has to wait for a grace period (pods) or for finalizers sets `de
 The update that removes the last finalizer, or the kubelet's deletion, completes it (`is_deletable` in ``writing.py``).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
@@ -119,23 +119,20 @@ class Deletion(StoredWrite, msgspec.Struct, eq=False):
         if not self.is_admitted and not _is_pending(obj, options):
             await deleting.admit(call, obj, options)
         before = replace(obj, metadata=replace(obj.metadata))
-        write: Put | Delete | None = Delete(kv.key, expect=kv.mod_revision)
-        value = kv.value
-        if deleting.mark(obj, options):
-            value = await stored.encoded(obj)
-            write = Put(kv.key, value, expect=kv.mod_revision) if value != kv.value else None
-        if isinstance(write, Delete) and not options.dry_run and isinstance(obj, Namespace):
+        is_gone = not deleting.mark(obj, options)
+        value = kv.value if is_gone else await stored.encoded(obj)
+        if is_gone and not options.dry_run and isinstance(obj, Namespace):
             await context.clear_unserved(call.name)
-        charge = context.accounting.change(stored.hub, None, before, "") if isinstance(write, Delete) else None
+        charge = context.accounting.change(stored.hub, None, before, "") if is_gone else None
         if self.template is not None and charge is None and not call.warnings and not _names_version(options):
-            self.template.keep(kv, value, None, is_gone=isinstance(write, Delete))
-        is_gone = isinstance(write, Delete)
-        shows_mark = is_gone and isinstance(obj, Pod) and not call.request.omit_body
-        last = await stored.encoded(obj) if shows_mark else b""
-        if not isinstance(write, Delete) or options.dry_run:
-            write = None if options.dry_run else write
-            return self.drafted(kv, write, obj.metadata.uid, is_gone=is_gone, last=last or value)
-        draft = self.drafted(kv, write, obj.metadata.uid, is_gone=True, last=last)
+            self.template.keep(kv, value, None, is_gone=is_gone)
+        if is_gone and isinstance(obj, Pod) and not call.request.omit_body:
+            value = await stored.encoded(obj)  # the response shows the mark
+        if options.dry_run or not is_gone:
+            is_changed = value != kv.value and not options.dry_run
+            put = Put(kv.key, value, expect=kv.mod_revision) if is_changed else None
+            return self.drafted(kv, put, obj.metadata.uid, is_gone=is_gone, last=value)
+        draft = self.drafted(kv, Delete(kv.key, expect=kv.mod_revision), obj.metadata.uid, last=value)
         return replace(draft, charge=charge, settle=partial(release, context, obj))
 
     def drafted(
@@ -154,9 +151,10 @@ class Deletion(StoredWrite, msgspec.Struct, eq=False):
         return Draft((write,) if write is not None else (), respond, value=value)
 
 
-class LastUpdate(msgspec.Struct, eq=False):
+class LastUpdate(StoredWrite, msgspec.Struct, eq=False):
     """An update and the deletion of the updated object; in one transaction unless a quota counts the object."""
 
+    call: Call
     update: Update
     deletion: Deletion
 
@@ -164,12 +162,8 @@ class LastUpdate(msgspec.Struct, eq=False):
     def is_extended(self) -> bool:
         return self.update.is_extended or self.deletion.is_extended
 
-    @property
-    def reads_stored(self) -> bool:
-        return True
-
     async def draft(self) -> Draft:
-        update, deletion, call = self.update, self.deletion, self.update.call
+        update, deletion, call = self.update, self.deletion, self.call
         kv = update.writing.context.store.peek(call.stored.key(call.namespace, call.name))
         if kv is not None and deletion.call.request.omit_body:
             reused = update.reuse(kv)
@@ -209,14 +203,8 @@ class LastUpdate(msgspec.Struct, eq=False):
         try:
             draft = await self.deletion.draft()
         except errors.StatusError as error:
-            return Draft((), partial(_followed_by, done, error))
+            return Draft((), partial(_follow, done, error))
         return replace(draft, respond=partial(_follow, done, draft))
-
-    async def retry(self) -> None:
-        """Try again: `draft` reads the object."""
-
-    def give_up(self) -> Exception:
-        return self.update.give_up()
 
 
 def _names_version(options: DeleteOptions) -> bool:
@@ -232,12 +220,8 @@ async def _refused(first: Draft, error: errors.StatusError, revisions: Sequence[
     return Followed(cast("Response", await first.respond(revisions)), error)
 
 
-async def _followed_by(done: Response, error: errors.StatusError, _: Sequence[int]) -> Followed:
-    return Followed(done, error)
-
-
-async def _follow(done: Response, draft: Draft, revisions: Sequence[int]) -> Followed:
-    return Followed(done, cast("Response", await draft.respond(revisions)))
+async def _follow(done: Response, last: Draft | errors.StatusError, revisions: Sequence[int]) -> Followed:
+    return Followed(done, cast("Response", await last.respond(revisions)) if isinstance(last, Draft) else last)
 
 
 class Deleting:
@@ -321,8 +305,7 @@ class Deleting:
             metadata.generation += metadata.generation > 0
             if isinstance(obj, CustomResourceDefinition):
                 mark_for_deletion(obj, times.to_seconds(self.context.clock.now()))
-        elif grace < (metadata.deletion_grace_period_seconds or 0):
-            before = metadata.deletion_grace_period_seconds or 0
+        elif grace < (before := metadata.deletion_grace_period_seconds or 0):
             until = times.add_seconds(times.parse(metadata.deletion_timestamp), grace - before)
             metadata.deletion_timestamp = times.to_seconds(until)
             metadata.deletion_grace_period_seconds = grace
@@ -347,8 +330,7 @@ def check_preconditions(call: Call, obj: Resource, options: DeleteOptions) -> No
         ("ResourceVersion", wanted.resource_version, obj.metadata.resource_version),
     ):
         if given is not None and given != found:
-            short = "UID in object meta" if what == "UID" else "ResourceVersion in object meta"
-            why = f"Precondition failed: {what} in precondition: {given}, {short}: {found}"
+            why = f"Precondition failed: {what} in precondition: {given}, {what} in object meta: {found}"
             raise errors.conflict(call.kind.plural, call.name, why, group=call.kind.group)
 
 
@@ -374,8 +356,8 @@ def _is_pending(obj: Resource, options: DeleteOptions) -> bool:
 def _finalizers(obj: Resource, options: DeleteOptions) -> list[str]:
     """Return the finalizers with the one for the propagation policy, and without those of other policies."""
     wanted = _propagation_finalizer(obj, options)
-    kept: Iterable[str] = (name for name in obj.metadata.finalizers if name not in {ORPHAN, FOREGROUND})
-    return [*kept, wanted] if wanted else [*kept]
+    kept = [name for name in obj.metadata.finalizers if name not in {ORPHAN, FOREGROUND}]
+    return [*kept, wanted] if wanted else kept
 
 
 def _propagation_finalizer(obj: Resource, options: DeleteOptions) -> str:

@@ -161,7 +161,7 @@ class Resources:
         routes = [replace(route, subresource="") for route in batch.routes]
         last = self._calls(batch.deletions, routes)
         return [
-            LastUpdate(self._writing.update(call, template), self._deleting.delete(deletion))
+            LastUpdate(call, self._writing.update(call, template), self._deleting.delete(deletion))
             for call, deletion in zip(calls, last, strict=True)
         ]
 

@@ -1,8 +1,9 @@
 """Reads objects for parts of the server: one by one, or all of a kind, kept up to date by a watch."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Generic, TypeVar, cast
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, TypeVar, cast
 
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
@@ -110,3 +111,33 @@ class Follower(Generic[R]):
 
     def _name(self, key: str) -> str:
         return key.removeprefix(self._stored.prefix)
+
+
+class KindsFollower(ABC):
+    """Keeps the objects of several kinds up to date by watches; a base class for parts of the server."""
+
+    def __init__(self, store: Store, scheme: Scheme, kinds: Iterable[Kind]) -> None:
+        self._followers: dict[str, Follower[Any]] = {
+            kind.kind: Follower(store, scheme, kind, self._changed) for kind in kinds
+        }
+
+    @abstractmethod
+    def _changed(self) -> None:
+        """Note that objects have changed."""
+
+    def _objects(self, kind: str) -> Mapping[str, Any]:
+        """Return the objects of a kind by name; none if the kind is not followed."""
+        return self._followers[kind].objects if kind in self._followers else {}
+
+    async def run(self) -> None:
+        """Follow until the store is closed."""
+        await asyncio.gather(*(each.run() for each in self._followers.values()))
+
+    async def wait_for_sync(self) -> None:
+        for each in self._followers.values():
+            await each.synced.wait()
+
+    async def catch_up(self) -> None:
+        """Wait until this server knows the objects that are in the store now."""
+        for each in self._followers.values():
+            await each.catch_up()

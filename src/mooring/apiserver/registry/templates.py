@@ -12,6 +12,7 @@ from operator import eq
 from typing import cast
 
 import msgspec
+from msgspec.structs import replace
 
 from mooring.admission import rows
 from mooring.admission.rows import LeanPod, SpecRead
@@ -135,19 +136,13 @@ def _merged(own: Row, given: Row | None) -> Row:
     """Return the values of a row after a write: those of the client, and otherwise those before it."""
     if given is None:
         return own
-    return Row(
-        own.name,
-        own.uid,
-        own.resource_version,
-        own.creation_timestamp,
-        own.node_name,
-        own.target_node,
-        own.hostname,
-        given.pod_name_label,
-        given.pod_index_label,
-        given.pod_ip,
-        given.host_ip,
-        given.container_ids,
+    return replace(
+        own,
+        pod_name_label=given.pod_name_label,
+        pod_index_label=given.pod_index_label,
+        pod_ip=given.pod_ip,
+        host_ip=given.host_ip,
+        container_ids=given.container_ids,
     )
 
 

@@ -392,22 +392,18 @@ class Writing:
             attributes = context.attributes_of(call, UPDATE, new, old)
         else:
             attributes = context.attributes_of(call, UPDATE, view.of(new), view.of(old), kind=view.kind)
-        if attributes is None:
-            finish = partial(finish_update, new, old, request, part)
-            await run_long(finish) if long else finish()
-            context.guard(call.request.user, new, old, part)
-            return new
-        if view is None:
+        if attributes is not None and view is None:
             await context.extensions.mutate(attributes, lambda changed: mutate_again(changed, old, request, part))
             new = attributes.obj or new
-        else:
+        elif attributes is not None and view is not None:
             await context.extensions.mutate(attributes, lambda _: None)
             view.into(new, attributes.obj)
         finish = partial(finish_update, new, old, request, part)
         await run_long(finish) if long else finish()
         context.guard(call.request.user, new, old, part)
-        attributes.replace_object(new if view is None else view.of(new))
-        await context.extensions.validate(attributes)
+        if attributes is not None:
+            attributes.replace_object(new if view is None else view.of(new))
+            await context.extensions.validate(attributes)
         return new
 
     def own(self, call: Call, options: WriteOptions, old: Resource, new: Resource) -> None:
@@ -419,7 +415,7 @@ class Writing:
         return self._managers.read_config(call.request.body, kind, call.namespace, call.name, validation)
 
     def applier(self, call: Call, options: WriteOptions, config: Tree) -> Applier:
-        return self._managers.applier(call.kind, config, self._manager(call, options), force=options.force)
+        return Applier(self._managers, call.kind, config, self._manager(call, options), force=options.force)
 
     def _read_patch(self, call: Call, options: WriteOptions) -> Plan:
         """Return the change that a patch describes; raise BadRequest for a malformed patch."""

@@ -1,17 +1,18 @@
 """OpenAPI paths of resources, with their operations and parameters.
 
 `Operations` goes through the served kinds of a group-version. kubectl looks here for the kind behind a resource
-(`explain`), and for the parameters `dryRun` and `fieldValidation` of PATCH before it uses them.
+(`explain`), and for the parameters `dryRun` and `fieldValidation` of PATCH before it uses them. Subresources that
+stream from nodes and containers, such as `log`, `exec` and `proxy`, are answered by ``streams/``.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from mooring.api.base import Object
 from mooring.api.kinds import GroupVersion, Kind, Subresource
 from mooring.api.meta_v1 import DeleteOptions, Status
 from mooring.api.scheme import Scheme
-from mooring.apiserver.output.openapi.connections import connections
 from mooring.apiserver.output.openapi.schemas import Dialect, Schema, Schemas, gvk
 
 _PATCHES = (
@@ -21,25 +22,6 @@ _PATCHES = (
     "application/strategic-merge-patch+json",
 )
 _JSON = ("application/json", "application/yaml")
-_METHODS = {
-    "get": "get",
-    "list": "get",
-    "create": "post",
-    "update": "put",
-    "patch": "patch",
-    "delete": "delete",
-    "deletecollection": "delete",
-}
-_ACTIONS = {"create": "post", "update": "put"}
-_PREFIXES = {
-    "get": "read",
-    "list": "list",
-    "create": "create",
-    "update": "replace",
-    "patch": "patch",
-    "delete": "delete",
-    "deletecollection": "deleteCollection",
-}
 _TEXT, _NUMBER, _SWITCH = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
 _QUERY: dict[str, tuple[dict[str, str], str]] = {
     "allowWatchBookmarks": (_SWITCH, "Asks for events of type BOOKMARK."),
@@ -73,16 +55,56 @@ _LISTING = (
     "timeoutSeconds",
     "watch",
 )
+_CONTAINER = (_TEXT, "The container, where the pod has several.")
+_STANDARD_STREAMS = {
+    "container": _CONTAINER,
+    "stderr": (_SWITCH, "Whether standard error is wanted."),
+    "stdin": (_SWITCH, "Whether standard input will come."),
+    "stdout": (_SWITCH, "Whether standard output is wanted."),
+    "tty": (_SWITCH, "Whether there is a terminal in between."),
+}
+_PROXIED = (_TEXT, "What to ask the server behind the proxy for.")
+_STREAM_QUERY: dict[str, dict[str, tuple[dict[str, str], str]]] = {
+    "attach": _STANDARD_STREAMS,
+    "exec": {"command": (_TEXT, "The command and its arguments, one value each."), **_STANDARD_STREAMS},
+    "log": {
+        "container": _CONTAINER,
+        "follow": (_SWITCH, "Whether to wait for further lines."),
+        "insecureSkipTLSVerifyBackend": (_SWITCH, "Whether any certificate of the kubelet will do."),
+        "limitBytes": (_NUMBER, "End after so many bytes."),
+        "previous": (_SWITCH, "The run before the present one."),
+        "sinceSeconds": (_NUMBER, "Only lines that are at most so old."),
+        "sinceTime": (_TEXT, "Only lines from this time on."),
+        "tailLines": (_NUMBER, "Only so many lines at the end."),
+        "timestamps": (_SWITCH, "Whether each line begins with its time."),
+    },
+    "portforward": {"ports": (_NUMBER, "The ports, where the protocol does not name them later.")},
+    "proxy": {"path": _PROXIED},
+}
 _DELETING = ("dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy")
 _WRITING = ("dryRun", "fieldManager", "fieldValidation")
-_PARAMETERS = {
-    "list": _LISTING,
-    "create": _WRITING,
-    "update": _WRITING,
-    "patch": (*_WRITING, "force"),
-    "delete": _DELETING,
-    "deletecollection": (*_DELETING, *_LISTING),
+
+
+class _Verb(NamedTuple):
+    """The method of a verb, the texts of its operations, its parameters and the codes of its responses."""
+
+    method: str
+    prefix: str
+    about: str
+    parameters: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ("200",)
+
+
+_VERBS = {
+    "get": _Verb("get", "read", "read the specified"),
+    "list": _Verb("get", "list", "list or watch objects of kind", _LISTING),
+    "create": _Verb("post", "create", "create a", _WRITING, ("200", "201", "202")),
+    "update": _Verb("put", "replace", "replace the specified", _WRITING, ("200", "201")),
+    "patch": _Verb("patch", "patch", "partially update the specified", (*_WRITING, "force"), ("200", "201")),
+    "delete": _Verb("delete", "delete", "delete a", _DELETING),
+    "deletecollection": _Verb("delete", "deleteCollection", "delete collection of", (*_DELETING, *_LISTING)),
 }
+_WORDS = {"200": "OK", "201": "Created", "202": "Accepted"}
 
 
 class Operations:
@@ -97,7 +119,7 @@ class Operations:
         """All paths of a group-version."""
         root = f"/apis/{where.group}/{where.version}" if where.group else f"/api/{where.version}"
         kinds = self._scheme.resources(*where)
-        return dict(sorted((found for kind in kinds for found in self._paths_of(root, kind)), key=_path))
+        return dict(sorted((found for kind in kinds for found in self._paths_of(root, kind)), key=itemgetter(0)))
 
     def _paths_of(self, root: str, kind: Kind) -> Iterator[tuple[str, Schema]]:
         collection = f"{root}/namespaces/{{namespace}}/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"
@@ -109,8 +131,7 @@ class Operations:
             yield f"{collection}/{{name}}", self._item(kind, verbs, namespaced=kind.namespaced, named=True)
         for each in kind.subresources:
             if each.streams:
-                place = f"{collection}/{{name}}/{each.name}"
-                yield from connections(kind, each, place, self._dialect, self._parameter)
+                yield from self._streams(kind, each, f"{collection}/{{name}}/{each.name}")
                 continue
             verbs = _those_of(each.verbs, "get", "create", "update", "patch")
             item = self._item(kind, verbs, subresource=each, namespaced=kind.namespaced, named=True)
@@ -128,13 +149,44 @@ class Operations:
     ) -> Schema:
         item: Schema = {}
         for verb in verbs:
-            item[_METHODS[verb]] = self._operation(kind, verb, subresource, namespaced, everywhere)
+            item[_VERBS[verb].method] = self._operation(kind, verb, subresource, namespaced, everywhere)
         shared = [self._parameter("pretty", "query", _TEXT, _QUERY["pretty"][1])]
         if named:
             shared.insert(0, self._parameter("name", "path", _TEXT, f"The name of the {kind.kind}."))
         if namespaced:
             shared.insert(-1, self._parameter("namespace", "path", _TEXT, "The namespace of the object."))
         return {**item, "parameters": shared}
+
+    def _streams(self, kind: Kind, subresource: Subresource, path: str) -> Iterator[tuple[str, Schema]]:
+        """Yield the paths of a subresource that streams."""
+        shared = [self._parameter("name", "path", _TEXT, f"The name of the {kind.kind}.")]
+        if kind.namespaced:
+            shared.append(self._parameter("namespace", "path", _TEXT, "The namespace of the object."))
+        query = [self._parameter(name, "query", *about) for name, about in _STREAM_QUERY[subresource.name].items()]
+        yield path, {**self._connections(kind, subresource), "parameters": [*shared, *query]}
+        if subresource.name == "proxy":
+            parameters = [*shared, self._parameter("path", "path", *_PROXIED)]
+            yield f"{path}/{{path}}", {**self._connections(kind, subresource, "WithPath"), "parameters": parameters}
+
+    def _connections(self, kind: Kind, subresource: Subresource, suffix: str = "") -> Schema:
+        """Return the operations of a subresource that streams, by method."""
+        v2, is_log = self._dialect is Dialect.V2, subresource.name == "log"
+        media_type = "text/plain" if is_log else "*/*"
+        body: Schema = {"schema": _TEXT} if v2 else {"content": {media_type: {"schema": _TEXT}}}
+        scope = "Namespaced" if kind.namespaced else ""
+        item: Schema = {}
+        for method in (_VERBS[verb].method for verb in subresource.verbs):
+            begin = "readCoreV1" if is_log else f"connectCoreV1{method.capitalize()}"
+            item[method] = {
+                "description": f"connect {method.upper()} requests to {subresource.name} of {kind.kind}",
+                "operationId": f"{begin}{scope}{kind.kind}{subresource.name.capitalize()}{suffix}",
+                "tags": ["core_v1"],
+                "responses": {"200": {"description": "OK", **body}, "401": {"description": "Unauthorized"}},
+                "x-kubernetes-action": "get" if is_log else "connect",
+                "x-kubernetes-group-version-kind": gvk(kind.group_version, subresource.kind or kind.kind),
+                **({"consumes": ["*/*"], "produces": [media_type]} if v2 else {}),
+            }
+        return item
 
     def _operation(
         self, kind: Kind, verb: str, subresource: Subresource | None, namespaced: bool, everywhere: bool
@@ -145,11 +197,11 @@ class Operations:
         suffix = (subresource.name.capitalize() if subresource else "") + ("ForAllNamespaces" if everywhere else "")
         group = "".join(part.capitalize() for part in kind.group.removesuffix(".k8s.io").split(".")) or "Core"
         operation: Schema = {
-            "description": _about(verb, kind, subresource),
-            "operationId": f"{_PREFIXES[verb]}{group}{kind.version.capitalize()}{scope}{kind.kind}{suffix}",
+            "description": f"{_VERBS[verb].about} {f'{subresource.name} of ' if subresource else ''}{kind.kind}",
+            "operationId": f"{_VERBS[verb].prefix}{group}{kind.version.capitalize()}{scope}{kind.kind}{suffix}",
             "tags": [f"{group[0].lower()}{group[1:]}_{kind.version}"],
-            "parameters": [self._parameter(name, "query", *_QUERY[name]) for name in _PARAMETERS.get(verb, ())],
-            "x-kubernetes-action": _ACTIONS.get(verb, verb),
+            "parameters": [self._parameter(name, "query", *_QUERY[name]) for name in _VERBS[verb].parameters],
+            "x-kubernetes-action": _VERBS[verb].method if verb in {"create", "update"} else verb,
             "x-kubernetes-group-version-kind": gvk(where, name),
         }
         self._add_body(operation, verb, shown, where, kind)
@@ -193,18 +245,16 @@ class Operations:
             operation["requestBody"] = {"content": content, "required": True} if required else {"content": content}
 
     def _add_answers(self, operation: Schema, verb: str, schema: Schema) -> None:
-        codes = {"create": ("200", "201", "202"), "update": ("200", "201"), "patch": ("200", "201")}
-        words = {"200": "OK", "201": "Created", "202": "Accepted", "401": "Unauthorized"}
         answers: dict[str, Any] = {}
         if self._dialect is Dialect.V2:
             operation["produces"] = [*_JSON]
-        for code in codes.get(verb, ("200",)):
+        for code in _VERBS[verb].codes:
             if self._dialect is Dialect.V2:
-                answers[code] = {"description": words[code], "schema": schema}
+                answers[code] = {"description": _WORDS[code], "schema": schema}
             else:
                 content = {media_type: {"schema": schema} for media_type in _JSON}
-                answers[code] = {"description": words[code], "content": content}
-        operation["responses"] = {**answers, "401": {"description": words["401"]}}
+                answers[code] = {"description": _WORDS[code], "content": content}
+        operation["responses"] = {**answers, "401": {"description": "Unauthorized"}}
 
     def _parameter(self, name: str, where: str, schema: dict[str, str], description: str) -> Schema:
         found: Schema = {"name": name, "in": where, "description": description}
@@ -215,23 +265,5 @@ class Operations:
         return {**found, "schema": {**schema, "uniqueItems": True}}
 
 
-def _path(item: tuple[str, Schema]) -> str:
-    return item[0]
-
-
 def _those_of(verbs: Sequence[str], *wanted: str) -> list[str]:
     return [verb for verb in wanted if verb in verbs]
-
-
-def _about(verb: str, kind: Kind, subresource: Subresource | None) -> str:
-    words = {
-        "get": "read the specified",
-        "list": "list or watch objects of kind",
-        "create": "create a",
-        "update": "replace the specified",
-        "patch": "partially update the specified",
-        "delete": "delete a",
-        "deletecollection": "delete collection of",
-    }
-    what = f"{subresource.name} of {kind.kind}" if subresource else kind.kind
-    return f"{words[verb]} {what}"

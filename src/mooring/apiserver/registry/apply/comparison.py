@@ -126,7 +126,7 @@ def element_of(each: Any, node: Node) -> str:
     if not names:
         return field_set.value(each)
     found = each if isinstance(each, dict) else {}
-    keys = tuple(found.get(name) for name in names)
+    keys = tuple(map(found.get, names))
     if None in keys:  # seldom
         keys = tuple(node.key_defaults.get(name) if key is None else key for name, key in zip(names, keys, strict=True))
         names = tuple(name for name, key in zip(names, keys, strict=True) if key is not None)

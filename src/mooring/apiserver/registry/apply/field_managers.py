@@ -38,7 +38,7 @@ _FIELDS_TYPE = "FieldsV1"
 _OWNED_BY_SERVER = frozenset(
     {"name", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"}
 )
-_MAX_CACHED, _MAX_CACHED_BYTES = 512, 16 * 1024
+_MAX_CACHED = 512
 _NO_METADATA = ObjectMeta()
 _EMPTY_ENTRY = ManagedFieldsEntry()
 _SERVERS_OWN = {
@@ -72,7 +72,7 @@ class FieldManagers:
         As in Kubernetes, no manager owns an object in which an item of a keyed list has no keys.
         """
         try:
-            fields = self.fields_of_new(kind, self.convert(obj, kind))
+            fields = self.fields_of_new(kind, obj)
         except MissingKeyError:
             fields = {}
         mine = _entry(manager, UPDATE, kind, fields)
@@ -145,9 +145,6 @@ class FieldManagers:
             tree["metadata"]["namespace"] = namespace
         return tree
 
-    def applier(self, kind: Kind, config: Tree, manager: Manager, *, force: bool) -> "Applier":
-        return Applier(self, kind, config, manager, force=force)
-
     def tree(self, obj: Resource, kind: Kind, subresource: str) -> Tree:
         """Return the fields of an object that can have a manager, in a version."""
         found = self._scheme.convert(obj, kind)
@@ -184,12 +181,9 @@ class FieldManagers:
             return kind
         return self._scheme.kind(entry.api_version, kind.kind)
 
-    def convert(self, obj: Resource, kind: Kind) -> Resource:
-        return self._scheme.convert(obj, kind)
-
     def fields_of_new(self, kind: Kind, obj: Resource) -> Fields:
         """Return all fields of a new object, in order, except those that every object of its kind has."""
-        tree = relevant(codec.to_tree(obj), kind, "")
+        tree = relevant(self.whole_tree(obj, kind), kind, "")
         return ordered(compare(self._empty_tree(kind), tree, schema_of(kind.type)).changed)
 
     def _empty_tree(self, kind: Kind) -> Tree:
@@ -276,7 +270,7 @@ class Applier:
 
     def _before_first_apply(self, old: Resource) -> ManagedFieldsEntry:
         """Return the entry of an object without managers: all that it has belongs to those that wrote it before."""
-        fields = self._managers.fields_of_new(self._kind, self._managers.convert(old, self._kind))
+        fields = self._managers.fields_of_new(self._kind, old)
         return _entry(Manager(_BEFORE_FIRST_APPLY, "", self._manager.now), UPDATE, self._kind, fields)
 
 
@@ -479,15 +473,7 @@ def _renewed(before: ManagedFieldsEntry | None, mine: ManagedFieldsEntry, owned:
 
 
 def _with_fields(entry: ManagedFieldsEntry, fields: Fields) -> ManagedFieldsEntry:
-    return ManagedFieldsEntry(
-        manager=entry.manager,
-        operation=entry.operation,
-        api_version=entry.api_version,
-        time=entry.time,
-        fields_type=_FIELDS_TYPE,
-        fields_v1=ordered(fields),
-        subresource=entry.subresource,
-    )
+    return structs.replace(entry, fields_type=_FIELDS_TYPE, fields_v1=ordered(fields))
 
 
 def _capped(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:

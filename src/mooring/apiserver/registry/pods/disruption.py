@@ -91,10 +91,7 @@ class Disruption:
         raise errors.conflict("pods", call.name)
 
     async def _budget_of(self, pod: Pod) -> tuple[KeyValue, Stored, PodDisruptionBudget] | None:
-        kind = self._context.scheme.kind("policy/v1", "PodDisruptionBudget")
-        if kind is None:
-            return None
-        stored = self._context.stored(kind)
+        stored = self._context.stored(self._context.scheme.hub_of(PodDisruptionBudget))
         found = []
         for kv in (await self._context.store.range(stored.prefix_of(pod.metadata.namespace))).items:
             budget = stored.decode(kv.value, kv.mod_revision)

@@ -76,9 +76,8 @@ class Pods:
         self.context = context
         self._writer = writer
         self._disruption = Disruption(context, writer, deleting)
-        pods, self._kind = context.scheme.kind("v1", "Pod"), context.scheme.kind("v1", "Binding")
-        assert pods is not None, "the scheme always has pods"  # noqa: S101 - api/kinds.py lists them
-        self.stored: Stored = context.stored(pods)
+        self._kind = context.scheme.kind("v1", "Binding")
+        self.stored = context.stored(context.scheme.hub_of(Pod))
 
     async def bind(self, call: Call) -> Response:
         """`POST pods/web/binding`."""

@@ -39,12 +39,8 @@ class ClusterAddresses:
 
     def __init__(self, context: HandlerContext) -> None:
         self._context = context
-        scheme = context.scheme
-        address, cidr = (scheme.kind("networking.k8s.io/v1", name) for name in ("IPAddress", "ServiceCIDR"))
-        assert address is not None, "the scheme always has it"  # noqa: S101 - api/kinds.py lists it
-        assert cidr is not None, "the scheme always has it"  # noqa: S101 - as above
-        self.stored = context.stored(address)
-        networks = context.stored(cidr)
+        self.stored = context.stored(context.scheme.hub_of(IPAddress))
+        networks = context.stored(context.scheme.hub_of(ServiceCIDR))
         self._networks = Collection(context.store, networks.prefix, ServiceCIDR, _networks)
 
     def networks(self, family: str) -> list[Network]:

@@ -29,9 +29,7 @@ class NodePorts:
     def __init__(self, context: HandlerContext, ports: range) -> None:
         self._context = context
         self.ports = ports
-        kind = context.scheme.kind("v1", "RangeAllocation")
-        assert kind is not None, "the scheme always has it"  # noqa: S101 - api/kinds.py lists it
-        self._stored = context.stored(kind)
+        self._stored = context.stored(context.scheme.hub_of(RangeAllocation))
         self._key = self._stored.key("", NAME)
         self._lock = asyncio.Lock()
         """Held while this server changes the object, so that only other servers can be in the way."""
