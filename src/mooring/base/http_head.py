@@ -1,4 +1,4 @@
-"""Serialise the head of an HTTP/1.1 request: the only place that does.
+"""Serialise the head of an HTTP/1.1 request (nothing else does), and read where the body of a response ends.
 
 A line break in a method, target, header name or header value would begin another header, or another request on the
 same connection with the credentials of this one. `HeadError` refuses it, wherever the text came from.
@@ -6,7 +6,7 @@ Called by ``client/https.py``, ``apiserver/streams/real/http_call.py`` and ``con
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TARGET = re.compile(r"[!-~]+")
@@ -37,3 +37,8 @@ def header_lines(headers: Iterable[tuple[str, str]]) -> str:
             raise HeadError(f"the header {name} has a line break or a NUL in its value")
         lines.append(f"{name}: {value}\r\n")
     return "".join(lines)
+
+
+def ends_with_connection(headers: Mapping[str, str]) -> bool:
+    """Return whether the body of a response ends where the connection does."""
+    return "content-length" not in headers and "chunked" not in headers.get("transfer-encoding", "")

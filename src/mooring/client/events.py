@@ -26,6 +26,7 @@ from mooring.api.errors import StatusError
 from mooring.api.events_v1 import Event, EventSeries
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.base import logs
+from mooring.base.tasks import run_until_one_ends
 from mooring.client.client import Client, PatchType
 from mooring.client.errors import ClientError
 from mooring.client.workqueue import Backoff, WorkQueue
@@ -282,13 +283,8 @@ class EventRecorder:
                 await self._pause(len(keys) * _PAUSE_SECONDS * (_PAUSES_WHEN_BUSY if is_busy else 1))
 
     async def _pause(self, seconds: float) -> None:
-        """Sleep, except while the recorder stops."""
-        waits = [asyncio.create_task(self._clock.sleep(seconds)), asyncio.create_task(self._closing.wait())]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        """Sleep, or return at once while the recorder stops."""
+        await run_until_one_ends(self._clock.sleep(seconds), self._closing.wait())
 
     async def _yield_to_urgent_writes(self, key: _Key) -> None:
         """Let more urgent writes go first, unless the event is old or many wait."""

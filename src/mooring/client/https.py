@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from mooring.base.http_head import HeadError, header_lines, request_line
+from mooring.base.http_head import HeadError, ends_with_connection, header_lines, request_line
 from mooring.client.credentials import Credential
 from mooring.client.errors import ConfigError, ConnectError, DeadlineError, DisconnectedError, TooLongError
 from mooring.client.kubeconfig import Connection
@@ -422,7 +422,7 @@ class _PooledConnection(asyncio.Protocol):
         self._broken = True
         self._all.discard(self)
         reply = self._reply
-        if reply is not None and reply.has_head and exc is None and _ends_with_connection(Headers(reply.lines)):
+        if reply is not None and reply.has_head and exc is None and ends_with_connection(Headers(reply.lines)):
             self._reply = None
             reply.finish()
             return
@@ -487,10 +487,6 @@ class _PooledConnection(asyncio.Protocol):
 
 def _seconds_since(time: float) -> float:
     return asyncio.get_running_loop().time() - time
-
-
-def _ends_with_connection(headers: Mapping[str, str]) -> bool:
-    return "content-length" not in headers and "chunked" not in headers.get("transfer-encoding", "")
 
 
 def _keep_alive(connected: socket.socket) -> None:

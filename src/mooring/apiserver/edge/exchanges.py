@@ -1,6 +1,6 @@
-"""A request and its response: `Cycle` in pieces by ASGI, `FastExchange` for a request that arrived whole.
+"""One request and its response: `Cycle` by ASGI messages, `FastExchange` for a request whose body has arrived.
 
-``http_server.py`` makes them; what a `Cycle` is given to send comes from ``requests/app.py``.
+``http_server.py`` makes them; ``requests/app.py`` sends messages through a `Cycle`.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from mooring.base import logs
 
 
 class _StatusLines(dict[int, bytes]):
-    """Status lines by code, also for codes that only a proxied server uses."""
+    """Status lines by code, with unknown codes of proxied servers (600 to 999)."""
 
     def __missing__(self, code: int) -> bytes:
         return b"HTTP/1.1 %d \r\n" % code if 600 <= code <= 999 else self[500]
@@ -26,13 +26,13 @@ STATUS_LINE = _StatusLines(
 log = logs.get(__name__)
 
 OLD = "1.0"
-"""HTTP without chunks and keep-alive: a body of unknown length ends with the connection."""
+"""The HTTP version without chunks and keep-alive: a body of unknown length ends with the connection."""
 JOINED_BYTES = 64 * 1024
 """Up to this size, head and body are sent in one write."""
 
 
 class Cycle:
-    """One request and its response: a head, then at least one piece of body."""
+    """A request and its response by ASGI: a head, then at least one piece of body."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Cycle:
                 self.transport.write(STATUS_LINE[500] + b"content-length: 0\r\nconnection: close\r\n\r\n")
             self.transport.close()
         finally:
-            del self._on_response  # which has the connection, which has this
+            del self._on_response  # a reference cycle with the connection
 
     async def receive(self) -> dict[str, Any]:
         if self.waiting_for_100_continue and not self.transport.is_closing():
@@ -94,7 +94,7 @@ class Cycle:
         if message["type"] == BROKEN:
             if not self.response_complete:
                 self.response_complete = True
-                self.transport.abort()  # without its last chunk, no client takes the body for whole
+                self.transport.abort()  # without a last chunk, clients see that the body is incomplete
             return
         if message["type"] == "http.response.start":
             self.response_started = True
@@ -147,7 +147,7 @@ class _NoEvent:
 
 
 class FastExchange:
-    """A request that arrived whole."""
+    """A request whose body has arrived, handled without ASGI."""
 
     __slots__ = ("disconnected", "http_version", "keep_alive", "response_complete", "task")
     message_event = _NoEvent()

@@ -1,14 +1,11 @@
-"""The HTTP server of API server, dashboard, webhooks and health pages: a protocol on httptools.
+"""The HTTP/1.1 server of API server, dashboard, webhooks and health pages: an asyncio protocol on httptools.
 
-- `Protocol` puts the client's certificate into the scope and closes connections of clients that send headers too slowly
-  or too many of them, or that do not read.
-- A request that arrived whole, as nearly all do, is handled without ASGI by a `WholeApplication` (`FastExchange`).
-- `Cycle`, one request and its response in pieces, sends the head of a response with the first piece of its body: one
-  TLS record for each costs more than the rest of HTTP.
-- For another protocol, the scope has a function that responds 101 and returns a ``messages/connection.py``.
-- Connections are accepted and enciphered by ``tls_transport.py``; health pages and the dashboard do without TLS.
-- `HttpServer` listens on a socket that was bound beforehand, so that a port in use is a clear error, and ends open
-  watches when it stops.
+- `Protocol` is one connection. It closes those of clients that send headers too slowly or too many, or do not read.
+- A request whose body has arrived, as nearly all have, goes to a `WholeApplication` without ASGI (`FastExchange`).
+- Other requests are ASGI (`Cycle`). The head of a response is sent with the first piece of its body, because each TLS
+  record costs more than the rest of HTTP.
+- To upgrade, the application calls a function in the scope, which responds 101 and returns a `Connection`.
+- ``tls_transport.py`` accepts and encrypts connections; health pages and the dashboard run without TLS.
 """
 
 import asyncio
@@ -59,21 +56,26 @@ _HANG_UP_SECONDS = 0.1
 _IDLE_LOOK_SECONDS = 1.0
 _STOP_LOOK_SECONDS = 0.01
 _UNREAD_BYTES = 64 * 1024
-"""When so much of a body waits for the application, no more is received."""
+"""Reading pauses while the application has not taken so many bytes of a body."""
 _DISCARDED_BYTES = 256 * 1024
-"""What is received of a body after its response, before the connection is closed."""
+"""So many bytes of a body are discarded after its response before the connection is closed."""
+_LISTEN_ERRORS: dict[int | None, str] = {
+    errno.EADDRINUSE: "another program listens there already; stop it, or choose another --port",
+    errno.EACCES: "this user may not use the port; choose one above 1023 with --port",
+    errno.EADDRNOTAVAIL: "this machine has no such address; choose another --bind-address",
+}
 
 
 class ListenError(Exception):
-    """The address cannot be listened on. The message says why and what to do."""
+    """The server cannot listen on an address. The message has the cause and the remedy."""
 
 
 def listen(address: str, port: int) -> socket.socket:
     """Return a listening socket; raise ListenError."""
-    where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    is_ipv6 = ":" in address
+    where = f"[{address}]:{port}" if is_ipv6 else f"{address}:{port}"
     try:
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening = socket.socket(socket.AF_INET6 if is_ipv6 else socket.AF_INET, socket.SOCK_STREAM)
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind((address, port))
@@ -82,26 +84,19 @@ def listen(address: str, port: int) -> socket.socket:
             listening.close()
             raise
     except OSError as error:
-        raise ListenError(f"cannot listen on {where}: {_why(error)}") from error
+        why = _LISTEN_ERRORS.get(error.errno) or error.strerror or str(error)
+        raise ListenError(f"cannot listen on {where}: {why}") from error
     except OverflowError:
         raise ListenError(f"cannot listen on {where}: ports go from 0 to 65535") from None
     listening.setblocking(False)
     return listening
 
 
-def _why(error: OSError) -> str:
-    match error.errno:
-        case errno.EADDRINUSE:
-            return "another program listens there already; stop it, or choose another --port"
-        case errno.EACCES:
-            return "this user may not use the port; choose one above 1023 with --port"
-        case errno.EADDRNOTAVAIL:
-            return "this machine has no such address; choose another --bind-address"
-    return error.strerror or str(error)
-
-
 def tls_context(certificate: Path, key: Path, client_authority: bytes) -> ssl.SSLContext:
-    """TLS 1.2 or newer. A client may present a certificate, which must then be signed by `client_authority` (PEM)."""
+    """Return a server's context for TLS 1.2 or newer.
+
+    A client may present a certificate, which must then be signed by `client_authority` (PEM).
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_OPTIONAL
@@ -115,10 +110,10 @@ AsgiApplication = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class WholeApplication(Interface):
-    """An application that also responds to whole requests without ASGI: ``requests/app.py``."""
+    """An application that also handles requests with complete bodies without ASGI: ``requests/app.py``."""
 
     async def answer(self, request: Request, query: bytes, client: Client) -> tuple[Exchange, Response]:
-        """Respond to a request. Never raises."""
+        """Handle a request; return an error as a response instead of raising it."""
         ...
 
     def count(self, exchange: Exchange, response: Response) -> None: ...
@@ -127,7 +122,7 @@ class WholeApplication(Interface):
 
 
 class Protocol(asyncio.Protocol):
-    """One connection. `HttpServer` makes a subclass with what its connections share."""
+    """One connection of a client. `HttpServer` makes a subclass whose class attributes its connections share."""
 
     __slots__ = (
         "_awaited",
@@ -166,18 +161,17 @@ class Protocol(asyncio.Protocol):
     loop: asyncio.AbstractEventLoop
     limits = Limits()
     draining = False
-    """Whether the server is about to stop: every response closes its connection."""
+    """Whether every response closes its connection, because the server is about to stop."""
     stopping = False
-    """Whether the server stops: a connection whose handshake ends now is closed."""
+    """Whether the server is stopping: new connections are closed at once."""
 
     def __init__(self) -> None:
         self.cycle: Cycle | FastExchange | None = None
         self.parser: Any = None
-        """None while a watch lasts, because hardly any client sends another request after one."""
+        """None during a watch, to save its memory: hardly any client sends another request on that connection."""
         self.headers: list[tuple[bytes, bytes]] = []
         self.url = b""
         self.pipeline: deque[Cycle] | None = None
-        """Pipelined requests."""
         self.expect_100_continue = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._idle_since = 0.0
@@ -269,14 +263,10 @@ class Protocol(asyncio.Protocol):
             self.expect_100_continue = True
         self.headers.append((name, value))
 
-    def _go_on(self) -> None:
-        self._in_headers = False
-        if self._header_timer is not None:
-            self._header_timer.cancel()
-            self._header_timer = None
-
     def on_headers_complete(self) -> None:
-        self._go_on()
+        self._in_headers = False
+        _cancel(self._header_timer)
+        self._header_timer = None
         if len(self.url) + sum(map(len, chain.from_iterable(self.headers))) > self.limits.header_bytes:
             self._too_large = True
             raise ValueError(_TOO_LARGE)  # httptools stops, and `data_received` calls `send_400_response`
@@ -314,13 +304,16 @@ class Protocol(asyncio.Protocol):
     # -- requests
 
     def _begin(self) -> None:
-        """Start a request whose headers are complete."""
+        """Start handling a request whose headers are complete."""
         self._awaited = False
         is_next = self.cycle is None or self.cycle.response_complete
         path, query = self._address()
         if self.takes_whole and is_next and self._is_whole and len(self._body) <= self.limits.body_bytes:
             headers = headers_by_name(self.headers)
-            self._begin_whole(Request(method=self._method, path=path, headers=headers, body=self._body), query)
+            request = Request(method=self._method, path=path, headers=headers, body=self._body)
+            self.cycle = whole = FastExchange(self._version, keep_alive=self._keeps_alive)
+            whole.task = self.loop.create_task(self._answer(request, query, whole))
+            self.tasks.add(whole.task)
             return
         scope: dict[str, Any] = {"type": "http", "method": self._method, "path": path, "query_string": query}
         scope |= {"headers": self.headers, "http_version": self._version, CLIENT: self._client, "raw_path": self.url}
@@ -333,16 +326,10 @@ class Protocol(asyncio.Protocol):
             cycle.message_event.set()
         if is_next:
             self._start(cycle)
-        else:  # the client did not wait for the answer to its previous request
+        else:  # the client pipelines requests
             self.flow.pause_reading()
             self.pipeline = self.pipeline or deque()
             self.pipeline.append(cycle)
-
-    def _begin_whole(self, request: Request, query: bytes) -> None:
-        whole = FastExchange(self._version, keep_alive=self._keeps_alive)
-        self.cycle = whole
-        whole.task = self.loop.create_task(self._answer(request, query, whole))
-        self.tasks.add(whole.task)
 
     def _start(self, cycle: Cycle) -> None:
         task = self.loop.create_task(cycle.run(self.application))
@@ -350,7 +337,7 @@ class Protocol(asyncio.Protocol):
         self.tasks.add(task)
 
     def _address(self) -> tuple[str, bytes]:
-        """Return the path and the query; raise HttpParserError or UnicodeDecodeError for a target that is no URL."""
+        """Return path and query of the request target; raise HttpParserError or UnicodeDecodeError if it is no URL."""
         url = self.url
         if url.startswith(b"/") and not url.startswith(b"//") and b"#" not in url:
             raw, _, query = url.partition(b"?")
@@ -361,11 +348,10 @@ class Protocol(asyncio.Protocol):
         return (unquote(path) if "%" in path else path), query
 
     def _new_cycle(self, scope: dict[str, Any], *, keep_alive: bool) -> Cycle:
-        expects = self.expect_100_continue
-        done = self.on_response_complete
+        expects, done = self.expect_100_continue, self.on_response_complete
         return Cycle(scope, self.transport, self.flow, done, expect_100_continue=expects, keep_alive=keep_alive)
 
-    # -- the short way
+    # -- requests without ASGI
 
     async def _answer(self, request: Request, query: bytes, whole: FastExchange) -> None:
         try:
@@ -378,9 +364,10 @@ class Protocol(asyncio.Protocol):
                 if not whole.disconnected:
                     self._send(exchange, response, body, whole)
             elif isinstance(body, Stream) and (pushed := body.pushed) and exchange.request.method == "GET":
-                framed = whole.http_version != OLD
-                done = partial(self._pushed_all, whole)
-                push = Push(self.transport, self.flow, body, pushed, done, in_chunks=framed)
+                in_chunks = whole.http_version != OLD
+                push = Push(
+                    self.transport, self.flow, body, pushed, partial(self._end_push, whole), in_chunks=in_chunks
+                )
                 await self._push(exchange, response, push, whole)
             else:
                 await self._send_in_pieces(exchange, response, whole)
@@ -397,6 +384,9 @@ class Protocol(asyncio.Protocol):
         shown = b"" if exchange.request.method == "HEAD" else body
         head = head_of(exchange, response, len(body))
         self.transport.write(b"".join((STATUS_LINE[response.status], known_lines((date(),)), head, end, shown)))
+        self._finish(whole)
+
+    def _finish(self, whole: FastExchange) -> None:
         whole.response_complete = True
         if whole.keep_alive:
             self.on_response_complete()
@@ -404,7 +394,7 @@ class Protocol(asyncio.Protocol):
             self.transport.close()
 
     async def _push(self, exchange: Exchange, response: Response, push: Push, whole: FastExchange) -> None:
-        """Start a watch, whose task then ends."""
+        """Send the head and the first events of a watch; its producer sends later events without a task."""
         self.whole.count(exchange, response)
         if self.transport.is_closing():
             push.lost()
@@ -414,21 +404,17 @@ class Protocol(asyncio.Protocol):
         chunked = b"transfer-encoding: chunked\r\n" if push.in_chunks else b""
         end = b"\r\n" if whole.keep_alive else b"connection: close\r\n\r\n"
         self.transport.write(head + chunked + end)
-        if self.cycle is whole and not self._in_headers:  # nothing has come after this request
+        if self.cycle is whole and not self._in_headers:  # no pipelined request
             self.parser = None
             self.headers, self.url = [], b""
         await push.run()
 
-    def _pushed_all(self, whole: FastExchange) -> None:
+    def _end_push(self, whole: FastExchange) -> None:
         self._pushing = None
-        whole.response_complete = True
-        if whole.keep_alive:
-            self.on_response_complete()
-        else:
-            self.transport.close()
+        self._finish(whole)
 
     async def _send_in_pieces(self, exchange: Exchange, response: Response, whole: FastExchange) -> None:
-        """Send what is too long for one write, or comes later."""
+        """Send a body that is too long for one write, or an iterator."""
         scope = {"method": exchange.request.method, "http_version": whole.http_version}
         cycle = self._new_cycle(scope, keep_alive=whole.keep_alive)
         cycle.disconnected, cycle.more_body, cycle.waiting_for_100_continue = whole.disconnected, False, False
@@ -451,26 +437,23 @@ class Protocol(asyncio.Protocol):
             return
         self._idle_since = self.loop.time()
         if self._idle_timer is None:
-            self._look_after(self.limits.idle_seconds)
+            self._idle_timer = self.loop.call_later(self.limits.idle_seconds, self._close_if_idle)
 
     def _close_if_idle(self) -> None:
-        """Close an idle connection. One timer serves many requests."""
+        """Close the connection if it was idle for long enough, else check again later: one timer for many requests."""
         self._idle_timer = None
         if self.cycle is None or not self.cycle.response_complete or self.transport.is_closing():
-            return  # the end of the request sets it again
+            return  # the end of the request starts the timer again
         rest = self._idle_since + self.limits.idle_seconds - self.loop.time()
         if self._header_timer is None and rest <= 0:
             self.transport.close()
         else:
-            self._look_after(max(rest, _IDLE_LOOK_SECONDS))
+            self._idle_timer = self.loop.call_later(max(rest, _IDLE_LOOK_SECONDS), self._close_if_idle)
 
-    def _look_after(self, seconds: float) -> None:
-        self._idle_timer = self.loop.call_later(seconds, self._close_if_idle)
-
-    # -- the end, and other ends
+    # -- closing and upgrading
 
     def _take_over(self, headers: list[tuple[bytes, bytes]]) -> Connection | None:
-        """Respond 101 and return the connection; None when the client has gone."""
+        """Respond 101 and return the connection; None when the client has closed it."""
         cycle = cast("Cycle", self.cycle)
         if cycle.disconnected or self._early is None:
             return None
@@ -483,7 +466,7 @@ class Protocol(asyncio.Protocol):
         return Connection.over(self.transport, bytes(self._early), self.limits.stalled_seconds)
 
     def _refuse_head(self) -> None:
-        """Refuse headers or trailers that are too large; after a response there is nothing to say."""
+        """Respond 431 to too many bytes of headers or trailers; after a response only close the connection."""
         if self._in_headers or (self.cycle is not None and not self.cycle.response_complete):
             self._too_large = True
             self.send_400_response(_TOO_LARGE)
@@ -491,17 +474,14 @@ class Protocol(asyncio.Protocol):
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse a request that never reached the application, and close the connection."""
-        line = _TOO_LARGE if self._too_large else "400 Bad Request"
-        body = (_TOO_LARGE if self._too_large else msg).encode()
-        head = (
-            f"HTTP/1.1 {line}\r\ncontent-type: text/plain\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        )
-        self.transport.write(head.encode() + body)
+        """Refuse a request before it reaches the application, and close the connection."""
+        status, text = (_TOO_LARGE, _TOO_LARGE) if self._too_large else ("400 Bad Request", msg)
+        headers = f"content-type: text/plain\r\ncontent-length: {len(text.encode())}\r\nconnection: close"
+        self.transport.write(f"HTTP/1.1 {status}\r\n{headers}\r\n\r\n{text}".encode())
         self.transport.close()
 
     def shutdown(self) -> None:
-        """Close the connection when its request is done, without waiting for the end of TLS."""
+        """Close the connection when its request is done, without waiting until the client closes TLS."""
         if self.cycle is None or self.cycle.response_complete:
             self.transport.close()
         else:
@@ -526,15 +506,15 @@ class Protocol(asyncio.Protocol):
             self._pushing.body.tell()
 
     def _expect_headers(self) -> None:
-        # `close` would wait half a minute more for the end of TLS from a client that is that slow
+        # `close` would wait another half minute until a client that is that slow closes TLS
         self._header_timer = self.loop.call_later(self.limits.header_seconds, self.transport.abort)
 
 
 def _is_unsent(transport: asyncio.Transport) -> bool:
-    """Whether a connection that is being closed has unsent bytes."""
+    """Return whether a connection that is being closed has unsent bytes."""
     try:
         return transport.get_write_buffer_size() > 0
-    except AttributeError:  # asyncio's own transports lose what they write to when they are closed a second time
+    except AttributeError:  # asyncio's own transports drop their socket when they are closed a second time
         return False
 
 
@@ -558,7 +538,7 @@ def _keep_alive(connection: Any) -> None:
 
 
 class HttpServer:
-    """Serve an application on a socket, with TLS if there is a context: the only HTTP server of Mooring."""
+    """Serve an application on a bound socket, with TLS if there is a context."""
 
     def __init__(
         self,
@@ -579,9 +559,9 @@ class HttpServer:
         self._listener: TlsListener | asyncio.Server | None = None
         self.connections: set[Protocol] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        ours = {"application": app, "whole": app, "takes_whole": hasattr(app, "answer"), "limits": limits or Limits()}
-        ours |= {"connections": self.connections, "tasks": self._tasks}
-        self._protocol: type[Protocol] = type("Protocol", (Protocol,), ours)  # one of its own for each server
+        shared = {"application": app, "whole": app, "takes_whole": hasattr(app, "answer"), "limits": limits or Limits()}
+        shared |= {"connections": self.connections, "tasks": self._tasks}
+        self._protocol: type[Protocol] = type("Protocol", (Protocol,), shared)
 
     async def start(self) -> None:
         loop = self._protocol.loop = asyncio.get_running_loop()
@@ -591,11 +571,11 @@ class HttpServer:
             self._listener = await loop.create_server(self._protocol, sock=self._socket, backlog=_BACKLOG)
 
     def drain(self) -> None:
-        """Close every connection after its response, so that few are cut when the server stops."""
+        """Close every connection after its response from now on, so that few are cut when the server stops."""
         self._protocol.draining = True
 
     async def stop(self) -> None:
-        """Accept no more connections, end watches and wait for other requests."""
+        """Accept no more connections, end watches and wait for other requests, up to the grace period."""
         self._protocol.stopping = True
         if self._listener:
             self._before_stop()

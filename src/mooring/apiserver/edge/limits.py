@@ -1,13 +1,13 @@
-"""Limit what requests may cost: how many run at once, how often they come, how many bytes of them wait.
+"""Limit concurrent requests, request rates, and the bytes of bodies in memory.
 
-A client over a limit gets `429 Too Many Requests` with `Retry-After`; kubectl and client-go then wait and retry by
-themselves. Everything that is shared (slots for requests, watches and streams, bytes of bodies) is a `Slots`:
+A client over a limit gets `429 Too Many Requests` with `Retry-After`, after which kubectl and client-go retry. Each
+shared resource (slots for requests, watches and streams; bytes of bodies) is a `Slots`:
 
     75 %   at most for ordinary users together, and 25 % for one of them
-    90 %   at most for these and nodes together
-   100 %   for these, administrators and the control plane's own components
+    90 %   at most for ordinary users and nodes together
+   100 %   for all, with administrators and the control plane's own components
 
-so that no user can keep the others, heartbeats of nodes or administrators out. Service accounts of one namespace count
+so that no user can keep out other users, node heartbeats or administrators. Service accounts of one namespace count
 as one user. ``http_server.py`` limits headers and slow connections.
 """
 
@@ -23,47 +23,45 @@ from mooring.base.clock import Clock
 
 _MAX_BUCKETS = 10_000
 _COMPONENTS = frozenset({users.SCHEDULER, users.CONTROLLERS, users.SERVER.username})
-"""Slowing these down slows down the whole cluster."""
 _ORDINARY, _NODE, _EXEMPT = range(3)
-"""Ranks of users: what the ranks below may not take is reserved."""
+"""Ranks of users: a part of all slots is reserved for each higher rank."""
 _WAITING_BODY_BYTES = 64 * 1024
-"""What a body that is being received counts at least, for its connection and its task."""
+"""The least that a body in transit counts, for its connection and its task."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of a server. The defaults suit a cluster of some thousand nodes on a small machine."""
+    """The limits of a server. The defaults suit a cluster of a few thousand nodes on a small machine."""
 
     body_bytes: int = 3 * 1024 * 1024
     header_bytes: int = 64 * 1024
     reading: int = 2000
     """Concurrent reads, without watches."""
     writing: int = 1000
-    """Concurrent writes."""
     watches: int = 5000
     streams: int = 1000
     """Open logs, commands, forwarded ports and proxied requests."""
     user_streams: int = 200
-    """The same of one user; administrators are exempt."""
+    """The part of `streams` that one user may have; administrators are exempt."""
     waiting_bytes: int = 256 * 1024 * 1024
-    """Bytes of bodies that were received and whose requests are not done."""
+    """Bytes of received bodies whose requests are not done."""
     unsent_bytes: int = 1024 * 1024 * 1024
     """Bytes of large responses that clients have not received yet."""
     client_rate: float = 2000.0
-    """Requests a second of one client, in the long run. Administrators and the control plane's own are exempt."""
+    """Sustained requests per second of one client. Administrators and the control plane's components are exempt."""
     client_burst: int = 4000
     header_seconds: float = 15.0
-    """Until a request line and its headers are received."""
+    """The time to receive a request line and its headers."""
     body_seconds: float = 30.0
-    """Until a body is received."""
+    """The time to receive a body."""
     request_seconds: float = 60.0
-    """Until a response is ready, except for watches."""
+    """The time until a response is ready, except for watches."""
     stalled_seconds: float = 60.0
-    """How long a client may not read what is sent to it."""
+    """How long a client may leave sent bytes unread."""
     idle_seconds: int = 120
 
 
 class RequestLimiter:
-    """Count requests, and refuse those above a limit."""
+    """Count requests and their bytes, and refuse those above a limit."""
 
     def __init__(self, limits: Limits, clock: Clock) -> None:
         self.limits = limits
@@ -116,7 +114,7 @@ class RequestLimiter:
             raise _too_many(max(1, round(wait)))
 
     def begin(self, verb: str, user: UserInfo) -> "Place":
-        """Take a slot for a request whose body is there; raise TooManyRequests when there is none for this user."""
+        """Take a slot for a request whose body was received; raise TooManyRequests when this user gets none."""
         slots = self._watches if verb == "watch" else self._reading if verb in {"get", "list"} else self._writing
         place = slots.take(user)
         if place is None:
@@ -124,7 +122,7 @@ class RequestLimiter:
         return place
 
     def begin_stream(self, user: UserInfo) -> "Place":
-        """Take a slot for logs, exec and the like; raise TooManyRequests when there is none for this user."""
+        """Take a slot for logs, exec and other streams; raise TooManyRequests when this user gets none."""
         place = self._streams.take(user)
         if place is None:
             why = "too many streams are open (logs, exec, attach, port-forward, proxy): end one, or try again later"
@@ -132,27 +130,27 @@ class RequestLimiter:
         return place
 
     def receive_body(self, user: UserInfo) -> "Place":
-        """Count a body that is being received, to be grown by its bytes; raise TooManyRequests."""
+        """Take the first bytes for a body in transit (`grow_body` takes the rest); raise TooManyRequests."""
         place = self._bodies.take(user, _WAITING_BODY_BYTES)
         if place is None:
             raise _too_many(1)
         return place
 
     def hold_response(self, user: UserInfo, size: int) -> "Place | None":
-        """Count the bytes of a large response until it is sent; return None when too many wait for this user.
+        """Count a large response until it is sent; return None when too many bytes wait for this user.
 
-        A response that is larger than a user's share counts as the share, so that it is sent when no other waits.
+        A response larger than a user's share counts as the share: it is sent when no other response waits.
         """
         return self._unsent.take(user, min(size, self._unsent.most_of_user))
 
     def grow_body(self, body: "Place", size: int) -> None:
-        """Count bytes that were received; raise TooManyRequests when the user has too many waiting."""
+        """Count received bytes of a body; raise TooManyRequests when too many bytes of this user wait."""
         if not body.grow(size):
             raise _too_many(1)
 
 
 class Slots:
-    """A number of slots of one kind, of which every user may take a share, and some are reserved."""
+    """A pool of slots with a largest share for each user and a reserve for nodes and administrators."""
 
     __slots__ = ("_most", "_most_by_rank", "_taken_by_rank", "_taken_by_user", "most_of_user", "taken")
 
@@ -165,12 +163,12 @@ class Slots:
         self.taken = 0
 
     def take(self, user: UserInfo, count: int = 1) -> "Place | None":
-        """Return None when there are not enough slots for this user."""
+        """Take slots for a user; return None when there are too few."""
         place = Place(self, *_holder(user))
         return place if place.grow(count) else None
 
     def add(self, rank: int, holder: str, count: int) -> bool:
-        """Count slots that are taken; return False, without counting, when there are too few."""
+        """Take slots; return False, and take none, when there are too few."""
         ranks, held = self._taken_by_rank, self._taken_by_user.get(holder, 0) + count
         is_over_share = rank != _EXEMPT and held > self.most_of_user
         is_reserved = rank != _EXEMPT and sum(ranks[: rank + 1]) + count > self._most_by_rank[rank]
@@ -192,7 +190,7 @@ class Slots:
 
 
 class Place(msgspec.Struct, eq=False):
-    """Slots that a request holds until the end of a `with`, or until `release` where `kept` is set inside it."""
+    """Slots that a request holds until the end of a `with` block; with `keep`, until `release`."""
 
     slots: Slots
     rank: int
@@ -225,24 +223,22 @@ class Place(msgspec.Struct, eq=False):
 
 
 def _holder(user: UserInfo) -> tuple[int, str]:
-    """Return the rank of a user, and the name that its share is counted under."""
+    """Return the rank of a user, and the name under which its share is counted."""
     if users.MASTERS in user.groups or user.username in _COMPONENTS:
         return _EXEMPT, user.username
     if users.NODES in user.groups:
         return _NODE, user.username
-    account = users.split_service_account(user.username)  # a user may be able to create many in a namespace
+    account = users.split_service_account(user.username)  # a user may create many in a namespace
     return _ORDINARY, f"system:serviceaccounts:{account[0]}" if account else user.username
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """A token bucket: tokens are refilled at a steady rate, and a request takes one."""
-
     tokens: float
     at: float
 
     def take(self, now: float, rate: float, burst: int) -> float:
-        """0 when there was a token, else the seconds until there is one."""
+        """Take a token and return 0, or return the seconds until there is one."""
         self.tokens = min(float(burst), self.tokens + (now - self.at) * rate)
         self.at = now
         if self.tokens >= 1:

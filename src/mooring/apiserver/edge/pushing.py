@@ -1,6 +1,6 @@
-"""Bodies that their producer pushes into a connection, so that an idle watch needs no task.
+"""Response bodies that their producer pushes into a connection, so that an idle watch needs no task.
 
-``http_server.py`` makes a `Push` for such a response and calls it when the client reads again or has gone.
+``http_server.py`` makes a `Push` for such a body, and notifies it when the client reads again or is gone.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class Push:
         self._done = done
 
     async def run(self) -> None:
-        """Send the beginning of the body; the producer pushes the rest."""
+        """Send the beginning of the body, then let the producer push the rest."""
         async for chunk in self.body.beginning():
             await self._flow.drain()
             if self._transport.is_closing():
@@ -92,7 +92,7 @@ class Push:
         self._done()
 
     def break_off(self) -> None:
-        """Close the connection without a last chunk, so that the client sees a broken body."""
+        """Close the connection without a last chunk, so that the client sees an incomplete body."""
         self._stream.end()
         self._transport.abort()
 
@@ -105,7 +105,7 @@ _last = (b"", b"")
 
 
 def _framed(chunk: bytes) -> bytes:
-    """Frame a chunk. The last one is cached, because many watchers get the same event."""
+    """Return a chunk in HTTP's chunked encoding. The last one is cached: many watchers get the same event."""
     global _last  # noqa: PLW0603 - all connections of a process share it
     if chunk is _last[0]:
         return _last[1]

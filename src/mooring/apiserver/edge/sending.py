@@ -1,6 +1,6 @@
-"""Send responses and receive bodies: headers, streams, and large bodies in pieces; `Client` is the peer.
+"""Send responses and receive bodies as ASGI messages: headers, streams, and large bodies in pieces.
 
-Called by ``requests/app.py``; ``exchanges.py`` writes the messages of ASGI to a socket.
+``requests/app.py`` calls these functions; ``exchanges.py`` writes the messages to a socket.
 """
 
 import asyncio
@@ -24,17 +24,17 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
 CLIENT = "mooring.client"
-"""The key of the `Client` in the scope."""
+"""The scope's key for the `Client`."""
 TAKE_OVER = "mooring.take_over"
-"""The key of the function in the scope that responds 101 and returns the connection."""
+"""The scope's key for the function that responds 101 and returns the connection."""
 BROKEN = "mooring.broken"
-"""The message that a body is broken off."""
+"""The message type that breaks off a body, so that the client sees it as incomplete."""
 _CHUNK = 64 * 1024
-"""Larger pieces make OpenSSL allocate, which costs more than encryption."""
+"""For larger pieces OpenSSL allocates memory, which costs more than encryption."""
 
 
 def head_of(exchange: Exchange, response: Response, length: int) -> bytes:
-    """Serialise `headers_of` for a body of a length."""
+    """Serialise the headers of a response whose body has `length` bytes."""
     if response.headers or response.warnings:
         return lines_of(headers_of(exchange, response))
     return b"content-type: %b\r\naudit-id: %b\r\ncache-control: no-cache, private\r\ncontent-length: %d\r\n" % (
@@ -64,11 +64,11 @@ def _date_at(second: int) -> Header:
 
 _encoded = lru_cache(maxsize=64)(str.encode)
 known_lines = lru_cache(maxsize=256)(lines_of)
-"""Cached, for headers that many responses share."""
+"""`lines_of` with a cache, for headers that many responses share."""
 
 
 class Stream:
-    """A body in pieces that keeps its slot, if it has one, until it ends, however it ends."""
+    """A response body in pieces, which releases its slot when it ends or breaks off."""
 
     __slots__ = ("_body", "_exchange", "_place", "on_end")
 
@@ -80,19 +80,19 @@ class Stream:
 
     @property
     def pushed(self) -> Pushed | None:
-        """The body, if it is pushed by its producer."""
+        """Return the body if its producer can push it; None if it has to be iterated."""
         return self._body if isinstance(self._body, Pushed) and self._body.can_follow else None
 
     def sent(self, size: int) -> None:
-        """Count bytes that were sent without being pulled from here."""
+        """Count bytes that were pushed."""
         self._exchange.bytes_sent += size
 
     def end(self) -> None:
         """Release the slot and call `on_end`, once."""
-        place, self._place = self._place, None
+        place, call = self._place, self.on_end
+        self._place = self.on_end = None
         if place is not None:
             place.release()
-        call, self.on_end = self.on_end, None
         if call is not None:
             call(self._exchange)
 
@@ -102,7 +102,7 @@ class Stream:
     async def __anext__(self) -> bytes:
         try:
             chunk = await anext(self._body)
-        except BaseException:  # its end, a mistake, or that the client has gone
+        except BaseException:  # the end, an error or a cancellation
             self.end()
             raise
         self._exchange.bytes_sent += len(chunk)
@@ -118,11 +118,11 @@ class Stream:
 
 
 class BodyTooLargeError(Exception):
-    """A request has more bytes than may be received."""
+    """The body of a request is larger than the limit."""
 
 
 class ClientGoneError(Exception):
-    """The client hung up while it was sending."""
+    """The client closed the connection before its request was complete."""
 
 
 async def receive_body(receive: Receive, most: int, count: Callable[[int], None] = lambda _: None) -> bytes:
@@ -151,7 +151,7 @@ async def respond(send: Send, status: int, body: bytes, content_type: str, heade
 
 async def nothing() -> AsyncIterator[bytes]:
     return
-    yield  # what makes it an iterator
+    yield  # makes this an iterator
 
 
 async def send_whole(body: bytes, send: Send) -> None:
@@ -172,7 +172,7 @@ async def pieces_of(body: bytes) -> AsyncIterator[bytes]:
 
 
 async def send_stream(body: AsyncIterator[bytes], receive: Receive, send: Send) -> None:
-    """Send pieces as they come, until there are no more or the client hangs up."""
+    """Send pieces as the body yields them, until it ends or the client closes the connection."""
     sender = asyncio.current_task()
     gone = False
 
@@ -186,7 +186,9 @@ async def send_stream(body: AsyncIterator[bytes], receive: Receive, send: Send) 
 
     listener = asyncio.create_task(wait_for_hangup(), name="waiting for a client to hang up")
     try:
-        await send({"type": "http.response.body", "body": b"", "more_body": True})  # the head, before there is news
+        await send(
+            {"type": "http.response.body", "body": b"", "more_body": True}
+        )  # sends the head before the first event
         async for chunk in body:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     except asyncio.CancelledError:

@@ -1,15 +1,12 @@
-"""TLS straight on a socket: a connection has no buffers besides OpenSSL's, and bytes are copied once less each way.
+"""An asyncio transport that runs TLS directly on a socket, without buffers besides OpenSSL's.
 
-`TlsListener` accepts connections for ``http_server.py`` and makes a `TlsTransport` of each, in place of asyncio's.
-Measured: uvloop's transport keeps two buffers and the decoded certificate of each connection, which is 11 KB of an idle
-watcher, and takes twice as long to send.
+`TlsListener` accepts connections for ``http_server.py`` and makes a `TlsTransport` of each. Measured: uvloop's own
+transport takes 11 KB more for an idle watcher (two buffers and the decoded certificate), and twice as long to send.
 
-A transport goes through these stages:
+    handshake → open → closing (unsent bytes are sent) → leaving (close_notify was sent) → lost
 
-    shaking hands → open → closing (what is unsent is sent) → leaving (the farewell was said) → lost
-
-While it leaves, what still comes is read and thrown away: were the socket closed before, the system would answer with
-a reset, and the client might lose the end of what it was sent.
+A transport that leaves reads and discards further bytes until the peer closes: if the socket were closed earlier, the
+kernel would reset the connection, and the client might lose the end of its response.
 """
 
 import asyncio
@@ -23,7 +20,6 @@ from contextlib import suppress
 from typing import Any, cast
 
 _RECORD = 16 * 1024
-"""The largest TLS record."""
 _ACCEPTED = 64
 """Connections accepted in one turn of the event loop."""
 _FULL_SECONDS = 1.0
@@ -66,7 +62,7 @@ class TlsListener:
             accepted.setblocking(False)
             try:
                 secured = self._tls.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
-            except OSError:  # it has gone already
+            except OSError:  # the client has closed it already
                 accepted.close()
                 continue
             TlsTransport(self._loop, secured, self._made)
@@ -102,14 +98,12 @@ class TlsTransport(asyncio.Transport):
         self._protocol: asyncio.Protocol | None = None
         self._unsent: deque[memoryview] | None = None
         self._is_paused = False
-        """Whether the protocol was asked to write no more."""
+        """Whether the protocol was asked to stop writing."""
         self._is_closing = self._is_lost = False
         self._is_deaf = False
         """Whether the peer has closed its side; it may still read."""
         self._timer: asyncio.TimerHandle | None = loop.call_later(_HANDSHAKE_SECONDS, self.abort)
         loop.add_reader(secured, self._shake_hands)
-
-    # -- the beginning
 
     def _shake_hands(self) -> None:
         try:
@@ -120,7 +114,7 @@ class TlsTransport(asyncio.Transport):
         except ssl.SSLWantWriteError:
             self._loop.add_writer(self._socket, self._shake_hands)
             return
-        except (OSError, ValueError):  # another protocol, a wrong certificate, or the client has gone
+        except (OSError, ValueError):  # another protocol, an untrusted certificate, or a closed connection
             self.abort()
             return
         self._loop.remove_writer(self._socket)
@@ -180,7 +174,7 @@ class TlsTransport(asyncio.Transport):
             self._guarded(self._protocol.pause_writing)
 
     def _send(self, data: bytes | bytearray | memoryview) -> int:
-        """Return how many bytes were sent. OpenSSL wants the rest again from the same buffer."""
+        """Return how many bytes were sent. OpenSSL requires the same buffer for the rest."""
         has_many_records = len(data) > _RECORD
         if has_many_records:
             self._cork(1)
@@ -196,7 +190,7 @@ class TlsTransport(asyncio.Transport):
                 self._cork(0)
 
     def _cork(self, on: int) -> None:
-        """Let the kernel join records, which OpenSSL writes one by one."""
+        """Switch TCP_CORK, with which the kernel joins records that OpenSSL writes one by one."""
         if _CORK is not None:
             with suppress(OSError):
                 self._socket.setsockopt(socket.IPPROTO_TCP, _CORK, on)
@@ -240,9 +234,9 @@ class TlsTransport(asyncio.Transport):
             self._leave()
 
     def _leave(self) -> None:
-        """Say that nothing more comes, and wait until the other side hangs up.
+        """Send close_notify and wait until the peer closes the connection.
 
-        It is said by TLS alone: on the end of the stream below, uvloop's clients forget what they have not read yet.
+        The TCP stream stays open: at its end, uvloop's clients drop bytes that they have not read yet.
         """
         with suppress(OSError, ValueError):
             self._socket.unwrap()
@@ -282,8 +276,6 @@ class TlsTransport(asyncio.Transport):
                 protocol.connection_lost(error)
         finally:
             self._socket.close()
-
-    # -- the rest of a transport
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         assert self._protocol is not None  # noqa: S101 - the transport is passed on after the protocol is made

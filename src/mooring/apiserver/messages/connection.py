@@ -1,12 +1,13 @@
-"""A connection that has left HTTP: bytes in both directions, never faster than the slower side.
+"""An upgraded connection: bytes in both directions, with back-pressure; it buffers a few hundred KB at most.
 
-``edge/http_server.py`` creates one for a request that is answered with 101 and passes it to the `take_over` of the
-response; ``streams/`` opens another to the kubelet and joins the two with `relay`. A connection buffers a few hundred
-kilobytes at most.
+``edge/http_server.py`` creates one for a response with status 101 and passes it to the response's `take_over`;
+``streams/`` opens another one to the kubelet and connects the two by `relay`.
 """
 
 import asyncio
 from typing import Self
+
+from mooring.base.tasks import run_until_one_ends
 
 CHUNK = 64 * 1024
 _FAREWELL_SECONDS = 30.0
@@ -77,13 +78,9 @@ class Connection:
 
 async def relay(one: Connection, other: Connection) -> None:
     """Pass on bytes in both directions until either side ends; then close both."""
-    ways = [asyncio.create_task(_copy(one, other)), asyncio.create_task(_copy(other, one))]
     try:
-        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        await run_until_one_ends(_copy(one, other), _copy(other, one))
     finally:
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
         one.close()
         other.close()
 

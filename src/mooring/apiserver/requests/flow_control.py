@@ -16,6 +16,7 @@ from mooring.apiserver.registry.loopback_client import LoopbackClient
 from mooring.apiserver.registry.objects import Follower
 from mooring.base import logs
 from mooring.base.clock import Clock
+from mooring.base.tasks import run_until_one_ends
 from mooring.store.errors import StoreError
 from mooring.store.kv import Store
 
@@ -60,16 +61,7 @@ class FlowControl:
                 log.warning("FlowSchemas and priority levels cannot be restored", extra={"fields": {"why": str(error)}})
                 await self._clock.sleep(_RETRY_SECONDS)
                 continue
-            await self._wait(due - now)
-
-    async def _wait(self, seconds: float) -> None:
-        """Wait for a change of an object, or for so long."""
-        news, clock = asyncio.create_task(self._news.wait()), asyncio.create_task(self._clock.sleep(seconds))
-        try:
-            await asyncio.wait([news, clock], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            news.cancel()
-            clock.cancel()
+            await run_until_one_ends(self._news.wait(), self._clock.sleep(due - now))
 
     async def _ensure(self, *, suggested: bool) -> None:
         levels = [*defaults.MANDATORY_LEVELS.values(), *(defaults.SUGGESTED_LEVELS if suggested else ())]
@@ -89,7 +81,7 @@ class FlowControl:
                 updated.spec = copy_of(wanted.spec)
                 await self._calls.update(updated)
         except (errors.AlreadyExists, errors.Conflict, errors.NotFound):
-            pass  # another server was faster, and its write is seen next
+            pass  # another server has written it; that write is seen next
 
     async def _write_statuses(self) -> None:
         for schema in [*self._schemas.objects.values()]:

@@ -1,13 +1,13 @@
-"""Logs, commands, forwarded ports and proxied requests: what goes through the API server to a node and is not stored.
+"""Requests that the API server passes to kubelets: logs, exec, attach, port-forward and proxies.
 
-| Module | What is there |
+| Module | Content |
 |---|---|
-| ``streams.py`` | `Streams.handle`, which the edge calls: finds the pod, the container and the node |
-| ``questions.py`` | what is asked, read from the query: `LogOptions`, `CommandOptions`, which container |
-| ``kubelet.py`` | `Kubelet`, what a node answers: the interface of the two below |
-| ``kubelets.py`` | which of the two answers for a node |
-| ``real/`` | kubelets of machines: an HTTP client that passes upgraded connections through |
-| ``simulated/`` | kubelets of simulated nodes: answers from the annotations of pods |
+| ``streams.py`` | `Streams.handle` finds the pod, the container and the node of a request |
+| ``questions.py`` | the query parameters: `LogOptions`, `CommandOptions`, the container |
+| ``kubelet.py`` | `Kubelet`, the interface of the two below |
+| ``kubelets.py`` | finds the kubelet of a node |
+| ``real/`` | real kubelets: an HTTP client that relays upgraded connections |
+| ``simulated/`` | kubelets of simulated nodes, which answer from the annotations of pods |
 
-A response that has left HTTP owns its connection (``messages/connection.py`` beside this package) until it ends.
+The response to an upgrade owns its connection (``messages/connection.py``) until it ends.
 """

@@ -1,4 +1,4 @@
-"""What the kubelet of a node answers: the interface that real and simulated nodes share. Read ``streams.py`` first."""
+"""The interface of kubelets, which real and simulated nodes implement. Read ``streams.py`` first."""
 
 from typing import Protocol
 
@@ -24,22 +24,22 @@ class Proxied(msgspec.Struct, frozen=True):
     path: str
     """The path for the proxied server."""
     below: str
-    """The part of the client's path before it."""
+    """The client's path up to the proxied one."""
     scheme: str = ""
     port: str = ""
-    """Empty for the kubelet's own, or the first that the pod names."""
+    """Empty for the kubelet's port, or the first port of the pod's containers."""
     client: str = ""
 
 
 class Kubelet(Protocol):
-    """Answers for a node. Every method raises a `StatusError` for the client when there is no answer."""
+    """Answers requests to nodes. Methods raise a `StatusError` for the client if there is no response."""
 
     async def log(self, place: Place, options: LogOptions) -> Response:
         """Return the log of a container; a followed log comes in pieces."""
         ...
 
     async def connect(self, place: Place, subresource: str, request: Request) -> Response:
-        """`exec`, `attach` or `portforward`: a response that takes the connection over."""
+        """Return the response to `exec`, `attach` or `portforward`, which takes the connection over."""
         ...
 
     async def proxy_pod(self, place: Place, proxied: Proxied) -> Response: ...

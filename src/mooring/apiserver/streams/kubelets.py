@@ -1,6 +1,6 @@
-"""Which kubelet answers for a node: that of a machine, or a simulated one.
+"""Find the kubelet of a node, real or simulated.
 
-Both are loaded when the first of their kind is asked: most servers never ask, and WebSockets take time to load.
+Both implementations are imported at their first use: most servers need neither, and WebSockets are slow to import.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,9 @@
-"""Logs over WebSocket, for browsers: messages with what was logged, in one direction.
+"""Send logs over WebSocket, for browsers: the server sends messages, the client none.
 
-Called by ``streams.py`` for a request for a log that wants an upgrade. The protocols are Kubernetes' `binary.k8s.io`
-and `base64.binary.k8s.io`; a first message without content says that it begins.
+``streams.py`` calls this for a log request with an upgrade. The protocols are Kubernetes' `binary.k8s.io` and
+`base64.binary.k8s.io`; the first message is empty.
 """
 
-import asyncio
 import base64
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -15,6 +14,7 @@ import msgspec
 from mooring.apiserver.messages.connection import Connection, ConnectionLostError
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.streams.websocket import Tunnel, handshake
+from mooring.base.tasks import run_until_one_ends
 
 _TEXT = "base64.binary.k8s.io"
 
@@ -27,7 +27,7 @@ class LogMessages(msgspec.Struct, frozen=True):
 
     @classmethod
     def agree(cls, request: Request) -> Self:
-        """Raise BadRequest for other protocols."""
+        """Return the protocol that the client offers; raise BadRequest if it offers other ones only."""
         protocol, headers = handshake(request, ("binary.k8s.io", _TEXT, ""))
         return cls(protocol == _TEXT, headers)
 
@@ -36,20 +36,15 @@ class LogMessages(msgspec.Struct, frozen=True):
 
         async def take_over(client: Connection) -> None:
             socket = Tunnel(client)
-            telling = asyncio.create_task(_tell(socket, log.body, is_text=self.is_text))
-            ways = [telling, asyncio.create_task(_until_gone(socket))]
             try:
-                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+                await run_until_one_ends(_send(socket, log.body, is_text=self.is_text), _wait_for_close(socket))
             finally:
-                for way in ways:
-                    way.cancel()
-                await asyncio.gather(*ways, return_exceptions=True)
                 client.close()
 
         return Response(101, log.body, headers=self.headers, take_over=take_over)
 
 
-async def _tell(socket: Tunnel, log: bytes | AsyncIterator[bytes], *, is_text: bool) -> None:
+async def _send(socket: Tunnel, log: bytes | AsyncIterator[bytes], *, is_text: bool) -> None:
     await socket.write(b"")
     async for piece in _pieces(log):
         if is_text:
@@ -67,7 +62,7 @@ async def _pieces(log: bytes | AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def _until_gone(socket: Tunnel) -> None:
+async def _wait_for_close(socket: Tunnel) -> None:
     with suppress(ConnectionLostError):
         while await socket.read():
             pass

@@ -1,4 +1,4 @@
-"""Options for connections to kubelets. Imports nothing heavy."""
+"""Options for connections to kubelets, in a module that is cheap to import."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -12,8 +12,8 @@ class KubeletOptions(msgspec.Struct, frozen=True):
     certificate_authority: Path | None = None
     """The authority of kubelets' serving certificates; None accepts any, as kube-apiserver does."""
     address_types: tuple[str, ...] = ADDRESS_TYPES
-    """Which of a node's addresses to use, the best kind first; names come last, since they need a DNS."""
+    """The types of node addresses to use, in order of preference; names are last, since they need DNS."""
     signing_duration: timedelta = timedelta(days=365)
-    """How long certificates are good for that nodes and clients ask for; a request may say less."""
+    """The longest validity of certificates for CertificateSigningRequests, which may name a shorter one."""
     programs: Path | None = None
-    """Where programs that run on simulated nodes leave their logs; None: nothing is executed."""
+    """The folder with logs of programs that run on simulated nodes; None if no programs are run."""

@@ -17,7 +17,7 @@ _MOST_PORTS = 64
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which part of a log, and how it is shown."""
+    """The part of a log that a client wants, and its format."""
 
     follow: bool = False
     previous: bool = False
@@ -31,7 +31,7 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def log_options(request: Request, pod: str) -> LogOptions:
-    """Read the options; raise BadRequest and Invalid."""
+    """Return the options of a log request; raise BadRequest or Invalid."""
     options = LogOptions(
         follow=request.flag("follow"),
         previous=request.flag("previous"),
@@ -79,7 +79,7 @@ def _whole(text: str) -> int:
 
 
 class CommandOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The streams that exec or attach asks for."""
+    """The command and the streams that a request for exec or attach names."""
 
     command: tuple[str, ...] = ()
     stdin: bool = False
@@ -89,7 +89,7 @@ class CommandOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def command_options(request: Request) -> CommandOptions:
-    """Read the options; raise BadRequest without any stream."""
+    """Return the options of exec or attach; raise BadRequest if they name no stream."""
     options = CommandOptions(
         command=tuple(request.query.get("command", ())),
         stdin=request.flag("stdin"),
@@ -103,7 +103,7 @@ def command_options(request: Request) -> CommandOptions:
 
 
 def ports(request: Request) -> list[int]:
-    """Return the ports to forward that the query names; none where the client names them later."""
+    """Return the ports to forward that the query names; empty if the client names them in the stream."""
     texts = [text for value in request.query.get("ports", ()) for text in value.split(",") if text]
     if len(texts) > _MOST_PORTS:
         raise errors.bad_request(f"at most {_MOST_PORTS} ports can be forwarded at once")

@@ -1,11 +1,11 @@
-"""Requests that reach through to a node: `Streams.handle` finds out where, and asks the kubelet there.
+"""Requests that a kubelet answers: `Streams.handle` finds the pod and its node, and calls the node's kubelet.
 
     pods/web/log · exec · attach · portforward        the kubelet of the pod's node
     pods/web:8080/proxy/…                             a port of the pod
     nodes/n1/proxy/…                                  the kubelet itself, or another port of the node
     services/web:http/proxy/…                         a port of one of the service's ready pods
 
-The request is authorised already, by subresource. Read next: ``kubelet.py``.
+Requests were authorized by subresource before. Read next: ``kubelet.py``.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class Streams:
 
     @contextmanager
     def until_the_end(self) -> Iterator[None]:
-        """Cancel the current task when the server stops, without an error."""
+        """Run a block that `end_all` can cancel; the cancellation is no error."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine runs in one
         self._tasks.add(task)
@@ -59,15 +59,16 @@ class Streams:
             self._tasks.discard(task)
 
     def end_all(self) -> None:
+        """Cancel all streams, because the server stops."""
         self._ending = True
         for task in self._tasks:
             task.cancel()
 
     async def handle(self, request: Request, route: ResourceRoute, client: str = "") -> Response:
-        """Respond to a request; raise a `StatusError`."""
+        """Return the response to a request of one of the forms above; raise a `StatusError`."""
         verb = route.verb(request)
         subresource = route.kind.subresource(route.subresource)
-        if route.subresource == "proxy":  # with any method; the proxied server decides
+        if route.subresource == "proxy":  # the proxied server decides about methods
             return await self._proxy(request, route, client)
         if subresource is None or verb not in subresource.verbs:
             raise errors.method_not_allowed(verb, route.resource, group=route.group)
@@ -87,13 +88,13 @@ class Streams:
         options = log_options(request, route.name)
         place = await self._place(pod, container_of(request, pod))
         messages = _log_messages(request) if request.upgrade else None
-        log = Response(200, b"", "text/plain")  # where there is no node yet, nothing was logged
+        log = Response(200, b"", "text/plain")  # a pod without a node has logged nothing
         if place is not None:
             log = await self._kubelets.of(place.node).log(place, options)
         return messages.answer(log) if messages else log
 
     def _require_create(self, request: Request, route: ResourceRoute, verb: str) -> None:
-        """Require `create` also for WebSockets, which begin with GET, so that `get` is not enough to run commands."""
+        """Require the verb `create` to run commands, also by WebSocket, where the request itself is a GET."""
         if verb == "create" or not self._needs_create:
             return
         attributes = Attributes("create", route.group, route.resource, route.subresource, route.namespace, route.name)
@@ -101,7 +102,7 @@ class Streams:
         if not decision.allowed:
             raise forbidden(request.user, attributes, decision.reason)
 
-    # -- where
+    # -- targets
 
     async def _pod(self, namespace: str, name: str) -> Pod:
         pod = await self._objects.get(Pod, name, namespace)
@@ -116,7 +117,7 @@ class Streams:
         return node
 
     async def _place(self, pod: Pod, container: str = "") -> Place | None:
-        """Return None for a pod without a node."""
+        """Return the node, pod and container to call; None if the pod has no node."""
         if not pod.spec.node_name:
             return None
         return Place(await self._node(pod.spec.node_name), pod, container)
@@ -145,7 +146,7 @@ class Streams:
         return await self._kubelets.of(place.node).proxy_pod(place, proxied)
 
     async def _endpoint(self, namespace: str, name: str, port: str) -> tuple[Pod, str]:
-        """Choose a ready pod of a service at random; return it with its port."""
+        """Return a random ready pod of a service, with the pod's port."""
         service = await self._objects.get(Service, name, namespace)
         if service is None:
             raise errors.not_found("services", name)
@@ -179,7 +180,7 @@ def _is_ready_pod(endpoint: Endpoint) -> bool:
 
 
 def _split(route: ResourceRoute) -> tuple[str, str, str]:
-    """Scheme, name and port of `web`, `web:8080` or `https:web:8443`."""
+    """Return scheme, name and port of `web`, `web:8080` or `https:web:8443`; empty strings for missing ones."""
     parts = route.name.split(":")
     if len(parts) < 3:
         parts = ["", *parts, ""][:3]

@@ -1,7 +1,7 @@
-"""WebSockets: bare (`Tunnel`), or with Kubernetes' channels, where the first byte of a message says which it is for.
+"""WebSockets: a plain byte stream (`Tunnel`), or Kubernetes' channels (the first byte of a message is the channel).
 
-Framing is wsproto's. A message may be of any size: it is handed on in the pieces in which it arrives, and none is kept.
-Protocols with `base64` in their name carry text, for browsers of old.
+wsproto does the framing. Messages of any size are passed on in the pieces in which they arrive. Protocols with
+`base64` in their name carry text, for old browsers.
 """
 
 import base64
@@ -19,15 +19,15 @@ from mooring.apiserver.messages.connection import Connection, ConnectionLostErro
 from mooring.apiserver.messages.http import Request
 
 CLOSE = 255
-"""The channel of v5 on which a client says which other channel has ended."""
+"""The channel of v5 on which a client names another channel that has ended."""
 _LONGEST_TEXT = 64 * 1024
 _GOING, _WRONG = 1000, 1002
 
 
 def handshake(request: Request, protocols: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return the chosen protocol, and the headers of the response; `protocols` begins with the best.
+    """Return the first of `protocols` that the client offers, and the headers of the response; raise BadRequest.
 
-    An empty name stands for a client that offers none. Raise BadRequest.
+    An empty name stands for a client that offers no protocol.
     """
     if request.upgrade != "websocket":
         raise errors.bad_request(f"WebSocket is spoken here, not {request.headers.get('upgrade', '')}")
@@ -50,7 +50,7 @@ def handshake(request: Request, protocols: Sequence[str]) -> tuple[str, dict[str
 
 
 class Tunnel:
-    """A WebSocket whose messages are a stream of bytes: reads and writes as a `Connection` does."""
+    """A WebSocket whose messages form a byte stream, with the reads and writes of a `Connection`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -85,7 +85,7 @@ class Tunnel:
         await self._connection.write(data)
 
     async def _taken(self, data: bytes) -> list[tuple[bytes, bool]]:
-        """Return pieces of messages, each with whether it is the last of its message."""
+        """Return the pieces of messages in received bytes, each with whether it ends its message."""
         pieces: list[tuple[bytes, bool]] = []
         try:
             self._frames.receive_data(data)
@@ -116,10 +116,10 @@ class Channels(Tunnel):
         self._text = b""
 
     async def ready(self) -> None:
-        """Channels need not be opened."""
+        """Do nothing: the channels of a WebSocket need not be opened."""
 
     async def receive(self) -> tuple[int, bytes] | None:
-        """Return a channel and its data; None at the end. Raise ConnectionLostError."""
+        """Return the next data with its channel; None at the end. Raise ConnectionLostError."""
         while not self._arrived:
             if self._over:
                 return None
@@ -132,7 +132,7 @@ class Channels(Tunnel):
         return self._arrived.popleft()
 
     async def send(self, channel: int, data: bytes) -> None:
-        """Raise ConnectionLostError when the client has gone."""
+        """Send data on a channel; raise ConnectionLostError if the connection is closed."""
         if self._is_text:
             message: BytesMessage | TextMessage = TextMessage(data=f"{channel}{base64.b64encode(data).decode()}")
         else:

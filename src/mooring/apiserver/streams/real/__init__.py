@@ -1,5 +1,5 @@
-"""Kubelets of machines: ``kubelets.py`` knows their addresses and paths, ``http_call.py`` asks, ``tls.py`` says who.
+"""Real kubelets: ``kubelets.py`` has their addresses and paths, ``http_call.py`` sends requests, ``tls.py`` does TLS.
 
-Nothing is understood that passes through: after the kubelet has answered 101, bytes go both ways as they are, whether
-WebSocket or SPDY. docs/decisions/streams.md has the reasons.
+After a kubelet has responded 101, bytes of WebSocket or SPDY are relayed without decoding them; for the reasons see
+docs/decisions/streams.md.
 """

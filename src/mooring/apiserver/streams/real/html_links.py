@@ -1,7 +1,7 @@
-"""Links in HTML that passes through a proxy: those to the same server lead through the proxy again.
+"""Rewrite links in proxied HTML pages, so that links to the same server go through the proxy.
 
-`rewritten` is called by ``kubelets.py`` for pages that are not compressed. It looks at one tag at a time, whatever
-stands around it, and keeps no more than one of them, so that pages of any size pass through as they come.
+``kubelets.py`` calls `rewritten` for uncompressed pages. It handles one tag at a time, without regard to its context,
+and buffers at most one incomplete tag, so that pages of any size are streamed.
 """
 
 import re
@@ -26,13 +26,13 @@ _LINKS: Final = {
     "object": ("classid", "codebase", "data", "usemap"),
     "video": ("poster", "src"),
 }
-"""The attributes in which a tag names other places."""
+"""The attributes of each tag that hold links."""
 _TAG: Final = re.compile(rb"<([a-zA-Z]+)(\s[^<>]*)>")
 _ATTRIBUTE: Final = re.compile(rb"""(\s)([a-zA-Z]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""")
 
 
 async def rewritten(page: AsyncIterator[bytes], change: Callable[[str], str]) -> AsyncIterator[bytes]:
-    """Yield a page with its links changed, piece by piece."""
+    """Yield a page piece by piece, with `change` applied to its links."""
     rest = b""
     try:
         async for piece in page:

@@ -1,8 +1,7 @@
-"""One HTTP/1.1 request on a connection of its own, whose answer may leave HTTP.
+"""Send one HTTP/1.1 request on a new connection, and read a response that may upgrade to another protocol.
 
-`call` connects, sends and reads the head of the answer; `Answer` gives the body in pieces, read no faster than they are
-taken, or the bare connection after 101. A library would pool connections and buffer bodies; a stream wants neither, and
-a request to a kubelet is rare enough for a handshake of its own.
+`call` returns an `Answer`, which yields the body in pieces, no faster than its reader takes them, or gives the
+connection away after 101. HTTP libraries pool connections and buffer bodies, neither of which suits streams.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ import msgspec
 
 from mooring.apiserver.messages.connection import CHUNK, Connection, ConnectionLostError
 from mooring.apiserver.streams.real.tls import TlsConnection
-from mooring.base.http_head import header_lines, request_line
+from mooring.base.http_head import ends_with_connection, header_lines, request_line
 
 CONNECT_SECONDS = 5.0
 HEAD_SECONDS = 30.0
@@ -24,24 +23,24 @@ _HEAD_BYTES = 64 * 1024
 
 
 class CallError(Exception):
-    """No response arrived. The message has the cause, without the node's name."""
+    """The request got no response. The message has the cause, without the node's name."""
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where to connect; without TLS when there is no context."""
+    """A host and port to connect to, by TLS if `tls` is set."""
 
     host: str
     port: int
     tls: ssl.SSLContext | None = None
     resolved: Sequence[str] = ()
-    """The IP addresses to try in this order; empty to resolve `host`."""
+    """The IP addresses to try, in order; empty to resolve `host`."""
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class Call(msgspec.Struct):
-    """A request. The target is percent-encoded."""
+    """A request with a percent-encoded target."""
 
     method: str
     target: str
@@ -50,7 +49,7 @@ class Call(msgspec.Struct):
     body: bytes = b""
 
     def serialized(self) -> bytes:
-        """Raise HeadError for what would be more than one request."""
+        """Return the bytes to send; raise HeadError if a header could start another request."""
         headers = [("host", self.host), *self.headers]
         if self.body or self.method in {"POST", "PUT", "PATCH"}:
             headers.append(("content-length", str(len(self.body))))
@@ -59,7 +58,7 @@ class Call(msgspec.Struct):
 
 
 async def call(address: Address, asked: Call) -> "Answer":
-    """Send a request and return the head of its answer; raise CallError, or HeadError before anything is sent."""
+    """Send a request and read the head of its response. Raise CallError, or HeadError before anything is sent."""
     data = asked.serialized()
     connection = await _connect(address)
     try:
@@ -107,7 +106,7 @@ async def _open(address: Address) -> Connection:
 
 
 async def _open_first(hosts: Sequence[str], port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to the first host that accepts; raise the error of the last."""
+    """Connect to the first host that accepts a connection; raise the last host's error if none does."""
     for host in hosts[:-1]:
         with suppress(OSError):
             return await asyncio.open_connection(host, port, limit=CHUNK)
@@ -140,7 +139,7 @@ class _Received(msgspec.Struct):
 
 
 class Answer:
-    """A response whose head is read: an iterator over the pieces of its body, to be closed."""
+    """A response whose head was read. It iterates over the body in pieces and must be closed."""
 
     def __init__(self, connection: Connection, *, is_head: bool = False) -> None:
         self._connection = connection
@@ -151,7 +150,7 @@ class Answer:
         self.status = 0
 
     async def read_head(self) -> None:
-        """Read to the end of the headers; raise ConnectionLostError for anything else than HTTP."""
+        """Read to the end of the headers; raise ConnectionLostError if they are no HTTP."""
         received, size = self._received, 0
         while not received.status:
             data = await self._connection.read()
@@ -166,7 +165,7 @@ class Answer:
         return self._received.headers
 
     def first(self) -> Mapping[str, str]:
-        """Headers by name; of those that came several times the first."""
+        """Return headers by name; of repeated ones the first."""
         return dict(reversed(self._received.headers))
 
     def _feed(self, data: bytes) -> None:
@@ -196,7 +195,7 @@ class Answer:
             data = await self._connection.read()
             if data:
                 self._feed(data)
-            elif _ends_with_connection(self.first()):
+            elif ends_with_connection(self.first()):
                 return b""
             else:
                 await self.aclose()
@@ -206,11 +205,11 @@ class Answer:
         return piece
 
     async def aclose(self) -> None:
-        """End it, whether or not all was read."""
+        """Close the connection, whether or not the body was read."""
         self._connection.abort()
 
     async def text(self, most: int = 16 * 1024) -> bytes:
-        """Return the beginning of the body, for an error."""
+        """Return the first bytes of the body, for an error message."""
         found = bytearray()
         with suppress(ConnectionLostError, TimeoutError):
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -222,9 +221,5 @@ class Answer:
         return bytes(found[:most])
 
     def upgraded(self) -> tuple[Connection, bytes]:
-        """After 101: return the connection, and the bytes after the head."""
+        """Return the connection after 101, and the bytes received after the head."""
         return self._connection, self._rest
-
-
-def _ends_with_connection(headers: Mapping[str, str]) -> bool:
-    return "content-length" not in headers and "chunked" not in headers.get("transfer-encoding", "")

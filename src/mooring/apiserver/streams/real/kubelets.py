@@ -1,8 +1,8 @@
-"""What real kubelets are asked, and where they are: `RealKubelets` is the `Kubelet` of every machine.
+"""`RealKubelets` sends requests to the kubelets of real nodes, and proxies to ports of nodes and pods.
 
-Paths and parameters are the kubelet's own (`/containerLogs`, `/exec`, …). Connections that are upgraded pass through as
-they are. The newest WebSocket protocols (`v5.channel.k8s.io`, and SPDY within WebSockets for ports) are understood by
-kubelets that declare `ExtendWebSocketsToKubelet`; to others they are not offered, and kubectl then takes SPDY.
+Paths and parameters are the kubelet's (`/containerLogs`, `/exec`, …). Upgraded connections are relayed unchanged. The
+newest WebSocket protocols (`v5.channel.k8s.io`, and SPDY within WebSockets for ports) are offered only to kubelets that
+declare `ExtendWebSocketsToKubelet`; with others kubectl falls back to SPDY.
 """
 
 import asyncio
@@ -31,29 +31,16 @@ _NEW_PROTOCOLS = ("v5.channel.k8s.io", "SPDY/3.1+")
 _PROTOCOLS = "sec-websocket-protocol"
 _SPDY_PROTOCOLS = "x-stream-protocol-version"
 _NOT_PASSED_ON = frozenset(
-    {
-        "authorization",
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
+    {"authorization", "connection", "content-length", "expect", "host", "keep-alive", "proxy-authenticate"}
+    | {"proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
 )
-"""What concerns one connection only, or is a secret between the client and this server."""
+"""Headers for one connection only, and the client's credentials for this server."""
 _OF_CORS = "access-control-allow-"
 _PATH_CHARACTERS = "/:~!$&'()*+,;=@"
-"""What stays in a path as it is; everything else is percent-encoded."""
+"""Characters of a path that are not percent-encoded."""
 _NAT64 = ipaddress.IPv6Address("64:ff9b::").packed[:12]
 _NOT_EMBEDDED = (bytes(4), b"\0\0\0\1")
-"""The ends of `::` and `::1`, which are addresses of IPv6 itself."""
+"""The last bytes of `::` and `::1`, which are IPv6 addresses without an IPv4 address in them."""
 
 
 class RealKubelets:
@@ -104,7 +91,7 @@ class RealKubelets:
             raise errors.service_unavailable(f"the kubelet of node {name} does not answer: {error}") from None
 
     def _address(self, node: Node) -> str:
-        """Return the address of a node, of the type that is first in the server's order."""
+        """Return the node's address of the type that the server prefers; raise ServiceUnavailable without one."""
         for kind in self._address_types:
             for each in node.status.addresses:
                 if each.type == kind and each.address:
@@ -121,7 +108,7 @@ def _kubelet_port(node: Node) -> int:
 
 
 def _pod_address(pod: Pod) -> str:
-    """Return the IP address of a pod; raise BadRequest when there is none."""
+    """Return the IP address of a pod; raise BadRequest if it has none."""
     try:
         return str(ipaddress.ip_address(pod.status.pod_ip))
     except ValueError:
@@ -129,11 +116,10 @@ def _pod_address(pod: Pod) -> str:
 
 
 async def resolve_proxied(host: str) -> list[str]:
-    """Resolve a host once and return its addresses; raise BadRequest when one leads to this machine itself.
+    """Return the addresses of a host; raise BadRequest if one is loopback, link-local, multicast or unspecified.
 
-    Who writes an address into a status must not reach what listens on this machine's loopback or link-local
-    addresses, in any notation (`127.1`, `::ffff:127.0.0.1`, a name). Callers connect to what is returned here, so that
-    a second lookup cannot give another answer.
+    Otherwise a user who may write an address into a status could reach local services of this machine, in any notation
+    (`127.1`, `::ffff:127.0.0.1`, a name). Callers connect to the returned addresses: a second lookup may differ.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -150,9 +136,7 @@ async def resolve_proxied(host: str) -> list[str]:
 def _is_outside(text: str) -> bool:
     address = ipaddress.ip_address(text)
     if isinstance(address, ipaddress.IPv6Address):
-        embedded = address.ipv4_mapped or address.sixtofour or _embedded_ipv4(address)
-        if embedded is not None:
-            address = embedded
+        address = address.ipv4_mapped or address.sixtofour or _embedded_ipv4(address) or address
     return not (address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified)
 
 
@@ -174,7 +158,7 @@ def _number(port: str) -> int:
     return int(port)
 
 
-# -- what is asked
+# -- requests
 
 
 def _log_query(options: LogOptions) -> list[tuple[str, str]]:
@@ -214,10 +198,8 @@ def _passed_on(request: Request) -> list[tuple[str, str]]:
         for name, value in request.headers.items()
         if name not in _NOT_PASSED_ON and not name.startswith("impersonate-") and name != _SPDY_PROTOCOLS
     ]
-    protocols = request.headers.get(_SPDY_PROTOCOLS, "").split(",")
-    headers += (
-        (_SPDY_PROTOCOLS, each.strip()) for each in protocols if each.strip()
-    )  # older kubelets want a line each
+    protocols = (each.strip() for each in request.headers.get(_SPDY_PROTOCOLS, "").split(","))
+    headers += ((_SPDY_PROTOCOLS, each) for each in protocols if each)  # older kubelets want a line each
     if request.upgrade:
         headers += [("connection", "Upgrade"), ("upgrade", request.headers["upgrade"])]
     return headers
@@ -232,16 +214,16 @@ def _without_new_protocols(headers: list[tuple[str, str]]) -> list[tuple[str, st
                 raise errors.bad_request(
                     f"the kubelet does not declare {_DECLARED}: use SPDY/3.1, or v4.channel.k8s.io over WebSocket"
                 )
-            value = ", ".join(known)  # noqa: PLW2901 - the header with what is left of it
+            value = ", ".join(known)  # noqa: PLW2901 - the same header
         kept.append((name, value))
     return kept
 
 
-# -- what is answered
+# -- responses
 
 
 async def _upgraded(answer: Answer) -> Response:
-    """Relay between the two connections; pass a response without an upgrade on."""
+    """Return the response that relays an upgraded connection, or the kubelet's error."""
     if answer.status != 101:
         if answer.status < 400:
             await answer.text()
@@ -259,6 +241,7 @@ async def _upgraded(answer: Answer) -> Response:
 
 
 async def pass_on(address: Address, proxied: Proxied, name: str) -> Response:
+    """Proxy a request to an address; `name` is the pod or node in errors."""
     request = proxied.request
     target = quote(proxied.path, safe=_PATH_CHARACTERS)
     headers = [*_passed_on(request), ("x-forwarded-uri", quote(proxied.below, safe=_PATH_CHARACTERS) + target)]
@@ -275,13 +258,14 @@ async def pass_on(address: Address, proxied: Proxied, name: str) -> Response:
         raise errors.service_unavailable(f"error trying to reach {go_quote(name)}: {error}") from None
     if request.upgrade:
         return await _upgraded(answer)
-    if answer.status == 101:  # a proxy before this server would take the connection for a tunnel
+    if answer.status == 101:  # a proxy in front of this server would treat the connection as a tunnel
         await answer.aclose()
         raise errors.service_unavailable(f"error trying to reach {go_quote(name)}: it changes the protocol unasked")
     return await _shown(answer, proxied, address)
 
 
 async def _shown(answer: Answer, proxied: Proxied, address: Address) -> Response:
+    """Return a proxied response, with links and redirects to the same server rewritten."""
     kept = {
         key: value
         for key, value in answer.first().items()
@@ -300,7 +284,7 @@ async def _shown(answer: Answer, proxied: Proxied, address: Address) -> Response
 
 
 def _relocated(location: str, proxied: Proxied, address: Address) -> str:
-    """Rewrite a link to the same server so that it goes through the proxy."""
+    """Return a link, below the proxy's path if it leads to the proxied server."""
     for own in (f"https://{address}", f"http://{address}"):
         location = location.removeprefix(own)
     is_outside = not location.startswith("/") or location.startswith(("//", proxied.below))
@@ -308,7 +292,7 @@ def _relocated(location: str, proxied: Proxied, address: Address) -> str:
 
 
 async def _refused(answer: Answer) -> errors.StatusError:
-    """Turn a kubelet's plain-text error into a Status with its code."""
+    """Convert a kubelet's plain-text error to a Status error with the same code."""
     text = (await answer.text()).decode(errors="replace").strip() or f"status {answer.status}"
     if answer.status == 500:
         return errors.internal_error(text)

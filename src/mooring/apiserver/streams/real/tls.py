@@ -1,8 +1,8 @@
-"""TLS to kubelets, pods and nodes: contexts, and a connection that loses nothing that was received before its end.
+"""TLS contexts for kubelets, pods and nodes, and a TLS connection that loses no bytes when the peer closes.
 
-uvloop's own TLS reads from the socket while the reader rests, and drops what is not decrypted when the peer closes just
-then: the end of a long response to a slow reader is lost. `TlsConnection` reads a plain connection only when everything
-before is decrypted and taken. ``http_call.py`` opens one for each request; docs/decisions/streams.md has the reasons.
+uvloop's TLS reads ahead of a slow reader, and drops what it has not decrypted when the peer closes: the end of a long
+response is lost. `TlsConnection` reads from the socket only when its reader has taken all decrypted bytes.
+``http_call.py`` opens one for each request; docs/decisions/streams.md has the reasons.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ _RENEWAL_SECONDS = 3600.0
 
 
 class KubeletTls:
-    """TLS with the server's certificate for kubelets, which is made when it is first needed.
+    """Make TLS contexts for kubelets, with the client certificate of this server.
 
-    Without an authority, kubelets' own certificates are taken as they are: that is what kube-apiserver does without
-    `--kubelet-certificate-authority`, since kubelets sign theirs themselves by default.
+    Without an authority, certificates of kubelets are not verified, as by kube-apiserver without
+    `--kubelet-certificate-authority`: by default kubelets sign their own.
     """
 
     def __init__(self, identity: Callable[[], KeyPair], authority: Path | None, clock: Clock) -> None:
@@ -34,7 +34,7 @@ class KubeletTls:
         self._made = 0.0
 
     def for_kubelets(self, *, insecure: bool = False) -> ssl.SSLContext:
-        """Return the TLS context for kubelets; raise InternalError when the file of the authority cannot be used."""
+        """Return the TLS context for kubelets; raise InternalError if the authority's file cannot be used."""
         now = self._clock.monotonic()
         if now - self._made > _RENEWAL_SECONDS:  # the certificate may have been renewed
             self._contexts.clear()
@@ -61,7 +61,7 @@ class KubeletTls:
 
 
 def unverified() -> ssl.SSLContext:
-    """TLS without verification: certificates of ports of pods and nodes have unknown authorities."""
+    """Return a TLS context without verification, because ports of pods and nodes have unknown authorities."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -69,7 +69,7 @@ def unverified() -> ssl.SSLContext:
 
 
 class TlsConnection(Connection):
-    """The client's side. At most one piece is decrypted ahead of its reader, and two wait before it encrypted."""
+    """A connection as TLS client. It buffers one decrypted chunk and two encrypted ones at most."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext, host: str
@@ -80,7 +80,7 @@ class TlsConnection(Connection):
         self._tls = context.wrap_bio(self._arrived, self._leaving, server_hostname=host)
 
     async def shake_hands(self) -> None:
-        """To be done first. Raises ssl.SSLError when the two do not agree, and ConnectionLostError."""
+        """Perform the handshake, before anything else; raise ssl.SSLError if it fails, or ConnectionLostError."""
         while True:
             try:
                 self._tls.do_handshake()
@@ -91,17 +91,17 @@ class TlsConnection(Connection):
                 return await self._flush()
 
     async def read(self) -> bytes:
-        """Return received bytes as soon as there are any; nothing at the end, however it ended."""
+        """Return received bytes as soon as there are any; empty at the end, also if TLS broke off."""
         while True:
             try:
                 return self._tls.read(CHUNK)
             except ssl.SSLWantReadError:
                 await self._take_in()
-            except ssl.SSLError:  # it ended without a farewell, or with garbage
+            except ssl.SSLError:  # no close_notify, or garbage
                 return b""
 
     async def write(self, data: bytes) -> None:
-        """Send; returns when the other side has taken enough of it. Raises ConnectionLostError."""
+        """Send bytes; return when the peer has read enough of them. Raise ConnectionLostError."""
         rest = memoryview(data)
         try:
             while rest:
@@ -111,7 +111,7 @@ class TlsConnection(Connection):
         await self._flush()
 
     def close(self) -> None:
-        """Close it once all has been sent, or after a while."""
+        """Close when all bytes are sent, or after a timeout."""
         with suppress(ssl.SSLError):  # the peer has not closed TLS yet
             self._tls.unwrap()
         if not self._writer.is_closing():
@@ -119,7 +119,7 @@ class TlsConnection(Connection):
         super().close()
 
     async def _take_in(self) -> None:
-        """Wait for more from the socket. Only now: what it holds before is the back-pressure."""
+        """Receive encrypted bytes. Nothing is received before this call, which holds back a fast peer."""
         if data := await super().read():
             self._arrived.write(data)
         else:

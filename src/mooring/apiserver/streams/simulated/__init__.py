@@ -1,16 +1,16 @@
-"""Kubelets of simulated nodes: what containers log and commands answer, from the annotations of their pods.
+"""The kubelet of simulated nodes: logs, commands and ports of containers, computed from their pods.
 
-| Module | What is there |
+| Module | Content |
 |---|---|
 | ``kubelet.py`` | `SimulatedKubelet`, the `Kubelet` of all simulated nodes |
-| ``rules.py`` | the annotations, read |
-| ``container.py`` | a container as its status shows it: does it run, since when |
+| ``rules.py`` | the annotations of pods |
+| ``container.py`` | the runs of a container, from its status |
 | ``logs.py`` | log lines as a function of time |
-| ``commands.py`` | what commands do: a rule answers, or the shell that runs nothing (``mooring.shell``) |
+| ``commands.py`` | the output of commands, by a rule or by the interpreter ``mooring.shell`` |
 | ``terminal.py`` | standard input and output of a command, with or without a terminal |
-| ``websocket.py``, ``spdy.py``, ``spdy_channels.py`` | the two protocols that clients speak after HTTP |
-| ``remote_command.py``, ``port_forward.py`` | the two conversations over these channels |
-| ``canned_http.py`` | what a port of a pod answers |
+| ``websocket.py``, ``spdy.py``, ``spdy_channels.py`` | the protocols of upgraded connections |
+| ``remote_command.py``, ``port_forward.py`` | exec, attach and port-forward over these |
+| ``canned_http.py`` | the HTTP responses of a pod's ports |
 
-Nothing is executed and nothing is kept: the same question at the same moment has the same answer on every server.
+Nothing is executed or stored: at the same time, every server gives the same response to a request.
 """

@@ -1,8 +1,7 @@
-"""What a port of a simulated pod answers, whatever it is asked: a line that says who answers, or the pod's annotation.
+"""The HTTP responses of ports of simulated pods, identical for all requests.
 
-A container with the argument `serve-hostname`, as of Kubernetes' test image, answers with its name.
-
-`CannedHttp` is one connection to such a port: bytes in, bytes out. The proxies (``kubelet.py``) take the body alone.
+The body is the pod's annotation, the hostname for containers with the argument `serve-hostname` (as of Kubernetes' test
+image), or a line with the pod, node and port. `CannedHttp` is a connection to such a port; proxies use the body only.
 """
 
 import httptools
@@ -12,7 +11,7 @@ from mooring.apiserver.streams.simulated.rules import http_body
 
 _MOST_HEADERS = 64 * 1024
 _MOST_ANSWERED = 1024 * 1024
-"""After so many bytes of answers to requests that came at once, the connection is closed."""
+"""The connection closes after so many bytes of responses to pipelined requests."""
 _BAD = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -26,7 +25,7 @@ def body_of(pod: Pod, port: int | str, method: str, path: str) -> bytes:
 
 
 class CannedHttp:
-    """A connection that answers every request. After `is_over` it takes nothing any more."""
+    """A connection that answers every request. After `is_over` it ignores received bytes."""
 
     def __init__(self, pod: Pod, port: int) -> None:
         self.is_over = False
@@ -65,7 +64,7 @@ class CannedHttp:
     def on_url(self, url: bytes) -> None:
         self._url += url
 
-    def on_body(self, body: bytes) -> None:  # noqa: ARG002 - it is the same answer for every body
+    def on_body(self, body: bytes) -> None:  # noqa: ARG002 - responses do not depend on it
         self._unparsed = 0
 
     def on_message_complete(self) -> None:

@@ -1,7 +1,7 @@
-"""What commands do in simulated containers: a rule of the pod answers, else ``mooring.shell`` works it out.
+"""Run commands in simulated containers: by a rule in the pod's annotations, else by the interpreter ``mooring.shell``.
 
-Three need the client's input while they run, or files as bytes, and stand here: `cat` without a file, a shell without a
-script, and `tar` (which is how `kubectl cp` reads). What a command writes into files is gone when it ends.
+Three commands need the client's input while they run, or files as bytes, and are implemented here: `cat` without a
+file, an interactive shell, and `tar` (for `kubectl cp`). Files that a command writes are lost when it ends.
 """
 
 import asyncio
@@ -30,20 +30,20 @@ _NOT_UNDERSTOOD, _INTERRUPTED = 127, 130
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """The container that commands run in, and the time."""
+    """The container in which commands run: its pod, name and mounted files, and the clock."""
 
     pod: Pod
     container: str
     clock: Clock
     mounted: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """Files that volumes bring, by path."""
+    """Files of volumes, by path."""
 
     def files(self) -> Mapping[str, str]:
         own = {"/etc/hostname": f"{self.pod.spec.hostname or self.pod.metadata.name}\n"}
         return own | dict(self.mounted) | {posixpath.join("/", path): text for path, text in files(self.pod).items()}
 
     def work_out(self, words: Sequence[str], began: datetime, seed: str = "") -> Outcome:
-        """Return the outcome of a command line; raise NotUnderstood."""
+        """Interpret a command and return its outcome; raise NotUnderstood."""
         spec = spec_of(self.pod, self.container)
         try:
             variables = environment_of(self.pod, spec) if spec else {}
@@ -55,7 +55,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 def main_process(here: Surroundings, run: Run) -> Outcome | None:
-    """Return the outcome of the container's own command in a run; None if it is not known."""
+    """Return the outcome of the container's own command in a run; None if it has none or it is not understood."""
     spec = spec_of(here.pod, here.container)
     line = command_line(spec.command, spec.args) if spec else []
     if spec is None or not line:
@@ -95,7 +95,7 @@ async def run(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
 async def _play(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
     began = here.clock.now()
     try:
-        outcome = await asyncio.to_thread(here.work_out, words, began)  # which may take its time
+        outcome = await asyncio.to_thread(here.work_out, words, began)  # may run for long
     except NotUnderstood as error:
         asked = f"{shlex.join(words)[:200]!r} (it does not know {error})"
         about = f"the small shell of simulated containers does not understand {asked}"
@@ -121,7 +121,7 @@ async def _cat(stdio: Stdio) -> int:
 
 
 async def _interactive(here: Surroundings, stdio: Stdio) -> int:
-    """Run a shell that reads lines, each of them a script."""
+    """Run a shell that executes each line of input as a script; return its exit code."""
     code = 0
     while True:
         if stdio.tty:
@@ -141,7 +141,7 @@ async def _interactive(here: Surroundings, stdio: Stdio) -> int:
 
 
 async def _tar(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
-    """`tar cf - PATH…`. Writing would need files that are kept."""
+    """Run `tar cf - PATH…`; refuse to extract, because files are not kept."""
     if not words or "c" not in words[0]:
         why = f"a simulated container has the files of the annotation {PREFIX}files, and takes no others"
         await stdio.err(f"tar: {why}\n".encode())

@@ -1,4 +1,4 @@
-"""A container of a simulated node by its pod's status: its runs, with their begin and end."""
+"""The runs of a container on a simulated node, read from the pod's status."""
 
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from mooring.api.quoting import go_quote
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run of a container; the end is not known while it runs."""
+    """One run of a container; `ended` is None while it runs."""
 
     began: datetime
     ended: datetime | None = None
@@ -20,30 +20,18 @@ class Run(msgspec.Struct, frozen=True):
 
 def spec_of(pod: Pod, name: str) -> Container | EphemeralContainer | None:
     spec = pod.spec
-    return next(
-        (each for each in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers) if each.name == name),
-        None,
-    )
+    containers = (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)
+    return next((each for each in containers if each.name == name), None)
 
 
 def _status(pod: Pod, name: str) -> ContainerStatus | None:
     status = pod.status
-    return next(
-        (
-            each
-            for each in (
-                *status.init_container_statuses,
-                *status.container_statuses,
-                *status.ephemeral_container_statuses,
-            )
-            if each.name == name
-        ),
-        None,
-    )
+    statuses = (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
+    return next((each for each in statuses if each.name == name), None)
 
 
 def running(pod: Pod, name: str) -> Run:
-    """Return the current run; raise an error in the kubelet's words without one."""
+    """Return the current run; raise InternalError, in the kubelet's words, if the container does not run."""
     status = _status(pod, name)
     if status is None or status.state.running is None:
         raise errors.internal_error(f"container not found ({go_quote(name)})")
@@ -51,7 +39,7 @@ def running(pod: Pod, name: str) -> Run:
 
 
 def latest(pod: Pod, name: str) -> Run:
-    """Return the current or last run; raise BadRequest, in the kubelet's words, before the first."""
+    """Return the current or last run; raise BadRequest, in the kubelet's words, if the container never ran."""
     status = _status(pod, name)
     where = f"container {go_quote(name)} in pod {go_quote(pod.metadata.name)}"
     if status is None:
@@ -66,7 +54,7 @@ def latest(pod: Pod, name: str) -> Run:
 
 
 def previous(pod: Pod, name: str) -> Run:
-    """Return the run before the current one; raise BadRequest without one."""
+    """Return the run before the current one; raise BadRequest if there is none."""
     status = _status(pod, name)
     if status is None or status.last_state.terminated is None:
         where = f"container {go_quote(name)} in pod {go_quote(pod.metadata.name)}"

@@ -1,4 +1,4 @@
-"""`SimulatedKubelet`: what simulated nodes answer, each question by the module that has its name."""
+"""`SimulatedKubelet` answers requests to simulated nodes: logs, commands, forwarded ports and proxies."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -63,7 +63,7 @@ class SimulatedKubelet:
             yield piece
 
         async def present() -> logs.Log | None:
-            """Return the current log of the run; None when the run is gone."""
+            """Return the log of the same run now; None if the pod or the run no longer exists."""
             metadata = place.pod.metadata
             pod = await self._objects.get(Pod, metadata.name, metadata.namespace)
             if pod is None or pod.metadata.uid != metadata.uid:
@@ -74,18 +74,21 @@ class SimulatedKubelet:
                     if found.run.began == log.run.began:
                         return found
             except errors.StatusError:
-                pass  # it does not run, and never did
+                pass  # the container has no run
             return None
 
         async for piece in logs.followed(log, options, self._clock, present, written):
             yield piece
 
     async def _log(self, place: Place, pod: Pod, *, previous: bool = False) -> logs.Log:
-        """By the pod's annotations, or what the container's command prints, or a line that says that it runs."""
+        """Return the log of a container's current or previous run.
+
+        The first of: the log of its program, the pod's annotations, the output of its command, a default line.
+        """
         name = place.container
         run = container.previous(pod, name) if previous else container.latest(pod, name)
         if self._programs is not None and self._programs.has(pod, name):
-            return await asyncio.to_thread(self._programs.log, pod, name, run)  # which reads up to 10 MiB
+            return await asyncio.to_thread(self._programs.log, pod, name, run)  # reads up to 10 MiB
         rule = log_rule(pod, name)
         if rule.lines is not None:
             return logs.by_rule(run, rule)
@@ -100,13 +103,13 @@ class SimulatedKubelet:
         key = (pod.metadata.uid, pod.metadata.annotations.get(FILES, ""), name, run.began)
         if key not in self._outcomes:
             here = await self._surroundings(pod, name)
-            self._outcomes.put(key, await asyncio.to_thread(main_process, here, run))  # which may take its time
+            self._outcomes.put(key, await asyncio.to_thread(main_process, here, run))  # may run for long
         return self._outcomes.get(key)
 
     async def _surroundings(self, pod: Pod, name: str) -> Surroundings:
         return Surroundings(pod, name, self._clock, await mounted_files(self._objects, self._issue, pod, name))
 
-    # -- what takes the connection over
+    # -- exec, attach and port-forward
 
     async def connect(self, place: Place, subresource: str, request: Request) -> Response:
         _require_reachable(place.node)
@@ -139,7 +142,7 @@ class SimulatedKubelet:
         return process
 
     def _attached(self, place: Place) -> remote_command.Process:
-        """Return the container's main process: it writes its log and echoes its input."""
+        """Return the main process of a container, which writes its log and, unless it is a program, echoes input."""
 
         async def write(stdio: Stdio) -> int:
             log = await self._log(place, place.pod)
@@ -165,11 +168,9 @@ class SimulatedKubelet:
         return process
 
     def _port_forward(self, place: Place, request: Request) -> Response:
-        if place.pod.status.phase != "Running":
-            raise errors.bad_request(
-                f"unable to forward port because pod is not running. Current status={place.pod.status.phase}"
-            )
-
+        phase = place.pod.status.phase
+        if phase != "Running":
+            raise errors.bad_request(f"unable to forward port because pod is not running. Current status={phase}")
         if self._programs is not None and self._programs.has(place.pod):
             address = place.pod.status.pod_ip
             raise errors.bad_request(f"a program's ports are not forwarded: they are at {address}, on this machine")
@@ -178,7 +179,7 @@ class SimulatedKubelet:
         else:
             protocol, headers = handshake(request, port_forward.PROTOCOLS)
         wanted = ports(request)
-        if not wanted and protocol not in {_SPDY, TUNNELLED}:  # where each connection names its port
+        if not wanted and protocol not in {_SPDY, TUNNELLED}:  # in SPDY each stream names its port
             raise errors.bad_request("the parameter ports must name at least one port")
 
         async def take_over(connection: Connection) -> None:
@@ -216,7 +217,7 @@ class SimulatedKubelet:
 
 
 def _spdy_headers(request: Request, protocol: str) -> dict[str, str]:
-    """Return the response to an upgrade; raise BadRequest when the client does not offer the protocol."""
+    """Return the headers of the response to an SPDY upgrade; raise BadRequest if the client lacks the protocol."""
     offered = [word.strip() for word in request.headers.get(_SPDY_PROTOCOL, "").split(",")]
     if protocol not in offered:
         raise errors.bad_request(f"unable to upgrade: the header {_SPDY_PROTOCOL} does not offer {protocol}")

@@ -1,8 +1,8 @@
-"""Log lines of simulated containers, as a function of time: line 17 of a run is always the same, written when it was.
+"""Log lines of simulated containers as a function of time: line 17 of a run always has the same text and timestamp.
 
-So nothing is stored, `--tail` needs no reading from the start, and `--follow` waits for the moment of the next line.
-As a kubelet rotates its files, only the last lines of a run are kept: 10,000 of them, and 10 MiB. A log is made in
-pieces while its reader takes them, so that a slow reader takes no memory.
+So nothing is stored, `--tail` reads nothing before its lines, and `--follow` sleeps until the next line is due. As with
+a kubelet that rotates files, only the last 10,000 lines and 10 MiB of a run can be read. Logs are generated in pieces
+as their reader takes them, so that a slow reader takes no memory.
 """
 
 import asyncio
@@ -27,14 +27,17 @@ _PIECE_BYTES = 64 * 1024
 
 
 class Log(msgspec.Struct, frozen=True):
-    """The log of one run: lines, the second of each, and after how many seconds they repeat, if they do."""
+    """The log of one run of a container."""
 
     run: Run
     lines: Sequence[str]
     seconds: Sequence[float]
+    """When each line is printed, in seconds after the start of the run."""
     period: float = 0.0
+    """The seconds after which the lines repeat; 0 if they do not."""
 
     def count(self, now: datetime) -> int:
+        """Return how many lines were printed until `now`."""
         passed = (min(now, self.run.ended or now) - self.run.began).total_seconds()
         if passed < 0 or not self.lines:
             return 0
@@ -49,7 +52,7 @@ class Log(msgspec.Struct, frozen=True):
         return self.lines[index % len(self.lines)]
 
     def is_over(self, count: int) -> bool:
-        """Whether no line follows after `count` lines."""
+        """Return whether the run prints no more lines after the first `count`."""
         return self.run.ended is not None or not (self.period or count < len(self.lines))
 
 
@@ -60,7 +63,7 @@ def by_rule(run: Run, rule: LogRule) -> Log:
 
 
 def of_command(run: Run, outcome: Outcome) -> Log:
-    """Yield the lines that the container's command prints, each with the time of its end."""
+    """Return the log of a command's output, in which each line has the time of its line break."""
     lines: list[str] = []
     seconds: list[float] = []
     unfinished: list[str] = []
@@ -87,7 +90,7 @@ def by_default(run: Run, greeting: str) -> Log:
 
 
 def shown(log: Log, options: LogOptions, now: datetime) -> Iterator[bytes]:
-    """Yield the lines that there are, in pieces, without the limit on bytes that a client sets."""
+    """Yield the lines printed until `now` that the options select, in pieces; `limited` applies `limitBytes`."""
     count = log.count(now)
     first = _first_kept(log, count, KEPT_LINES if options.tail_lines is None else min(options.tail_lines, KEPT_LINES))
     since = _since(options, now)
@@ -97,7 +100,7 @@ def shown(log: Log, options: LogOptions, now: datetime) -> Iterator[bytes]:
 
 
 def _first_kept(log: Log, count: int, most: int) -> int:
-    """Return the index of the first of the last lines that are kept."""
+    """Return the index of the first line of the last `most`, or of fewer if these have more than 10 MiB."""
     first, size = count, 0
     while first > max(0, count - most):
         size += len(bytes_of(log.text(first - 1))) + 1
@@ -110,7 +113,10 @@ def _first_kept(log: Log, count: int, most: int) -> int:
 async def followed(
     log: Log, options: LogOptions, clock: Clock, present: Callable[[], Awaitable[Log | None]], written: int
 ) -> AsyncIterator[bytes]:
-    """Yield the lines after the first `written` as they are printed, until the run ends; `present` reads its state."""
+    """Yield the lines after the first `written` as they are printed, until the run ends.
+
+    `present` returns the run's current log, or None when it no longer exists.
+    """
     while True:
         count = log.count(clock.now())
         for piece in _pieces(log, range(_first_kept(log, count, min(KEPT_LINES, count - written)), count), options):
@@ -126,7 +132,7 @@ async def followed(
 
 
 def _pieces(log: Log, indexes: Iterable[int], options: LogOptions) -> Iterator[bytes]:
-    """Yield lines in pieces of about 64 KiB, or of one long line."""
+    """Yield lines in pieces of about 64 KiB; a longer line is one piece."""
     piece = bytearray()
     for index in indexes:
         piece += _line(log, index, options)
@@ -151,16 +157,14 @@ async def in_turns(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
 
 
 async def limited(pieces: AsyncIterator[bytes], most: int | None) -> AsyncIterator[bytes]:
-    """Yield the first bytes of a log."""
+    """Yield the first `most` bytes of a log, or all of it for None."""
     left = most
     async for piece in pieces:
-        if left is None:
-            yield piece
-            continue
         yield piece[:left]
-        left -= len(piece)
-        if left <= 0:
-            return
+        if left is not None:
+            left -= len(piece)
+            if left <= 0:
+                return
 
 
 def _since(options: LogOptions, now: datetime) -> datetime | None:

@@ -1,8 +1,8 @@
-"""`port-forward`: over the channels of a WebSocket, or in SPDY, on the bare connection or within a WebSocket.
+"""`port-forward` for simulated pods: over the channels of a WebSocket, or by SPDY, directly or within a WebSocket.
 
-Channels: for each port one for data and one for errors, 0 and 1, 2 and 3, …; each begins with the number of its port in
-two bytes, the lower one first. SPDY, which kubectl speaks: for each connection that is forwarded, the client opens a
-stream for errors and one for data, whose headers name the port.
+With channels, each port has one for data and one for errors (0 and 1, 2 and 3, …), and each channel begins with the
+port as two bytes in little-endian order. By SPDY, as kubectl does, the client opens two streams for each forwarded
+connection, one for errors and one for data; their headers name the port.
 """
 
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ _MOST_CONNECTIONS = 256
 
 
 class Bytes(Protocol):
-    """A connection or a tunnel."""
+    """A byte stream: a connection or a tunnel."""
 
     async def read(self) -> bytes: ...
     async def write(self, data: bytes) -> None: ...
 
 
 async def forward(connection: Connection, protocol: str, pod: Pod, ports: Sequence[int]) -> None:
-    """Answer on the channels of every port until the client leaves."""
+    """Answer HTTP requests on the channels of every port until the client closes the connection."""
     channels = Channels(connection, protocol)
     answering = [CannedHttp(pod, port) for port in ports]
     try:
@@ -52,7 +52,7 @@ async def forward(connection: Connection, protocol: str, pod: Pod, ports: Sequen
 
 
 async def forward_spdy(connection: Bytes, pod: Pod) -> None:
-    """Answer on every stream until the client leaves."""
+    """Answer HTTP requests on every SPDY stream until the client closes the connection."""
     spdy, forwarding = Spdy(), _Forwarding(pod)
     try:
         while not spdy.is_over and (data := await connection.read()):
@@ -80,7 +80,7 @@ class _Forwarding:
         self._pod = pod
         self._answering: dict[int, CannedHttp] = {}
         self._errors: dict[str, int] = {}
-        """Streams for errors, by the number that the client has given the connection."""
+        """Streams for errors, by the client's number of the forwarded connection."""
         self._requests: dict[int, str] = {}
 
     def open(self, spdy: Spdy, opened: Opened) -> None:

@@ -1,7 +1,7 @@
-"""What programs that run on simulated nodes have logged, and commands beside them (`mooring up --programs`).
+"""Read logs of programs that run on simulated nodes, and run commands beside them (`mooring up --programs`).
 
-The controllers start programs, in a process of their own perhaps, and leave in a folder what is needed here: the logs,
-and how to get to where a program runs (``mooring.api.program_folders``). Called by ``kubelet.py``.
+The controllers, possibly in another process, start programs, and write their logs and how to enter their environment
+into a folder (``mooring.api.program_folders``). Called by ``kubelet.py``.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from mooring.base.processes import kill_and_wait, spawn
 _PIECE = 32 * 1024
 _NOT_FOUND = 127
 _REMEMBERED = 16
-"""Logs that were read last: a follower reads its log every second."""
+"""Cached logs: a follower reads its log every second."""
 
 
 class ProgramStreams:
@@ -36,7 +36,7 @@ class ProgramStreams:
         self._read: BoundedCache[tuple[Path, int, int], tuple[list[str], list[datetime]]] = BoundedCache(_REMEMBERED)
 
     def has(self, pod: Pod, container: str = "") -> bool:
-        """Whether a program runs for a container, or for any container of a pod."""
+        """Return whether a program runs for a container, or for any container of the pod if none is named."""
         uid = pod.metadata.uid
         if not container:
             return pod_folder(self._folder, uid).is_dir()
@@ -48,7 +48,7 @@ class ProgramStreams:
         path = log_file(container_folder(self._folder, pod.metadata.uid, container), run.restarts)
         lines, moments = self._lines(path)
         if run.ended is not None and moments:
-            run = replace(run, ended=max(run.ended, moments[-1]))  # a status knows whole seconds
+            run = replace(run, ended=max(run.ended, moments[-1]))  # a status has whole seconds
         return Log(run, lines, [max((moment - run.began).total_seconds(), 0.0) for moment in moments])
 
     def _lines(self, path: Path) -> tuple[list[str], list[datetime]]:
@@ -73,7 +73,7 @@ class ProgramStreams:
     # -- commands
 
     async def command(self, pod: Pod, container: str, words: Sequence[str], stdio: Stdio) -> int:
-        """Run a command beside a program; return its exit code."""
+        """Run a command in the environment of a program; return its exit code."""
         entrance = read_entrance(container_folder(self._folder, pod.metadata.uid, container))
         if entrance is None:
             raise errors.internal_error(f'container not found ("{container}")')
@@ -102,7 +102,7 @@ class ProgramStreams:
     # -- ports
 
     async def proxy(self, place: Place, proxied: Proxied) -> Response:
-        """Pass on the program's own response: its pod has an address of this machine."""
+        """Proxy to the program, whose pod has an address of this machine."""
         return await self._machines.proxy_pod(place, proxied)
 
 

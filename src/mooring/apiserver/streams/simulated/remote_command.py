@@ -1,13 +1,12 @@
-"""`exec` and `attach` over channels: input on 0, output on 1, errors on 2, how it ended on 3.
+"""`exec` and `attach` over channels: standard input is 0, output 1, errors 2, the result of the process 3.
 
-channel.k8s.io       says how it ended in words
-v4.channel.k8s.io    says it as a Status, with the exit code
-v5.channel.k8s.io    and lets the client end its input: [255, 0]
+channel.k8s.io       the result is text
+v4.channel.k8s.io    the result is a Status with the exit code
+v5.channel.k8s.io    as v4; the client can end its input by the message [255, 0]
 
-The channels are those of a WebSocket (``websocket.py``), or streams of SPDY (``spdy_channels.py``) with v4's words.
+Channels are those of a WebSocket (``websocket.py``), or SPDY streams with v4's results (``spdy_channels.py``).
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -18,6 +17,7 @@ from mooring.apiserver.messages.connection import ConnectionLostError
 from mooring.apiserver.streams.questions import CommandOptions
 from mooring.apiserver.streams.simulated.terminal import Stdio
 from mooring.apiserver.streams.websocket import CLOSE
+from mooring.base.tasks import run_until_one_ends
 
 PROTOCOLS = (
     "v5.channel.k8s.io",
@@ -31,11 +31,11 @@ STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 _PIECE = 32 * 1024
 SPDY_PROTOCOL = "v4.channel.k8s.io"
 Process = Callable[[Stdio], Awaitable[int]]
-"""Something that reads and writes and has an exit code."""
+"""Runs on standard input and output; returns the exit code."""
 
 
 class Talk(Protocol):
-    """Channels to a client. Each method raises ConnectionLostError when it is gone."""
+    """Channels to a client. Each method raises ConnectionLostError when the connection is closed."""
 
     async def ready(self) -> None: ...
     async def receive(self) -> tuple[int, bytes] | None: ...
@@ -44,22 +44,16 @@ class Talk(Protocol):
 
 
 async def converse(channels: Talk, protocol: str, options: CommandOptions, process: Process) -> None:
-    """Let a process and a client talk until the process ends or the client leaves."""
+    """Connect a process with a client until the process ends or the client closes the connection."""
     await channels.ready()
     stdio = Stdio(_writer(channels, STDOUT, options.stdout), _writer(channels, STDERR, options.stderr), tty=options.tty)
     if not options.stdin:
         await stdio.end()
-    listening = asyncio.create_task(_listen(channels, stdio, options))
     first = STDOUT if options.stdout else STDERR if options.stderr else ERROR
-    working = asyncio.create_task(_work(channels, protocol, stdio, process, first))
-    try:
-        await asyncio.wait([listening, working], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in (listening, working):
-            task.cancel()
-        _, ended = await asyncio.gather(listening, working, return_exceptions=True)
+    listening, working = _listen(channels, stdio, options), _work(channels, protocol, stdio, process, first)
+    _, ended = await run_until_one_ends(listening, working)
     if isinstance(ended, Exception) and not isinstance(ended, ConnectionLostError):
-        raise ended  # a mistake of ours, which the server logs
+        raise ended  # a defect, which the server logs
 
 
 def _writer(channels: Talk, channel: int, wanted: bool) -> Callable[[bytes], Awaitable[None]]:
@@ -82,7 +76,7 @@ async def _listen(channels: Talk, stdio: Stdio, options: CommandOptions) -> None
 
 async def _work(channels: Talk, protocol: str, stdio: Stdio, process: Process, first: int) -> None:
     try:
-        await channels.send(first, b"")  # as kubelets begin: clients of old wait for it
+        await channels.send(first, b"")  # old clients wait for it
         status = _status(await process(stdio))
     except StatusError as error:
         status = error.status

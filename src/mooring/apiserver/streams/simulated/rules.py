@@ -1,4 +1,4 @@
-"""What annotations say about the containers of simulated nodes.
+"""Read the pod annotations that control containers on simulated nodes.
 
     metadata:
       annotations:
@@ -14,7 +14,7 @@
           /etc/app.conf: "debug: true\n"
         simulation.mooring.dev/http: hello             # what every port answers
 
-A value that cannot be read is an error for the client that asks.
+A malformed value is an error in the response to the client.
 """
 
 import math
@@ -40,7 +40,7 @@ _SIGNS = re.compile(r"([*?])")
 
 
 class CommandRule(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """What commands answer whose words, joined by spaces, fit a pattern with `*` and `?`."""
+    """The output of commands whose words, joined by spaces, match a pattern with `*` and `?`."""
 
     command: str
     container: str = ""
@@ -55,7 +55,7 @@ class CommandRule(msgspec.Struct, rename="camel", forbid_unknown_fields=True, fr
 
 
 class LogRule(msgspec.Struct, frozen=True):
-    """What a container logs; None as lines for what containers log by default."""
+    """The log of a container by its annotations; without lines, the container logs its default."""
 
     lines: tuple[str, ...] | None = None
     seconds: float = 0.0
@@ -74,7 +74,7 @@ def log_rule(pod: Pod, container: str) -> LogRule:
 
 
 def command_rule(pod: Pod, container: str, words: tuple[str, ...]) -> CommandRule | None:
-    """Return the first rule that a command of up to 4,096 characters matches; in up to 0.3 s, so in a thread."""
+    """Return the first rule that a command of at most 4,096 characters matches. It takes up to 0.3 s: use a thread."""
     rules = _tree(pod.metadata.annotations, "exec", list[CommandRule]) or []
     if len(rules) > _MOST_RULES or sum(len(rule.command) for rule in rules) > _MOST_PATTERNS:
         why = f"it has more than {_MOST_RULES} rules, or more than {_MOST_PATTERNS} characters in their commands"
@@ -89,7 +89,7 @@ def command_rule(pod: Pod, container: str, words: tuple[str, ...]) -> CommandRul
 
 
 def _matches(pattern: str, text: str) -> bool:
-    """Whether a pattern with `*` and `?` matches a whole text, in time that grows with their product at most."""
+    """Return whether a pattern with `*` and `?` matches a text, in time proportional to the product of both lengths."""
     import re2  # noqa: PLC0415 - loads long and is needed rarely
 
     options = re2.Options()

@@ -1,9 +1,8 @@
-"""SPDY/3.1, as far as Kubernetes uses it: a client opens streams with headers, both send data, and each ends its half.
+"""The part of SPDY/3.1 that Kubernetes uses: the client opens streams with headers, and both sides send data on them.
 
-kubectl forwards ports with it, within a WebSocket or on the bare connection, and programs in Go run commands. `Spdy`
-knows no connection: bytes go in, and events and bytes come out. Data is handed on in the pieces in which it arrives;
-only control frames are collected, which are small. Nothing is pushed; priorities and windows are not kept, as
-Kubernetes itself keeps none.
+kubectl forwards ports by SPDY, within a WebSocket or directly; client-go runs commands by it. `Spdy` does no I/O: it
+takes received bytes, returns events and collects bytes to send. Data is passed on in the pieces in which it arrives;
+only control frames, which are small, are buffered. There is no push, priority or flow control, as in Kubernetes.
 """
 
 import struct
@@ -32,7 +31,7 @@ _TEXT = (
 DICTIONARY = b"".join(
     [struct.pack(">I", len(word)) + word.encode() for word in (*_WORDS.split(), *_MORE_WORDS)] + [_TEXT.encode()]
 )
-"""What both sides of SPDY/3 agree on for compressing headers (section 2.6.10.1 of its draft)."""
+"""The dictionary for compressed headers in SPDY/3 (section 2.6.10.1 of its draft)."""
 _VERSION = 3
 
 
@@ -62,7 +61,7 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 class Received(msgspec.Struct, frozen=True):
-    """Data on a stream; `last` when the client sends no more."""
+    """The client has sent data on a stream; `last` if it sends no more."""
 
     stream: int
     data: bytes
@@ -73,12 +72,12 @@ class Spdy:
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._data: tuple[int, int, bool] | None = None
-        """A frame of data on its way: the stream, how much is to come, whether the stream ends with it."""
+        """The incomplete data frame: its stream, its missing bytes, and whether it ends the stream."""
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
         self._streams: set[int] = set()
         self.outgoing = bytearray()
-        """What is to be sent; the sender clears it."""
+        """The bytes to send; the sender clears it."""
         self.is_over = False
 
     def receive(self, data: bytes) -> list[Opened | Received]:
@@ -105,7 +104,7 @@ class Spdy:
         self.outgoing += struct.pack(">HHI", 0x8000 | _VERSION, kind, flags << 24 | len(payload)) + payload
 
     def _frame(self) -> list[Opened | Received] | None:
-        """Return the next frame; None while it is incomplete. Of data frames only the head must be complete."""
+        """Return the events of the next frame; None if it is incomplete (for data frames: if its head is)."""
         if len(self._buffer) < 8:
             return None
         first, second = struct.unpack_from(">II", self._buffer)
@@ -125,7 +124,7 @@ class Spdy:
         return self._controlled(first & 0xFFFF, flags, payload)
 
     def _rest_of_data(self) -> list[Opened | Received] | None:
-        assert self._data is not None  # noqa: S101 - what the callers have seen
+        assert self._data is not None  # noqa: S101 - callers have checked
         stream, left, fin = self._data
         piece = bytes(self._buffer[:left])
         if left and not piece:
@@ -153,7 +152,7 @@ class Spdy:
                 self._control(_Kind.PING, payload)
             case _Kind.GOAWAY:
                 self.is_over = True
-            case _Kind.HEADERS if len(payload) >= 4:  # nothing new, but the compression goes on with it
+            case _Kind.HEADERS if len(payload) >= 4:  # ignored, but part of the compressed stream
                 self._headers(payload[4:])
         return []
 

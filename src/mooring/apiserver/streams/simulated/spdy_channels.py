@@ -1,4 +1,4 @@
-"""The streams of a command in SPDY, seen as channels, so that ``remote_command.py`` need not know them."""
+"""Present the SPDY streams of a command as channels for ``remote_command.py``."""
 
 import asyncio
 from collections import deque
@@ -13,7 +13,7 @@ _CREATION_SECONDS = 30.0
 
 
 class SpdyChannels:
-    """One connection, on which the client opens a stream for each channel."""
+    """An SPDY connection, on which the client opens a stream for each channel."""
 
     def __init__(self, connection: Connection, options: CommandOptions) -> None:
         self._connection = connection
@@ -25,7 +25,7 @@ class SpdyChannels:
         self._arrived: deque[tuple[int, bytes]] = deque()
 
     async def ready(self) -> None:
-        """Wait for the streams that were announced; raises ConnectionLostError when they do not come."""
+        """Wait until the client has opened the streams of its request; raise ConnectionLostError if it does not."""
         try:
             async with asyncio.timeout(_CREATION_SECONDS):
                 while self._missing:
@@ -52,7 +52,7 @@ class SpdyChannels:
         await self._flush()
 
     async def _more(self) -> bool:
-        """Take what comes next; False when nothing comes any more."""
+        """Receive and process bytes; return False at the end of the connection."""
         if self._spdy.is_over:
             return False
         data = await self._connection.read()

@@ -1,6 +1,6 @@
-"""Standard input and output of a simulated command, without or with a terminal between it and the client.
+"""Standard input and output of a simulated command, optionally with a terminal.
 
-A terminal shows what is typed, hands it on line by line, ends lines as terminals do, and knows Ctrl-C and Ctrl-D.
+A terminal echoes keys, buffers input until a line ends, writes CR LF, and handles Backspace, Ctrl-C and Ctrl-D.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ _INTERRUPT, _END, _ERASE = b"\x03", b"\x04", (b"\x7f", b"\x08")
 _LONGEST_LINE = 4096
 
 
-class Interrupted(Exception):  # noqa: N818 - what happens, not a mistake
+class Interrupted(Exception):  # noqa: N818 - no error
     """The user pressed Ctrl-C."""
 
 
 class Stdio:
-    """What a command reads and writes. The queue of input is short and holds back a fast client."""
+    """The streams of a command. The queue of input is short, to hold back a fast client."""
 
     def __init__(self, out: Write, err: Write, *, tty: bool = False) -> None:
         self._write_out = out
@@ -35,7 +35,7 @@ class Stdio:
         await self._write_err(self._shown(data))
 
     async def read(self) -> bytes:
-        """Return input; nothing at the end. Raise Interrupted."""
+        """Return some input; empty at its end. Raise Interrupted."""
         if self._rest:
             data, self._rest = self._rest, b""
             return data
@@ -48,7 +48,7 @@ class Stdio:
         return found or b""
 
     async def read_line(self) -> bytes:
-        """Return a line with its end, the last one without; nothing at the end of the input."""
+        """Return a line with its line break, which the last may lack; empty at the end of the input."""
         line = b""
         while b"\n" not in line and len(line) < _LONGEST_LINE * 16:
             more = await self.read()

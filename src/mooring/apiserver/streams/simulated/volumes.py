@@ -1,7 +1,7 @@
-"""The files that volumes bring into a simulated container: of ConfigMaps, Secrets, the pod itself, and tokens.
+"""Return the files of volumes in a simulated container: of ConfigMaps, Secrets, the downward API and tokens.
 
-The API server has all that these files are made of, so they hold what they would hold on a real node. Called by
-``kubelet.py`` for commands and logs; the rules are those of ``mooring.api.volume_files``.
+Their content is that of a real node, since it derives from the API only. ``kubelet.py`` calls this for commands and
+logs; ``mooring.api.volume_files`` has the rules.
 """
 
 import posixpath
@@ -21,7 +21,7 @@ from mooring.apiserver.streams.simulated.container import spec_of
 _MOST_BYTES = 16 * 1024 * 1024
 _MOST_FILES = 10_000
 Issue = Callable[[str, str, TokenRequest], Awaitable[TokenRequest]]
-"""Fills in the answer to a request for a token of an account."""
+"""Issues a token for a namespace and a service account; returns the request with its status."""
 
 
 class _Stored(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class _Stored(msgspec.Struct, frozen=True):
     async def trust_bundles(self) -> Sequence[ClusterTrustBundle]:
         return await self.objects.list(ClusterTrustBundle)
 
-    async def certificate(self, pod: Pod, volume: str, wanted: PodCertificateProjection) -> tuple[bytes, bytes]:  # noqa: ARG002 - as all sources have it
+    async def certificate(self, pod: Pod, volume: str, wanted: PodCertificateProjection) -> tuple[bytes, bytes]:  # noqa: ARG002 - the interface of sources
         raise MissingError("a simulated node asks for no certificates")
 
 
