@@ -139,13 +139,13 @@ def possible_affinity(spec: core_v1.PodSpec, options: ConstraintOptions) -> Requ
     affinity = required_affinity(spec, options)
     if affinity.affinity is None or not features_with_gate_off(spec, options):
         return affinity
-    compiled = (_possible_term(entry, options) for entry in _required_terms(spec))
+    compiled = (_possible_term(entry, options) for entry in required_terms(spec))
     return RequiredAffinity(affinity.node_selector, Selector(tuple(found for found in compiled if found)))
 
 
 def features_with_gate_off(spec: core_v1.PodSpec, options: ConstraintOptions) -> list[str]:
     """List the operators and fields of the required node affinity whose gates are off."""
-    terms = _required_terms(spec)
+    terms = required_terms(spec)
     operators = {
         entry.operator
         for source in terms
@@ -156,7 +156,7 @@ def features_with_gate_off(spec: core_v1.PodSpec, options: ConstraintOptions) ->
     return [*sorted(operators), *(["matchCELExpressions"] if has_cel else [])]
 
 
-def _required_terms(spec: core_v1.PodSpec) -> list[core_v1.NodeSelectorTerm]:
+def required_terms(spec: core_v1.PodSpec) -> list[core_v1.NodeSelectorTerm]:
     affinity = spec.affinity and spec.affinity.node_affinity
     required = affinity and affinity.required_during_scheduling_ignored_during_execution
     return required.node_selector_terms if required else []

@@ -143,12 +143,11 @@ class App:
         self._streams += 1
         stopping = asyncio.create_task(self.stopping.wait())
         try:
-            label = -1
             while not stopping.done():
                 state = "behind" if self._cluster.is_behind else "live" if self._cluster.access.is_live else "still"
-                yield f"data: {self._cluster.revision} {state}\n\n".encode()
-                label = self._cluster.revision
-                change = asyncio.create_task(self._cluster.changed(label))
+                revision = self._cluster.revision
+                yield f"data: {revision} {state}\n\n".encode()
+                change = asyncio.create_task(self._cluster.changed(revision))
                 try:
                     await asyncio.wait({change, stopping}, timeout=_QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 finally:

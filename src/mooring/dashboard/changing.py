@@ -86,14 +86,11 @@ def _is_one_request(change: Change) -> bool:
 
 
 def of_suggestion(snapshot: Snapshot, suggestion: Suggestion) -> Proposal:
-    befores = tuple(_found(snapshot, change.target) for change in suggestion.changes)
+    targets = [change.target for change in suggestion.changes]
+    befores = tuple(snapshot.find(_type_of(each), each.namespace, each.name) for each in targets)
     return Proposal(
         summary=suggestion.summary, changes=tuple(suggestion.changes), befores=befores, caveat=suggestion.caveat
     )
-
-
-def _found(snapshot: Snapshot, target: Target) -> Resource | None:
-    return snapshot.find(_type_of(target), target.namespace, target.name)
 
 
 def _type_of(target: Target) -> type[Resource]:

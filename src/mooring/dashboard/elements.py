@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from mooring.advisor.explain.causes.running import ago
-from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.advisor.simulate.html.markup import Markup, table, tag, together
 from mooring.dashboard.asking import Asked, Links
 
 PER_PAGE = 50
@@ -76,7 +76,7 @@ def notice(*text: object) -> Markup:
 
 
 def folded(what: str, lines: Sequence[str]) -> Markup:
-    """Notices: a few stand there, many are folded."""
+    """Show notices: a few as they are, many folded."""
     if len(lines) <= _UNFOLDED:
         return together(*map(notice, lines))
     return tag("details", tag("summary", f"{len(lines):,} {what}"), tag("ul", *(tag("li", line) for line in lines)),
@@ -84,7 +84,7 @@ def folded(what: str, lines: Sequence[str]) -> Markup:
 
 
 def unread(plural: str, why: str) -> Markup:
-    """In place of what the user may not read."""
+    """Show that the user may not read objects of a kind, in their place."""
     return notice(f"Your rights do not let you read {plural}, so nothing can be shown here: {why}")
 
 
@@ -103,6 +103,24 @@ def choice(name: str, options: Iterable[tuple[str, str]], chosen: str, **attribu
         tag("option", text, value=value, selected="selected" if value == chosen else None) for value, text in options
     ]
     return tag("select", *made, name=name, **attributes)
+
+
+def chooser(*controls: object, text: str = "Show", **attributes: object) -> Markup:
+    """Show a form that asks for another view of a page; `text` is on its button."""
+    button = tag("button", text, type="submit")
+    return tag("form", *controls, button, class_="chooser", method="get", **attributes)
+
+
+def and_more(number: int, rest: str = "") -> Markup:
+    """Show how many entries of a list are left out; nothing where there are none."""
+    return soft(f"and {number:,} more{rest}") if number > 0 else Markup("")
+
+
+def found_table(head: Sequence[str], rows: Sequence[Sequence[object]], plural: str, why: str) -> Markup:
+    """Show what was found; without any, why the user may read none, if that is so."""
+    if rows:
+        return table(head, rows, plural.capitalize())
+    return unread(plural, why) if why else soft("None.")
 
 
 def options_for(identity: str, values: Iterable[str]) -> Markup:
@@ -124,7 +142,7 @@ def scrolled(picture: Markup, label: str) -> Markup:
 
 
 def pager(asked: Asked, path: Sequence[str], number: int, kept: Mapping[str, str]) -> Markup:
-    """Links to the other pages of a long list, with the rest of the query; nothing where one page is enough."""
+    """Show links to the other pages of a long list, with the rest of the query; nothing for a single page."""
     at, last = asked.number("page", 1), max((number + PER_PAGE - 1) // PER_PAGE, 1)
     if last == 1:
         return Markup("")
@@ -141,7 +159,7 @@ def pager(asked: Asked, path: Sequence[str], number: int, kept: Mapping[str, str
 
 
 def of_page(asked: Asked, found: Sequence[object]) -> slice:
-    """Which part of a long list is on this page."""
+    """Return the part of a long list that is on this page."""
     last = max((len(found) + PER_PAGE - 1) // PER_PAGE, 1)
     at = min(max(asked.number("page", 1), 1), last)
     return slice((at - 1) * PER_PAGE, at * PER_PAGE)

@@ -117,6 +117,11 @@ class LiveSnapshot:
 
     # -- questions
 
+    @property
+    def unread(self) -> dict[str, str]:
+        """Why the user may read no nodes or no pods, by plural."""
+        return {plural: why for plural in ("nodes", "pods") if (why := self.snapshot.unread(plural))}
+
     @cached_property
     def usage(self) -> Usage:
         """How much of which resource is requested on which node."""

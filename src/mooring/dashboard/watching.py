@@ -209,13 +209,10 @@ class Watching:
             await self._begin(Snapshot(self.access.origin, found, missing=missing, server=server))
             while True:
                 await self._clock.sleep(PAUSE)
-                await self._take_in()
-
-    async def _take_in(self) -> None:
-        changes = self._waiting[:]
-        self._waiting.clear()
-        if changes:
-            await self.take_in(changes)
+                changes = self._waiting[:]
+                self._waiting.clear()
+                if changes:
+                    await self.take_in(changes)
 
     async def take_in(self, changes: Sequence[Change[Any]]) -> None:
         """Apply changes and notify waiters."""

@@ -65,7 +65,7 @@ def claims_of(view: View) -> list[ResourceClaim]:
     return found
 
 
-def look(view: View, node: str) -> list[Found]:
+def requests_on(view: View, node: str) -> list[Found]:
     """Return what each request of the pod's unallocated claims finds on a node."""
     inventory, allocated = _stock(view)
     pools = inventory.on(view.info(node).row)
@@ -77,7 +77,7 @@ def look(view: View, node: str) -> list[Found]:
                 requests = device_requests_of(claim, view.engine.cluster)
             except ClaimError:
                 continue
-            found += [_looked(view, claim, way, devices, allocated) for ways in requests for way in ways]
+            found += [_matched(view, claim, way, devices, allocated) for ways in requests for way in ways]
     return found
 
 
@@ -103,7 +103,7 @@ def _stock(view: View) -> tuple[Inventory, Allocated]:
     return stock
 
 
-def _looked(
+def _matched(
     view: View, claim: ResourceClaim, way: Request, devices: Sequence[PooledDevice], allocated: Allocated
 ) -> Found:
     of_class, failing = _selected(way.device_class.spec.selectors, devices)
@@ -135,7 +135,7 @@ def _selected(
     return devices, ("", "")
 
 
-def described(found: Found) -> str:
+def lacking_text(found: Found) -> str:
     """Return what a request lacks, in words."""
     asked = (
         "all devices"

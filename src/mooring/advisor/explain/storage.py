@@ -1,7 +1,7 @@
 """The claims and volumes of a pod, and who has what it wants. Called by ``reasons/`` and ``remedies/``."""
 
 from mooring.advisor.explain.view import View
-from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.api.core_v1 import NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.scheduler.facade import STORAGE, NodeInfo, claim_names, pods_share_disk
 
 _ONE_POD = "ReadWriteOncePod"
@@ -41,16 +41,19 @@ def volume_zones(view: View) -> list[tuple[PersistentVolume, str, list[str]]]:
         volume = volume_of(view, claim)
         if volume is not None:
             labels = volume.metadata.labels
-            found += [(volume, key, _zones(labels[key])) for key in _ZONES if labels.get(key)]
+            own = {key: labels[key].split("__") for key in _ZONES if labels.get(key)}
+            found += [(volume, key, [value.strip() for value in values]) for key, values in own.items()]
     return found
 
 
-def _zones(text: str) -> list[str]:
-    return [each.strip() for each in text.split("__")]
+def volume_terms(volume: PersistentVolume) -> list[NodeSelectorTerm]:
+    """Return the terms of a volume's required node affinity."""
+    required = volume.spec.node_affinity and volume.spec.node_affinity.required
+    return required.node_selector_terms if required else []
 
 
 def one_pod_holders(view: View) -> list[Pod]:
-    """Other pods that use a claim of the pod's that only one may use."""
+    """Return the pods that use one of the pod's ReadWriteOncePod claims."""
     wanted = {claim.metadata.name for claim in claims_of(view) if _ONE_POD in claim.spec.access_modes}
     if not wanted:
         return []
@@ -63,5 +66,5 @@ def one_pod_holders(view: View) -> list[Pod]:
 
 
 def disk_holders(view: View, info: NodeInfo) -> list[Pod]:
-    """Pods on a node that have a disk of the pod's."""
+    """Return the pods on a node that share a disk with the pod."""
     return [pod for pod in info.pods if pod.spec.volumes and pods_share_disk(view.pod, pod)]

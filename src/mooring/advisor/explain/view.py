@@ -95,7 +95,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class UnmetPodTerm:
     """A pod-affinity term that a node does not meet."""
 
     kind: str
@@ -188,9 +188,7 @@ class View:
     @cached_property
     def terms(self) -> list[NodeSelectorTerm]:
         """The terms of the required node affinity, as they are written."""
-        affinity = self.pod.spec.affinity and self.pod.spec.affinity.node_affinity
-        required = affinity and affinity.required_during_scheduling_ignored_during_execution
-        return required.node_selector_terms if required else []
+        return node_selector.required_terms(self.pod.spec)
 
     @cached_property
     def pairs(self) -> list[Unmet]:
@@ -206,9 +204,9 @@ class View:
         return [each for each in self.pairs if labels.get(each.key) != wanted[each.key]]
 
     def unmet_terms(self, node: Node) -> list[list[Unmet]]:
-        """For each term, what of it a node lacks; nothing when one of them holds."""
+        """Return the conditions that do not hold on a node, term by term; nothing when one of the terms holds."""
         found = [list(self._unmet_in(index, term, node)) for index, term in enumerate(self.terms)]
-        return [] if any(not unmet and _has_conditions(self.terms[i]) for i, unmet in enumerate(found)) else found
+        return [] if any(not unmet and has_conditions(self.terms[i]) for i, unmet in enumerate(found)) else found
 
     def _unmet_in(self, index: int, term: NodeSelectorTerm, node: Node) -> Iterator[Unmet]:
         options, labels = self.features.constraints, node.metadata.labels
@@ -403,7 +401,7 @@ class View:
         namespace = pod.metadata.namespace
         return term.matches(namespace, pod.metadata.labels, self.engine.cluster.namespaces.get(namespace, {}))
 
-    def apart(self, node: Node) -> list[Apart]:
+    def unmet_pod_terms(self, node: Node) -> list[UnmetPodTerm]:
         """Return the pod-affinity terms that a node does not meet."""
         terms, labels = self._terms, node.metadata.labels
         near, far = self._near_and_far
@@ -412,20 +410,20 @@ class View:
         for index, (term, chosen) in enumerate(zip(terms.affinity, near, strict=True)):
             domain = labels.get(term.topology_key)
             if domain is None or (not begins and domain not in chosen):
-                found.append(Apart("affinity", index, term, domain))
+                found.append(UnmetPodTerm("affinity", index, term, domain))
         for index, (term, chosen) in enumerate(zip(terms.anti_affinity, far, strict=True)):
             domain = labels.get(term.topology_key)
             if domain is not None and domain in chosen:
-                found.append(Apart("anti-affinity", index, term, domain, tuple(chosen[domain])))
+                found.append(UnmetPodTerm("anti-affinity", index, term, domain, tuple(chosen[domain])))
         for key, domain in labels.items() if self._against else ():
             holders: dict[int, tuple[AffinityTerm, list[Pod]]] = {}
             for term, pod in self._against.get((key, domain), ()):
                 holders.setdefault(id(term), (term, []))[1].append(pod)
-            found += [Apart("existing", 0, term, domain, tuple(pods)) for term, pods in holders.values()]
+            found += [UnmetPodTerm("existing", 0, term, domain, tuple(pods)) for term, pods in holders.values()]
         return found
 
 
-def _has_conditions(term: NodeSelectorTerm) -> bool:
+def has_conditions(term: NodeSelectorTerm) -> bool:
     return bool(term.match_expressions or term.match_fields or term.match_cel_expressions)
 
 

@@ -100,8 +100,10 @@ class PolicyTest:
         evaluator = PolicyEvaluator(objects, custom, user=self.user)
         for obj in objects:
             if not isinstance(obj, POLICIES):
-                before = _before(obj, old)
-                yield _result_of(obj, evaluator.verdict(copy_of(obj), old=before, operation=self.operation))
+                space, name = obj.metadata.namespace, obj.metadata.name
+                before = old.find(type(obj), space, name) if old is not None else None
+                verdict = evaluator.verdict(copy_of(obj), old=before, operation=self.operation)
+                yield _shown(_name_of(obj.kind, {"namespace": space, "name": name}), verdict)
         plurals = _plurals(given)
         for tree in custom:
             plural = plurals.get((tree["apiVersion"].rpartition("/")[0], tree["kind"]), "")
@@ -145,15 +147,6 @@ def _is_unknown(tree: Any, objects: Sequence[Resource]) -> bool:
 def _plurals(snapshot: Snapshot) -> Mapping[tuple[str, str], str]:
     definitions = snapshot.all(CustomResourceDefinition)
     return {(each.spec.group, each.spec.names.kind): each.spec.names.plural for each in definitions}
-
-
-def _before(obj: Resource, old: Snapshot | None) -> Resource | None:
-    return old.find(type(obj), obj.metadata.namespace, obj.metadata.name) if old is not None else None
-
-
-def _result_of(obj: Resource, verdict: Verdict) -> PolicyTestResult:
-    metadata = {"namespace": obj.metadata.namespace, "name": obj.metadata.name}
-    return _shown(_name_of(obj.kind, metadata), verdict)
 
 
 def _shown(name: str, verdict: Verdict) -> PolicyTestResult:

@@ -3,12 +3,22 @@
 from collections.abc import Sequence
 
 from mooring.advisor.explain import SchedulingExplanation
-from mooring.advisor.explain.results import NodeScore, Refusal, Suggestion
+from mooring.advisor.explain.results import NodeScore, Suggestion
 from mooring.advisor.explain.text import effect_of
 from mooring.advisor.simulate.html.markup import Markup, table, tag, together
 from mooring.dashboard.asking import Links
 from mooring.dashboard.changing import takes_one_step
-from mooring.dashboard.elements import badge, change_form, chips, command, node_link, pod_link, soft, with_code
+from mooring.dashboard.elements import (
+    and_more,
+    badge,
+    change_form,
+    chips,
+    command,
+    node_link,
+    pod_link,
+    soft,
+    with_code,
+)
 
 _NAMED = 3
 _GROUPS = 20
@@ -51,12 +61,8 @@ def refusals(found: SchedulingExplanation, links: Links) -> Markup:
         return Markup("")
     rows = [(f"{each.count:,}", each.plugin, each.detail, chips(links, each.nodes, _NAMED)) for each in shown]
     left = found.refusals[_GROUPS:]
-    rest = soft(f"and {len(left)} more reasons on {_number(left):,} nodes: see the nodes below") if left else ""
+    rest = and_more(len(left), f" reasons on {sum(each.count for each in left):,} nodes: see the nodes below")
     return together(table(("Nodes", "Refused by", "Because", "Which"), rows, "Why not"), rest)
-
-
-def _number(left: Sequence[Refusal]) -> int:
-    return sum(each.count for each in left)
 
 
 def preemption(found: SchedulingExplanation, links: Links) -> Markup:
@@ -80,27 +86,16 @@ def suggestions(found: SchedulingExplanation, links: Links) -> Markup:
 
 
 def _suggestion(found: SchedulingExplanation, each: Suggestion, links: Links) -> Markup:
+    of = found.subject
+    fields = {"kind": of.kind.lower(), "namespace": of.namespace, "name": of.name, "summary": each.summary}
+    fields["what"] = "suggestion"
     return tag(
         "li",
         tag("p", tag("b", with_code(each.summary))),
         soft("Tried: ", effect_of(each), "."),
         *(command(change.command) for change in each.changes if change.command),
         soft("But: ", each.caveat) if each.caveat else "",
-        _button(found, each, links) if takes_one_step(each) else "",
-    )
-
-
-def _button(found: SchedulingExplanation, each: Suggestion, links: Links) -> Markup:
-    subject = found.subject
-    return change_form(
-        links,
-        "Do it …",
-        f"Do it: {each.summary}",
-        what="suggestion",
-        kind=subject.kind.lower(),
-        namespace=subject.namespace,
-        name=subject.name,
-        summary=each.summary,
+        change_form(links, "Do it …", f"Do it: {each.summary}", **fields) if takes_one_step(each) else "",
     )
 
 

@@ -4,7 +4,6 @@ What is wrong stands below the place where it is wrong; type, estimate and limit
 node that does not match has its reason, nodes with the same values together.
 """
 
-from mooring.advisor.audit import QuestionError
 from mooring.advisor.expressions import ExpressionOutcome, objections, on_nodes, on_taints
 from mooring.advisor.simulate.html.markup import Markup, card, table, tag, together
 from mooring.api.core_v1 import Node
@@ -14,6 +13,7 @@ from mooring.constraints.semver import SemverError, parse_range
 from mooring.dashboard import options
 from mooring.dashboard.asking import Asked, BadRequestError, Fragment, Model, Page
 from mooring.dashboard.elements import (
+    and_more,
     badge,
     choice,
     command,
@@ -26,6 +26,7 @@ from mooring.dashboard.elements import (
     unread,
 )
 from mooring.dashboard.live_snapshot import LiveSnapshot
+from mooring.dashboard.views.versions import running_of
 
 KINDS = (
     ("node", "CEL about a node (node affinity)"),
@@ -132,11 +133,7 @@ async def tried(asked: Asked) -> Fragment:
             model = _wrong(text, [Issue(line=1, column=1, message=str(error))])
             return Fragment(_shown(model, asked), model)
         text = f"semver.compare(node.labels[{format_value(asked.value('key'))}], {format_value(text)})"
-    try:
-        running = asked.cluster.running()
-    except QuestionError as error:
-        raise BadRequestError(str(error)) from error
-    program = options.compile_new(running, TAINT if kind == "taint" else NODE, text)
+    program = options.compile_new(running_of(asked), TAINT if kind == "taint" else NODE, text)
     if program.issues:
         found = [Issue(line=each.line, column=each.column, message=each.message) for each in program.issues]
         model = _wrong(text, found)
@@ -204,8 +201,7 @@ def _outcomes(model: Tried, asked: Asked) -> Markup:
         )
         for each in model.outcomes[:_SHOWN]
     ]
-    rest = len(model.outcomes) - _SHOWN
-    more = soft(f"and {rest:,} more outcomes") if rest > 0 else ""
+    more = and_more(len(model.outcomes) - _SHOWN, " outcomes")
     return together(table(("Number", "Matches?", "Why not", "Which"), rows, "Where it holds") if rows else "", more)
 
 

@@ -10,30 +10,33 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from mooring.advisor.explain.view import full_name
 from mooring.advisor.node_facts import shown_taint
 from mooring.advisor.simulate import reports
 from mooring.advisor.simulate.html.markup import Markup, card, table, tag, together
 from mooring.advisor.simulate.scenario_file import EFFECTS
-from mooring.api.core_v1 import Pod, Taint
+from mooring.api.core_v1 import Taint
 from mooring.api.states import is_ready, priority
 from mooring.base.natural_sort import natural_key
 from mooring.constraints.annotations import without_bridge
 from mooring.constraints.tolerations import NO_EXECUTE, parse_canonical_int64, permitted_stay, tolerates
 from mooring.dashboard.asking import Asked, Fragment, Links, Model, NotFoundError, Page
 from mooring.dashboard.elements import (
+    and_more,
     badge,
     bar,
     change_button,
     change_form,
     choice,
+    chooser,
     field,
+    found_table,
     node_link,
     of_page,
     pager,
     pod_link,
     soft,
     text_input,
-    unread,
 )
 from mooring.dashboard.live_snapshot import LiveSnapshot
 from mooring.dashboard.views.pods import shown_toleration
@@ -46,7 +49,7 @@ _MARGIN = 10
 
 
 class Amount(Model, frozen=True, kw_only=True):
-    """Of a resource, on one node."""
+    """How much of a resource a node has, and how much is requested."""
 
     resource: str
     requested: float
@@ -121,7 +124,7 @@ class Eviction(Model, frozen=True, kw_only=True):
 
 
 def listed(live: LiveSnapshot, contains: str = "", sort: str = "", label: str = "") -> list[Listed]:
-    """Nodes whose name contains a text and that have a label (`key` or `key=value`), in the order asked for."""
+    """Return the nodes whose name contains a text and that have a label (`key` or `key=value`), sorted."""
     key, _, value = label.partition("=")
     found = []
     for name in live.node_names:
@@ -174,7 +177,7 @@ def node_view(live: LiveSnapshot, name: str) -> NodeView:
         amounts=_amounts(live, name),
         pods=[
             PlacedPod(
-                name=_name(each.pod),
+                name=full_name(each.pod),
                 priority=priority(each.pod),
                 requests={
                     resource: amount / 1000 if resource == "cpu" else float(amount)
@@ -199,10 +202,6 @@ def _info(live: LiveSnapshot, name: str) -> NodeInfo:
     return info
 
 
-def _name(pod: Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
-
-
 def _taint(live: LiveSnapshot, own: NodeInfo, taint: Taint) -> NodeTaint:
     options = live.settings.features.constraints
     by_shape: dict[int, str] = {}
@@ -217,8 +216,9 @@ def _taint(live: LiveSnapshot, own: NodeInfo, taint: Taint) -> NodeTaint:
             if by_shape[key]:
                 counted[by_shape[key]] += 1
     number = parse_canonical_int64(taint.value)
-    bounds = [bound for bound in _bounds(own, taint.key) if bound is not None]
-    numbers = [*bounds, *([number] if number is not None else [])]
+    tolerations = (each for pod in own.pods for each in pod.spec.tolerations)
+    bounds = [each.value for each in tolerations if each.key == taint.key and each.operator in ("Gt", "Lt")]
+    numbers = [found for text in (taint.value, *bounds) if (found := parse_canonical_int64(text)) is not None]
     return NodeTaint(
         taint=shown_taint(taint),
         key=taint.key,
@@ -231,15 +231,8 @@ def _taint(live: LiveSnapshot, own: NodeInfo, taint: Taint) -> NodeTaint:
     )
 
 
-def _bounds(info: NodeInfo, key: str) -> list[int | None]:
-    tolerations = (each for pod in info.pods for each in pod.spec.tolerations)
-    return [
-        parse_canonical_int64(each.value) for each in tolerations if each.key == key and each.operator in ("Gt", "Lt")
-    ]
-
-
 def eviction(live: LiveSnapshot, name: str, key: str, value: str, effect: str) -> Eviction:
-    """Who would have to go if a taint of a node had another value, or were added. Raises `NotFoundError`."""
+    """Return the pods that would be evicted if a taint of a node had this value. Raise `NotFoundError`."""
     info = _info(live, name)
     options = live.settings.features.constraints
     changed = Taint(key=key, value=value, effect=effect)
@@ -254,7 +247,9 @@ def eviction(live: LiveSnapshot, name: str, key: str, value: str, effect: str) -
         because = (
             shown_taint(structs.replace(changed, value=stay.taint.value, key=stay.taint.key)) if stay.taint else ""
         )
-        leaving.append(Leaving(pod=_name(pod), after=stay.seconds, because=because, already=before.seconds is not None))
+        leaving.append(
+            Leaving(pod=full_name(pod), after=stay.seconds, because=because, already=before.seconds is not None)
+        )
     leaving.sort(key=lambda each: (each.after, natural_key(each.pod)))
     return Eviction(node=name, taint=shown_taint(changed), pods=len(info.placed), leaving=leaving)
 
@@ -274,20 +269,15 @@ async def search(asked: Asked) -> Page:
     shown = found[of_page(asked, found)]
     columns = [*[each for each in resources if each != "pods"][:_COLUMNS], *(["pods"] if "pods" in resources else [])]
     rows = [_line(each, columns, asked.links) for each in shown]
-    form = tag(
-        "form",
+    form = chooser(
         field("Name contains", text_input("q", text, type="search")),
         field("Label, as key or key=value", text_input("label", label)),
         field("The fullest first, by", choice("sort", [("", "name"), *((each, each) for each in resources)], sort)),
-        tag("button", "Show", type="submit"),
-        class_="chooser",
-        method="get",
         action=asked.links.to("nodes"),
         role="search",
     )
     head = ("Node", *(f"{each}: requested / allocatable" for each in columns), "State", "Taints")
-    shown_rows = table(head, rows, "Nodes") if rows else unread("nodes", why) if why else soft("None.")
-    grid = tag("div", shown_rows, id="found", data_live="")
+    grid = tag("div", found_table(head, rows, "nodes", why), id="found", data_live="")
     kept = {"q": text, "sort": sort, "label": label}
     body = together(form, grid, pager(asked, ("nodes",), len(found), kept))
     return Page("Which node?", body, {"nodes": len(found), "found": shown}, "nodes")
@@ -351,7 +341,6 @@ def _question(model: NodeView, links: Links) -> Markup:
 
 
 def _slider(node: str, taint: NodeTaint, index: int, links: Links) -> Markup:
-    place = f"effect-{index}"
     controls = field("Value", text_input("value", taint.value, id=f"value-{index}", data_twin=f"slider-{index}"))
     if taint.number is not None:
         controls = together(
@@ -360,46 +349,44 @@ def _slider(node: str, taint: NodeTaint, index: int, links: Links) -> Markup:
                     data_twin=f"value-{index}"), class_="field wide"),
             controls,
         )  # fmt: skip
-    return together(
-        tag(
-            "form",
-            tag("h3", tag("code", taint.taint)),
-            controls,
-            tag("input", type="hidden", name="key", value=taint.key),
-            tag("input", type="hidden", name="effect", value=taint.effect),
-            tag("input", type="hidden", name="node", value=node) if links.changing else "",
-            tag("button", "Who would go?", type="submit"),
-            change_button(links, "Set this value …", "taint"),
-            class_="chooser",
-            method="get",
-            action=links.to("nodes", node, "eviction"),
-            data_into=place,
-            data_typing="",
-        ),
-        tag("div", id=place, aria_live="polite"),
+    fields = (
+        tag("h3", tag("code", taint.taint)),
+        controls,
+        tag("input", type="hidden", name="key", value=taint.key),
+        tag("input", type="hidden", name="effect", value=taint.effect),
     )
+    return _eviction_form(node, links, fields, "Set this value …", f"effect-{index}", data_typing="")
+
+
+def _eviction_form(
+    node: str, links: Links, fields: Sequence[Markup], change: str, place: str, **attributes: object
+) -> Markup:
+    """Show a form for a taint, and the place for the pods that it would evict; `change` is on the second button."""
+    form = tag(
+        "form",
+        *fields,
+        tag("input", type="hidden", name="node", value=node) if links.changing else "",
+        tag("button", "Who would go?", type="submit"),
+        change_button(links, change, "taint"),
+        class_="chooser",
+        method="get",
+        action=links.to("nodes", node, "eviction"),
+        data_into=place,
+        **attributes,
+    )
+    return together(form, tag("div", id=place, aria_live="polite"))
 
 
 def _new_taint(node: str, links: Links) -> Markup:
-    return together(
-        tag(
-            "form",
-            tag("h3", "Another taint"),
-            field("Key", text_input("key", "", required="")),
-            field("Value", text_input("value", "")),
-            field("Effect", choice("effect", ((each, each) for each in EFFECTS), NO_EXECUTE))
-            if links.changing
-            else tag("input", type="hidden", name="effect", value=NO_EXECUTE),
-            tag("input", type="hidden", name="node", value=node) if links.changing else "",
-            tag("button", "Who would go?", type="submit"),
-            change_button(links, "Add this taint …", "taint"),
-            class_="chooser",
-            method="get",
-            action=links.to("nodes", node, "eviction"),
-            data_into="effect-new",
-        ),
-        tag("div", id="effect-new", aria_live="polite"),
+    fields = (
+        tag("h3", "Another taint"),
+        field("Key", text_input("key", "", required="")),
+        field("Value", text_input("value", "")),
+        field("Effect", choice("effect", ((each, each) for each in EFFECTS), NO_EXECUTE))
+        if links.changing
+        else tag("input", type="hidden", name="effect", value=NO_EXECUTE),
     )
+    return _eviction_form(node, links, fields, "Add this taint …", "effect-new")
 
 
 async def evicted(asked: Asked) -> Fragment:
@@ -421,7 +408,7 @@ async def evicted(asked: Asked) -> Fragment:
         )
         for each in model.leaving[:_SHOWN]
     ]
-    rest = soft(f"and {len(model.leaving) - _SHOWN:,} more") if len(model.leaving) > _SHOWN else ""
+    rest = and_more(len(model.leaving) - _SHOWN)
     grid = table(("Pod", "When", "Because of", "Otherwise"), rows, "Pods that would go") if rows else ""
     return Fragment(together(tag("p", tag("b", label)), grid, rest), model)
 
@@ -444,6 +431,6 @@ def _pods(model: NodeView, links: Links) -> Markup:
         )
         for each in model.pods[:_SHOWN]
     ]
-    rest = soft(f"and {len(model.pods) - _SHOWN:,} more") if len(model.pods) > _SHOWN else ""
-    grid = table(("Pod", "Priority", *resources), rows, "Pods") if rows else soft("None.")
+    grid = found_table(("Pod", "Priority", *resources), rows, "pods", "")
+    rest = and_more(len(model.pods) - _SHOWN)
     return card(f"{len(model.pods):,} pods on it", tag("div", grid, rest, id="pods", data_live=""))

@@ -16,7 +16,7 @@ from mooring.api.states import is_ready
 from mooring.base.natural_sort import natural_key
 from mooring.constraints.tolerations import DO_NOT_SCHEDULE
 from mooring.dashboard.asking import Asked, Fragment, Links, Model, Page
-from mooring.dashboard.elements import choice, field, link, options_for, scrolled, soft, text_input, unread
+from mooring.dashboard.elements import and_more, choice, field, link, options_for, scrolled, soft, text_input, unread
 from mooring.dashboard.history import Line, Wait
 from mooring.dashboard.live_snapshot import LiveSnapshot
 from mooring.dashboard.node_map import Square, block, side_of
@@ -114,7 +114,7 @@ def overview(live: LiveSnapshot, by: str = "", show: str = "") -> Overview:
         moments=history.moments,
         evicted_by=history.evicted_by,
         lately=list(history.lines)[::-1],
-        unread={plural: why for plural in ("nodes", "pods") if (why := live.snapshot.unread(plural))},
+        unread=live.unread,
     )
 
 
@@ -218,8 +218,7 @@ def _drawn(live: LiveSnapshot, by: str, show: str) -> tuple[Overview, Markup]:
         title = f"{group.value or 'all nodes'}: {len(group.nodes):,} nodes{part}{broken}"
         drawn = block(title, _squares(live, group, model.show), side, index)
         blocks.append(tag("figure", tag("figcaption", title), drawn))
-    rest = len(model.groups) - _MOST_GROUPS
-    more = soft(f"and {rest} more groups: choose a label with fewer values") if rest > 0 else Markup("")
+    more = and_more(len(model.groups) - _MOST_GROUPS, " groups: choose a label with fewer values")
     pieces = tag("div", *blocks, class_="maps", id="node-map", data_live="", data_by=model.by, data_show=model.show)
     return model, together(pieces, more, _map_legend(model.show))
 

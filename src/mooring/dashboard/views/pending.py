@@ -7,7 +7,19 @@ from mooring.advisor.explain.overview import Group, Member, Overview
 from mooring.advisor.explain.waking import wakers
 from mooring.advisor.simulate.html.markup import Markup, table, tag, together
 from mooring.dashboard.asking import Asked, Fragment, Model, Page
-from mooring.dashboard.elements import badge, choice, field, link, soft, text_input, time_ago, unread, with_code
+from mooring.dashboard.elements import (
+    and_more,
+    badge,
+    choice,
+    chooser,
+    field,
+    link,
+    soft,
+    text_input,
+    time_ago,
+    unread,
+    with_code,
+)
 from mooring.dashboard.live_snapshot import LiveSnapshot
 from mooring.dashboard.views import explained
 
@@ -32,12 +44,11 @@ def pending(live: LiveSnapshot, namespace: str = "", owner: str = "", words: str
     """Return everything that does not run; of a namespace, an owner, or whose cause or name contains some words."""
     found = live.overview()
     spaces = sorted({each.namespace for group in found.groups for each in group.members})
-    unread = {plural: why for plural in ("nodes", "pods") if (why := live.snapshot.unread(plural))}
     if namespace or owner:
         found = live.overview(namespace, owner)
     if words:
         found = found.matching(words)
-    return Pending(overview=found, namespaces=spaces, unread=unread)
+    return Pending(overview=found, namespaces=spaces, unread=live.unread)
 
 
 # -- the page
@@ -55,11 +66,10 @@ async def page(asked: Asked) -> Page:
         pods = "1 pod does" if found.pods == 1 else f"{found.pods:,} pods do"
         causes = "one cause" if len(found.groups) == 1 else f"{len(found.groups):,} causes"
         blind = ", in the scheduler's own words: you may not read nodes" if "nodes" in model.unread else ""
-        rest = len(found.groups) - _MAX_GROUPS
         shown = together(
             soft(f"{pods} not run, for {causes}{blind}."),
             *(_group(each, asked, is_open=i < _OPEN_GROUPS) for i, each in enumerate(found.groups[:_MAX_GROUPS])),
-            soft(f"and {rest:,} more causes: filter or search for them") if rest > 0 else "",
+            and_more(len(found.groups) - _MAX_GROUPS, " causes: filter or search for them"),
         )
     body = together(_filter(model, namespace, owner, words, asked), tag("div", shown, id="reasons", data_live=""))
     return Page("Why do pods not run?", body, model, "pending")
@@ -67,15 +77,11 @@ async def page(asked: Asked) -> Page:
 
 def _filter(model: Pending, namespace: str, owner: str, words: str, asked: Asked) -> Markup:
     spaces = [("", "all namespaces"), *((name, name) for name in model.namespaces)]
-    return tag(
-        "form",
+    return chooser(
         field("Namespace", choice("namespace", spaces, namespace)),
         field("Owner", text_input("owner", owner, placeholder="deployment/web")),
         field("Search", text_input("search", words, type="search", placeholder="cpu, quota, web …")),
-        tag("button", "Show", type="submit"),
-        method="get",
         action=asked.links.to("pending"),
-        class_="chooser",
     )
 
 
@@ -110,14 +116,13 @@ def _group(group: Group, asked: Asked, *, is_open: bool) -> Markup:
         (f"{each.pods:,}", _member(each, asked), time_ago(each.since, asked.cluster.now()))
         for each in group.members[:_MAX_MEMBERS]
     ]
-    rest = group.owners - len(rows)
     pods = "1 pod" if group.pods == 1 else f"{group.pods:,} pods"
     return tag(
         "section",
         tag("h2", badge(pods, "bad"), " ", with_code(group.summary)),
         _help(group.members[0], asked, is_open=is_open),
         table(("Pods", "Of", "Since"), rows, "Workloads"),
-        soft(f"and {rest:,} more workloads") if rest > 0 else "",
+        and_more(group.owners - len(rows), " workloads"),
         class_="card reason",
     )
 

@@ -4,27 +4,33 @@ What stands above the matrix is what `mooring explain` prints; the matrix goes o
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from mooring.advisor.explain import NotThereError, SchedulingExplanation, Subject
 from mooring.advisor.explain.matrix import Matrix, NodeRow, matrix
 from mooring.advisor.explain.reasons.nodes import near_miss
+from mooring.advisor.explain.view import full_name
 from mooring.advisor.expressions import bound
 from mooring.advisor.node_facts import shown_taint
 from mooring.advisor.simulate.html.markup import Markup, card, table, tag, together
 from mooring.api.core_v1 import Node, Pod, Taint, Toleration
 from mooring.base.natural_sort import natural_key
+from mooring.cel import tracing
 from mooring.cel.tracing import parts
 from mooring.constraints.celenv import NODE, TAINT
+from mooring.constraints.node_selector import required_terms
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.tolerations import tolerates
 from mooring.dashboard.asking import Asked, Model, NotFoundError, Page
 from mooring.dashboard.elements import (
     PER_PAGE,
+    and_more,
     badge,
     change_form,
     choice,
+    chooser,
     field,
+    found_table,
     link,
     node_link,
     of_page,
@@ -160,20 +166,19 @@ def _taints(live: LiveSnapshot, pod: Pod, options: ConstraintOptions) -> list[To
 
 def _expressions(subject: Subject, node: Node) -> Iterator[Expression]:
     spec = subject.pod.spec
-    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
     bindings = {"node": {"labels": node.metadata.labels}}
-    for number, term in enumerate(required.node_selector_terms if required is not None else (), 1):
+    for number, term in enumerate(required_terms(spec), 1):
         for expression in term.match_cel_expressions[:_MOST_EXPRESSIONS]:
-            program = NODE.stored_expressions().compile(expression)
-            made = [Part(text=each.text, outcome=each.outcome, depth=each.depth) for each in parts(program, bindings)]
-            yield Expression(place=f"node affinity, term {number}", on=node.metadata.name, parts=made)
+            found = parts(NODE.stored_expressions().compile(expression), bindings)
+            yield Expression(place=f"node affinity, term {number}", on=node.metadata.name, parts=_shown_parts(found))
     for toleration in spec.tolerations:
         for taint in node.spec.taints if toleration.expression else ():
-            program = TAINT.stored_expressions().compile(toleration.expression)
-            found = parts(program, {"taint": bound(taint)})
-            made = [Part(text=each.text, outcome=each.outcome, depth=each.depth) for each in found]
-            yield Expression(place="toleration", on=f"taint {shown_taint(taint)}", parts=made)
+            found = parts(TAINT.stored_expressions().compile(toleration.expression), {"taint": bound(taint)})
+            yield Expression(place="toleration", on=f"taint {shown_taint(taint)}", parts=_shown_parts(found))
+
+
+def _shown_parts(found: Iterable[tracing.Part]) -> list[Part]:
+    return [Part(text=each.text, outcome=each.outcome, depth=each.depth) for each in found]
 
 
 # -- pages
@@ -185,11 +190,9 @@ async def search(asked: Asked) -> Page:
 
     def found(live: LiveSnapshot) -> tuple[list[ListedPod], str]:
         pods = (
-            ListedPod(
-                name=f"{pod.metadata.namespace}/{pod.metadata.name}", node=pod.spec.node_name, phase=pod.status.phase
-            )
+            ListedPod(name=full_name(pod), node=pod.spec.node_name, phase=pod.status.phase)
             for pod in live.snapshot.all(Pod)
-            if text in f"{pod.metadata.namespace}/{pod.metadata.name}"
+            if text in full_name(pod)
         )
         return sorted(pods, key=lambda each: (bool(each.node), each.name)), live.snapshot.unread("pods")
 
@@ -199,17 +202,9 @@ async def search(asked: Asked) -> Page:
         (pod_link(asked.links, each.name), each.phase or "Pending", node_link(asked.links, each.node) or "-")
         for each in shown
     ]
-    form = tag(
-        "form",
-        field("Namespace or name contains", text_input("q", text, type="search")),
-        tag("button", "Find", type="submit"),
-        class_="chooser",
-        method="get",
-        action=asked.links.to("pods"),
-        role="search",
-    )
-    grid = table(("Pod", "Phase", "Node"), rows, "Pods") if rows else unread("pods", why) if why else soft("None.")
-    listed = tag("div", grid, id="found", data_live="")
+    control = field("Namespace or name contains", text_input("q", text, type="search"))
+    form = chooser(control, text="Find", action=asked.links.to("pods"), role="search")
+    listed = tag("div", found_table(("Pod", "Phase", "Node"), rows, "pods", why), id="found", data_live="")
     body = together(form, listed, pager(asked, ("pods",), len(pods), {"q": text}))
     return Page("Which pod?", body, {"pods": len(pods), "found": shown}, "pods")
 
@@ -275,14 +270,10 @@ def _matrix(model: PodView, asked: Asked) -> Markup:
         return card("Node by node", unread("nodes", model.nodes_unread))
     kept = {name: asked.value(name) for name in ("q", "plugin", "on", "kind")}
     plugins = [("", "any plugin or none"), *((each, each) for each in found.filters)]
-    form = tag(
-        "form",
+    form = chooser(
         field("Name contains", text_input("q", kept["q"], type="search")),
         field("Refused by", choice("plugin", plugins, kept["plugin"])),
         tag("input", type="hidden", name="kind", value=kept["kind"]) if kept["kind"] else "",
-        tag("button", "Show", type="submit"),
-        class_="chooser",
-        method="get",
     )
     scored = [each for each in found.scores if any(row.scores.get(each) for row in found.rows)]
     head = ("Node", *found.filters, *scored, "Points") if scored else ("Node", *found.filters)
@@ -327,8 +318,7 @@ def _tolerations(model: PodView) -> Markup:
         )
         for each in model.taints[:_MOST_TAINTS]
     ]
-    rest = len(model.taints) - _MOST_TAINTS
-    more = soft(f"and {rest:,} more taints") if rest > 0 else ""
+    more = and_more(len(model.taints) - _MOST_TAINTS, " taints")
     grid = table(("Taint", "Nodes", "Tolerated?", "By what, or why not"), rows, "Taints")
     label = soft("Its tolerations:") if model.tolerations else soft("It has no tolerations.")
     return card("Does it tolerate the taints?", label, own if model.tolerations else "", grid, more)
@@ -350,13 +340,7 @@ def _values(model: PodView, asked: Asked) -> Markup:
             for part in each.parts
         ]
         cards.append(together(tag("h3", f"{each.place}, on {each.on}"), tag("ul", *lines, class_="tree")))
-    form = tag(
-        "form",
-        field("On the node", text_input("on", model.node)),
-        tag("button", "Show", type="submit"),
-        class_="chooser",
-        method="get",
-    )
+    form = chooser(field("On the node", text_input("on", model.node)))
     node = link(asked.links.node(model.node), model.node)
     return card(
         "What do its expressions come to?", soft("Every part with its value, on node ", node, "."), form, *cards

@@ -13,7 +13,7 @@ from mooring.advisor.simulate.html.markup import Markup, card, table, tag, toget
 from mooring.advisor.snapshot import SnapshotError
 from mooring.dashboard import options
 from mooring.dashboard.asking import Asked, BadRequestError, Fragment, Model, Page
-from mooring.dashboard.elements import badge, choice, command, field, folded, notice, soft
+from mooring.dashboard.elements import and_more, badge, choice, command, field, folded, notice, soft
 from mooring.dashboard.options import GateRow, Running
 
 _SHOWN = 200
@@ -29,7 +29,8 @@ class Versions(Model, frozen=True, kw_only=True):
     notes: list[str]
 
 
-def _running(asked: Asked) -> Running:
+def running_of(asked: Asked) -> Running:
+    """Return the versions and gates of the cluster. Raise `BadRequestError` where they are not known."""
     try:
         return asked.cluster.running()
     except QuestionError as error:
@@ -38,7 +39,7 @@ def _running(asked: Asked) -> Running:
 
 async def page(asked: Asked) -> Page:
     """`/versions`, with `to=1.36`, `compat=1.35`, `off=GATE` and `on=GATE` for a question."""
-    running = _running(asked)
+    running = running_of(asked)
     emulation, lowest = options.described(running)
     model = Versions(
         emulation=emulation,
@@ -97,7 +98,7 @@ def _gates(model: Versions) -> Markup:
 
 async def audited(asked: Asked) -> Fragment:
     """`/versions/audit?to=1.36&off=GATE`: what `mooring audit` says."""
-    running, cluster = _running(asked), asked.cluster
+    running, cluster = running_of(asked), asked.cluster
     off, on = ([asked.value(name)] if asked.value(name) else [] for name in ("off", "on"))
     try:
         question = ask(
@@ -156,8 +157,7 @@ def _findings(title: str, findings: Sequence[Finding]) -> Markup:
         (str(each.object), each.feature, tag("code", ": ".join(filter(None, (each.field, each.value)))), each.message)
         for each in findings[:_SHOWN]
     ]
-    more = len(findings) - _SHOWN
-    rest = soft(f"and {more:,} more; `mooring audit -o wide` has all") if more > 0 else ""
+    rest = and_more(len(findings) - _SHOWN, "; `mooring audit -o wide` has all")
     grid = table(("Object", "Because of", "Where", "What happens"), rows, title)
     is_open = "" if title == "Breaks" else None
     return tag("details", tag("summary", f"{title}: {len(findings):,}"), grid, rest, open=is_open)

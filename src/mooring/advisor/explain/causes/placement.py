@@ -342,7 +342,7 @@ def _ports(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
 
 def _neighbours(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     view = self.view
-    apart = [view.apart(info.node) for info in infos]
+    apart = [view.unmet_pod_terms(info.node) for info in infos]
     kinds = {each.kind for found in apart for each in found}
     first = next((each for found in apart for each in found), None)
     if first is None:

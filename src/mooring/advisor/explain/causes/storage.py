@@ -184,12 +184,12 @@ def devices(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
     """Return what the device requests lack on the nodes that have most of them."""
     best: tuple[int, str] | None = None
     for info in infos:
-        lacking = [each for each in device_view.look(view, info.name) if not each.is_enough]
+        lacking = [each for each in device_view.requests_on(view, info.name) if not each.is_enough]
         if not lacking:
             continue
         rank = max(len(each.selected) * 1000 + len(each.free) for each in lacking)
         if best is None or rank > best[0]:
-            best = rank, f"{'; '.join(map(device_view.described, lacking))} (node {info.name})"
+            best = rank, f"{'; '.join(map(device_view.lacking_text, lacking))} (node {info.name})"
     if best is None:
         return None
     return Cause("NoDevices", f"no node has the devices: {best[1]}")

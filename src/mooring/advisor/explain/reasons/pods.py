@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mooring.advisor.explain.reasons.groups import Groups, by_text, pods_named
-from mooring.advisor.explain.view import Apart, Spread, View
+from mooring.advisor.explain.view import Spread, UnmetPodTerm, View
 from mooring.constraints.pod_affinity import AffinityTerm
 from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
@@ -32,9 +32,9 @@ def spread_text(each: Spread) -> str:
 
 def affinity(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
     """By the terms that do not hold; domain by domain where there are few of them."""
-    by_terms: dict[tuple[tuple[str, int, str], ...], list[tuple[NodeInfo, list[Apart]]]] = {}
+    by_terms: dict[tuple[tuple[str, int, str], ...], list[tuple[NodeInfo, list[UnmetPodTerm]]]] = {}
     for info in infos:
-        found = view.apart(info.node)
+        found = view.unmet_pod_terms(info.node)
         key = tuple((each.kind, each.index, each.term.topology_key) for each in found)
         by_terms.setdefault(key, []).append((info, found))
     groups: Groups = []
@@ -43,7 +43,7 @@ def affinity(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
         if len(domains) <= _FEW:
             texts: dict[str, list[NodeInfo]] = {}
             for info, found in members:
-                texts.setdefault("; ".join(map(apart_text, found)), []).append(info)
+                texts.setdefault("; ".join(map(pod_term_text, found)), []).append(info)
             groups += texts.items()
         else:
             parts = zip(*(found for _, found in members), strict=True)
@@ -51,7 +51,7 @@ def affinity(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
     return groups
 
 
-def _together(same: Sequence[Apart]) -> str:
+def _together(same: Sequence[UnmetPodTerm]) -> str:
     first = same[0]
     key, selector = first.term.topology_key, term_text(first.term)
     if first.kind == "affinity":
@@ -62,7 +62,7 @@ def _together(same: Sequence[Apart]) -> str:
     return f"in each {key} there is a pod whose anti-affinity ({selector}) keeps this pod away, such as {who}"
 
 
-def apart_text(each: Apart) -> str:
+def pod_term_text(each: UnmetPodTerm) -> str:
     term = each.term
     if each.domain is None:
         return f"the node has no label {term.topology_key}, which pod affinity asks for"

@@ -11,6 +11,7 @@ from mooring.advisor.explain.storage import (
     one_pod_holders,
     size_of,
     volume_of,
+    volume_terms,
     volume_zones,
 )
 from mooring.advisor.explain.view import View, full_name
@@ -75,11 +76,9 @@ def _reaches(view: View, volume: PersistentVolume, info: NodeInfo) -> bool:
 
 
 def affinity_text(volume: PersistentVolume) -> str:
-    required = volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
-    terms = required.node_selector_terms if required is not None else []
     return " or ".join(
         " and ".join([*(shown_requirement(each) for each in term.match_expressions), *term.match_cel_expressions])
-        for term in terms
+        for term in volume_terms(volume)
     )
 
 
@@ -114,7 +113,7 @@ def devices_on(view: View, infos: Sequence[NodeInfo], status: Status) -> Groups:
         return []  # it is about the claims themselves
 
     def text(info: NodeInfo) -> str:
-        lacking = [devices.described(found) for found in devices.look(view, info.name) if not found.is_enough]
+        lacking = [devices.lacking_text(found) for found in devices.requests_on(view, info.name) if not found.is_enough]
         return "; ".join(lacking) or "each request could have its devices, but not all of them together"
 
     return by_text(infos, text)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from mooring.advisor.explain import patches
-from mooring.advisor.explain.devices import Found, claims_of, holders, look
+from mooring.advisor.explain.devices import Found, claims_of, holders, requests_on
 from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL, Remedy, delete_pods
 from mooring.advisor.explain.results import Change
 from mooring.advisor.explain.view import View, full_name
@@ -36,7 +36,7 @@ Asked = ExactDeviceRequest | DeviceSubRequest
 def devices(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     yield from _missing_claims(view)
     yield from _missing_classes(view)
-    for found in look(view, info.name):
+    for found in requests_on(view, info.name):
         if not found.is_enough:
             yield from _for_request(view, found)
 

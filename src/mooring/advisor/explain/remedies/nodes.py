@@ -23,7 +23,7 @@ from mooring.advisor.explain.remedies.remedy import (
     node_change,
 )
 from mooring.advisor.explain.subject import setting
-from mooring.advisor.explain.view import PODS, Shortage, Unmet, View
+from mooring.advisor.explain.view import PODS, Shortage, Unmet, View, has_conditions
 from mooring.advisor.node_facts import NodeFacts, shown_taint, similar
 from mooring.api.core_v1 import (
     Container,
@@ -37,6 +37,7 @@ from mooring.api.core_v1 import (
 )
 from mooring.api.states import priority
 from mooring.constraints import requests, semver
+from mooring.constraints.node_selector import required_terms
 from mooring.constraints.tolerations import parse_canonical_int64, tolerates
 from mooring.scheduler.facade import NodeInfo, host_ports, needed_features
 from mooring.scheduler.framework import Status
@@ -352,27 +353,23 @@ def _setting_entry(unmet: Unmet, **fields: Any) -> Edit:
 
 
 def _entries(spec: PodSpec, unmet: Unmet) -> list[NodeSelectorRequirement]:
-    required = spec.affinity and spec.affinity.node_affinity
-    terms = required and required.required_during_scheduling_ignored_during_execution
-    if not terms or unmet.term is None or unmet.term >= len(terms.node_selector_terms):
+    terms = required_terms(spec)
+    if unmet.term is None or unmet.term >= len(terms):
         return []
-    term = terms.node_selector_terms[unmet.term]
+    term = terms[unmet.term]
     return [each for each in (*term.match_expressions, *term.match_fields) if each == unmet.requirement]
 
 
 def _dropping(unmet: Unmet) -> Edit:
     def edit(spec: PodSpec) -> bool:
-        nodes = spec.affinity and spec.affinity.node_affinity
-        required = nodes and nodes.required_during_scheduling_ignored_during_execution
-        if not nodes or not required or unmet.term is None or unmet.term >= len(required.node_selector_terms):
+        terms = required_terms(spec)
+        if unmet.term is None or unmet.term >= len(terms):
             return False
-        term = required.node_selector_terms[unmet.term]
+        term = terms[unmet.term]
         term.match_expressions = [each for each in term.match_expressions if each != unmet.requirement]
         term.match_fields = [each for each in term.match_fields if each != unmet.requirement]
         term.match_cel_expressions = [each for each in term.match_cel_expressions if each != unmet.expression]
-        if not (term.match_expressions or term.match_fields or term.match_cel_expressions):
-            nodes.required_during_scheduling_ignored_during_execution = None  # a term without conditions holds nowhere
-        return True
+        return has_conditions(term) or _drop_required(spec)  # a term without conditions holds nowhere
 
     return edit
 

@@ -15,7 +15,7 @@ from mooring.advisor.explain.remedies.remedy import (
     delete_pods,
     label_node,
 )
-from mooring.advisor.explain.view import Apart, Spread, View
+from mooring.advisor.explain.view import Spread, UnmetPodTerm, View
 from mooring.advisor.node_facts import similar
 from mooring.api.core_v1 import PodAffinityTerm, PodSpec, TopologySpreadConstraint, WeightedPodAffinityTerm
 from mooring.scheduler.facade import NodeInfo
@@ -89,7 +89,7 @@ def _each(broken: list[Spread], change: Callable[[TopologySpreadConstraint, Spre
 
 
 def affinity(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
-    apart = view.apart(info.node)
+    apart = view.unmet_pod_terms(info.node)
     yield from _corrected_terms(view, info, apart)
     unlabelled: dict[str, str | None] = {
         each.term.topology_key: view.domain_with_pods(each.index) or info.name for each in apart if each.domain is None
@@ -108,7 +108,7 @@ def affinity(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         yield from delete_pods(view, "InterPodAffinity", held, ", which anti-affinity keeps apart from this one")
 
 
-def _corrected_terms(view: View, info: NodeInfo, apart: list[Apart]) -> Iterator[Remedy]:
+def _corrected_terms(view: View, info: NodeInfo, apart: list[UnmetPodTerm]) -> Iterator[Remedy]:
     """Correct the topology key or a label of a required affinity term."""
     for each in apart:
         key = each.term.topology_key
@@ -133,7 +133,7 @@ def _set_peer(label: str, value: str, term: PodAffinityTerm) -> None:
         term.label_selector.match_labels[label] = value
 
 
-def _editing(apart: Apart, change: Callable[[PodAffinityTerm], None]) -> Edit:
+def _editing(apart: UnmetPodTerm, change: Callable[[PodAffinityTerm], None]) -> Edit:
     def edit(spec: PodSpec) -> bool:
         affinity = spec.affinity
         holder = affinity and (affinity.pod_affinity if apart.kind == "affinity" else affinity.pod_anti_affinity)
@@ -146,7 +146,7 @@ def _editing(apart: Apart, change: Callable[[PodAffinityTerm], None]) -> Edit:
     return edit
 
 
-def _take(spec: PodSpec, apart: list[Apart], *, softly: bool) -> bool:
+def _take(spec: PodSpec, apart: list[UnmetPodTerm], *, softly: bool) -> bool:
     """Remove required terms from a pod's affinity; make them preferences if `softly`."""
     if spec.affinity is None:
         return False

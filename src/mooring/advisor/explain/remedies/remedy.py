@@ -14,6 +14,7 @@ from mooring.api.base import copy_of
 from mooring.api.core_v1 import Node, NodeSpec, NodeStatus, Pod, PodSpec
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.states import priority
+from mooring.constraints.node_selector import required_terms
 
 Edit = Callable[[PodSpec], bool]
 """Changes the spec that it is given, in place; false when there is nothing to change in it."""
@@ -94,10 +95,8 @@ def _selecting(view: View, node: Node, keys: set[str]) -> str:
     """Return a pod on a node that selects nodes by one of some labels; empty if there is none."""
     info = view.engine.cluster.node(node.metadata.name) if keys else None
     for pod in info.pods if info is not None else ():
-        affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
-        required = affinity and affinity.required_during_scheduling_ignored_during_execution
-        terms = required.node_selector_terms if required else []
-        used = {*pod.spec.node_selector, *(entry.key for term in terms for entry in term.match_expressions)}
+        entries = (entry for term in required_terms(pod.spec) for entry in term.match_expressions)
+        used = {*pod.spec.node_selector, *(entry.key for entry in entries)}
         if used & keys:
             return f"pod {full_name(pod)}"
     return ""

@@ -12,6 +12,7 @@ from mooring.advisor.explain.storage import (
     missing_claims,
     one_pod_holders,
     volume_of,
+    volume_terms,
     volume_zones,
 )
 from mooring.advisor.explain.view import Unmet, View, full_name
@@ -170,15 +171,13 @@ def _labels_to_reach(view: View, info: NodeInfo) -> dict[str, str | None]:
     wanted: dict[str, str | None] = {}
     for claim in claims_of(view):
         volume = volume_of(view, claim)
-        affinity = volume.spec.node_affinity if volume is not None else None
-        terms = affinity.required.node_selector_terms if affinity is not None and affinity.required is not None else []
+        terms = volume_terms(volume) if volume is not None else []
         labels = info.node.metadata.labels
         if volume is None or not terms or node_selector.volume_matches(volume, labels, view.features.constraints):
             continue
-        first = terms[0]
         unmet = [
             Unmet(0, entry.key, entry)
-            for entry in first.match_expressions
+            for entry in terms[0].match_expressions
             if (condition := node_selector.compile_requirement(entry, view.features.constraints)) is None
             or not condition.matches(labels)
         ]
