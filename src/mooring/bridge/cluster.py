@@ -305,7 +305,8 @@ class NodeLabels(Controller):
         nodes: Informer[Node] = context.informers.of(Node)
         nodes.add_handler(added=cluster.add_node, updated=cluster.update_node, deleted=cluster.remove_node)
         volumes: Informer[PersistentVolume] = context.informers.of(PersistentVolume)
-        volumes.add_handler(added=self._volume, updated=lambda _, new: self._volume(new), deleted=self._volume_left)
+        self.follow(volumes, self._volume)
+        volumes.add_handler(deleted=lambda volume: cluster.unregister(_key(volume)))
         cluster.on_stale = lambda name: self.queue.add_after(name, _BATCH_SECONDS)
 
     def _volume(self, volume: PersistentVolume) -> None:
@@ -314,9 +315,6 @@ class NodeLabels(Controller):
         with suppress(AnnotationError):
             rules = required_by_volume(volume)
         self._cluster.register(_key(volume), rules)
-
-    def _volume_left(self, volume: PersistentVolume) -> None:
-        self._cluster.unregister(_key(volume))
 
     async def reconcile(self, key: str) -> None:
         changes = self._cluster.changes_on(key)  # also on a terminating node: pods wait for all nodes

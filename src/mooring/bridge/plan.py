@@ -221,7 +221,7 @@ def release(pod: Pod, facts: ClusterFacts) -> list[Operation]:
     """
     return [
         {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version},
-        {"op": "add", "path": f"/metadata/annotations/{_escape(RELEASED)}", "value": digest(pod)},
+        {"op": "add", "path": f"/metadata/annotations/{RELEASED.replace('/', '~1')}", "value": digest(pod)},
         *facts.spec_changes(pod),
     ]
 
@@ -313,7 +313,3 @@ def _lowered_selector(required: NodeSelector, own: NodeSelector | None, facts: C
 
 def _is_one_term(required: NodeSelector) -> bool:
     return len(required.node_selector_terms) == 1 and not annotations.is_empty(required.node_selector_terms[0])
-
-
-def _escape(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")

@@ -69,7 +69,6 @@ def refused(code: int, message: str) -> Json:
     return {"allowed": False, "status": {"code": code, "message": message}}
 
 
-_NO_EXECUTE = "NoExecute"
 _ATTEMPTS = 8
 _CHANGED = (
     "metadata.annotations: Forbidden: the constraints of a pod cannot be changed once it is released; make a new pod"
@@ -110,9 +109,9 @@ class NodeReviews:
         if not request.get("oldObject") or not request.get("object"):
             return allowed()
         old, new = object_in(request, "oldObject", Node), object_in(request, "object", Node)
-        there = {(taint.key, taint.value) for taint in old.spec.taints if taint.effect == _NO_EXECUTE}
+        there = {(taint.key, taint.value) for taint in old.spec.taints if taint.effect == NO_EXECUTE}
         added = [
-            taint for taint in new.spec.taints if taint.effect == _NO_EXECUTE and (taint.key, taint.value) not in there
+            taint for taint in new.spec.taints if taint.effect == NO_EXECUTE and (taint.key, taint.value) not in there
         ]
         if not added or request.get("dryRun"):
             return allowed()
@@ -145,7 +144,7 @@ class NodeReviews:
 
 
 def _due(pod: Pod, facts: plan.ClusterFacts) -> list[plan.Operation]:
-    if has_ended(pod) or pod.metadata.annotations.get(plan.RELEASED) != plan.digest(pod) or problems(pod):
+    if has_ended(pod) or not is_released(pod):
         return []
     try:
         return plan.additions(pod, facts)

@@ -24,6 +24,7 @@ from .syntax import (
     MapExpr,
     Select,
     StructExpr,
+    dotted_name,
 )
 from .types import (
     BOOL,
@@ -177,13 +178,8 @@ class _Checker:
 
     def _qualified_name(self, expr: Expr) -> str | None:
         """Return the dotted name that an expression spells, unless it starts with a local variable."""
-        parts: list[str] = []
-        while isinstance(expr, Select) and not expr.test_only:
-            parts.append(expr.name)
-            expr = expr.operand
-        if not isinstance(expr, Ident) or self._local(expr.name) is not None:
-            return None
-        return ".".join([expr.name, *reversed(parts)])
+        name = dotted_name(expr)
+        return name if name is not None and self._local(name.partition(".")[0]) is None else None
 
     # Selection
 

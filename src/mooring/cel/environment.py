@@ -182,7 +182,9 @@ class Environment:
         if expr is not None:
             checker.check(source, expr, self._declarations, lenient=not check_types)
         if expr is not None and check_types and not source.issues:
-            self._validate(source, expr)
+            for validator in self._merged.validators:
+                for where, message in validator.findings(expr):
+                    source.report(where.offset, message)
         if expr is None or source.issues:
             return Program(expression, source.issues)
         try:
@@ -195,11 +197,6 @@ class Environment:
             settings, options = self._settings, self._options
             cost = estimate(expr, settings.sizes, has_cost=options.has_cost, equality=options.equality)
         return Program(expression, (), _Compiled(expr, cost, self._options, interpreter, evaluate))
-
-    def _validate(self, source: Source, expr: Expr) -> None:
-        for validator in self._merged.validators:
-            for where, message in validator.findings(expr):
-                source.report(where.offset, message)
 
 
 def _merge_libraries(libraries: tuple[Library, ...]) -> _MergedLibraries:

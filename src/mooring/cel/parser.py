@@ -27,6 +27,7 @@ from .syntax import (
     Select,
     StructExpr,
     children,
+    dotted_name,
 )
 from .values import Value
 
@@ -291,7 +292,7 @@ class _Parser:
             elif kind == "(" and is_name and isinstance(expr, Ident):
                 expr = self._call(expr.name, None, self._next().offset)
                 is_name = False
-            elif kind == "{" and (name := _dotted_name(expr)) is not None:
+            elif kind == "{" and (name := dotted_name(expr)) is not None:
                 expr = self._struct(name, self._next().offset)
             else:
                 return expr
@@ -458,16 +459,6 @@ class _Chain:
         self.kind = token.kind
         self.terms = [left, right]
         self.offsets = [token.offset]
-
-
-def _dotted_name(expr: Expr) -> str | None:
-    parts: list[str] = []
-    while isinstance(expr, Select) and not expr.test_only:
-        parts.append(expr.name)
-        expr = expr.operand
-    if not isinstance(expr, Ident):
-        return None
-    return ".".join([expr.name, *reversed(parts)])
 
 
 def _too_deep() -> str:

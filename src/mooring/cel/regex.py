@@ -70,7 +70,5 @@ def _compile_set(pattern: str) -> Any:
     return found
 
 
-@lru_cache(maxsize=4096)
-def _matches_cached(text: str, pattern: str) -> bool:
-    """Match and cache: clusters evaluate the same strings again and again, and a hit is ten times faster."""
-    return is_found(text, pattern)
+_matches_cached = lru_cache(maxsize=4096)(is_found)
+"""Clusters evaluate the same strings again and again, and a hit is ten times faster."""

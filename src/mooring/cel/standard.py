@@ -15,6 +15,7 @@ from . import operators as op
 from .costs import REGEX, Argument, CallCost, CallEstimate, Range, arg, fixed, saturate, scaled, smaller
 from .costs import STRING as PER_CHARACTER
 from .errors import EvaluationError
+from .fields import ABSENT
 from .library import Constant, Function, Library, Overload, function
 from .macros import STANDARD_MACROS
 from .regex import compile_pattern, matches
@@ -89,13 +90,9 @@ _LOGIC: Final = (
 # Equality and order
 
 
-def _different(a: Value, b: Value) -> bool:
-    return not values.equal(a, b)
-
-
 _EQUALITY: Final = (
     function(op.EQUALS, Overload("equals", (_A, _A), BOOL, values.equal, cost=COMPARE)),
-    function(op.NOT_EQUALS, Overload("not_equals", (_A, _A), BOOL, _different, cost=COMPARE)),
+    function(op.NOT_EQUALS, Overload("not_equals", (_A, _A), BOOL, lambda a, b: not values.equal(a, b), cost=COMPARE)),
 )
 
 _ORDERS: Final[Mapping[str, tuple[str, str, Callable[[Any, Any], bool]]]] = {
@@ -155,10 +152,6 @@ def _concatenate(a: Any, b: Any) -> Any:
     return a + b
 
 
-def _double(a: float, b: float) -> float:
-    return a - b
-
-
 _ARITHMETIC: Final = (
     function(
         op.ADD,
@@ -179,7 +172,7 @@ _ARITHMETIC: Final = (
     ),
     function(
         op.SUBTRACT,
-        Overload("subtract_double", (DOUBLE, DOUBLE), DOUBLE, _double, inline="({0} - {1})"),
+        Overload("subtract_double", (DOUBLE, DOUBLE), DOUBLE, lambda a, b: a - b, inline="({0} - {1})"),
         Overload("subtract_duration_duration", (DURATION, DURATION), DURATION, arithmetic.subtract_durations),
         Overload("subtract_int64", (INT, INT), INT, arithmetic.subtract_int),
         Overload("subtract_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, arithmetic.subtract_from_timestamp),
@@ -247,19 +240,21 @@ def optional_index(container: Value, index: Value) -> Optional:
         if not container.present:
             return NONE
         container = container.value
+    found = find_index(container, index)
+    return NONE if found is ABSENT else Optional.of(found)
+
+
+def find_index(container: Value, index: Value) -> Value:
+    """Return the value at an index, or `ABSENT`."""
     if isinstance(container, Mapping):
         stored = values.to_key(index)
-        return Optional.of(container[stored]) if values.is_key(index) and stored in container else NONE
+        return container[stored] if values.is_key(index) and stored in container else ABSENT
     if not isinstance(container, list | tuple):
         raise no_such_overload()
     try:
-        return Optional.of(index_list(container, index))
+        return index_list(container, index)
     except EvaluationError:
-        return NONE
-
-
-def _in(value: Value, container: Any) -> bool:
-    return values.contains(container, value)
+        return ABSENT
 
 
 _COLLECTIONS: Final = (
@@ -280,8 +275,8 @@ _COLLECTIONS: Final = (
     function(op.OPTIONAL_SELECT, Overload("select_optional_field", (DYN, STRING), optional_of(_A), _evaluated_inline)),
     function(
         op.IN,
-        Overload("in_list", (_A, _LIST), BOOL, _in, cost=_IN_LIST),
-        Overload("in_map", (_A, _MAP), BOOL, _in),
+        Overload("in_list", (_A, _LIST), BOOL, lambda value, items: values.contains(items, value), cost=_IN_LIST),
+        Overload("in_map", (_A, _MAP), BOOL, lambda value, entries: values.contains(entries, value)),
     ),
     Function(
         "size",
@@ -389,13 +384,6 @@ FOLDED: Final = frozenset({"bool", "bytes", "double", "dyn", "duration", "int", 
 
 # Times
 
-_OF_DURATIONS: Final = {
-    "getHours": timestamps.hours,
-    "getMinutes": timestamps.minutes,
-    "getSeconds": timestamps.seconds,
-    "getMilliseconds": timestamps.milliseconds,
-}
-
 
 def _accessor(name: str) -> Function:
     part = timestamps.PARTS[name]
@@ -403,8 +391,8 @@ def _accessor(name: str) -> Function:
         Overload(f"timestamp_{name}", (TIMESTAMP,), INT, timestamps.in_utc(part), member=True),
         Overload(f"timestamp_{name}_with_tz", (TIMESTAMP, STRING), INT, timestamps.in_zone(part), member=True),
     ]
-    of_duration = _OF_DURATIONS.get(name)
-    if of_duration is not None:
+    if name in timestamps.DURATION_UNITS:
+        of_duration = timestamps.in_units(timestamps.DURATION_UNITS[name])
         overloads.append(Overload(f"duration_{name}", (DURATION,), INT, of_duration, member=True))
     return Function(name, tuple(overloads))
 

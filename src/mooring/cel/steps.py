@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from . import costs
+from . import costs, standard
 from .dispatch import Counter, as_error
 from .errors import CostLimitExceeded, EvaluationError
 from .fields import ABSENT, Accessor
 from .library import Overload
 from .standard import index_any
-from .values import NONE, Optional, Value, from_key, is_key, is_of, no_such_overload, to_key
+from .values import NONE, Optional, Value, from_key, is_of, no_such_overload
 
 
 class Frame:
@@ -201,18 +201,8 @@ def optional_step(walk: Run, find: Callable[[Value, Frame], Value]) -> Run:
 
 
 def find_index(container: Value, index: Value) -> Value:
-    """Return the value at an index, or `ABSENT`."""
-    if index.__class__ is Failure:
-        return index
-    if isinstance(container, Mapping):
-        stored = to_key(index)
-        return container[stored] if is_key(index) and stored in container else ABSENT
-    if not isinstance(container, list | tuple):
-        raise no_such_overload()
-    try:
-        return index_any(container, index)
-    except EvaluationError:
-        return ABSENT
+    """Return the value at an index, or `ABSENT`; a failed index is the result."""
+    return index if index.__class__ is Failure else standard.find_index(container, index)
 
 
 def presence(operand: Attribute, accessor: Accessor, has_cost: int) -> Run:

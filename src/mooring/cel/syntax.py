@@ -209,6 +209,15 @@ def is_accumulator(expr: Expr) -> bool:
     return isinstance(expr, Ident) and expr.name == ACCUMULATOR
 
 
+def dotted_name(expr: Expr) -> str | None:
+    """Return the name that an identifier with selectors spells, such as `a.b.c`."""
+    parts: list[str] = []
+    while isinstance(expr, Select) and not expr.test_only:
+        parts.append(expr.name)
+        expr = expr.operand
+    return ".".join([expr.name, *reversed(parts)]) if isinstance(expr, Ident) else None
+
+
 def children(expr: Expr) -> list[Expr]:
     """Return the direct subexpressions of a node."""
     match expr:

@@ -31,13 +31,6 @@ def _zone(name: str) -> tzinfo:
         raise EvaluationError(f"unknown time zone {name}") from None
 
 
-def _local(moment: Timestamp, zone: str) -> datetime:
-    try:
-        return moment.to_datetime().astimezone(_zone(zone))
-    except OverflowError:
-        raise EvaluationError("timestamp overflow") from None
-
-
 Part = Callable[[datetime], int]
 
 PARTS: Final[dict[str, Part]] = {
@@ -60,26 +53,23 @@ def in_utc(part: Part) -> Callable[[Timestamp], int]:
 
 
 def in_zone(part: Part) -> Callable[[Timestamp, str], int]:
-    return lambda moment, zone: part(_local(moment, zone))
+    def read(moment: Timestamp, zone: str) -> int:
+        try:
+            return part(moment.to_datetime().astimezone(_zone(zone)))
+        except OverflowError:
+            raise EvaluationError("timestamp overflow") from None
+
+    return read
 
 
-def _towards_zero(length: Duration, unit: int) -> int:
-    whole = abs(length.nanos) // unit
-    return -whole if length.nanos < 0 else whole
+DURATION_UNITS: Final = {
+    "getHours": 3_600 * NANOS,
+    "getMinutes": 60 * NANOS,
+    "getSeconds": NANOS,
+    "getMilliseconds": 1_000_000,
+}
 
 
-def hours(length: Duration) -> int:
-    return _towards_zero(length, 3_600 * NANOS)
-
-
-def minutes(length: Duration) -> int:
-    return _towards_zero(length, 60 * NANOS)
-
-
-def seconds(length: Duration) -> int:
-    return _towards_zero(length, NANOS)
-
-
-def milliseconds(length: Duration) -> int:
-    """Return the whole duration in milliseconds."""
-    return _towards_zero(length, 1_000_000)
+def in_units(unit: int) -> Callable[[Duration], int]:
+    """Return a function from a duration to its number of whole units, rounded towards zero."""
+    return lambda length: -(-length.nanos // unit) if length.nanos < 0 else length.nanos // unit

@@ -347,10 +347,10 @@ def equal(a: Value, b: Value) -> bool:
             return a.cel_type == b.cel_type and _equal_maps(a, b)
         return bool(a == b)
     if class_a in _NUMBERS and class_b in _NUMBERS:
-        return _same_number(a, b)
+        # with a double operand both are doubles, so large integers lose digits, as in cel-go
+        return float(a) == float(b) if float in (class_a, class_b) else bool(a == b)
     if isinstance(a, Mapping) and isinstance(b, Mapping):
-        same_kind = runtime_type(a) == runtime_type(b)
-        return same_kind and _equal_maps(a, b)
+        return runtime_type(a) == runtime_type(b) and _equal_maps(a, b)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(map(equal, a, b))
     return False
@@ -358,11 +358,6 @@ def equal(a: Value, b: Value) -> bool:
 
 def _equal_maps(a: Mapping[Value, Value], b: Mapping[Value, Value]) -> bool:
     return len(a) == len(b) and all(key in b and equal(value, b[key]) for key, value in a.items())
-
-
-def _same_number(a: int | float, b: int | float) -> bool:
-    """Compare numbers; with a double operand both are doubles, so large integers lose digits, as in cel-go."""
-    return float(a) == float(b) if float in (a.__class__, b.__class__) else a == b
 
 
 _NUMBERS: Final = frozenset({int, UInt, float})

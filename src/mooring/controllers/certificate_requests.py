@@ -39,9 +39,9 @@ class CertificateApproval(Controller):
 
     async def reconcile(self, key: str) -> None:
         csr = self._requests.get(key)
-        if csr is None or csr.status.certificate or _conditions(csr) & {APPROVED, DENIED}:
+        if csr is None or csr.status.certificate or csr.spec.signer_name != KUBELET_CLIENT:
             return
-        if csr.spec.signer_name != KUBELET_CLIENT:
+        if any(condition.type in (APPROVED, DENIED) for condition in csr.status.conditions):
             return
         with suppress(certificate_requests.RequestError):
             await self._decide(csr, certificate_requests.read(csr.spec.request))
@@ -65,7 +65,3 @@ class CertificateApproval(Controller):
             user=spec.username, uid=spec.uid, groups=spec.groups, extra=spec.extra, resource_attributes=wanted
         )
         return (await self.client.create(SubjectAccessReview(spec=review))).status.allowed
-
-
-def _conditions(csr: CertificateSigningRequest) -> set[str]:
-    return {condition.type for condition in csr.status.conditions}

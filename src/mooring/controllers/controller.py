@@ -202,6 +202,11 @@ def index_by_namespace(informer: Informer[T]) -> Index[T]:
     return informer.index("namespace", lambda obj: [obj.metadata.namespace])
 
 
+def index_by_owner(informer: Informer[T]) -> Index[T]:
+    """Index objects by the uids of their owners."""
+    return informer.index("owner", lambda obj: [owner.uid for owner in obj.metadata.owner_references])
+
+
 async def for_each(items: Iterable[Item], work: Callable[[Item], Awaitable[None]], at_once: int) -> None:
     """Work on items, some at a time. An error or a cancellation ends all of it."""
     left = iter(items)  # shared: each task takes the next one

@@ -132,8 +132,7 @@ class EndpointSlices(ServiceController):
             while left and len(kept) < LARGEST:
                 kept.append(left.pop(next(iter(left))))
         while left or not plan:
-            taken = [left.pop(uid) for uid in list(left)[:LARGEST]]
-            plan.append((None, taken))
+            plan.append((None, [left.pop(uid) for uid in list(left)[:LARGEST]]))
         for present, kept in plan:
             if present is None:
                 created = await self.client.create(
@@ -245,7 +244,8 @@ class EndpointSliceMirroring(Controller):
             wanted = [*_mirrored(self.client, endpoints)]
         left = list(self._by_service.get(key))
         for new in wanted:
-            present = next((each for each in left if _is_like(each, new)), None)
+            shape = new.address_type, list(new.ports)
+            present = next((each for each in left if (each.address_type, list(each.ports)) == shape), None)
             if present is None:
                 await self.client.create(new)
                 continue
@@ -264,10 +264,6 @@ def _is_mirrored(endpoints: Endpoints, service: Service) -> bool:
     going = meta.deletion_timestamp is not None or service.metadata.deletion_timestamp is not None
     own = meta.labels.get(SKIP) == "true" or LEADER in meta.annotations
     return not (going or own or service.spec.selector)
-
-
-def _is_like(present: EndpointSlice, new: EndpointSlice) -> bool:
-    return (present.address_type, list(present.ports)) == (new.address_type, list(new.ports))
 
 
 def _mirrored(client: Client, endpoints: Endpoints) -> Iterator[EndpointSlice]:

@@ -66,7 +66,8 @@ class ServiceEndpoints(ServiceController):
             ports = ports_of(service, pod)
             if service.spec.ports and not ports:
                 continue
-            subset = by_ports.setdefault(ports, EndpointSubset(ports=_ports(ports)))
+            entries = [EndpointPort(name=a, protocol=b, port=c, app_protocol=d) for a, b, c, d in ports]
+            subset = by_ports.setdefault(ports, EndpointSubset(ports=entries))
             ready = service.spec.publish_not_ready_addresses or is_ready(pod)
             (subset.addresses if ready else subset.not_ready_addresses).append(_address(service, pod))
         return [by_ports[ports] for ports in sorted(by_ports, key=str)], len(pods) > MOST
@@ -75,13 +76,6 @@ class ServiceEndpoints(ServiceController):
 def _counts(service: Service, pod: Pod) -> bool:
     going = pod.metadata.deletion_timestamp is not None and not service.spec.publish_not_ready_addresses
     return bool(pod.status.pod_ip) and not has_ended(pod) and not going and selects(service, pod)
-
-
-def _ports(ports: Ports) -> list[EndpointPort]:
-    return [
-        EndpointPort(name=name, protocol=protocol, port=number, app_protocol=app)
-        for name, protocol, number, app in ports
-    ]
 
 
 def _address(service: Service, pod: Pod) -> EndpointAddress:

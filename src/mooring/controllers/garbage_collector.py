@@ -21,7 +21,7 @@ from mooring.api.meta_v1 import OwnerReference, Resource
 from mooring.api.states import has_ended, is_ready
 from mooring.base import logs
 from mooring.client import Index, Informer, PatchType, key_of
-from mooring.controllers.controller import Context, Controller
+from mooring.controllers.controller import Context, Controller, index_by_owner
 from mooring.controllers.taint_eviction import pods_by_node
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
@@ -84,7 +84,7 @@ class GarbageCollector(Controller):
 
     def _add_kind(self, kind: Kind) -> None:
         objects: Informer[Any] = self.context.informers.of(kind.type)
-        by_owner = objects.index("owner", _owner_uids)
+        by_owner = index_by_owner(objects)
         cache = KindCache(kind, objects, by_owner, f"{kind.plural}.{kind.group}", by_owner.values())
         self._kept[cache.name] = self._by_kind[kind.group, kind.kind] = cache
         objects.add_handler(
@@ -149,7 +149,8 @@ class GarbageCollector(Controller):
         elif FOREGROUND in finalizers:
             blocked = False
             for other, dependent in list(self._dependents(obj.metadata.uid)):
-                blocked = blocked or _is_blocking(dependent, obj.metadata.uid)
+                owners = dependent.metadata.owner_references
+                blocked = blocked or any(each.uid == obj.metadata.uid and each.block_owner_deletion for each in owners)
                 if dependent.metadata.deletion_timestamp is None:
                     self._enqueue(other, dependent)
             if not blocked:
@@ -166,7 +167,7 @@ class GarbageCollector(Controller):
         policy = "Background"
         if ORPHAN in obj.metadata.finalizers:
             policy = "Orphan"
-        elif FOREGROUND in obj.metadata.finalizers or (owners.waiting and self._has_dependents(obj)):
+        elif FOREGROUND in obj.metadata.finalizers or (owners.waiting and any(self._dependents(obj.metadata.uid))):
             policy = "Foreground"
             await self._break_cycle(cache, obj)
         meta = obj.metadata
@@ -185,9 +186,6 @@ class GarbageCollector(Controller):
             body = {"metadata": {"uid": meta.uid, "ownerReferences": opened}}
             with suppress(errors.NotFound):
                 await self.client.patch(cache.kind.type, meta.name, body, meta.namespace)
-
-    def _has_dependents(self, obj: Resource) -> bool:
-        return next(self._dependents(obj.metadata.uid), None) is not None
 
     def _is_solid(self, reference: OwnerReference, namespace: str) -> bool:
         cached = self._cached(reference, namespace)
@@ -271,20 +269,12 @@ def stored_kinds(served: tuple[Kind, ...]) -> Iterator[Kind]:
             yield kind
 
 
-def _owner_uids(obj: Resource) -> list[str]:
-    return [owner.uid for owner in obj.metadata.owner_references]
-
-
 def _owner_key(reference: OwnerReference, namespace: str) -> OwnerKey:
     return namespace, reference.api_version, reference.kind, reference.name, reference.uid
 
 
 def _is_waiting(owner: Resource) -> bool:
     return owner.metadata.deletion_timestamp is not None and FOREGROUND in owner.metadata.finalizers
-
-
-def _is_blocking(dependent: Resource, uid: str) -> bool:
-    return any(owner.uid == uid and owner.block_owner_deletion for owner in dependent.metadata.owner_references)
 
 
 PERIOD_SECONDS = 20.0

@@ -40,20 +40,12 @@ class NamespaceDeletion(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._kinds = [kind for kind in stored_kinds(self.client.scheme.served) if kind.namespaced]
         # Pods first: see `_empty`.
-        self._kinds.sort(key=lambda kind: kind.type is not Pod)
+        self._kinds = sorted(stored_kinds(self.client.scheme.served), key=lambda kind: kind.type is not Pod)
         self._namespaces: Informer[Namespace] = context.informers.of(Namespace)
         self.follow(self._namespaces, self._changed)
         self._polls: dict[str, int] = {}
-        context.custom_kinds.follow(self._learn, self._forget)
-
-    def _learn(self, kind: Kind) -> None:
-        if kind.namespaced:
-            self._kinds.append(kind)
-
-    def _forget(self, kind: Kind) -> None:
-        self._kinds = [each for each in self._kinds if each is not kind]
+        context.custom_kinds.follow(self._kinds.append, self._kinds.remove)
 
     def _changed(self, namespace: Namespace) -> None:
         if namespace.metadata.deletion_timestamp is not None:
@@ -79,7 +71,7 @@ class NamespaceDeletion(Controller):
         remaining: dict[str, int] = {}
         finalizers: dict[str, int] = {}
         for kind in [*self._kinds]:
-            if not self.client.knows(kind.type):
+            if not kind.namespaced or not self.client.knows(kind.type):
                 continue  # its definition was deleted, with all objects
             found = await self.client.page(kind.type, name, limit=1)
             if not found.items:

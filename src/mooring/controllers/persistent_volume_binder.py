@@ -59,7 +59,7 @@ class PersistentVolumeBinder(Controller):
         self._claims.add_handler(deleted=self._claim_deleted)
         self.follow(self._volumes, self._volume_changed)
         self._volumes.add_handler(deleted=self._volume_deleted)
-        self._classes.add_handler(added=self._class_added)
+        self._classes.add_handler(added=lambda found: self._enqueue_pending(found.metadata.name))
 
     # -- events
 
@@ -77,9 +77,6 @@ class PersistentVolumeBinder(Controller):
     def _volume_deleted(self, volume: PersistentVolume) -> None:
         for key in _claim_key(volume):
             self.queue.add(key)
-
-    def _class_added(self, storage_class: StorageClass) -> None:
-        self._enqueue_pending(storage_class.metadata.name)
 
     def _enqueue_pending(self, class_name: str) -> None:
         for claim in self._claims_by_class.get(class_name):

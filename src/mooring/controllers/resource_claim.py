@@ -18,7 +18,7 @@ from mooring.api.resource_v1 import ResourceClaim, ResourceClaimConsumerReferenc
 from mooring.api.states import controller_of, has_ended
 from mooring.client import Client, Informer, key_of
 from mooring.controllers.conditions import find_condition
-from mooring.controllers.controller import Context, Controller
+from mooring.controllers.controller import Context, Controller, index_by_owner
 from mooring.controllers.taint_eviction import claim_keys
 from mooring.controllers.workloads.ownership import controller_reference
 from mooring.controllers.workloads.pod_control import Refusals
@@ -46,10 +46,10 @@ class ResourceClaims(Controller):
         self._by_claim = self._pods.index("resource claim", claim_keys)
         self._by_template = self._pods.index("resource claim template", _template_keys)
         self._claims: Informer[ResourceClaim] = informers.of(ResourceClaim)
-        self._by_owner = self._claims.index("owner", _owner_uids)
+        self._by_owner = index_by_owner(self._claims)
         self._templates: Informer[ResourceClaimTemplate] = informers.of(ResourceClaimTemplate)
         self.follow(self._pods, self._pod_changed, deleted=True)
-        self.follow(self._claims, self._claim_changed)
+        self.follow(self._claims, lambda claim: self.queue.add(f"claim {key_of(claim)}"))
         self._refusals = Refusals(context, self.name)
         self._templates.add_handler(added=self._template_added, deleted=self._refusals.forget)
 
@@ -58,9 +58,6 @@ class ResourceClaims(Controller):
             self.queue.add(f"pod {key_of(pod)}")
             for key in claim_keys(pod):
                 self.queue.add(f"claim {key}")
-
-    def _claim_changed(self, claim: ResourceClaim) -> None:
-        self.queue.add(f"claim {key_of(claim)}")
 
     def _template_added(self, template: ResourceClaimTemplate) -> None:
         for pod in self._by_template.get(key_of(template)):
@@ -172,10 +169,6 @@ class ResourceClaims(Controller):
         owner = controller_of(claim.metadata)
         pod = self._pods.get(owner.name, claim.metadata.namespace) if owner is not None else None
         return pod is not None and pod.metadata.uid == (owner and owner.uid) and has_ended(pod)
-
-
-def _owner_uids(claim: ResourceClaim) -> list[str]:
-    return [owner.uid for owner in claim.metadata.owner_references]
 
 
 def _template_keys(pod: Pod) -> list[str]:

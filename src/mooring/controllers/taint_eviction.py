@@ -6,7 +6,7 @@ counts from when it was first seen here.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
@@ -75,7 +75,9 @@ class Eviction(Controller):
         now = self.clock.now()
         due = self.due(pod, now)
         if due is None:
-            self._stays(key, pod)
+            if key in self._counting_down:
+                self._counting_down.discard(key)
+                self._recorder.event(pod, "Normal", self.event_reason, f"Cancelling deletion of Pod {key}")
             return None
         wait = (due - now).total_seconds()
         if wait > 0:
@@ -85,11 +87,6 @@ class Eviction(Controller):
         self._counting_down.discard(key)
         self._latency.observe(-wait)
         return None
-
-    def _stays(self, key: str, pod: Pod) -> None:
-        if key in self._counting_down:
-            self._counting_down.discard(key)
-            self._recorder.event(pod, "Normal", self.event_reason, f"Cancelling deletion of Pod {key}")
 
     async def _evict(self, pod: Pod) -> None:
         meta = pod.metadata
@@ -234,7 +231,9 @@ class DeviceTaintEviction(Eviction):
         if not (knows(ResourceClaim) and knows(ResourceSlice)):
             return  # not served before 1.32
         self._claims = informers.of(ResourceClaim)
-        self._claims_by_pool = self._claims.index("pool", _pools_of)
+        self._claims_by_pool = self._claims.index(
+            "pool", lambda claim: {_pool(each.driver, each.pool) for each in _results(claim)}
+        )
         self.follow(self._claims, self._claim_changed)
         self._slices = informers.of(ResourceSlice)
         self._slices_by_pool = self._slices.index("pool", _pool_of_slice)
@@ -285,28 +284,22 @@ class DeviceTaintEviction(Eviction):
                 continue
             for result in _results(claim):
                 taints = list(self._taints(result))
-                moment = device_eviction_time(
-                    taints, result.tolerations, bound, self.options, now=now, added_at=added_at
+                moments.append(
+                    device_eviction_time(taints, result.tolerations, bound, self.options, now=now, added_at=added_at)
                 )
-                if moment is not None:
-                    moments.append(moment)
-        return min(moments, default=None)
+        return min(filter(None, moments), default=None)
 
     def _taints(self, device: DeviceRequestAllocationResult) -> Iterator[DeviceTaint]:
         """Return the NoExecute taints of an allocated device: of its slice, then of rules."""
-        for found in self._current(self._slices_by_pool.get(_pool(device.driver, device.pool))):
-            for entry in found.spec.devices:
+        slices = list(self._slices_by_pool.get(_pool(device.driver, device.pool)))
+        newest = max((found.spec.pool.generation for found in slices), default=0)
+        for found in slices:
+            for entry in found.spec.devices if found.spec.pool.generation == newest else ():
                 if entry.name == device.device:
                     yield from (taint for taint in entry.taints if taint.effect == NO_EXECUTE)
         for rule in self._rules.objects() if self._rules is not None else ():
             if rule.spec.taint.effect == NO_EXECUTE and _selects(rule, device):
                 yield rule.spec.taint
-
-    @staticmethod
-    def _current(slices: Iterable[ResourceSlice]) -> Iterator[ResourceSlice]:
-        found = list(slices)
-        newest = max((entry.spec.pool.generation for entry in found), default=0)
-        return (entry for entry in found if entry.spec.pool.generation == newest)
 
 
 def claim_keys(pod: Pod) -> list[str]:
@@ -322,10 +315,6 @@ def claim_keys(pod: Pod) -> list[str]:
 
 def _results(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
     return claim.status.allocation.devices.results if claim.status.allocation is not None else []
-
-
-def _pools_of(claim: ResourceClaim) -> set[str]:
-    return {_pool(result.driver, result.pool) for result in _results(claim)}
 
 
 def _pool_of_slice(found: ResourceSlice) -> list[str]:

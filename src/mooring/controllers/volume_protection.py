@@ -45,7 +45,8 @@ class VolumeProtection(Controller):
     async def reconcile(self, key: str) -> None:
         if "/" in key:
             claim = self._claims.by_key(key)
-            if claim is not None and not any(_uses(pod) for pod in self._by_claim.get(key)):
+            users = (pod for pod in self._by_claim.get(key) if pod.spec.node_name and not has_ended(pod))
+            if claim is not None and not any(users):
                 await self._release(claim, CLAIM_PROTECTION)
         else:
             volume = self._volumes.get(key)
@@ -66,10 +67,6 @@ def claim_keys(pod: Pod) -> list[str]:
         elif volume.ephemeral is not None:
             keys.append(f"{pod.metadata.namespace}/{pod.metadata.name}-{volume.name}")
     return keys
-
-
-def _uses(pod: Pod) -> bool:
-    return bool(pod.spec.node_name) and not has_ended(pod)
 
 
 class EphemeralVolumes(Controller):

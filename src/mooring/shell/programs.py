@@ -7,6 +7,7 @@ import gzip
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol
 
 from mooring.shell import conditions
@@ -53,37 +54,17 @@ def _options(words: Sequence[str], known: str) -> tuple[set[str], list[str]]:
 # -- builtins
 
 
-def _true(host: Host, words: list[str], stdin: str) -> int:
-    del host, words, stdin
-    return 0
-
-
-def _false(host: Host, words: list[str], stdin: str) -> int:
-    del host, words, stdin
-    return 1
-
-
 def _exit(host: Host, words: list[str], stdin: str) -> int:
-    del stdin
     raise Exits(conditions.parse_integer(words[0]) % 256 if words else host.status)
 
 
-def _break(host: Host, words: list[str], stdin: str) -> int:
-    del host, stdin
+def _leave_loop(host: Host, words: list[str], stdin: str, *, goes_on: bool) -> int:
     if words not in ([], ["1"]):
         raise NotUnderstood("leaving several loops")
-    raise LeavesLoop(goes_on=False)
-
-
-def _continue(host: Host, words: list[str], stdin: str) -> int:
-    del host, stdin
-    if words not in ([], ["1"]):
-        raise NotUnderstood("leaving several loops")
-    raise LeavesLoop(goes_on=True)
+    raise LeavesLoop(goes_on=goes_on)
 
 
 def _export(host: Host, words: list[str], stdin: str) -> int:
-    del stdin
     for word in words:
         name, equals, value = word.partition("=")
         if not name.isidentifier():
@@ -95,7 +76,6 @@ def _export(host: Host, words: list[str], stdin: str) -> int:
 
 def _set(host: Host, words: list[str], stdin: str) -> int:
     """Accept options that change tracing or checks, except `-e`, which could end the script earlier."""
-    del host, stdin
     if any(word not in ("-x", "-u", "+x", "+e", "-o", "pipefail") for word in words):
         raise NotUnderstood(f"set {' '.join(words)[:40]}")
     return 0
@@ -109,7 +89,6 @@ def _exec(host: Host, words: list[str], stdin: str) -> int:
 
 
 def _echo(host: Host, words: list[str], stdin: str) -> int:
-    del stdin
     newline = "\n"
     escapes = False
     while words and words[0] in ("-n", "-e", "-ne", "-en"):
@@ -126,7 +105,6 @@ def _unescaped(text: str) -> str:
 
 
 def _printf(host: Host, words: list[str], stdin: str) -> int:
-    del stdin
     if not words:
         return 1
     pattern, *rest = words
@@ -151,7 +129,6 @@ def _formatted(piece: str, values: Iterator[str]) -> str:
 
 
 def _seq(host: Host, words: list[str], stdin: str) -> int:
-    del stdin
     match [conditions.parse_integer(word) for word in words]:
         case [last]:
             first, step = 1, 1
@@ -168,7 +145,6 @@ def _seq(host: Host, words: list[str], stdin: str) -> int:
 
 
 def _env(host: Host, words: list[str], stdin: str) -> int:
-    del stdin
     if words:
         raise NotUnderstood("env with a command")
     known = [(name, value) for name, value in sorted(host.variables.items()) if value is not None]
@@ -177,7 +153,6 @@ def _env(host: Host, words: list[str], stdin: str) -> int:
 
 
 def _hostname(host: Host, words: list[str], stdin: str) -> int:
-    del stdin
     name = host.variables.get("HOSTNAME")
     if words or not name:
         raise NotUnderstood("hostname")
@@ -186,7 +161,6 @@ def _hostname(host: Host, words: list[str], stdin: str) -> int:
 
 
 def _printenv(host: Host, words: list[str], stdin: str) -> int:
-    del stdin
     if len(words) != 1:
         raise NotUnderstood("printenv of several variables")
     value = host.variables.get(words[0], "")
@@ -197,7 +171,6 @@ def _printenv(host: Host, words: list[str], stdin: str) -> int:
 
 
 def _whoami(host: Host, words: list[str], stdin: str) -> int:
-    del words, stdin
     host.print("root\n")
     return 0
 
@@ -206,7 +179,6 @@ def _whoami(host: Host, words: list[str], stdin: str) -> int:
 
 
 def _date(host: Host, words: list[str], stdin: str) -> int:
-    del stdin
     now = datetime.fromtimestamp(host.now, UTC)
     match [word for word in words if word != "-u"]:
         case []:
@@ -223,7 +195,6 @@ def _date(host: Host, words: list[str], stdin: str) -> int:
 
 
 def _uptime(host: Host, words: list[str], stdin: str) -> int:
-    del stdin
     if words:
         raise NotUnderstood(f"uptime {' '.join(words)[:40]}")
     host.print(f" {datetime.fromtimestamp(host.now, UTC):%H:%M:%S} up 0 min,  load average: 0.00, 0.00, 0.00\n")
@@ -231,7 +202,6 @@ def _uptime(host: Host, words: list[str], stdin: str) -> int:
 
 
 def _sleep(host: Host, words: list[str], stdin: str) -> int:
-    del stdin
     for word in words:
         match = re.fullmatch(r"(\d{0,15}(?:\.\d{1,9})?)([smhd]?)", word)
         if word in ("infinity", "inf"):
@@ -244,7 +214,6 @@ def _sleep(host: Host, words: list[str], stdin: str) -> int:
 
 
 def _test(host: Host, words: list[str], stdin: str) -> int:
-    del stdin
 
     def of_file(operator: str, path: str) -> bool:
         if operator == "-d":
@@ -264,7 +233,6 @@ def _bracket(host: Host, words: list[str], stdin: str) -> int:
 
 
 def _expr(host: Host, words: list[str], stdin: str) -> int:
-    del stdin
     try:
         found = conditions.expr(words)
     except ZeroDivisionError:
@@ -293,14 +261,12 @@ def _cat(host: Host, words: list[str], stdin: str) -> int:
 
 
 def _touch(host: Host, words: list[str], stdin: str) -> int:
-    del stdin
     for path in _options(words, "")[1]:
         host.files.write(path, "", host.now, append=True)
     return 0
 
 
 def _rm(host: Host, words: list[str], stdin: str) -> int:
-    del stdin
     letters, paths = _options(words, "rf")
     code = 0
     for path in paths:
@@ -311,14 +277,12 @@ def _rm(host: Host, words: list[str], stdin: str) -> int:
 
 
 def _mkdir(host: Host, words: list[str], stdin: str) -> int:
-    del stdin
     for path in _options(words, "p")[1]:
         host.files.make_directory(path, host.now)
     return 0
 
 
 def _copy(host: Host, words: list[str], stdin: str, *, moves: bool = False) -> int:
-    del stdin
     _, paths = _options(words, "fv")
     if len(paths) != 2:
         raise NotUnderstood("copying several files")
@@ -335,12 +299,7 @@ def _copy(host: Host, words: list[str], stdin: str, *, moves: bool = False) -> i
     return 0
 
 
-def _move(host: Host, words: list[str], stdin: str) -> int:
-    return _copy(host, words, stdin, moves=True)
-
-
 def _ls(host: Host, words: list[str], stdin: str) -> int:
-    del stdin
     _, paths = _options(words, "1")
     if len(paths) != 1:
         raise NotUnderstood("ls of several directories")
@@ -382,12 +341,12 @@ def bytes_of(text: str) -> bytes:
 
 
 PROGRAMS: dict[str, Program] = {
-    "true": _true,
-    ":": _true,
-    "false": _false,
+    "true": lambda *_: 0,
+    ":": lambda *_: 0,
+    "false": lambda *_: 1,
     "exit": _exit,
-    "break": _break,
-    "continue": _continue,
+    "break": partial(_leave_loop, goes_on=False),
+    "continue": partial(_leave_loop, goes_on=True),
     "export": _export,
     "set": _set,
     "exec": _exec,
@@ -410,9 +369,9 @@ PROGRAMS: dict[str, Program] = {
     "rm": _rm,
     "mkdir": _mkdir,
     "cp": _copy,
-    "mv": _move,
+    "mv": partial(_copy, moves=True),
     "ls": _ls,
     "grep": _grep,
     "gzip": _gzip,
-    "sync": _true,
+    "sync": lambda *_: 0,
 }

@@ -118,8 +118,8 @@ class RunningControlPlane:
 
     async def _start(self) -> None:
         await self._plane.start()
-        if not self._own_time:
-            _keep_keys(self._folder / "pki")
+        if not self._own_time and not _keys:
+            _keys.update({file.name: file.read_bytes() for file in (self._folder / "pki").iterdir()})
         await create_nodes(self.client, numbered(self._nodes), self._kubelet)
         await self._plane.wait_until_ready()
 
@@ -305,11 +305,6 @@ def _is_gone(read: Callable[[], object]) -> bool:
 
 _keys: dict[str, bytes] = {}
 """Keys and certificates of the first control plane by file name, reused by later ones: generating them is slow."""
-
-
-def _keep_keys(folder: Path) -> None:
-    if not _keys:
-        _keys.update({file.name: file.read_bytes() for file in folder.iterdir()})
 
 
 def _use_keys(folder: Path) -> None:

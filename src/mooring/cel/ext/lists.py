@@ -13,19 +13,7 @@ from mooring.cel.errors import EvaluationError
 from mooring.cel.library import Function, Library, Macro, Overload, function
 from mooring.cel.macros import Expander
 from mooring.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Select
-from mooring.cel.types import (
-    BOOL,
-    BYTES,
-    DOUBLE,
-    DURATION,
-    DYN,
-    INT,
-    TIMESTAMP,
-    UINT,
-    Type,
-    list_of,
-    param,
-)
+from mooring.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, TIMESTAMP, UINT, Type, list_of, param
 from mooring.cel.types import (
     STRING as TEXT,
 )
@@ -126,10 +114,6 @@ def _estimate_slice(args: Sequence[Argument]) -> CallEstimate:
     return _allocating(exactly(length % (MAX + 1)), 1)
 
 
-def _estimate_flatten(args: Sequence[Argument]) -> CallEstimate:
-    return _allocating(args[0].size, float(_literal_or(args[1], MAX) if len(args) > 1 else 1))
-
-
 def _squared(index: int, factor: float) -> CallCost:
     def estimate(args: Sequence[Argument]) -> CallEstimate:
         size = args[index].size
@@ -145,32 +129,28 @@ def _squared(index: int, factor: float) -> CallCost:
     return CallCost(estimator=estimate, counter=count)
 
 
-def _count_slice(_args: Sequence[Any], result: Any) -> int:
-    return _counted(size_of(result), 1)
-
-
 def _count_flatten(args: Sequence[Any], _result: Any) -> int:
     depth = args[1] if len(args) > 1 and isinstance(args[1], int) else 1
     return _counted(size_of(args[0]), max(depth, 0))
-
-
-def _count_reverse(args: Sequence[Any], _result: Any) -> int:
-    return _counted(size_of(args[0]), 1)
-
-
-def _count_range(args: Sequence[Any], _result: Any) -> int:
-    return _counted(max(args[0], 0) if isinstance(args[0], int) else 1, 1)
 
 
 def _sort_cost(element: Type, index: int) -> CallCost:
     return _squared(index, 2 + STRING if element in (TEXT, BYTES) else 2)
 
 
-_SLICE: Final = CallCost(estimator=_estimate_slice, counter=_count_slice, counts_result=True)
-_FLATTEN: Final = CallCost(estimator=_estimate_flatten, counter=_count_flatten)
-_REVERSE: Final = CallCost(estimator=lambda args: _allocating(args[0].size, 1), counter=_count_reverse)
+_SLICE: Final = CallCost(
+    estimator=_estimate_slice, counter=lambda _args, result: _counted(size_of(result), 1), counts_result=True
+)
+_FLATTEN: Final = CallCost(
+    estimator=lambda args: _allocating(args[0].size, float(_literal_or(args[1], MAX) if len(args) > 1 else 1)),
+    counter=_count_flatten,
+)
+_REVERSE: Final = CallCost(
+    estimator=lambda args: _allocating(args[0].size, 1), counter=lambda args, _result: _counted(size_of(args[0]), 1)
+)
 _RANGE: Final = CallCost(
-    estimator=lambda args: _allocating(exactly(_literal_or(args[0], MAX)), 1), counter=_count_range
+    estimator=lambda args: _allocating(exactly(_literal_or(args[0], MAX)), 1),
+    counter=lambda args, _result: _counted(max(args[0], 0) if isinstance(args[0], int) else 1, 1),
 )
 
 

@@ -25,7 +25,7 @@ from mooring.cel.costs import (
 from mooring.cel.errors import EvaluationError
 from mooring.cel.ext import formatting
 from mooring.cel.ext.traversal import READ_AND_KEEP_SIZE, traversal_cost
-from mooring.cel.library import Function, Library, Overload, function
+from mooring.cel.library import Library, Overload, function
 from mooring.cel.syntax import Call, Expr, ListExpr, Literal, MapExpr
 from mooring.cel.types import DYN, INT, list_of
 from mooring.cel.types import STRING as TEXT
@@ -260,62 +260,60 @@ def strings(version: int = LATEST) -> Library:
     from_end = strict_last_index_of_from if exact else last_index_of_from
     with_offset = (TEXT, TEXT, INT)
     functions += [
-        _member("indexOf", Overload("string_index_of_string_int", with_offset, INT, from_start, True, INDEX_OF)),
-        _member("lastIndexOf", Overload("string_last_index_of_string_int", with_offset, INT, from_end, True, INDEX_OF)),
+        function("indexOf", Overload("string_index_of_string_int", with_offset, INT, from_start, True, INDEX_OF)),
+        function(
+            "lastIndexOf", Overload("string_last_index_of_string_int", with_offset, INT, from_end, True, INDEX_OF)
+        ),
     ]
     if version >= 1:
         render = plain_format if exact else literal_format
         functions += [
-            _member("format", Overload("string_format", (TEXT, list_of(DYN)), TEXT, render, member=True)),
+            function("format", Overload("string_format", (TEXT, list_of(DYN)), TEXT, render, member=True)),
             function("strings.quote", Overload("strings_quote", (TEXT,), TEXT, formatting.quote, cost=_QUOTE)),
         ]
     if version >= 3:
-        functions.append(_member("reverse", Overload("string_reverse", (TEXT,), TEXT, reverse, member=True)))
+        functions.append(function("reverse", Overload("string_reverse", (TEXT,), TEXT, reverse, member=True)))
     validators = (CallValidator("format", _check_format),) if 1 <= version < 4 else ()
     return Library(f"strings.v{version}", functions=tuple(functions), validators=validators)
 
 
-def _member(name: str, *overloads: Overload) -> Function:
-    return Function(name, overloads)
-
-
 _TEXTS: Final = list_of(TEXT)
 _BASIC: Final = (
-    _member("charAt", Overload("string_char_at_int", (TEXT, INT), TEXT, char_at, member=True)),
-    _member("indexOf", Overload("string_index_of_string", (TEXT, TEXT), INT, index_of, member=True, cost=INDEX_OF)),
-    _member(
+    function("charAt", Overload("string_char_at_int", (TEXT, INT), TEXT, char_at, member=True)),
+    function("indexOf", Overload("string_index_of_string", (TEXT, TEXT), INT, index_of, member=True, cost=INDEX_OF)),
+    function(
         "lastIndexOf",
         Overload("string_last_index_of_string", (TEXT, TEXT), INT, last_index_of, member=True, cost=INDEX_OF),
     ),
-    _member(
+    function(
         "join",
         Overload("list_join", (_TEXTS,), TEXT, join, member=True, cost=_JOIN),
         Overload("list_join_string", (_TEXTS, TEXT), TEXT, join, member=True, cost=_JOIN),
     ),
-    _member(
+    function(
         "lowerAscii", Overload("string_lower_ascii", (TEXT,), TEXT, lower_ascii, member=True, cost=READ_AND_KEEP_SIZE)
     ),
-    _member(
+    function(
         "upperAscii", Overload("string_upper_ascii", (TEXT,), TEXT, upper_ascii, member=True, cost=READ_AND_KEEP_SIZE)
     ),
-    _member(
+    function(
         "replace",
         Overload("string_replace_string_string", (TEXT, TEXT, TEXT), TEXT, replace, member=True, cost=_REPLACE),
         Overload(
             "string_replace_string_string_int", (TEXT, TEXT, TEXT, INT), TEXT, replace, member=True, cost=_REPLACE
         ),
     ),
-    _member(
+    function(
         "split",
         Overload("string_split_string", (TEXT, TEXT), _TEXTS, split, member=True, cost=_SPLIT),
         Overload("string_split_string_int", (TEXT, TEXT, INT), _TEXTS, split, member=True, cost=_SPLIT),
     ),
-    _member(
+    function(
         "substring",
         Overload("string_substring_int", (TEXT, INT), TEXT, substring, member=True, cost=READ_AND_KEEP_SIZE),
         Overload(
             "string_substring_int_int", (TEXT, INT, INT), TEXT, substring_between, member=True, cost=READ_AND_KEEP_SIZE
         ),
     ),
-    _member("trim", Overload("string_trim", (TEXT,), TEXT, trim, member=True, cost=READ_AND_KEEP_SIZE)),
+    function("trim", Overload("string_trim", (TEXT,), TEXT, trim, member=True, cost=READ_AND_KEEP_SIZE)),
 )

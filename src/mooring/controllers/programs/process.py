@@ -10,7 +10,6 @@ import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 
@@ -124,7 +123,7 @@ class LogFile:
         self._size = 0
 
     def write(self, lines: Sequence[bytes]) -> None:
-        stamp = _stamp(self._clock.now())
+        stamp = f"{times.to_microseconds(self._clock.now())} ".encode()
         text = b"".join(stamp + line + b"\n" for line in lines)
         self._file.write(text)
         self._size += len(text)
@@ -141,10 +140,6 @@ class LogFile:
 
     def close(self) -> None:
         self._file.close()
-
-
-def _stamp(moment: datetime) -> bytes:
-    return f"{times.to_microseconds(moment)} ".encode()
 
 
 async def _copy(process: asyncio.subprocess.Process, log: LogFile) -> None:

@@ -110,7 +110,7 @@ class Certificates:
         try:
             found = await self._client.get(PodCertificateRequest, kept.request, pod.metadata.namespace)
         except errors.NotFound:
-            self._forget_request(kept)
+            self._kept = {key: each for key, each in self._kept.items() if each is not kept}
             raise MissingError(f"the PodCertificateRequest {kept.request} is gone") from None
         for condition in found.status.conditions:
             if condition.type in {"Denied", "Failed"} and condition.status == "True":
@@ -120,9 +120,6 @@ class Certificates:
         kept.chain = found.status.certificate_chain.encode()
         kept.refresh = times.parse(found.status.begin_refresh_at) if found.status.begin_refresh_at else None
         return True
-
-    def _forget_request(self, kept: _Kept) -> None:
-        self._kept = {key: each for key, each in self._kept.items() if each is not kept}
 
 
 def _generate_key(key_type: str) -> _Key:

@@ -57,7 +57,11 @@ class SimulatedPods(Controller):
         self._commands = Commands(self.clock.monotonic)
         self._programs = _programs(context, self._recorder)
         self._events_left, self._events_at = _MOST_EVENTS, self.clock.monotonic()
-        self._nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
+        self._nodes.add_handler(
+            added=self._node_added,
+            updated=self._node_updated,
+            deleted=lambda node: self._addresses.forget(node.metadata.name),
+        )
         self.follow(self._pods, self._pod_changed)
         self._pods.add_handler(deleted=self._pod_deleted)
 
@@ -69,9 +73,6 @@ class SimulatedPods(Controller):
         woken = old.metadata.annotations.get(FAILURE) != new.metadata.annotations.get(FAILURE)
         if woken or old.status.addresses != new.status.addresses or is_simulated(old) != is_simulated(new):
             self._node_added(new)
-
-    def _node_deleted(self, node: Node) -> None:
-        self._addresses.forget(node.metadata.name)
 
     def _pod_changed(self, pod: Pod) -> None:
         if not pod.spec.node_name:

@@ -97,18 +97,15 @@ class JobController(Workload[Job]):
             _set(status, final, content, now)
             status.completion_time = times.to_seconds(now) if decision.success else None
             status.uncounted_terminated_pods = None
-            self._record_end(job, decision)
+            if decision.success:
+                self.recorder.event(job, "Normal", "Completed", "Job completed")
+            else:
+                self.recorder.event(job, "Warning", decision.reason, decision.message)
         await self.write_status(key, job, status)
         counted = [pod for pod in tally.ended if job_tally.is_tracked(pod)]
         await self._release(key, [*going, *counted])
         await self.pod_control.delete(key, job, tally.active)
         return LOOK_AGAIN_SECONDS if left else None
-
-    def _record_end(self, job: Job, decision: Decision) -> None:
-        if decision.success:
-            self.recorder.event(job, "Normal", "Completed", "Job completed")
-        else:
-            self.recorder.event(job, "Warning", decision.reason, decision.message)
 
     # -- pods
 
@@ -161,12 +158,9 @@ class JobController(Workload[Job]):
             await self.client.patch_unread(Pod, pod.metadata.name, _release_patch(pod), pod.metadata.namespace)
 
         job = self.owners.by_key(key)
-        strays = []
-        for pod in self._tracked.get(key):
-            owner = controller_of(pod.metadata)
-            if job is None or (owner is not None and owner.uid != job.metadata.uid):
-                strays.append(pod)
-        await _release_all(strays, release)
+        uid = job.metadata.uid if job is not None else None
+        owned = [(pod, controller_of(pod.metadata)) for pod in self._tracked.get(key)]
+        await _release_all([pod for pod, owner in owned if job is None or (owner and owner.uid != uid)], release)
 
     # -- status
 

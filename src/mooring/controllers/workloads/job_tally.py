@@ -181,8 +181,7 @@ def _match(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
 
 
 def _statuses(pod: Pod) -> Iterator[ContainerStatus]:
-    yield from pod.status.container_statuses
-    yield from pod.status.init_container_statuses
+    return chain(pod.status.container_statuses, pod.status.init_container_statuses)
 
 
 def _failed_with(wanted: PodFailurePolicyOnExitCodesRequirement, status: ContainerStatus) -> int | None:
@@ -291,8 +290,8 @@ def replaces_only_failed(job: Job) -> bool:
 
 def index_of(pod: Pod) -> int:
     """Return the index of a pod, -1 if it has none."""
-    text = pod.metadata.annotations.get(INDEX, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else -1
+    index = _index(pod.metadata.annotations.get(INDEX, ""))
+    return -1 if index is None else index
 
 
 def index_failures(pod: Pod) -> int:

@@ -72,7 +72,8 @@ class Revisions:
         self, key: str, owner: Resource, spec: HasTemplate, selector: Selector, collisions: int | None
     ) -> History:
         """Return a workload's revisions; create one for the current template, or make it the newest again."""
-        found = sorted(await self.children.claim(owner, selector), key=_age)
+        found = await self.children.claim(owner, selector)
+        found.sort(key=lambda each: (each.revision, each.metadata.creation_timestamp or "", each.metadata.name))
         wanted = data_of(spec.template)
         number = found[-1].revision + 1 if found else 1
         same = [each for each in found if each.data == wanted]
@@ -135,7 +136,3 @@ class Revisions:
 
 def by_name(revisions: Sequence[ControllerRevision], name: str) -> ControllerRevision | None:
     return next((each for each in revisions if each.metadata.name == name), None)
-
-
-def _age(revision: ControllerRevision) -> tuple[int, str, str]:
-    return revision.revision, revision.metadata.creation_timestamp or "", revision.metadata.name
