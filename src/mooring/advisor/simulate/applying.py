@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TypeVar
 
 from msgspec import structs
@@ -175,9 +176,7 @@ class ChangeApplier:
                 names = self._each(change.nodes, lambda node: _with_label(node, change.key, change.value))
                 return f"label {_several(names)} {change.key}" + ("-" if change.value is None else f"={change.value}")
             case changes.Cordon():
-                names = self._each(
-                    change.nodes, lambda node: _with_unschedulable(node, unschedulable=change.unschedulable)
-                )
+                names = self._each(change.nodes, partial(with_unschedulable, unschedulable=change.unschedulable))
                 for name in () if change.unschedulable else names:
                     self._world.drains.end(name)
                 return f"{'' if change.unschedulable else 'un'}cordon {_several(names)}"
@@ -185,7 +184,7 @@ class ChangeApplier:
                 raise AssertionError(f"{change} is not about nodes")
 
     def _drain(self, change: changes.Drain) -> str:
-        names = self._each(change.nodes, lambda node: _with_unschedulable(node, unschedulable=True))
+        names = self._each(change.nodes, partial(with_unschedulable, unschedulable=True))
         for name in names:
             self._world.drains.begin(name)
         return f"drain {_several(names)}"
@@ -230,7 +229,8 @@ def _with_label(node: Node, key: str, value: str | None) -> Node:
     return structs.replace(node, metadata=structs.replace(node.metadata, labels=labels))
 
 
-def _with_unschedulable(node: Node, *, unschedulable: bool) -> Node:
+def with_unschedulable(node: Node, *, unschedulable: bool) -> Node:
+    """Return the node, cordoned or not."""
     return structs.replace(node, spec=structs.replace(node.spec, unschedulable=unschedulable))
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
+from mooring.advisor.simulate.applying import with_unschedulable
 from mooring.advisor.simulate.changes import Drain, RemoveNodes, Scenario, Step
 from mooring.advisor.simulate.evictions import is_drainable
 from mooring.advisor.simulate.options import Settings
@@ -221,7 +222,7 @@ class _Search:
         change = _Removed(node, [self._bound[pod.key] for pod in here])
         obstacle = self._rule_against(name, movable)
         if obstacle is None:
-            self._engine.put(structs.replace(node, spec=structs.replace(node.spec, unschedulable=True)))
+            self._engine.put(with_unschedulable(node, unschedulable=True))
             obstacle = self._move(name, movable, change)
             if obstacle is not None:
                 self._put_back(change)

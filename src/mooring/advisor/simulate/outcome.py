@@ -1,5 +1,6 @@
 """Build the result of a run: what happened to every pod, grouped."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from mooring.advisor.simulate import results
@@ -82,7 +83,7 @@ def _placements(world: World) -> tuple[Placement, ...]:
     found.sort(key=lambda pod: (pod.placed_at, pod.name))
     return tuple(
         Placement(
-            pod=pod.name, owner=_owner(pod), node=pod.node, at=round(pod.placed_at or 0.0, 3), replaces=pod.replaces
+            pod=pod.name, owner=pod.owner_name, node=pod.node, at=round(pod.placed_at or 0.0, 3), replaces=pod.replaces
         )
         for pod in found
     )
@@ -97,9 +98,9 @@ def _pending(world: World) -> tuple[PendingGroup, ...]:
         PendingGroup(
             message=message,
             count=len(pods),
-            owners=tuple(dict.fromkeys(_owner(pod) or pod.name for pod in pods)),
+            owners=tuple(dict.fromkeys(pod.owner_name or pod.name for pod in pods)),
             pods=tuple(
-                PendingPod(pod=pod.name, owner=_owner(pod), is_new=pod.created_at is not None)
+                PendingPod(pod=pod.name, owner=pod.owner_name, is_new=pod.created_at is not None)
                 for pod in sorted(pods, key=lambda each: natural_key(each.name))
             ),
         )
@@ -123,14 +124,10 @@ def _reason(world: World, pod: SimulatedPod) -> str:
 
 
 def _group_rejections(world: World) -> tuple[RejectedGroup, ...]:
-    found: dict[tuple[str, str], int] = {}
-    for refusal in world.record.refusals:
-        key = (refusal.name, refusal.message)
-        found[key] = found.get(key, 0) + 1
+    found = Counter((refusal.name, refusal.message) for refusal in world.record.refusals)
     for owner in world.workloads.all():
         if owner.refusal:
-            missing = max(owner.wanted - len(owner.pods), 1)
-            found[owner.display_name, owner.refusal] = found.get((owner.display_name, owner.refusal), 0) + missing
+            found[owner.display_name, owner.refusal] += max(owner.wanted - len(owner.pods), 1)
     return tuple(RejectedGroup(name=name, message=message, count=count) for (name, message), count in found.items())
 
 
@@ -141,7 +138,7 @@ def departure_of(each: Departure, world: World, *, cause: str = "", by: str = ""
         successor = successor.successor  # that one was evicted as well
     return results.Departure(
         pod=each.pod.name,
-        owner=_owner(each.pod),
+        owner=each.pod.owner_name,
         node=each.node,
         at=round(each.at, 3),
         cause=cause,
@@ -165,10 +162,6 @@ def _nodes(before: Usage, after: Usage, world: World) -> tuple[NodeUse, ...]:
     gone = (name for name in before.names if name not in after.rows)
     found += [NodeUse(name=name, pods=0, before=before.on(name)) for name in gone]
     return tuple(found)
-
-
-def _owner(pod: SimulatedPod) -> str:
-    return pod.owner.display_name if pod.owner is not None else ""
 
 
 def compare(one: Simulation, other: Simulation) -> Comparison:

@@ -40,6 +40,11 @@ class SimulatedPod:
         return f"{self.pod.metadata.namespace}/{self.pod.metadata.name}"
 
     @property
+    def owner_name(self) -> str:
+        """The display name of its workload; empty without one."""
+        return self.owner.display_name if self.owner is not None else ""
+
+    @property
     def is_healthy(self) -> bool:
         return bool(self.node) and self.is_ready
 

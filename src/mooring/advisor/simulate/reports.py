@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import NamedTuple
 
 from mooring.advisor.lint.reports import markdown_cell
 from mooring.advisor.simulate.clock import format_seconds
@@ -48,11 +48,8 @@ def _lines(result: Simulation, *, wide: bool) -> Iterator[str]:
         yield ""
         yield f"REJECTED: {group.count} of {group.name}"
         yield f"  {group.message}"
-    yield from _departures("EVICTED", "CAUSE", result.evicted, wide=wide)
-    yield from _departures("PREEMPTED", "BY", result.preempted, wide=wide)
-    yield from _section("BLOCKED", "NODE", "WHY")(
-        [(each.pod, each.node, each.message) for each in result.blocked], wide
-    )
+    for table in pod_tables(result):
+        yield from _section((table.heading, *map(str.upper, table.header)), table.rows, wide=wide)
     yield from _placements(result, wide=wide)
     if len(result.timeline) > 2:
         yield from _timeline(result, wide=wide)
@@ -98,35 +95,54 @@ def _pending(result: Simulation, *, wide: bool) -> Iterator[str]:
             yield from (f"    {waiting.pod}{' (new)' if waiting.is_new else ''}" for waiting in group.pods)
 
 
-def _departures(title: str, why: str, found: Sequence[Departure], *, wide: bool) -> Iterator[str]:
+class PodTable(NamedTuple):
+    """A table with a pod in the first column of each row, for a terminal and for HTML."""
+
+    heading: str
+    """The heading of the first column in a terminal."""
+    title: str
+    """The title of the card in HTML."""
+    header: Cells
+    """The headings of the other columns."""
+    rows: list[Cells]
+
+
+def pod_tables(result: Simulation) -> Iterator[PodTable]:
+    """Yield the tables of the pods that were evicted, preempted, or kept from eviction."""
+    for heading, why, found in (("EVICTED", "Cause", result.evicted), ("PREEMPTED", "By", result.preempted)):
+        rows = [
+            (each.pod, each.node, format_seconds(each.at), each.cause or each.by, _replacement(each)) for each in found
+        ]
+        yield PodTable(heading, f"{heading.capitalize()} pods", ("From", "At", why, "In its place"), rows)
+    blocked = [(each.pod, each.node, each.message) for each in result.blocked]
+    yield PodTable("BLOCKED", "Pods that a drain had to leave", ("Node", "Why"), blocked)
+
+
+def _replacement(each: Departure) -> str:
+    if not each.replacement:
+        return "-"
+    return f"{each.replacement} {f'on {each.replacement_node}' if each.replacement_node else '(pending)'}"
+
+
+def placement_table(result: Simulation) -> PodTable:
+    """Return the table of the pods that were placed."""
     rows = [
-        (
-            each.pod,
-            each.node,
-            format_seconds(each.at),
-            each.cause or each.by,
-            f"{each.replacement} on {each.replacement_node or '(pending)'}" if each.replacement else "-",
-        )
-        for each in found
+        (each.pod, each.node, format_seconds(each.at), each.owner or "-", each.replaces or "-")
+        for each in result.placements
     ]
-    yield from _section(title, "FROM", "AT", why, "IN ITS PLACE")(rows, wide)
+    return PodTable("PLACED", "Where pods went", ("Node", "At", "Owner", "In place of"), rows)
 
 
 def _placements(result: Simulation, *, wide: bool) -> Iterator[str]:
     if wide or len(result.placements) <= _SHOWN:
-        rows = [
-            (each.pod, each.node, format_seconds(each.at), each.owner or "-", each.replaces or "-")
-            for each in result.placements
-        ]
-        yield from _section("PLACED", "NODE", "AT", "OWNER", "IN PLACE OF")(rows, True)
+        table = placement_table(result)
+        yield from _section((table.heading, *map(str.upper, table.header)), table.rows, wide=True)
         return
-    owners: dict[str, tuple[int, set[str]]] = {}
+    owners: dict[str, list[str]] = {}
     for each in result.placements:
-        number, nodes = owners.get(each.owner or each.pod, (0, set()))
-        nodes.add(each.node)
-        owners[each.owner or each.pod] = (number + 1, nodes)
-    rows_by_owner = [(owner, str(number), str(len(nodes))) for owner, (number, nodes) in owners.items()]
-    yield from _section("PLACED", "PODS", "ON NODES")(rows_by_owner, wide)
+        owners.setdefault(each.owner or each.pod, []).append(each.node)
+    rows = [(owner, str(len(nodes)), str(len(set(nodes)))) for owner, nodes in owners.items()]
+    yield from _section(("PLACED", "PODS", "ON NODES"), rows, wide=wide)
     yield "  -o wide shows where each of them is."
 
 
@@ -144,7 +160,7 @@ def _timeline(result: Simulation, *, wide: bool) -> Iterator[str]:
         for moment in result.timeline
         if wide or moment.event or moment is result.timeline[-1]
     ]
-    yield from _section("TIME", "RUNNING", "PENDING", "NODES", "CPU", "MEMORY", "EVENT")(rows, wide)
+    yield from _section(("TIME", "RUNNING", "PENDING", "NODES", "CPU", "MEMORY", "EVENT"), rows, wide=wide)
 
 
 def _comparison(found: Comparison, *, wide: bool) -> Iterator[str]:
@@ -166,29 +182,20 @@ def _comparison(found: Comparison, *, wide: bool) -> Iterator[str]:
         rows.append((name, str(here), str(there), f"{there - here:+d}"))
     yield from _table(("WHAT", "HERE", "THERE", "DIFFERENCE"), rows)
     moved = [(each.pod, each.node or "(pending)", each.other_node or "(pending)") for each in found.elsewhere]
-    yield from _section("ELSEWHERE", "HERE", "THERE")(moved, wide)
-    yield from _section("ONLY HERE")([(pod,) for pod in found.only_here], wide)
-    yield from _section("ONLY THERE")([(pod,) for pod in found.only_there], wide)
+    yield from _section(("ELSEWHERE", "HERE", "THERE"), moved, wide=wide)
+    yield from _section(("ONLY HERE",), [(pod,) for pod in found.only_here], wide=wide)
+    yield from _section(("ONLY THERE",), [(pod,) for pod in found.only_there], wide=wide)
 
 
-class _Section:
-    """A heading and a table below it, cut after some lines unless all are wanted."""
-
-    def __init__(self, header: Cells) -> None:
-        self._header = header
-
-    def __call__(self, rows: Sequence[Cells], wide: bool) -> Iterator[str]:
-        if not rows:
-            return
-        yield ""
-        shown = rows if wide else rows[:_SHOWN]
-        yield from _table(self._header, shown)
-        if len(shown) < len(rows):
-            yield f"  and {len(rows) - len(shown)} more; -o wide shows all."
-
-
-def _section(*header: str) -> _Section:
-    return _Section(header)
+def _section(header: Cells, rows: Sequence[Cells], *, wide: bool) -> Iterator[str]:
+    """Yield an empty line and a table, cut after some rows unless `wide`; nothing without rows."""
+    if not rows:
+        return
+    yield ""
+    shown = rows if wide else rows[:_SHOWN]
+    yield from _table(header, shown)
+    if len(shown) < len(rows):
+        yield f"  and {len(rows) - len(shown)} more; -o wide shows all."
 
 
 def _table(header: Cells, rows: Sequence[Cells] | Iterator[Cells]) -> Iterator[str]:
@@ -234,25 +241,19 @@ def markdown_table(head: Cells, rows: Sequence[Cells]) -> str:
 
 def as_csv(result: Simulation) -> str:
     """Format a line for every event of a pod."""
+    rows = [
+        *((each.pod, each.owner, "placed", each.node, each.at, "", each.replaces) for each in result.placements),
+        *((pod.pod, pod.owner, "pending", "", "", group.message) for group in result.pending for pod in group.pods),
+        *(("", each.name, "rejected", "", "", f"{each.count}: {each.message}") for each in result.rejected),
+        *((each.pod, each.owner, "evicted", each.node, each.at, each.cause) for each in result.evicted),
+        *((each.pod, each.owner, "preempted", each.node, each.at, each.by) for each in result.preempted),
+        *((each.pod, "", "blocked", each.node, "", each.message) for each in result.blocked),
+    ]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_COLUMNS)
-    for placed in result.placements:
-        _row(writer, placed.pod, placed.owner, "placed", placed.node, str(placed.at), "", placed.replaces)
-    for group in result.pending:
-        for waiting in group.pods:
-            _row(writer, waiting.pod, waiting.owner, "pending", "", "", group.message, "")
-    for rejected in result.rejected:
-        _row(writer, "", rejected.name, "rejected", "", "", f"{rejected.count}: {rejected.message}", "")
-    for left in result.evicted:
-        _row(writer, left.pod, left.owner, "evicted", left.node, str(left.at), left.cause, "")
-    for left in result.preempted:
-        _row(writer, left.pod, left.owner, "preempted", left.node, str(left.at), left.by, "")
-    for blocked in result.blocked:
-        _row(writer, blocked.pod, "", "blocked", blocked.node, "", blocked.message, "")
+    for row in rows:
+        cells = [str(cell) for cell in (*row, "")[: len(_COLUMNS)]]
+        # Spreadsheets treat such a cell as a formula.
+        writer.writerow([f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell for cell in cells])
     return out.getvalue()
-
-
-def _row(writer: Any, *cells: str) -> None:
-    # Spreadsheets treat such a cell as a formula.
-    writer.writerow([f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell for cell in cells])

@@ -20,6 +20,7 @@ from typing import Literal
 
 from msgspec import structs
 
+from mooring.advisor.simulate.applying import with_unschedulable
 from mooring.advisor.simulate.evictions import is_drainable
 from mooring.advisor.simulate.node_pools import GROUP_LABELS
 from mooring.advisor.simulate.options import Settings
@@ -148,7 +149,8 @@ class _NodeRollout:
         self._surge_ready = 0
         self._blocks: list[Block] = []
         self._pending_since: dict[str, float] = {}
-        self._delays: dict[str, tuple[int, float, str]] = {}
+        self._delays: dict[str, tuple[int, float]] = {}
+        """How many pods of a workload had no node for a while, and the longest time, by display name."""
         self._timeline: list[tuple[float, int, int]] = []
         self._seen_evictions = 0
         self._begun = False
@@ -179,18 +181,14 @@ class _NodeRollout:
         wanted = self._options.only
         self._queue = [(pool, node) for node in ordered if not wanted or node.metadata.name in wanted]
         self._surge_ready = 0
-        if self._options.surge and self._queue:
-            for _, node in self._queue[: self._options.surge]:
-                self._after(self._options.node_seconds, partial(self._add_surge_node, node))
+        for _, node in self._queue[: self._options.surge]:
+            self._after(self._options.node_seconds, partial(self._add_surge_node, node))
         self._work()
         while self._queue or self._active:
-            if self._events:
-                self._advance_to(self._events[0][0])
-                _, _, act = heapq.heappop(self._events)
-                act()
-                self._work()
-            elif self._active or self._queue:  # nothing will change any more
-                raise AssertionError("every active drain has a timeout")
+            self._advance_to(self._events[0][0])  # there is one, because every active drain has a timeout
+            _, _, act = heapq.heappop(self._events)
+            act()
+            self._work()
 
     def _advance_to(self, moment: float) -> None:
         """Let pods move until a moment, or until an earlier event was added by what happened on the way."""
@@ -221,14 +219,12 @@ class _NodeRollout:
                 self._finish(each)
                 changed = True
         limit = self._options.surge or self._options.max_unavailable
-        while self._queue and len(self._active) < limit and self._may_begin():
-            pool, node = self._queue.pop(0)
-            self._begin(pool, node)
+        if self._options.surge:
+            limit = min(limit, self._surge_ready)
+        while self._queue and len(self._active) < limit:
+            self._begin(*self._queue.pop(0))
             changed = True
         return changed
-
-    def _may_begin(self) -> bool:
-        return not self._options.surge or self._surge_ready > len(self._active)
 
     # -- one node
 
@@ -240,11 +236,11 @@ class _NodeRollout:
         self._doing = f"draining {name}"
         each = _Draining(name, pool, self._now, info.node)
         self._active.append(each)
-        self._world.put_node(_with_schedulable(info.node, is_schedulable=False))
+        self._world.put_node(with_unschedulable(info.node, unschedulable=True))
         self._world.drains.begin(name)
         if self._options.force_seconds is not None:
-            self._after(self._options.force_seconds, lambda: self._force(each))
-        self._after(self._options.timeout_seconds, lambda: self._give_up(each))
+            self._after(self._options.force_seconds, partial(self._force, each))
+        self._after(self._options.timeout_seconds, partial(self._give_up, each))
 
     def _finish(self, each: _Draining) -> None:
         """Upgrade the empty node in place, or delete it if a new node has replaced it."""
@@ -264,7 +260,7 @@ class _NodeRollout:
     def _return(self, each: _Draining) -> None:
         each.ready = self._now
         node = _with_kubelet(each.template, self._options.version)
-        self._world.put_node(_with_schedulable(node, is_schedulable=not each.template.spec.unschedulable))
+        self._world.put_node(with_unschedulable(node, unschedulable=each.template.spec.unschedulable))
         self._end(each)
 
     def _give_up(self, each: _Draining) -> None:
@@ -297,7 +293,7 @@ class _NodeRollout:
             labels["kubernetes.io/hostname"] = name
         meta = structs.replace(like.metadata, name=name, uid="", labels=labels)
         node = _with_kubelet(structs.replace(like, metadata=meta), self._options.version)
-        self._world.put_node(_with_schedulable(node, is_schedulable=True))
+        self._world.put_node(with_unschedulable(node, unschedulable=False))
         self._surge_ready += 1
 
     # -- observation
@@ -329,8 +325,7 @@ class _NodeRollout:
     def _add_block(self, each: _Draining, pod: SimulatedPod, message: str, since: float, *, is_final: bool) -> None:
         seconds = round(self._now - since, 3)
         if seconds or is_final:
-            owner = pod.owner.display_name if pod.owner is not None else ""
-            self._blocks.append(Block(pod.name, owner, each.name, message, seconds, is_final))
+            self._blocks.append(Block(pod.name, pod.owner_name, each.name, message, seconds, is_final))
 
     def _count_evictions(self) -> None:
         evictions = self._world.record.evictions
@@ -361,9 +356,9 @@ class _NodeRollout:
         pod = self._world.pods.get(key)
         seconds = self._now - since
         if pod is not None and seconds > 0:
-            name = pod.owner.display_name if pod.owner is not None else pod.name
-            count, longest, message = self._delays.get(name, (0, 0.0, ""))
-            self._delays[name] = (count + 1, max(longest, seconds), message)
+            name = pod.owner_name or pod.name
+            count, longest = self._delays.get(name, (0, 0.0))
+            self._delays[name] = (count + 1, max(longest, seconds))
 
     def _progress(self) -> None:
         if self._report is not None:
@@ -381,8 +376,8 @@ class _NodeRollout:
             blocks=tuple(self._blocks),
             pending=self._pending(),
             delayed=tuple(
-                Pending(workload=name, pods=count, message=message, seconds=round(longest, 3))
-                for name, (count, longest, message) in sorted(self._delays.items(), key=lambda each: -each[1][1])
+                Pending(workload=name, pods=count, message="", seconds=round(longest, 3))
+                for name, (count, longest) in sorted(self._delays.items(), key=lambda each: -each[1][1])
             ),
             interruptions=self._interruptions(),
             moves=tuple(_move_of(each, self._world, self._start) for each in self._evictions()),
@@ -394,17 +389,16 @@ class _NodeRollout:
         )
 
     def _evictions(self) -> list[Departure]:
-        """Return the evictions of pods that are not of DaemonSets, which leave only with their node."""
+        """Return the evictions without those of DaemonSets' pods, which leave only with their node."""
         return [each for each in self._world.record.evictions if is_drainable(each.pod)]
 
     def _pending(self) -> tuple[Pending, ...]:
         """Group the pods that lost their node and have none at the end."""
-        found: dict[tuple[str, str], int] = {}
-        for key, pod in self._world.pods.items():
-            if not pod.node and key not in self._pending_before:
-                name = pod.owner.display_name if pod.owner is not None else pod.name
-                entry = (name, self._world.message_of(pod))
-                found[entry] = found.get(entry, 0) + 1
+        found = Counter(
+            (pod.owner_name or pod.name, self._world.message_of(pod))
+            for key, pod in self._world.pods.items()
+            if not pod.node and key not in self._pending_before
+        )
         return tuple(Pending(workload=name, pods=count, message=text) for (name, text), count in found.items())
 
     def _interruptions(self) -> tuple[Interruption, ...]:
@@ -436,10 +430,6 @@ def _move_of(departure: Departure, world: World, start: float) -> Move:
     found = departure_of(departure, world)
     at = round(found.at - start, 3)
     return Move(at=at, pod=found.pod, owner=found.owner, node=found.node, to=found.replacement_node)
-
-
-def _with_schedulable(node: Node, *, is_schedulable: bool) -> Node:
-    return structs.replace(node, spec=structs.replace(node.spec, unschedulable=not is_schedulable))
 
 
 def _with_kubelet(node: Node, version: str) -> Node:

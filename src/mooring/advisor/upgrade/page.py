@@ -5,7 +5,7 @@ from itertools import pairwise
 from mooring.advisor.simulate.clock import format_seconds
 from mooring.advisor.simulate.html.markup import Markup, card, figures, legend, table, tag, together
 from mooring.advisor.simulate.html.page import document
-from mooring.advisor.simulate.html.pictures import line_chart
+from mooring.advisor.simulate.html.pictures import line_chart, rect, svg, text_at
 from mooring.advisor.upgrade import reports
 from mooring.advisor.upgrade.results import Rollout, UpgradeCheck
 
@@ -60,7 +60,7 @@ def timeline(rollout: Rollout) -> Markup:
     drawn = []
     for number, each in enumerate(nodes):
         top = _ROW * number
-        drawn.append(tag("text", each.node, x=f"{_LEFT - 6:g}", y=f"{top + 12:g}", text_anchor="end"))
+        drawn.append(text_at(_LEFT - 6, top + 12, each.node, "end"))
         drained = each.drained if each.drained is not None else end
         drawn.append(
             _bar(at(each.started), at(drained), top, "var(--two)" if each.drained is not None else "var(--h9)")
@@ -70,30 +70,19 @@ def timeline(rollout: Rollout) -> Markup:
     for part in range(5):
         moment = end * part / 4
         anchor = "start" if part == 0 else "end" if part == 4 else "middle"
-        drawn.append(
-            tag("text", format_seconds(moment), x=f"{at(moment):.1f}", y=f"{height - 8:g}", text_anchor=anchor)
-        )
+        drawn.append(text_at(at(moment), height - 8, format_seconds(moment), anchor))
     blocked = len(rollout.unfinished)
     text = f"{len(rollout.nodes)} nodes in {format_seconds(rollout.seconds)}" + (
         f", {blocked} not drained" if blocked else ""
     )
-    picture = tag(
-        "svg",
-        tag("title", "Drains over time"),
-        tag("desc", text),
-        *drawn,
-        viewBox=f"0 0 {_WIDTH:g} {height:g}",
-        role="img",
-        aria_label=f"Drains over time. {text}",
-    )
+    picture = svg(_WIDTH, height, "Drains over time", text, *drawn)
     shown = "" if len(nodes) == len(rollout.nodes) else f" The first {len(nodes)} nodes are shown."
     key = legend((("two", "drain"), ("one", "upgrade"), ("h9", "blocked")))
     return together(tag("p", f"{text}.{shown}", class_="soft"), picture, key)
 
 
 def _bar(left: float, right: float, top: float, colour: str) -> Markup:
-    width = max(right - left, 1.0)
-    return tag("rect", x=f"{left:.1f}", y=f"{top + 3:g}", width=f"{width:.1f}", height=f"{_ROW - 6:g}", fill=colour)
+    return rect(left, top + 3, max(right - left, 1.0), _ROW - 6, colour)
 
 
 def _pods(rollout: Rollout) -> Markup:

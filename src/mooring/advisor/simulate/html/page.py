@@ -8,7 +8,7 @@ from mooring.advisor.simulate.html import pictures
 from mooring.advisor.simulate.html.markup import Markup, card, figures, legend, table, tag, together
 from mooring.advisor.simulate.html.pictures import Cell, Points, line_chart, pods_legend
 from mooring.advisor.simulate.html.style import CSS
-from mooring.advisor.simulate.results import Comparison, Departure, Simulation
+from mooring.advisor.simulate.results import Comparison, Simulation
 from mooring.advisor.simulate.traces.results import Replayed
 from mooring.base.natural_sort import natural_key
 
@@ -97,21 +97,10 @@ def sections(result: Simulation) -> Iterable[Markup]:
         yield card("What the API server refuses", table(("What", "Number", "Why"), rows))
     if result.comparison is not None:
         yield _comparison(result.comparison)
-    yield from _departures("Evicted pods", "Why", result.evicted)
-    yield from _departures("Preempted pods", "By", result.preempted)
-    if result.blocked:
-        rows = [(each.pod, each.node, each.message) for each in result.blocked]
-        yield card("Pods that a drain had to leave", table(("Pod", "Node", "Why"), rows))
-    if result.placements:
-        placed = [
-            (each.pod, each.node, format_seconds(each.at), each.owner or "-", each.replaces or "-")
-            for each in result.placements[:_MAX_ROWS]
-        ]
-        yield card(
-            "Where pods went",
-            table(("Pod", "Node", "At", "Owner", "In place of"), placed),
-            _rest(len(result.placements)),
-        )
+    for found in (*reports.pod_tables(result), reports.placement_table(result)):
+        if found.rows:
+            shown = table(("Pod", *found.header), found.rows[:_MAX_ROWS])
+            yield card(found.title, shown, _rest(len(found.rows)))
 
 
 def _rest(number: int) -> Markup:
@@ -211,22 +200,6 @@ def _pending(result: Simulation) -> Markup:
         pictures.reasons(result.pending),
         table(("Pods", "Of", "Message"), rows),
     )
-
-
-def _departures(title: str, why: str, found: Sequence[Departure]) -> Iterable[Markup]:
-    if found:
-        rows = [
-            (
-                each.pod,
-                each.node,
-                format_seconds(each.at),
-                each.cause or each.by,
-                f"{each.replacement} on {each.replacement_node}" if each.replacement_node
-                else f"{each.replacement} (pending)" if each.replacement else "-",
-            )
-            for each in found[:_MAX_ROWS]
-        ]  # fmt: skip
-        yield card(title, table(("Pod", "From", "At", why, "In its place"), rows), _rest(len(found)))
 
 
 def _comparison(found: Comparison) -> Markup:

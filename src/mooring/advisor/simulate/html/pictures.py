@@ -20,7 +20,7 @@ _DARK_FROM = 0.5
 _STEPS = ("h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "h9")
 
 
-def _svg(width: float, height: float, title: str, description: str, *content: object) -> Markup:
+def svg(width: float, height: float, title: str, description: str, *content: object) -> Markup:
     return tag(
         "svg",
         tag("title", title),
@@ -32,13 +32,18 @@ def _svg(width: float, height: float, title: str, description: str, *content: ob
     )
 
 
-def _text(x: float, y: float, content: object, anchor: str = "start", *, class_: str | None = None) -> Markup:
+def text_at(x: float, y: float, content: object, anchor: str = "start", *, class_: str | None = None) -> Markup:
     return tag("text", content, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, class_=class_)
 
 
-def _rect(x: float, y: float, width: float, height: float, fill: str, *content: object, **more: object) -> Markup:
+def rect(x: float, y: float, width: float, height: float, fill: str, *content: object, **more: object) -> Markup:
     size = {"x": f"{x:.1f}", "y": f"{y:.1f}", "width": f"{max(width, 0):.1f}", "height": f"{max(height, 0):.1f}"}
     return tag("rect", *content, **size, fill=fill, **more)
+
+
+def _rule(start: tuple[float, float], end: tuple[float, float], stroke: str, *content: object, **more: str) -> Markup:
+    ends = {"x1": f"{start[0]:.1f}", "x2": f"{end[0]:.1f}", "y1": f"{start[1]:.1f}", "y2": f"{end[1]:.1f}"}
+    return tag("line", *content, **ends, stroke=stroke, **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +95,10 @@ def heat_map(title: str, found: Sequence[Cell]) -> Markup:
         hint = tag("title", f"{cell.name}: {text}{', cordoned' if cell.marked else ''}")
         if cell.part is None:
             outline = {"stroke": "var(--soft)", "stroke_opacity": "0.55", "stroke_dasharray": "2 2"}
-            drawn.append(_rect(x + gap, y + gap, step - 2 * gap, step - 2 * gap, "none", hint, **outline))
+            drawn.append(rect(x + gap, y + gap, step - 2 * gap, step - 2 * gap, "none", hint, **outline))
             continue
         fill = f"var(--{shade(cell.part)})"
-        drawn.append(_rect(x + gap / 2, y + gap / 2, step - gap, step - gap, fill, hint, rx=f"{min(step / 6, 3):.1f}"))
+        drawn.append(rect(x + gap / 2, y + gap / 2, step - gap, step - gap, fill, hint, rx=f"{min(step / 6, 3):.1f}"))
         if step >= _ROOM_FOR_NUMBER:
             drawn.append(_percent(x + step / 2, y + step / 2, cell))
         elif cell.marked:
@@ -105,13 +110,13 @@ def heat_map(title: str, found: Sequence[Cell]) -> Markup:
     parts = [cell.part for cell in found if cell.part is not None]
     mean = sum(parts) / len(parts) if parts else 0.0
     description = f"{len(parts)} nodes, on average {mean:.0%} requested, at most {max(parts, default=0.0):.0%}."
-    return _svg(columns * step, rows * step, title, description, *drawn)
+    return svg(columns * step, rows * step, title, description, *drawn)
 
 
 def _percent(x: float, y: float, cell: Cell) -> Markup:
     part = cell.part or 0.0
     text = f"{round(part * 100)}{'●' if cell.marked else ''}"
-    return _text(x, y + 4, text, anchor="middle", class_="high" if part >= _DARK_FROM else "on")
+    return text_at(x, y + 4, text, anchor="middle", class_="high" if part >= _DARK_FROM else "on")
 
 
 def heat_legend() -> Markup:
@@ -140,18 +145,14 @@ def timeline(moments: Sequence[Moment], end: float, evicted: Sequence[tuple[floa
     lines = []
     for level in levels:
         at = y(level)
-        lines.append(
-            tag("line", x1=f"{left:g}", x2=f"{width - 14:g}", y1=f"{at:.1f}", y2=f"{at:.1f}", stroke="var(--line)")
-        )
-        lines.append(_text(left - 8, at + 4, f"{round(level):,}", anchor="end"))
+        lines.append(_rule((left, at), (width - 14, at), "var(--line)"))
+        lines.append(text_at(left - 8, at + 4, f"{round(level):,}", anchor="end"))
     for moment_ in time_ticks(last):
         at, near_end = x(moment_), last - moment_ < last / 40
         foot = height - bottom
-        lines.append(
-            tag("line", x1=f"{at:.1f}", x2=f"{at:.1f}", y1=f"{foot:g}", y2=f"{foot + 4:g}", stroke="var(--soft)")
-        )
+        lines.append(_rule((at, foot), (at, foot + 4), "var(--soft)"))
         anchor = "start" if moment_ == 0 else "end" if near_end else "middle"
-        lines.append(_text(at, height - 12, format_seconds(moment_), anchor=anchor))
+        lines.append(text_at(at, height - 12, format_seconds(moment_), anchor=anchor))
     areas = [
         tag("path", d=_steps(total, last, x, y, height - bottom), fill="var(--two-soft)", stroke="var(--two)",
             stroke_dasharray="5 3"),
@@ -164,14 +165,12 @@ def timeline(moments: Sequence[Moment], end: float, evicted: Sequence[tuple[floa
     events = [moment for moment in moments if moment.event]
     for moment in events:
         at = x(moment.at)
-        marks.append(
-            tag("line", tag("title", f"{format_seconds(moment.at)}: {moment.event}"), x1=f"{at:.1f}", x2=f"{at:.1f}",
-                y1=f"{top - 8:g}", y2=f"{height - bottom:g}", stroke="var(--ink)", stroke_dasharray="1 3")
-        )  # fmt: skip
+        hint = tag("title", f"{format_seconds(moment.at)}: {moment.event}")
+        marks.append(_rule((at, top - 8), (at, height - bottom), "var(--ink)", hint, stroke_dasharray="1 3"))
     marks += _numbers(events, x, top)
     final = moments[-1] if moments else None
     description = f"At the end {final.running} pods run and {final.pending} are pending." if final is not None else ""
-    return _svg(width, height, "Pods over time", description, *lines, *areas, *marks)
+    return svg(width, height, "Pods over time", description, *lines, *areas, *marks)
 
 
 PODS_LEGEND = (("running", "running (solid line)"), ("pending", "pending on top of them (dashed line)"))
@@ -189,7 +188,7 @@ def _numbers(events: Sequence[Moment], x: Scale, top: float) -> list[Markup]:
     for numbers in places.values():
         at = x(events[numbers[0] - 1].at)
         text = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
-        labels.append(_text(at, top - 14, text, anchor="middle", class_="strong"))
+        labels.append(text_at(at, top - 14, text, anchor="middle", class_="strong"))
     return labels
 
 
@@ -219,17 +218,17 @@ def utilisation(before: Sequence[ResourceUse], after: Sequence[ResourceUse]) -> 
     drawn: list[Markup] = []
     for index, use in enumerate(after):
         top = index * row
-        drawn.append(_text(left - 12, top + 22, _short(use.resource), anchor="end", class_="strong"))
-        drawn.append(_rect(left, top + 6, room, 12, "var(--faint)", rx="3"))
-        drawn.append(_rect(left, top + 21, room, 12, "var(--faint)", rx="3"))
+        drawn.append(text_at(left - 12, top + 22, _short(use.resource), anchor="end", class_="strong"))
+        drawn.append(rect(left, top + 6, room, 12, "var(--faint)", rx="3"))
+        drawn.append(rect(left, top + 21, room, 12, "var(--faint)", rx="3"))
         part = old[use.resource].fraction if use.resource in old else 0.0
-        drawn.append(_rect(left, top + 6, room * min(part, 1.0), 12, "var(--one-soft)", rx="3", stroke="var(--one)"))
-        drawn.append(_rect(left, top + 21, room * min(use.fraction, 1.0), 12, "var(--one)", rx="3"))
-        drawn.append(_text(left + room + 8, top + 16, f"{part:.1%}"))
-        drawn.append(_text(left + room + 8, top + 31, f"{use.fraction:.1%}", class_="strong"))
+        drawn.append(rect(left, top + 6, room * min(part, 1.0), 12, "var(--one-soft)", rx="3", stroke="var(--one)"))
+        drawn.append(rect(left, top + 21, room * min(use.fraction, 1.0), 12, "var(--one)", rx="3"))
+        drawn.append(text_at(left + room + 8, top + 16, f"{part:.1%}"))
+        drawn.append(text_at(left + room + 8, top + 31, f"{use.fraction:.1%}", class_="strong"))
     parts = {use.resource: old[use.resource].fraction if use.resource in old else 0.0 for use in after}
     text = "; ".join(f"{use.resource} {parts[use.resource]:.0%} before, {use.fraction:.0%} after" for use in after)
-    return _svg(width, max(len(after) * row, 1), "Requested before and after", text, *drawn)
+    return svg(width, max(len(after) * row, 1), "Requested before and after", text, *drawn)
 
 
 def histogram(before: ResourceUse | None, after: ResourceUse) -> Markup:
@@ -249,26 +248,19 @@ def histogram(before: ResourceUse | None, after: ResourceUse) -> Markup:
             tall = (height - bottom - 24) * value / most
             hint = tag("title", f"{label}% of {after.resource}: {value} nodes")
             drawn.append(
-                _rect(x + slot * offset, height - bottom - tall, slot * 0.4, tall, fill, hint, stroke=stroke, rx="2")
+                rect(x + slot * offset, height - bottom - tall, slot * 0.4, tall, fill, hint, stroke=stroke, rx="2")
             )
         if number:
             tall = (height - bottom - 24) * number / most
-            drawn.append(_text(x + slot * 0.7, height - bottom - tall - 5, f"{number:,}", anchor="middle", class_="on"))
-        drawn.append(_text(x + slot / 2, height - 18, label, anchor="middle"))
-    drawn.append(_text(width / 2, height - 3, f"% of a node's {_short(after.resource, 40)}", anchor="middle"))
-    drawn.append(
-        tag(
-            "line",
-            x1="5",
-            x2=f"{width - 5:g}",
-            y1=f"{height - bottom:g}",
-            y2=f"{height - bottom:g}",
-            stroke="var(--line)",
-        )
-    )
+            drawn.append(
+                text_at(x + slot * 0.7, height - bottom - tall - 5, f"{number:,}", anchor="middle", class_="on")
+            )
+        drawn.append(text_at(x + slot / 2, height - 18, label, anchor="middle"))
+    drawn.append(text_at(width / 2, height - 3, f"% of a node's {_short(after.resource, 40)}", anchor="middle"))
+    drawn.append(_rule((5, height - bottom), (width - 5, height - bottom), "var(--line)"))
     spread = after.nodes
     text = f"From {spread.least:.0%} to {spread.most:.0%}{' afterwards' if before else ''}, median {spread.median:.0%}."
-    return _svg(width, height, f"Nodes by how much of their {after.resource} is requested", text, *drawn)
+    return svg(width, height, f"Nodes by how much of their {after.resource} is requested", text, *drawn)
 
 
 def reasons(groups: Sequence[PendingGroup]) -> Markup:
@@ -282,11 +274,11 @@ def reasons(groups: Sequence[PendingGroup]) -> Markup:
     drawn: list[Markup] = []
     for index, (reason, number) in enumerate(found):
         top = index * row
-        drawn.append(_text(0, top + 14, _short(reason, 130), class_="on"))
-        drawn.append(_rect(0, top + 20, (width - 80) * number / most, 12, "var(--two)", rx="3"))
-        drawn.append(_text((width - 80) * number / most + 8, top + 30, f"{number:,}", class_="strong"))
+        drawn.append(text_at(0, top + 14, _short(reason, 130), class_="on"))
+        drawn.append(rect(0, top + 20, (width - 80) * number / most, 12, "var(--two)", rx="3"))
+        drawn.append(text_at((width - 80) * number / most + 8, top + 30, f"{number:,}", class_="strong"))
     text = "; ".join(f"{number} pods: {reason}" for reason, number in found)
-    return _svg(width, max(len(found) * row, 1), "Why pods are pending", text, *drawn)
+    return svg(width, max(len(found) * row, 1), "Why pods are pending", text, *drawn)
 
 
 def main_reason(message: str) -> str:
@@ -330,7 +322,7 @@ def line_chart(
     drawn = [_grid(low_y + (high_y - low_y) * part / 4, at, low_x, format_y) for part in range(5)]
     for part in range(5):
         x = low_x + (high_x - low_x) * part / 4
-        drawn.append(_text(at(x, low_y)[0], _HEIGHT - 8, format_x(x), "middle" if 0 < part < 4 else _end(part)))
+        drawn.append(text_at(at(x, low_y)[0], _HEIGHT - 8, format_x(x), "middle" if 0 < part < 4 else _end(part)))
     text = []
     for number, (name, points) in enumerate(series.items()):
         colour = COLOURS[number % len(COLOURS)]
@@ -339,7 +331,7 @@ def line_chart(
         if points:
             text.append(f"{name} ends at {format_y(points[-1][1])}")
     description = "; ".join(text)
-    picture = _svg(_WIDTH, _HEIGHT, title, description, *drawn)
+    picture = svg(_WIDTH, _HEIGHT, title, description, *drawn)
     key = [
         tag("span", tag("i", style=f"background:{COLOURS[number % len(COLOURS)]}"), name)
         for number, name in enumerate(series)
@@ -349,9 +341,11 @@ def line_chart(
 
 def _grid(y: float, at: Place, x: float, format_y: Callable[[float], str]) -> Markup:
     height = at(x, y)[1]
-    ends = {"x1": f"{_LEFT:g}", "x2": f"{_WIDTH - _RIGHT:g}", "y1": f"{height:.1f}", "y2": f"{height:.1f}"}
-    line = tag("line", **ends, stroke="var(--line)")
-    return tag("g", line, _text(_LEFT - 6, height + 4, format_y(y), "end"))
+    return tag(
+        "g",
+        _rule((_LEFT, height), (_WIDTH - _RIGHT, height), "var(--line)"),
+        text_at(_LEFT - 6, height + 4, format_y(y), "end"),
+    )
 
 
 def _end(part: int) -> str:
