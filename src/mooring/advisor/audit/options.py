@@ -252,30 +252,23 @@ class AuditOptions:
     forced: frozenset[str]
     """Gates that are on below the minimum compatibility version that they need."""
     is_inventory: bool
-    _target: Version
-    _checks_stored: bool
+    oldest_reader: Version
+    """The minimum compatibility version that is aimed at."""
+    checks_stored: bool
+    """Whether servers of that version are to read what is stored."""
     _from: Version
     _to: Version
 
     def reads(self, kind: Kind) -> bool:
-        """Whether a server of the minimum compatibility version that is aimed at knows a version of a kind."""
-        return not self._checks_stored or kind.lifecycle.known_at(self._target)
+        """Return whether the oldest server that has to read what is stored knows a version of a kind."""
+        return not self.checks_stored or kind.lifecycle.known_at(self.oldest_reader)
 
     def removal(self, api_version: str, kind: str) -> str | None:
-        """Return the release in between that removes a kind unknown to Mooring, and its replacement."""
+        """Return the release on the way that removes a kind unknown to Mooring, with its replacement."""
         found = removal_of(api_version, kind)
         if found is None or not self._from < Version.parse(found.release) <= self._to:
             return None
         return f"{found.release}; use {found.replacement}" if found.replacement else found.release
-
-    @property
-    def oldest_reader(self) -> str:
-        return str(self._target)
-
-    @property
-    def checks_stored(self) -> bool:
-        """Whether servers of the minimum compatibility version are to read what is stored."""
-        return self._checks_stored
 
 
 def build(question: Question) -> AuditOptions:
@@ -292,8 +285,8 @@ def build(question: Question) -> AuditOptions:
         changes=tuple(_changes(question.current, target)),
         forced=frozenset(name for name, state in target.gates.states.items() if state.is_forced),
         is_inventory=question.target is None,
-        _target=target.versions.min_compatibility,
-        _checks_stored=question.asks_for_rollback_of_binaries,
+        oldest_reader=target.versions.min_compatibility,
+        checks_stored=question.asks_for_rollback_of_binaries,
         _from=question.current.versions.emulation,
         _to=target.versions.emulation,
     )

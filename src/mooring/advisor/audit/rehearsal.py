@@ -1,11 +1,8 @@
-"""A rollback on a copy: what really happens, next to what was foretold.
+"""Rehearse an audit: run the current and the target flags on two copies of the objects, and compare what happens.
 
-The objects are put into a store as they are now. Two copies of it are served, one with the flags as they are and one
-with those to come, each with scheduler and controllers; when they have come to rest, every object is asked after: can
-it be read, may it be written back, may what controllers make from it be created, and what became of the pods. What is
-different between the two copies is what the new flags broke, and nothing else.
-
-How a control plane is put together is for the command line to know: it hands in `Start`. Read next: `_Probe`.
+Each copy is a control plane with scheduler and controllers, which the caller starts (`StartPlane`). When both have
+settled, every object is probed: is it served, may it be written back, may controllers create what they make from it,
+and where are its pods. A difference between the copies is an effect of the new flags. Read next: `_Probe`.
 """
 
 import asyncio
@@ -35,25 +32,23 @@ from mooring.store.kv import Store
 
 _POLL_SECONDS = 0.1
 _QUIET_POLLS = 10
-"""Polls in a row without a write after which a copy has settled. A process that gets no CPU time waits longer."""
+"""Polls without a write after which a copy counts as settled."""
 _BATCH = 500
 _PODS = f"{ROOT}pods/"
-_RBAC = "rbac.authorization.k8s.io"
-"""Nothing in it is gated, and the copies' own components need their own roles."""
 _FAILURES = frozenset({"FailedCreate", "ReplicaSetCreateError"})
 _FIRST = ("Namespace", "PriorityClass", "StorageClass", "DeviceClass")
 
 
 @dataclass(frozen=True, slots=True)
 class RehearsalPlane:
-    """A control plane that runs."""
+    """A running control plane."""
 
     client: Client
     store: Store
 
 
 class StartPlane(Protocol):
-    """Starts a control plane on a data directory, with the flags to come or with those of now."""
+    """Start a control plane on a data directory, with the target flags (`then`) or the current ones."""
 
     def __call__(
         self, folder: Path, *, then: bool, with_workers: bool = True
@@ -61,12 +56,12 @@ class StartPlane(Protocol):
 
 
 Subject = tuple[Resource, ObjectReference]
-"""An object in the newest version of its kind, and what to call it."""
+"""An object in the newest version of its kind, and its reference."""
 
 
 @dataclass(slots=True)
 class RehearsalObjects:
-    """What is rehearsed with."""
+    """The objects of a rehearsal: those that a server stores, and manifests to create."""
 
     stored: list[Subject] = field(default_factory=list)
     manifests: list[Subject] = field(default_factory=list)
@@ -74,15 +69,15 @@ class RehearsalObjects:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """What was seen of one object in one of the copies."""
+class _Outcome:
+    """The outcome of one probe of one object on one copy."""
 
     outcome: str
     detail: str = ""
 
 
 _Key = tuple[ObjectReference, str]
-_View = Mapping[_Key, _Seen]
+_View = Mapping[_Key, _Outcome]
 EXPECTED: Mapping[Effect, tuple[str, str]] = {
     Effect.CREATE_REJECTED: ("create", "rejected"),
     Effect.FIELD_DROPPED: ("create", "changed"),
@@ -94,7 +89,7 @@ EXPECTED: Mapping[Effect, tuple[str, str]] = {
     Effect.STILL_SCHEDULABLE: ("pod", "scheduled"),
     Effect.KEEPS_RUNNING: ("pod", "running"),
 }
-"""What a rehearsal sees when a prediction comes true. The others say that nothing is different."""
+"""The probe and its outcome that confirm a predicted effect; other effects predict no difference."""
 _HARMLESS = frozenset({"accepted", "served", "scheduled", "works"})
 
 
@@ -106,15 +101,9 @@ async def rehearse(audit: Audit, copy: RehearsalObjects, start: StartPlane, fold
     async with start(first, then=False, with_workers=False) as plane:
         taken = await _load(plane, copy, notes)
     await asyncio.to_thread(shutil.copytree, first, second)
-    waiting = [
-        obj
-        for obj, _ in taken
-        if isinstance(obj, Pod)
-        and waits(obj)
-        and obj.spec.scheduler_name in copy.schedulers
-        and not obj.spec.scheduling_gates
-    ]
-    views: list[dict[_Key, _Seen]] = []
+    pods = [obj for obj, _ in taken if isinstance(obj, Pod) and waits(obj) and not obj.spec.scheduling_gates]
+    waiting = [pod for pod in pods if pod.spec.scheduler_name in copy.schedulers]
+    views: list[dict[_Key, _Outcome]] = []
     for place, then in ((first, False), (second, True)):
         async with start(place, then=then) as plane:
             if not await _wait_until_settled(plane, waiting, seconds):
@@ -153,7 +142,7 @@ async def _load(plane: RehearsalPlane, copy: RehearsalObjects, notes: list[str])
 
 
 async def _wait_until_settled(plane: RehearsalPlane, waiting: Sequence[Pod], seconds: float) -> bool:
-    """Wait until nothing is written any more and every waiting pod has been tried; return whether that was in time."""
+    """Wait until writes stop and every pending pod was tried; return False if that takes longer than `seconds`."""
     deadline = time.monotonic() + seconds
     revision, quiet = -1, 0
     while time.monotonic() < deadline:
@@ -175,17 +164,17 @@ async def _all_evaluated(plane: RehearsalPlane, waiting: Sequence[Pod]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """Looks at one of the copies."""
+    """Probe the objects of one copy."""
 
     plane: RehearsalPlane
 
-    async def look_at(self, taken: Sequence[Subject]) -> dict[_Key, _Seen]:
-        """Return the observations by object and attempt."""
-        seen: dict[_Key, _Seen] = {}
+    async def look_at(self, taken: Sequence[Subject]) -> dict[_Key, _Outcome]:
+        """Return the outcomes by object and probe."""
+        seen: dict[_Key, _Outcome] = {}
         failing = await self._failing()
         for obj, reference in taken:
             body = await self._read(obj, reference)
-            seen[reference, "read"] = _Seen("not served" if body is None else "served")
+            seen[reference, "read"] = _Outcome("not served" if body is None else "served")
             if body is None:
                 continue  # nothing can be written that is not served
             if isinstance(obj, Pod) and reference.stored:
@@ -195,7 +184,7 @@ class _Probe:
             if not reference.stored or (made_from(obj) is not None and not is_over(obj)):
                 seen[reference, "create"] = await self._create(obj, stored=reference.stored)
             failure = failing.get((reference.kind, reference.namespace, reference.name))
-            seen[reference, "controller"] = _Seen("fails", failure) if failure else _Seen("works")
+            seen[reference, "controller"] = _Outcome("fails", failure) if failure else _Outcome("works")
         return seen
 
     async def _read(self, obj: Resource, reference: ObjectReference) -> bytes | None:
@@ -211,17 +200,17 @@ class _Probe:
             raise LookupError(f"{reference} was decoded, so its kind is known")
         return kind
 
-    async def _update(self, obj: Resource, reference: ObjectReference, body: bytes) -> _Seen:
+    async def _update(self, obj: Resource, reference: ObjectReference, body: bytes) -> _Outcome:
         path = _path(self._kind(reference), obj)
         try:
             await self.plane.client.raw("PUT", path, query=[("dryRun", "All")], body=body)
         except (errors.Invalid, errors.Forbidden, errors.BadRequest) as refusal:
-            return _Seen("rejected", str(refusal))
+            return _Outcome("rejected", str(refusal))
         except errors.StatusError:
             pass  # it has changed or gone in the meantime
-        return _Seen("accepted")
+        return _Outcome("accepted")
 
-    async def _create(self, obj: Resource, *, stored: bool) -> _Seen:
+    async def _create(self, obj: Resource, *, stored: bool) -> _Outcome:
         made = made_from(obj) if stored else None
         wanted = copy_of(made.object if made else obj)
         if made is None:
@@ -238,22 +227,22 @@ class _Probe:
         try:
             created = await self.plane.client.create(wanted, dry_run=True)
         except (errors.StatusError, ValueError) as refusal:
-            return _Seen("rejected", str(refusal))
+            return _Outcome("rejected", str(refusal))
         lost = sorted(dropped({"spec": codec.to_tree(wanted).get("spec")}, created))
-        return _Seen("changed", f"without {', '.join(lost)}") if lost else _Seen("accepted")
+        return _Outcome("changed", f"without {', '.join(lost)}") if lost else _Outcome("accepted")
 
-    async def _pod(self, pod: Pod) -> _Seen:
+    async def _pod(self, pod: Pod) -> _Outcome:
         try:
             found = await self.plane.client.get(Pod, pod.metadata.name, pod.metadata.namespace)
         except errors.NotFound:
-            return _Seen("evicted")
+            return _Outcome("evicted")
         if found.metadata.deletion_timestamp is not None and pod.metadata.deletion_timestamp is None:
-            return _Seen("evicted")
+            return _Outcome("evicted")
         if pod.spec.node_name:
-            return _Seen("running")
+            return _Outcome("running")
         if found.spec.node_name or found.status.nominated_node_name:
-            return _Seen("scheduled")
-        return _Seen("pending", next((c.message for c in found.status.conditions if c.type == "PodScheduled"), ""))
+            return _Outcome("scheduled")
+        return _Outcome("pending", next((c.message for c in found.status.conditions if c.type == "PodScheduled"), ""))
 
     async def _failing(self) -> dict[tuple[str, str, str], str]:
         found: dict[tuple[str, str, str], str] = {}
@@ -282,13 +271,7 @@ def _broken(now: _View, then: _View) -> Iterator[Observation]:
     for (reference, subject), after in then.items():
         before = now.get((reference, subject))
         if before is not None and before.outcome != after.outcome and after.outcome not in _HARMLESS:
-            yield Observation(
-                object=reference,
-                subject=subject,
-                predicted=before.outcome,
-                observed=after.outcome,
-                detail=after.detail,
-            )
+            yield _observation(reference, subject, before.outcome, after, agrees=True)
 
 
 def _differences(findings: Sequence[Finding], now: _View, then: _View) -> Iterator[Observation]:
@@ -298,16 +281,22 @@ def _differences(findings: Sequence[Finding], now: _View, then: _View) -> Iterat
         if wanted is None and (before is None or after.outcome in (before.outcome, *_HARMLESS)):
             continue
         if wanted is None and subject == "controller" and predicted.get((reference, "create")) == "rejected":
-            continue  # the loop that was foretold
+            continue  # the controller retries, as predicted
         if wanted != after.outcome:
-            yield Observation(
-                object=reference,
-                subject=subject,
-                predicted=wanted or (before.outcome if before else ""),
-                observed=after.outcome,
-                agrees=False,
-                detail=after.detail,
-            )
+            yield _observation(reference, subject, wanted or (before.outcome if before else ""), after, agrees=False)
+
+
+def _observation(
+    reference: ObjectReference, subject: str, predicted: str, after: _Outcome, *, agrees: bool
+) -> Observation:
+    return Observation(
+        object=reference,
+        subject=subject,
+        predicted=predicted,
+        observed=after.outcome,
+        agrees=agrees,
+        detail=after.detail,
+    )
 
 
 def _predicted(findings: Sequence[Finding]) -> dict[_Key, str]:

@@ -5,10 +5,10 @@ Called by the command line.
 """
 
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Literal, TypeVar
 
-from mooring.advisor.audit.results import Audit, Effect, Finding, Observation, Rehearsal, Step
+from mooring.advisor.audit.results import Audit, Effect, Finding, ObjectReference, Observation, Rehearsal, Step
 from mooring.advisor.lint import findings as lint_findings
 from mooring.advisor.lint.reports import one_line
 from mooring.advisor.lint.rules import Rule, Severity
@@ -42,16 +42,32 @@ RULES: dict[Effect, Rule] = {
 
 
 def as_lint_report(audit: Audit) -> lint_findings.Report:
-    """For the formats that CI reads."""
-    report = lint_findings.Report(documents=audit.objects)
-    for each in audit.findings:
-        rule, ref = RULES[each.effect], each.object
-        text = each.message or f"uses {each.feature}"
-        report.findings.append(
-            lint_findings.Finding(rule, rule.severity, ref.file, ref.line or 1, 1, str(ref), each.field, text)
-        )
-    report.files = list(dict.fromkeys(finding.file for finding in report.findings if finding.file))
-    return report
+    """Return the audit as a lint report, which has the formats that CI reads."""
+    return lint_report(
+        audit.objects,
+        (
+            (
+                RULES[each.effect],
+                RULES[each.effect].severity,
+                each.object,
+                each.field,
+                each.message or f"uses {each.feature}",
+            )
+            for each in audit.findings
+        ),
+    )
+
+
+def lint_report(
+    objects: int, found: Iterable[tuple[Rule, Severity, ObjectReference, str, str]]
+) -> lint_findings.Report:
+    """Return a lint report about objects: rule, severity, object, field and message of each finding."""
+    findings = [
+        lint_findings.Finding(rule, severity, ref.file, ref.line or 1, 1, str(ref), field, text)
+        for rule, severity, ref, field, text in found
+    ]
+    files = list(dict.fromkeys(finding.file for finding in findings if finding.file))
+    return lint_findings.Report(findings=findings, files=files, documents=objects)
 
 
 def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
@@ -71,10 +87,8 @@ def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
         yield ""
     for change in quiet:
         yield f"{_gate(audit, change.gate)}: no object depends on it"
-    if audit.steps:
-        yield from step_lines(audit.steps, paint)
-    if audit.rehearsal is not None:
-        yield from rehearsal_lines(audit.rehearsal, paint, wide=wide)
+    yield from step_lines(audit.steps, paint)
+    yield from rehearsal_lines(audit.rehearsal, paint, wide=wide)
 
 
 def summary(audit: Audit) -> str:
@@ -100,10 +114,10 @@ def _gate(audit: Audit, feature: str) -> str:
 def _feature(audit: Audit, feature: str, found: Sequence[Finding], paint: Paint, *, wide: bool) -> Iterator[str]:
     yield paint(_gate(audit, feature), "title")
     for effect in sorted({f.effect for f in found}, key=lambda each: RULES[each].id):
-        same = [f for f in found if f.effect is effect]
-        for group in _groups(same, wide=wide):
+        for group in grouped([f for f in found if f.effect is effect], lambda each: None if wide else _same(each)):
             first = group[0]
-            yield f"  {_mark(first, paint)}  {one_line(_subjects(group))}"
+            subjects = subjects_line([each.object for each in group])
+            yield f"  {_mark(first, paint)}  {subjects}"
             used = f"{first.field}: {first.value}" if first.value else first.field
             if used:
                 yield f"          {one_line(used)}" + (f"  (from {first.needs} on)" if first.needs and wide else "")
@@ -117,24 +131,37 @@ def _mark(finding: Finding, paint: Paint) -> str:
     return paint("  uses" if finding.effect is Effect.UNAFFECTED else "    ok", "good")
 
 
-def _subjects(group: Sequence[Finding]) -> str:
-    first = group[0].object
-    more = f" and {len(group) - 1} more" if len(group) > 1 else ""
+def _same(finding: Finding) -> Hashable | None:
+    if not finding.object.owner and (finding.field != "apiVersion" or finding.object.file):
+        return None
+    return finding.object.kind, finding.object.owner, finding.field, finding.value, finding.effect
+
+
+def subjects_line(objects: Sequence[ObjectReference]) -> str:
+    """Return the first of several objects with its controller and file, and how many more there are."""
+    first = objects[0]
+    more = f" and {len(objects) - 1} more" if len(objects) > 1 else ""
     owner = f" of {first.owner}" if first.owner else ""
     place = f" ({first.file}:{first.line})" if first.file else ""
-    return f"{first}{more}{owner}{place}"
+    return one_line(f"{first}{more}{owner}{place}")
 
 
-def _groups(found: Sequence[Finding], *, wide: bool) -> list[list[Finding]]:
-    groups: dict[object, list[Finding]] = {}
-    for index, finding in enumerate(found):
-        same = finding.object.owner or (finding.field == "apiVersion" and not finding.object.file)
-        own = (finding.object.kind, finding.object.owner, finding.field, finding.value, finding.effect)
-        groups.setdefault(own if same and not wide else index, []).append(finding)
+F = TypeVar("F")
+
+
+def grouped(found: Sequence[F], key: Callable[[F], Hashable | None]) -> list[list[F]]:
+    """Group findings by a key, in their order; one without a key stands alone."""
+    groups: dict[Hashable, list[F]] = {}
+    for index, each in enumerate(found):
+        same = key(each)
+        groups.setdefault(index if same is None else same, []).append(each)
     return list(groups.values())
 
 
 def step_lines(steps: Sequence[Step], paint: Paint) -> Iterator[str]:
+    """Yield the steps with their commands; nothing without steps."""
+    if not steps:
+        return
     yield ""
     yield paint("What to do, in this order", "title")
     for number, step in enumerate(steps, 1):
@@ -151,10 +178,12 @@ def step_lines(steps: Sequence[Step], paint: Paint) -> Iterator[str]:
             yield f"     {paint('back', 'good')}: {one_line(step.rollback)}"
 
 
-def rehearsal_lines(rehearsal: Rehearsal, paint: Paint, *, wide: bool) -> Iterator[str]:
+def rehearsal_lines(rehearsal: Rehearsal | None, paint: Paint, *, wide: bool) -> Iterator[str]:
+    """Yield what a rehearsal observed; nothing if there was none."""
+    if rehearsal is None:
+        return
     yield ""
-    title = f"Rehearsal on a copy of {rehearsal.objects} objects, {rehearsal.seconds:.1f} s"
-    yield paint(title, "title")
+    yield paint(f"Rehearsal on a copy of {rehearsal.objects} objects, {rehearsal.seconds:.1f} s", "title")
     yield from (f"  note    {one_line(note)}" for note in rehearsal.notes)
     shown = rehearsal.broken if wide else rehearsal.broken[:_MOST_LINES]
     for each in shown:

@@ -5,7 +5,6 @@ API server; up, the API server comes first. Patches say with a `test` what they 
 does nothing. Called by ``auditor.py``; read next: ``rewriting.py``.
 """
 
-import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 from msgspec import structs
 
 from mooring.advisor.audit import rewriting
+from mooring.advisor.audit.kubectl import json_patch, kubectl, resource_of
 from mooring.advisor.audit.options import AuditOptions
 from mooring.advisor.audit.outcomes import AuditedObject
 from mooring.advisor.audit.results import Command, Effect, Finding, ObjectReference, Step
@@ -90,11 +90,9 @@ class Steps:
         ]
 
     def _manifests(self, breaking: Sequence[Finding]) -> Iterator[Step]:
-        places = {(f.object.file, f.object.line): f for f in breaking if not f.object.stored and f.object.file}
-        files = dict.fromkeys(file for file, _ in places)
+        files = dict.fromkeys(f.object.file for f in breaking if not f.object.stored and f.object.file)
         if files:
-            flags = self.options.then.flags.arguments()
-            run = f"mooring lint {flags} {' '.join(map(shlex.quote, files))}"
+            run = f"mooring lint {self.options.then.flags.arguments()} {shlex.join(files)}"
             yield Step(
                 title="Change the manifests that the new flags refuse",
                 commands=[Command(run=run, why="names file, line and field of each")],
@@ -127,20 +125,20 @@ class Steps:
         if owner is not None:
             if not any(_is(each, owner.kind, reference.namespace, owner.name) for each in self.subjects):
                 why = f"{owner.kind} {owner.name} makes it: change the template there"
-                yield Command(run=_kubectl("get", _plural(reference), reference), ready=False, why=why)
+                yield Command(run=kubectl("get", reference, _resource(reference)), ready=False, why=why)
             return  # the owner's template is the one to change
         at = specs.pod_spec(obj)
         if at is None:
             return
         if isinstance(obj, batch_v1.Job):
             why = "the template of a Job cannot be changed: let it end first, or delete it and create it anew"
-            yield Command(run=_kubectl("delete", "job", reference), ready=False, why=why)
+            yield Command(run=kubectl("delete", reference, "job"), ready=False, why=why)
             return
         operations = self._operations(at.spec, at.path)
         if not operations or not isinstance(obj, _PATCHABLE):
-            yield Command(run=_kubectl("edit", _plural(reference), reference), ready=False, why=_CHANGED_BY_HAND)
+            yield Command(run=kubectl("edit", reference, _resource(reference)), ready=False, why=_CHANGED_BY_HAND)
             return
-        yield _patch(_plural(reference), reference, operations)
+        yield _patch(_resource(reference), reference, operations)
 
     def _operations(self, spec: Any, path: str) -> list[dict[str, Any]]:
         rewriter = self._rewriter()
@@ -160,10 +158,8 @@ class Steps:
     def _pods(self, breaking: Sequence[Finding]) -> Iterator[Step]:
         found = [f for f in breaking if f.object.kind == "Pod" and f.object.stored and not self._is_rolled(f, breaking)]
         evicted = dict.fromkeys(f.object for f in found if f.effect is Effect.EVICTED)
-        commands = [command for reference in evicted for command in self._stay(reference)]
-        if commands:
-            title = "Let running pods tolerate their nodes' taints in words that stay"
-            yield Step(title=title, commands=commands)
+        if commands := [command for reference in evicted for command in self._stay(reference)]:
+            yield Step(title="Let running pods tolerate their nodes' taints in words that stay", commands=commands)
         stuck = [f for f in found if f.effect is Effect.STUCK_PENDING]
         for proposal, those in _by_proposal(stuck).items():
             references = dict.fromkeys(f.object for f in those)
@@ -173,7 +169,7 @@ class Steps:
                 because=DELETE_PENDING.get(proposal, ""),
                 proposal=proposal,
                 commands=[
-                    Command(run=f"{_kubectl('delete', 'pod', each)} --ignore-not-found {force}") for each in references
+                    Command(run=f"{kubectl('delete', each, 'pod')} --ignore-not-found {force}") for each in references
                 ],
             )
 
@@ -201,8 +197,9 @@ class Steps:
 
     def _others(self, breaking: Sequence[Finding]) -> Iterator[Step]:
         commands = []
-        references = [f.object for f in breaking if f.object.stored and f.object.kind != "Pod"]
-        for reference in dict.fromkeys(each for each in references if not self._is_template(each)):
+        for reference in dict.fromkeys(f.object for f in breaking if f.object.stored and f.object.kind != "Pod"):
+            if self._is_template(reference):
+                continue
             subject = self.subjects.get(reference)
             effects = {f.effect for f in breaking if f.object == reference}
             if subject is not None and effects - {Effect.STORED_UNREADABLE, Effect.NOT_SERVED}:
@@ -220,7 +217,7 @@ class Steps:
                 path = "/spec/nodeAffinity/required"
                 return _patch("pv", reference, _replaced(path, required, self._rewriter().selector(required)))
         why = "its spec cannot be changed: save it, change the copy, and make it anew"
-        return Command(run=f"{_kubectl('get', _plural(reference), reference)} -o yaml", ready=False, why=why)
+        return Command(run=f"{kubectl('get', reference, _resource(reference))} -o yaml", ready=False, why=why)
 
     def _versions(self, lost: Sequence[Finding]) -> Step:
         commands = []
@@ -232,16 +229,14 @@ class Steps:
                 continue
             plural = f"{others[0].plural}.{others[0].version}.{group}"
             why = f"the same object as {others[0].api_version}; write manifests like this"
-            commands.append(Command(run=f"{_kubectl('get', plural, finding.object)} -o yaml", why=why))
+            commands.append(Command(run=f"{kubectl('get', finding.object, plural)} -o yaml", why=why))
         title = "Write manifests and clients for API versions that stay"
         unserved = sorted({f.value for f in lost})
         return Step(title=f"{title} (not {', '.join(unserved)})", proposal="KEP-4330", commands=commands)
 
     def _restarts(self) -> Iterator[Step]:
         now, then = self.options.now.flags, self.options.then.flags
-        goes_up = any(change.enabled for change in self.options.changes) and not any(
-            not change.enabled for change in self.options.changes
-        )
+        goes_up = bool(self.options.changes) and all(change.enabled for change in self.options.changes)
         arguments = _changed_arguments(now, then)
         proposals = [change.proposal for change in self.options.changes]
         order: tuple[str, ...] = ("scheduler", "controllers", "apiserver")
@@ -298,19 +293,12 @@ def _is(reference: ObjectReference, kind: str, namespace: str, name: str) -> boo
     return (reference.kind, reference.namespace, reference.name) == (kind, namespace, name)
 
 
-def _plural(reference: ObjectReference) -> str:
-    group = GroupVersion.parse(reference.api_version).group
-    return _SHORT.get(reference.kind) or (f"{reference.kind.lower()}.{group}" if group else reference.kind.lower())
-
-
-def _kubectl(verb: str, resource: str, reference: ObjectReference) -> str:
-    namespace = f" -n {shlex.quote(reference.namespace)}" if reference.namespace else ""
-    return f"kubectl {verb}{namespace} {resource} {shlex.quote(reference.name)}"
+def _resource(reference: ObjectReference) -> str:
+    return _SHORT.get(reference.kind) or resource_of(reference.kind, reference.api_version)
 
 
 def _patch(resource: str, reference: ObjectReference, operations: list[dict[str, Any]]) -> Command:
-    body = shlex.quote(json.dumps(operations, ensure_ascii=False))
-    return Command(run=f"{_kubectl('patch', resource, reference)} --type=json -p {body}")
+    return Command(run=json_patch(reference, operations, resource))
 
 
 def _replaced(path: str, old: Any, new: Any) -> list[dict[str, Any]]:

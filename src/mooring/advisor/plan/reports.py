@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mooring.advisor.plan.planning import Action, Cost, ObjectChange, Plan
+from mooring.advisor.plan.planning import Action, Cost, ObjectChange, Plan, WorkloadPlacement
 from mooring.api.quoting import one_line
 
 if TYPE_CHECKING:
@@ -65,27 +65,25 @@ def _change_lines(change: ObjectChange, paint: "Paint") -> Iterator[str]:
 
 
 def _sections(plan: Plan) -> Iterator[tuple[str, list[str]]]:
-    if plan.placements:
-        rows = []
-        for each in plan.placements:
-            shown = ", ".join(f"{node} ({count})" for node, count in list(each.nodes.items())[:5])
-            more = f" and {len(each.nodes) - 5} more nodes" if len(each.nodes) > 5 else ""
-            rows.append(f"{each.workload}: {each.pods} on {shown}{more}")
-        yield "Where new pods go", rows
-    if plan.pending:
-        yield (
-            "Pods that do not fit",
-            [f"{each.count} of {', '.join(each.owners)}: {each.message}" for each in plan.pending],
-        )
-    if plan.pools:
-        title = "Pools" if any(each.fits for each in plan.pools) else "No pool can make a node for this pod"
-        yield title, [f"{each.pool}: {'fits' if each.fits else '; '.join(each.reasons)}" for each in plan.pools]
-    if plan.rejected:
-        yield "Pods that are refused", [f"{each.count} of {each.name}: {each.message}" for each in plan.rejected]
-    if plan.preempted:
-        yield "Pods that are preempted", [f"{each.pod} on {each.node}, by {each.by}" for each in plan.preempted]
-    if plan.cost:
-        yield "Requested resources", [_cost(each) for each in plan.cost]
+    """Yield the parts of the report that have lines, with their titles."""
+    pools = "Pools" if any(each.fits for each in plan.pools) else "No pool can make a node for this pod"
+    sections = {
+        "Where new pods go": map(_placement, plan.placements),
+        "Pods that do not fit": (f"{each.count} of {', '.join(each.owners)}: {each.message}" for each in plan.pending),
+        pools: (f"{each.pool}: {'fits' if each.fits else '; '.join(each.reasons)}" for each in plan.pools),
+        "Pods that are refused": (f"{each.count} of {each.name}: {each.message}" for each in plan.rejected),
+        "Pods that are preempted": (f"{each.pod} on {each.node}, by {each.by}" for each in plan.preempted),
+        "Requested resources": map(_cost, plan.cost),
+    }
+    for title, found in sections.items():
+        if rows := list(found):
+            yield title, rows
+
+
+def _placement(each: WorkloadPlacement) -> str:
+    shown = ", ".join(f"{node} ({count})" for node, count in list(each.nodes.items())[:5])
+    more = f" and {len(each.nodes) - 5} more nodes" if len(each.nodes) > 5 else ""
+    return f"{each.workload}: {each.pods} on {shown}{more}"
 
 
 def _cost(each: Cost) -> str:

@@ -144,11 +144,8 @@ def _suspects(snapshot: Snapshot, options: AuditOptions, now: datetime) -> Itera
         for obj in snapshot.all(kind):
             if not admission_checks.has_rules(obj):
                 continue
-            nameless = obj if isinstance(obj, Pod) else structs.replace(obj, metadata=ObjectMeta())
-            key = (
-                kind,
-                content(nameless),
-            )  # many objects differ only in their names, which do not matter
+            # Many objects differ only in their names, which do not matter.
+            key = kind, content(obj if isinstance(obj, Pod) else structs.replace(obj, metadata=ObjectMeta()))
             found = results.get(key)
             if found is None:
                 found = admission_checks.create(obj, options.then.admission, now)
@@ -170,11 +167,8 @@ def _explain_refusal(
     made = made_from(obj) if reference.stored else None
     stays = False
     if reference.stored and made is None:
-        stays = (
-            not admission_checks.update(obj, options.then.admission, now)
-            .beyond(admission_checks.update(obj, options.now.admission, now))
-            .refused
-        )
+        after = admission_checks.update(obj, options.then.admission, now)
+        stays = not after.beyond(admission_checks.update(obj, options.now.admission, now)).refused
     for field, refusal in suspect.judgement.refused.items():
         if _RULES in field:
             continue

@@ -6,7 +6,7 @@ Called by the command line.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -14,26 +14,19 @@ from typing import Any
 from msgspec import structs
 
 from mooring.advisor.audit import reports as audit_reports
-from mooring.advisor.audit.reports import Tone
+from mooring.advisor.audit.reports import Paint, Tone
 from mooring.advisor.lint import findings as lint_findings
 from mooring.advisor.lint.reports import one_line
 from mooring.advisor.lint.rules import Severity
 from mooring.advisor.releases.results import Finding, ReleaseAudit
 
 _TONES: dict[Severity, Tone] = {Severity.ERROR: "bad", Severity.WARNING: "title", Severity.INFO: "quiet"}
-Paint = Callable[[str, Tone], str]
 
 
 def as_lint_report(audit: ReleaseAudit) -> lint_findings.Report:
-    """For the formats that CI reads."""
-    report = lint_findings.Report(documents=audit.objects)
-    for each in audit.findings:
-        ref = each.object
-        report.findings.append(
-            lint_findings.Finding(each.rule, each.level, ref.file, ref.line or 1, 1, str(ref), each.field, each.message)
-        )
-    report.files = list(dict.fromkeys(finding.file for finding in report.findings if finding.file))
-    return report
+    """Return the audit as a lint report, which has the formats that CI reads."""
+    found = ((each.rule, each.level, each.object, each.field, each.message) for each in audit.findings)
+    return audit_reports.lint_report(audit.objects, found)
 
 
 def lines(audit: ReleaseAudit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
@@ -46,33 +39,26 @@ def lines(audit: ReleaseAudit, paint: Paint, *, wide: bool = False) -> Iterator[
     for rule, found in groupby(shown, key=lambda each: each.rule):
         yield ""
         yield paint(f"{rule.id} {rule.name}: {rule.about}", "title")
-        for group in _groups(list(found), wide=wide):
+        for group in audit_reports.grouped(list(found), lambda each: None if wide else _same(each)):
             yield from _group(group, paint)
-    if audit.steps:
-        yield from audit_reports.step_lines(audit.steps, paint)
-    if audit.rehearsal is not None:
-        yield from audit_reports.rehearsal_lines(audit.rehearsal, paint, wide=wide)
+    yield from audit_reports.step_lines(audit.steps, paint)
+    yield from audit_reports.rehearsal_lines(audit.rehearsal, paint, wide=wide)
 
 
 def _group(group: Sequence[Finding], paint: Paint) -> Iterator[str]:
     first = group[0]
-    more = f" and {len(group) - 1} more" if len(group) > 1 else ""
-    owner = f" of {first.object.owner}" if first.object.owner else ""
-    place = f" ({first.object.file}:{first.object.line})" if first.object.file else ""
     level = paint(f"{first.level!s:>7}", _TONES[first.level])
-    yield f"  {level}  {one_line(f'{first.object}{more}{owner}{place}')}"
+    yield f"  {level}  {audit_reports.subjects_line([each.object for each in group])}"
     used = f"{first.field}: {first.value}" if first.value else first.field
     if used:
         yield f"           {one_line(used)}"
     yield f"           {paint(one_line(first.message), 'quiet')}"
 
 
-def _groups(found: Sequence[Finding], *, wide: bool) -> list[list[Finding]]:
-    groups: dict[object, list[Finding]] = {}
-    for index, each in enumerate(found):
-        same = (each.object.kind, each.object.owner, each.field, each.value, each.effect, each.message)
-        groups.setdefault(same if each.object.stored and not wide else index, []).append(each)
-    return list(groups.values())
+def _same(each: Finding) -> Hashable | None:
+    if not each.object.stored:
+        return None
+    return each.object.kind, each.object.owner, each.field, each.value, each.effect, each.message
 
 
 def summary(audit: ReleaseAudit) -> str:

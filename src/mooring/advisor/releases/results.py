@@ -4,7 +4,6 @@
 """
 
 from enum import StrEnum
-from typing import NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -38,50 +37,40 @@ class Effect(StrEnum):
     HARMLESS = "Harmless"
 
 
-class _About(NamedTuple):
-    number: str
-    name: str
-    severity: Severity
-    about: str
-
-
 _ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
-_ABOUT = {
-    Effect.NOT_SERVED: _About("R001", "not-served", _ERROR, "The API version is not served there"),
-    Effect.UNREACHABLE: _About("R002", "unreachable", _ERROR, "No version of the kind is served there"),
-    Effect.UNREADABLE: _About("R003", "unreadable", _ERROR, "It is stored in a version that cannot be read there"),
-    Effect.FIELD_LOST: _About("R004", "field-lost", _ERROR, "A field is not known there, and is lost silently"),
-    Effect.FIELD_OFF: _About("R005", "field-off", _ERROR, "A field is behind a gate that is off there"),
-    Effect.VALUE_REFUSED: _About("R006", "value-refused", _ERROR, "A value is refused there"),
-    Effect.REFUSED: _About("R007", "refused", _ERROR, "The server there refuses it, or what is made from it"),
-    Effect.RULE_REFUSED: _About("R008", "rule-refused", _ERROR, "A rule in CEL uses what is not there"),
-    Effect.SKEW: _About("R009", "skew", _ERROR, "A kubelet is too new or too old for the API server"),
-    Effect.STUCK: _About("R010", "stuck-or-evicted", _ERROR, "A pod finds no node any more, or is evicted"),
-    Effect.RIGHTS_TO_NOTHING: _About("R020", "rights-to-nothing", _WARNING, "An RBAC rule names what is not there"),
-    Effect.IN_THE_WAY: _About("R021", "in-the-way", _WARNING, "A webhook or APIService can stop the change"),
-    Effect.MIGRATE_FIRST: _About("R022", "migrate-first", _WARNING, "Objects may be stored in an old version"),
-    Effect.NEEDS_GATE: _About("R023", "needs-gate", _WARNING, "It uses what is off by default in both releases"),
-    Effect.NEEDS_MOORING: _About("R024", "needs-mooring", _WARNING, "No release of Kubernetes has the field or value"),
-    Effect.DEPRECATED: _About("R025", "deprecated", _WARNING, "It is deprecated there"),
-    Effect.CLIENT: _About("R026", "client", _WARNING, "A client asks for what is not there, or is too old"),
-    Effect.RIGHTS_MISSING: _About("R027", "rights-missing", _WARNING, "An RBAC rule is not enough there"),
-    Effect.COMES_ALIVE: _About("R040", "comes-alive", _INFO, "A field is known there, and not here: it takes effect"),
-    Effect.HARMLESS: _About("R041", "harmless", _INFO, "It is lost, and nothing follows from it"),
-}
 RULES: dict[Effect, Rule] = {
-    effect: Rule(about.number, about.name, about.severity, about.about) for effect, about in _ABOUT.items()
+    Effect.NOT_SERVED: Rule("R001", "not-served", _ERROR, "The API version is not served there"),
+    Effect.UNREACHABLE: Rule("R002", "unreachable", _ERROR, "No version of the kind is served there"),
+    Effect.UNREADABLE: Rule("R003", "unreadable", _ERROR, "It is stored in a version that cannot be read there"),
+    Effect.FIELD_LOST: Rule("R004", "field-lost", _ERROR, "A field is not known there, and is lost silently"),
+    Effect.FIELD_OFF: Rule("R005", "field-off", _ERROR, "A field is behind a gate that is off there"),
+    Effect.VALUE_REFUSED: Rule("R006", "value-refused", _ERROR, "A value is refused there"),
+    Effect.REFUSED: Rule("R007", "refused", _ERROR, "The server there refuses it, or what is made from it"),
+    Effect.RULE_REFUSED: Rule("R008", "rule-refused", _ERROR, "A rule in CEL uses what is not there"),
+    Effect.SKEW: Rule("R009", "skew", _ERROR, "A kubelet is too new or too old for the API server"),
+    Effect.STUCK: Rule("R010", "stuck-or-evicted", _ERROR, "A pod finds no node any more, or is evicted"),
+    Effect.RIGHTS_TO_NOTHING: Rule("R020", "rights-to-nothing", _WARNING, "An RBAC rule names what is not there"),
+    Effect.IN_THE_WAY: Rule("R021", "in-the-way", _WARNING, "A webhook or APIService can stop the change"),
+    Effect.MIGRATE_FIRST: Rule("R022", "migrate-first", _WARNING, "Objects may be stored in an old version"),
+    Effect.NEEDS_GATE: Rule("R023", "needs-gate", _WARNING, "It uses what is off by default in both releases"),
+    Effect.NEEDS_MOORING: Rule("R024", "needs-mooring", _WARNING, "No release of Kubernetes has the field or value"),
+    Effect.DEPRECATED: Rule("R025", "deprecated", _WARNING, "It is deprecated there"),
+    Effect.CLIENT: Rule("R026", "client", _WARNING, "A client asks for what is not there, or is too old"),
+    Effect.RIGHTS_MISSING: Rule("R027", "rights-missing", _WARNING, "An RBAC rule is not enough there"),
+    Effect.COMES_ALIVE: Rule("R040", "comes-alive", _INFO, "A field is known there, and not here: it takes effect"),
+    Effect.HARMLESS: Rule("R041", "harmless", _INFO, "It is lost, and nothing follows from it"),
 }
 """By effect; ``docs/upgrade.md`` lists them, and a test compares. A number is never used again."""
 
 
-_FORETOLD_BY = {
+_PREDICTED_BY = {
     "changed": {Effect.FIELD_LOST, Effect.FIELD_OFF, Effect.HARMLESS},
     "rejected": {Effect.FIELD_LOST, Effect.FIELD_OFF, Effect.VALUE_REFUSED, Effect.REFUSED, Effect.RULE_REFUSED},
     "not served": {Effect.NOT_SERVED, Effect.UNREACHABLE},
     "evicted": {Effect.STUCK},
     "pending": {Effect.STUCK},
 }
-"""What a rehearsal sees, and the findings that say so."""
+"""The effects that predict what a rehearsal observes."""
 
 
 class _Result(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -136,12 +125,12 @@ class ReleaseAudit(_Result, frozen=True, kw_only=True):
     rehearsal: Rehearsal | None = None
 
     def rehearsed(self, rehearsal: Rehearsal) -> "ReleaseAudit":
-        """With what was seen on a copy: what differs is what no finding says."""
-        text = {(finding.object, finding.effect) for finding in self.findings}
+        """Return the audit with a rehearsal, without the differences that a finding predicts."""
+        predicted = {(finding.object, finding.effect) for finding in self.findings}
         differences = [
             each
             for each in rehearsal.differences
-            if not any((each.object, effect) in text for effect in _FORETOLD_BY.get(each.observed, ()))
+            if not any((each.object, effect) in predicted for effect in _PREDICTED_BY.get(each.observed, ()))
         ]
         return structs.replace(self, rehearsal=structs.replace(rehearsal, differences=differences))
 
@@ -152,8 +141,7 @@ class ReleaseAudit(_Result, frozen=True, kw_only=True):
         """Plain dicts and lists, as JSON has them; every finding says its rule and severity."""
         plain: dict[str, object] = msgspec.to_builtins(self)
         found = [
-            {"rule": each.rule.id, "severity": str(each.level), **msgspec.to_builtins(each)} for each in self.findings
+            {"rule": each.rule.id, "severity": "", **msgspec.to_builtins(each)} | {"severity": str(each.level)}
+            for each in self.findings
         ]
-        for tree, each in zip(found, self.findings, strict=True):
-            tree["severity"] = str(each.level)
         return {"apiVersion": self.api_version, "kind": self.kind, **plain, "findings": found}

@@ -5,20 +5,23 @@ Kubernetes has no downgrade tool: a kube-apiserver that can emulate the older re
 the older one reads.
 """
 
-import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
+from mooring.advisor.audit.kubectl import json_patch, kubectl, resource_of
 from mooring.advisor.audit.results import Command, ObjectReference, Step
 from mooring.advisor.lint.rules import Severity
 from mooring.advisor.releases.options import Crossing, version_flags
 from mooring.advisor.releases.results import Effect, Finding
-from mooring.api.kinds import GroupVersion
 
 _PATCHED = frozenset({Effect.FIELD_LOST, Effect.FIELD_OFF})
 _CHANGED = frozenset({Effect.VALUE_REFUSED, Effect.REFUSED, Effect.RULE_REFUSED, Effect.NEEDS_GATE, Effect.STUCK})
 _NO_RETURN = "POINT OF NO RETURN"
+_SNAPSHOT_OF_ETCD = Step(
+    title="Keep a copy of etcd: the one way back that always works",
+    commands=[Command(run="etcdctl snapshot save before.db && etcdutl snapshot status before.db")],
+)
 
 
 def of(findings: Sequence[Finding], crossing: Crossing) -> list[Step]:
@@ -26,9 +29,7 @@ def of(findings: Sequence[Finding], crossing: Crossing) -> list[Step]:
     if crossing.start == crossing.end:
         return []
     before = [*_manifests(findings), *_bystanders(findings), *_objects(findings), *_unreachable(findings)]
-    if crossing.goes_up:
-        return [*_snapshot_of_etcd(), *before, *_up(crossing)]
-    return [*_snapshot_of_etcd(), *before, *_down(crossing, findings)]
+    return [_SNAPSHOT_OF_ETCD, *before, *(_up(crossing) if crossing.goes_up else _down(crossing, findings))]
 
 
 def _manifests(findings: Iterable[Finding]) -> Iterator[Step]:
@@ -71,7 +72,8 @@ def _objects(findings: Iterable[Finding]) -> Iterator[Step]:
     changed = [each for each in stored if each.effect in _CHANGED]
     if changed:
         commands = [
-            Command(run=_edit(each.object), ready=False, why=f"{each.field}: {each.message}") for each in changed
+            Command(run=kubectl("edit", each.object), ready=False, why=f"{each.field}: {each.message}")
+            for each in changed
         ]
         yield Step(title="Change the objects that are refused", commands=commands)
 
@@ -81,7 +83,7 @@ def _unreachable(findings: Iterable[Finding]) -> Iterator[Step]:
     if gone:
         commands = [
             Command(
-                run=f"{_get(each)} -o yaml > {shlex.quote(each.name)}.yaml && {_do('delete', each)}",
+                run=f"{kubectl('get', each)} -o yaml > {shlex.quote(each.name)}.yaml && {kubectl('delete', each)}",
                 ready=False,
                 why="nobody can reach it afterwards",
             )
@@ -92,18 +94,9 @@ def _unreachable(findings: Iterable[Finding]) -> Iterator[Step]:
 
 def _removal(finding: Finding) -> Command:
     pointer = "/" + re.sub(r"\[(\d+)\]", r"/\1", finding.field).replace("~", "~0").replace(".", "/")
-    body = json.dumps([{"op": "remove", "path": pointer}])
-    why = "decide what to do without it" + (f" ({finding.gate})" if finding.gate else "")
-    return Command(
-        run=f"{_do('patch', finding.object)} --type=json -p {shlex.quote(body)}", ready=False, why=f"{why} first"
-    )
-
-
-def _snapshot_of_etcd() -> Iterator[Step]:
-    yield Step(
-        title="Keep a copy of etcd: the one way back that always works",
-        commands=[Command(run="etcdctl snapshot save before.db && etcdutl snapshot status before.db")],
-    )
+    run = json_patch(finding.object, [{"op": "remove", "path": pointer}])
+    gate = f" ({finding.gate})" if finding.gate else ""
+    return Command(run=run, ready=False, why=f"decide what to do without it{gate} first")
 
 
 def _up(crossing: Crossing) -> Iterator[Step]:
@@ -111,15 +104,14 @@ def _up(crossing: Crossing) -> Iterator[Step]:
     for release in crossing.releases:
         emulated = crossing.emulates_from(release, now)
         plan, apply = f"kubeadm upgrade plan v{release}.0", f"kubeadm upgrade apply v{release}.0 --config kubeadm.yaml"
-        commands = [Command(run=plan), Command(run=apply)]
-        if emulated:
-            commands.insert(
-                0, _extra_args(release, now, "the new binary behaves as the old one until the line is taken out")
-            )
-        order = "API servers first, then controllers and schedulers"
+        why = "the new binary behaves as the old one until the line is taken out"
         yield Step(
-            title=f"Control plane: {now} to {release}, {order}",
-            commands=commands,
+            title=f"Control plane: {now} to {release}, API servers first, then controllers and schedulers",
+            commands=[
+                *([_extra_args(release, now, why)] if emulated else []),
+                Command(run=plan),
+                Command(run=apply),
+            ],
             rollback=f"the binaries of {now}: nothing is stored yet that they cannot read"
             if emulated
             else f"the copy of etcd with the binaries of {now}; what is written in between is lost",
@@ -155,7 +147,7 @@ def _down(crossing: Crossing, findings: Iterable[Finding]) -> Iterator[Step]:
     unreadable = (each.object for each in findings if each.effect is Effect.UNREADABLE)
     rewritten = [
         Command(run=f"kubectl get {resource} -A -o json | kubectl replace -f -", why="each is stored again")
-        for resource in dict.fromkeys(_resource(each.kind, each.api_version) for each in unreadable)
+        for resource in dict.fromkeys(resource_of(each.kind, each.api_version) for each in unreadable)
     ]
     if rewritten:
         yield Step(title=f"Write again what {end} cannot read", commands=rewritten)
@@ -189,27 +181,9 @@ def _node(why: str) -> Command:
     return Command(run=run, ready=False, why=f"{why}: install the kubelet before it is restarted")
 
 
-def _resource(kind: str, api_version: str) -> str:
-    group = GroupVersion.parse(api_version).group
-    return f"{kind.lower()}.{group}" if group else kind.lower()
-
-
-def _do(verb: str, reference: ObjectReference) -> str:
-    namespace = f" -n {shlex.quote(reference.namespace)}" if reference.namespace else ""
-    return f"kubectl {verb}{namespace} {_resource(reference.kind, reference.api_version)} {shlex.quote(reference.name)}"
-
-
-def _get(reference: ObjectReference) -> str:
-    return _do("get", reference)
-
-
 def _look(reference: ObjectReference) -> str:
     if reference.api_version:
-        return _get(reference)
+        return kubectl("get", reference)
     if reference.file:
         return f"grep -F {shlex.quote(reference.name)} {shlex.quote(reference.file)}"
     return "kubectl get --raw /metrics | grep apiserver_requested_deprecated_apis"
-
-
-def _edit(reference: ObjectReference) -> str:
-    return _do("edit", reference)

@@ -4,13 +4,12 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TypeVar
 
 from msgspec import structs
 
 from mooring.advisor.simulate import changes, manifests, pod_creation
 from mooring.advisor.simulate.changes import Change, Patterns, ScenarioError
-from mooring.advisor.simulate.pods import SimulatedPod, display_name_of, uid_of
+from mooring.advisor.simulate.pods import SimulatedPod, display_name_of, uid_of, with_uid
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot.objects import scheme
 from mooring.api.base import copy_of
@@ -18,7 +17,6 @@ from mooring.api.core_v1 import Node, PersistentVolumeClaim, Pod
 from mooring.api.core_v1 import Taint as NodeTaint
 from mooring.api.meta_v1 import Resource
 
-T = TypeVar("T", bound=Resource)
 _KEEP_STATUS = frozenset({"Node", "PersistentVolume", "ResourceClaim"})
 """Kinds whose manifests may set the status, which holds capacity or allocation."""
 
@@ -72,13 +70,13 @@ class ChangeApplier:
         if obj.kind in _KEEP_STATUS:
             obj.status = status  # type: ignore[attr-defined] # these kinds have one
         if isinstance(obj, Node):
-            self._world.put_node(_with_uid(obj))
+            self._world.put_node(with_uid(obj))
         elif isinstance(obj, PersistentVolumeClaim):
             self._world.claims.create(obj)
         elif isinstance(obj, pod_creation.WORKLOADS):
             self._world.workloads.put(obj)
         else:
-            self._world.put_object(_with_uid(obj))
+            self._world.put_object(with_uid(obj))
 
     def _add_pods(self, pod: Pod, number: int) -> None:
         for index in range(number):
@@ -232,11 +230,6 @@ def _with_label(node: Node, key: str, value: str | None) -> Node:
 def with_unschedulable(node: Node, *, unschedulable: bool) -> Node:
     """Return the node, cordoned or not."""
     return structs.replace(node, spec=structs.replace(node.spec, unschedulable=unschedulable))
-
-
-def _with_uid(obj: T) -> T:
-    meta = obj.metadata
-    return structs.replace(obj, metadata=structs.replace(meta, uid=uid_of(obj.kind, meta.namespace, meta.name)))
 
 
 def _several(names: list[str]) -> str:

@@ -3,12 +3,17 @@
 from collections import deque
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import TypeVar
+
+from msgspec import structs
 
 from mooring.advisor.simulate.clock import VirtualClock
 from mooring.api.apps_v1 import Deployment
 from mooring.api.core_v1 import Pod, PodTemplateSpec
 from mooring.api.meta_v1 import OwnerReference, Resource
 from mooring.scheduler.facade import pod_key
+
+T = TypeVar("T", bound=Resource)
 
 
 @dataclass(slots=True, eq=False)
@@ -80,6 +85,11 @@ class Workload:
         return self.reference.name
 
     @property
+    def key(self) -> tuple[str, str, str]:
+        """Kind, namespace and name."""
+        return self.kind, self.namespace, self.name
+
+    @property
     def display_name(self) -> str:
         """The display name: that of the Deployment rather than its ReplicaSet."""
         if self.deployment is not None:
@@ -116,6 +126,13 @@ def uid_of(*parts: object) -> str:
     """Return a uid derived from the parts."""
     digits = blake2b("\0".join(map(str, parts)).encode(), digest_size=16).hexdigest()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def with_uid(obj: T, uid: str = "") -> T:
+    """Return an object with a uid, by default one derived from its kind and name."""
+    meta = obj.metadata
+    uid = uid or uid_of(obj.kind, meta.namespace, meta.name)
+    return structs.replace(obj, metadata=structs.replace(meta, uid=uid))
 
 
 def suffix_of(*parts: object) -> str:

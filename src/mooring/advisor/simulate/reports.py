@@ -104,7 +104,7 @@ class PodTable(NamedTuple):
     """The title of the card in HTML."""
     header: Cells
     """The headings of the other columns."""
-    rows: list[Cells]
+    rows: Sequence[Cells]
 
 
 def pod_tables(result: Simulation) -> Iterator[PodTable]:

@@ -152,11 +152,8 @@ class _Reading:
         self._open = open_file
 
     def cluster(self, found: _Cluster) -> ClusterWanted:
-        given = [
-            name
-            for name, value in (("from", found.from_), ("dataDir", found.data_dir), ("nodes", found.nodes is not None))
-            if value
-        ]
+        sources = {"from": found.from_, "dataDir": found.data_dir, "nodes": found.nodes is not None}
+        given = [name for name, value in sources.items() if value]
         if len(given) > 1:
             raise ScenarioError(f"cluster: {' and '.join(given)} name different clusters: choose one")
         if found.nodes is not None and found.nodes < 0:
@@ -222,20 +219,21 @@ def _patterns(nodes: Sequence[str], path: str) -> Patterns:
 
 
 def _taint(found: _Taint, path: str) -> changes.Taint:
-    if not found.key:
-        raise ScenarioError(f"{path}.key: is missing")
-    if found.effect not in EFFECTS:
-        raise ScenarioError(f'{path}.effect: "{found.effect}" is none of {", ".join(EFFECTS)}')
+    _check_taint(found, path, EFFECTS)
     taint = NodeTaint(key=found.key, value=found.value, effect=found.effect)
     return changes.Taint(_patterns(found.nodes, f"{path}.nodes"), taint)
 
 
 def _untaint(found: _Taint, path: str) -> changes.Untaint:
+    _check_taint(found, path, ("", *EFFECTS))
+    return changes.Untaint(_patterns(found.nodes, f"{path}.nodes"), found.key, found.effect)
+
+
+def _check_taint(found: _Taint, path: str, effects: tuple[str, ...]) -> None:
     if not found.key:
         raise ScenarioError(f"{path}.key: is missing")
-    if found.effect and found.effect not in EFFECTS:
+    if found.effect not in effects:
         raise ScenarioError(f'{path}.effect: "{found.effect}" is none of {", ".join(EFFECTS)}')
-    return changes.Untaint(_patterns(found.nodes, f"{path}.nodes"), found.key, found.effect)
 
 
 def _remove(found: _Remove, path: str) -> changes.Remove:

@@ -6,12 +6,12 @@ What controllers do in many small steps is done here at once; pods are created b
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from mooring.advisor.simulate import pod_creation
-from mooring.advisor.simulate.pods import SimulatedPod, Workload, suffix_of, uid_of
+from mooring.advisor.simulate.pods import SimulatedPod, Workload, suffix_of, uid_of, with_uid
 from mooring.advisor.snapshot import Snapshot
 from mooring.api import label_selector
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, ReplicaSetStatus, StatefulSet
@@ -28,7 +28,6 @@ from mooring.controllers.workloads.deployment_replica_sets import new_replica_se
 if TYPE_CHECKING:
     from mooring.advisor.simulate.world import World
 
-T = TypeVar("T", bound=Resource)
 Key = tuple[str, str, str]
 """Kind, namespace and name."""
 _GENERATED_BASE = 63 - 5
@@ -53,9 +52,9 @@ class Workloads:
         """Load the workloads of a snapshot, before its pods."""
         for kind in (ReplicaSet, ReplicationController, StatefulSet, Job, DaemonSet):
             for obj in snapshot.all(kind):
-                self._keep(pod_creation.workload_of(_with_uid(obj)))  # type: ignore[arg-type] # one of these kinds
+                self._keep(pod_creation.workload_of(with_uid(obj, obj.metadata.uid)))  # type: ignore[arg-type] # one of these kinds
         for deployment in snapshot.all(Deployment):
-            found = _with_uid(deployment)
+            found = with_uid(deployment, deployment.metadata.uid)
             self._deployments[_key_of(found)] = found
             for owner in self._sets.get(_key_of(found), ()):
                 owner.deployment = found
@@ -130,15 +129,14 @@ class Workloads:
             return
         if not isinstance(obj, MakesPods):
             raise AssertionError(f"{obj.kind} makes no pods")
-        key = (obj.kind, obj.metadata.namespace, obj.metadata.name)
-        owner = self._all.get(key)
+        owner = self._all.get((obj.kind, obj.metadata.namespace, obj.metadata.name))
         if owner is None:
             owner = self._keep(pod_creation.workload_of(obj))
         else:
             is_changed = owner.template != obj.spec.template
             owner.object, owner.wanted = obj, pod_creation.wanted_by(obj)
             owner.template, owner.prototype, owner.refusal = obj.spec.template, None, ""
-            self._placements.pop(key, None)
+            self._placements.pop(owner.key, None)
             if is_changed:
                 self._outdate(owner)
         self._world.put_object(obj)
@@ -161,7 +159,7 @@ class Workloads:
             owner.is_gone = True
             if owner in self._daemons:
                 self._daemons.remove(owner)
-            self._all.pop((owner.kind, owner.namespace, owner.name), None)
+            self._all.pop(owner.key, None)
             for pod in list(owner.pods.values()):
                 self._world.delete(pod, recreate=False)
             if owner.object is not None:
@@ -265,18 +263,16 @@ class Workloads:
     def _outdate(self, owner: Workload) -> None:
         spec = owner.object.spec if isinstance(owner.object, StatefulSet | DaemonSet) else None
         if spec is not None and spec.update_strategy.type != "OnDelete":
-            self._outdated[owner.kind, owner.namespace, owner.name] = (owner, list(owner.pods.values()))
+            self._outdated[owner.key] = (owner, list(owner.pods.values()))
 
     def _replace_next(self, owner: Workload, outdated: list[SimulatedPod]) -> bool:
         old = [pod for pod in outdated if owner.pods.get(pod.key) is pod]
         if not old or owner.is_gone:
-            self._outdated.pop((owner.kind, owner.namespace, owner.name), None)
+            self._outdated.pop(owner.key, None)
             return False
         if isinstance(owner.object, StatefulSet):
             return self._replace_in_set(owner, owner.object, set(old))
-        if old[-1].node and owner.placed < len(
-            owner.pods
-        ):  # one by one; one that does not run may be replaced at any time
+        if old[-1].node and owner.placed < len(owner.pods):  # replace running pods one by one, others at any time
             return False
         self._world.delete(old[-1], recreate=True)
         return True
@@ -340,11 +336,10 @@ class Workloads:
     def _daemon(self, owner: Workload, node: Node) -> None:
         if owner.template is None or owner.object is None:
             return
-        key = (owner.kind, owner.namespace, owner.name)
-        placement = self._placements.get(key)
+        placement = self._placements.get(owner.key)
         if placement is None:
             constraints = self._world.settings.features.constraints
-            placement = self._placements[key] = Placement(owner.template.spec, constraints)
+            placement = self._placements[owner.key] = Placement(owner.template.spec, constraints)
         suitability = placement.evaluate(node)
         pod = owner.by_slot.get(node.metadata.name)
         if pod is None and suitability.should_run:
@@ -414,7 +409,7 @@ class Workloads:
         return uid_of("Pod", meta.namespace, meta.name, owner.made)
 
     def _keep(self, owner: Workload) -> Workload:
-        self._all[owner.kind, owner.namespace, owner.name] = owner
+        self._all[owner.key] = owner
         above = _deployment_of(owner)
         if above is not None:
             self._sets.setdefault(above, []).append(owner)
@@ -423,17 +418,8 @@ class Workloads:
         return owner
 
     def _with_identity(self, obj: Resource) -> Resource:
-        meta = obj.metadata
-        before = self.find(obj.kind, meta.namespace, meta.name)
-        uid = before.metadata.uid if before is not None else uid_of(obj.kind, meta.namespace, meta.name)
-        return structs.replace(obj, metadata=structs.replace(meta, uid=uid))
-
-
-def _with_uid(obj: T) -> T:
-    meta = obj.metadata
-    if meta.uid:
-        return obj
-    return structs.replace(obj, metadata=structs.replace(meta, uid=uid_of(obj.kind, meta.namespace, meta.name)))
+        before = self.find(obj.kind, obj.metadata.namespace, obj.metadata.name)
+        return with_uid(obj, before.metadata.uid if before is not None else "")
 
 
 def _key_of(obj: Resource) -> tuple[str, str]:

@@ -83,9 +83,8 @@ def _rollout_errors(rollout: Rollout | None) -> Iterator[str]:
         return
     if rollout.unfinished:
         names = [each.node for each in rollout.unfinished]
-        yield f"{len(names)} of {len(rollout.nodes)} nodes cannot be drained: {', '.join(names[:3])}" + (
-            f" and {len(names) - 3} more" if len(names) > 3 else ""
-        )
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        yield f"{len(names)} of {len(rollout.nodes)} nodes cannot be drained: {', '.join(names[:3])}{more}"
     if pending := sum(each.pods for each in rollout.pending):
         yield f"{count_of(pending, 'pod')} without a node after the drains"
     if not rollout.is_complete:
@@ -103,16 +102,16 @@ def _warnings(
     for audit, text in ((up, "of the upgrade"), (back, "of the way back")):
         if count := _count(audit, Severity.WARNING):
             yield f"{count_of(count, 'warning')} {text}"
-    if rollout is not None and rollout.interruptions:
-        yield f"{count_of(len(rollout.interruptions), 'workload')} of one replica: down while the pod moves"
-    if rollout is not None and (blocks := [each for each in rollout.blocks if not each.is_final]):
-        yield f"budgets delay drains by up to {max(each.seconds for each in blocks):.0f} s"
-    if rollout is not None and rollout.delayed:
-        pods = count_of(sum(each.pods for each in rollout.delayed), "pod")
-        yield f"{pods} without a node for a while, up to {max(each.seconds or 0 for each in rollout.delayed):.0f} s"
+    if rollout is not None:
+        if rollout.interruptions:
+            yield f"{count_of(len(rollout.interruptions), 'workload')} of one replica: down while the pod moves"
+        if delays := [each.seconds for each in rollout.blocks if not each.is_final]:
+            yield f"budgets delay drains by up to {max(delays):.0f} s"
+        if rollout.delayed:
+            pods = count_of(sum(each.pods for each in rollout.delayed), "pod")
+            yield f"{pods} without a node for a while, up to {max(each.seconds or 0 for each in rollout.delayed):.0f} s"
     if local:
-        holders = {each.pod for each in local}
-        yield f"{count_of(len(holders), 'pod')} with local data or without a controller"
+        yield f"{count_of(len({each.pod for each in local}), 'pod')} with local data or without a controller"
 
 
 def _count(audit: ReleaseAudit | None, level: Severity) -> int:
@@ -162,9 +161,7 @@ def local_data(snapshot: Snapshot) -> Iterator[LocalData]:
         name = f"{pod.metadata.namespace}/{pod.metadata.name}"
         node = pod.spec.node_name
         if owner is None:
-            yield LocalData(
-                name, pod.spec.node_name, "no controller makes it again: it is lost", "kubectl drain --force"
-            )
+            yield LocalData(name, node, "no controller makes it again: it is lost", "kubectl drain --force")
         for volume in pod.spec.volumes:
             if volume.empty_dir is not None and volume.empty_dir.medium != "Memory":
                 problem = f"its emptyDir volume {volume.name} is deleted"

@@ -34,8 +34,7 @@ def lines(result: UpgradeCheck, paint: Paint, *, wide: bool = False) -> Iterator
         yield from _columns(header, shown)
         if len(rows) > len(shown):
             yield paint(f"  and {len(rows) - len(shown)} more (-o wide)", "quiet")
-    if result.steps:
-        yield from step_lines(list(result.steps), paint)
+    yield from step_lines(result.steps, paint)
     yield ""
     yield from (paint(f"Assumed: {each}", "quiet") for each in result.assumptions)
 
@@ -54,50 +53,40 @@ def markdown(result: UpgradeCheck) -> str:
 
 
 def tables(result: UpgradeCheck) -> Iterator[tuple[str, Table]]:
-    """Return the tables of the report with their titles."""
-    if result.remedies:
-        rows: list[Row] = [
-            (each.problem, each.command, each.effect, "verified" if each.is_verified else "")
-            for each in result.remedies
-        ]
-        yield "Change before the upgrade", (("Problem", "Command", "Effect", "Played"), rows)
+    """Yield the tables of the report that have rows, with their titles."""
+    for title, header, rows in _every_table(result):
+        if rows:
+            yield title, (header, rows)
+
+
+def _every_table(result: UpgradeCheck) -> Iterator[tuple[str, Row, list[Row]]]:
+    rows: list[Row] = [
+        (each.problem, each.command, each.effect, "verified" if each.is_verified else "") for each in result.remedies
+    ]
+    yield "Change before the upgrade", ("Problem", "Command", "Effect", "Played"), rows
     for audit, title in ((result.up, "After the upgrade"), (result.back, "On the way back"), (result.helm, "Helm")):
-        if audit is not None and (found := _findings(audit)):
-            yield title, (("Severity", "Object", "Field", "What happens"), found)
-    if result.skew:
-        skew: list[Row] = [(each.release, each.kubelet, str(len(each.nodes)), each.problem) for each in result.skew]
-        yield "Kubelets on the way", (("API server", "Kubelet", "Nodes", "Problem"), skew)
+        if audit is not None:
+            yield title, ("Severity", "Object", "Field", "What happens"), _findings(audit)
+    rows = [(each.release, each.kubelet, str(len(each.nodes)), each.problem) for each in result.skew]
+    yield "Kubelets on the way", ("API server", "Kubelet", "Nodes", "Problem"), rows
     if result.rollout is not None:
-        yield from _rollout_sections(result.rollout)
-    if result.local_data:
-        local: list[Row] = [(each.pod, each.node, each.problem, each.command) for each in result.local_data]
-        yield "Local data", (("Pod", "Node", "Problem", "Needs"), local)
+        yield from _rollout_tables(result.rollout)
+    rows = [(each.pod, each.node, each.problem, each.command) for each in result.local_data]
+    yield "Local data", ("Pod", "Node", "Problem", "Needs"), rows
 
 
-def _rollout_sections(rollout: Rollout) -> Iterator[tuple[str, Table]]:
-    rows: list[Row]
-    if final := [each for each in rollout.blocks if each.is_final]:
-        rows = [(each.node, each.pod, each.message) for each in final]
-        yield "Drains that do not end", (("Node", "Pod", "Why"), rows)
-    if waits := [each for each in rollout.blocks if not each.is_final]:
-        rows = [(each.node, each.pod, format_seconds(each.seconds), each.message) for each in waits]
-        yield "Drains that wait for a budget", (("Node", "Pod", "For", "Why"), rows)
-    if rollout.pending:
-        rows = [(each.workload, str(each.pods), each.message) for each in rollout.pending]
-        yield "Pods without a node at the end", (("Workload", "Pods", "Why"), rows)
-    if rollout.delayed:
-        rows = [(each.workload, str(each.pods), format_seconds(each.seconds or 0)) for each in rollout.delayed]
-        yield "Pods that wait for a node meanwhile", (("Workload", "Pods", "Up to"), rows)
-    if rollout.interruptions:
-        rows = [
-            (
-                each.workload,
-                str(each.times),
-                "not again" if each.longest_seconds is None else format_seconds(each.longest_seconds),
-            )
-            for each in rollout.interruptions
-        ]
-        yield "Workloads of one replica that stop", (("Workload", "Times", "Down up to"), rows)
+def _rollout_tables(rollout: Rollout) -> Iterator[tuple[str, Row, list[Row]]]:
+    rows: list[Row] = [(each.node, each.pod, each.message) for each in rollout.blocks if each.is_final]
+    yield "Drains that do not end", ("Node", "Pod", "Why"), rows
+    waits = [each for each in rollout.blocks if not each.is_final]
+    rows = [(each.node, each.pod, format_seconds(each.seconds), each.message) for each in waits]
+    yield "Drains that wait for a budget", ("Node", "Pod", "For", "Why"), rows
+    rows = [(each.workload, str(each.pods), each.message) for each in rollout.pending]
+    yield "Pods without a node at the end", ("Workload", "Pods", "Why"), rows
+    rows = [(each.workload, str(each.pods), format_seconds(each.seconds or 0)) for each in rollout.delayed]
+    yield "Pods that wait for a node meanwhile", ("Workload", "Pods", "Up to"), rows
+    rows = [(each.workload, str(each.times), _duration(each.longest_seconds)) for each in rollout.interruptions]
+    yield "Workloads of one replica that stop", ("Workload", "Times", "Down up to"), rows
     rows = [
         (
             each.node,
@@ -108,12 +97,15 @@ def _rollout_sections(rollout: Rollout) -> Iterator[tuple[str, Table]]:
         )
         for each in rollout.nodes
     ]
-    yield "Nodes", (("Node", "Pool", "Starts at", "Drain takes", "Pods moved"), rows)
-    if rollout.moves:
-        rows = [
-            (format_seconds(each.at), each.pod, each.owner, each.node, each.to or "(pending)") for each in rollout.moves
-        ]
-        yield "Pods that move", (("At", "Pod", "Of", "From", "To"), rows)
+    yield "Nodes", ("Node", "Pool", "Starts at", "Drain takes", "Pods moved"), rows
+    rows = [
+        (format_seconds(each.at), each.pod, each.owner, each.node, each.to or "(pending)") for each in rollout.moves
+    ]
+    yield "Pods that move", ("At", "Pod", "Of", "From", "To"), rows
+
+
+def _duration(seconds: float | None) -> str:
+    return "not again" if seconds is None else format_seconds(seconds)
 
 
 def _findings(audit: ReleaseAudit) -> list[Row]:

@@ -189,11 +189,13 @@ class _Reading:
 
     def _goes(self, at: float, about: _Reference) -> Iterator[Event]:
         if about.resource == "pods":
-            name = f"{about.namespace}/{about.name}"
-            if self._pods.pop(name, None) is not None:
-                yield PodLeaves(at, name)
+            yield from self._pod_goes(at, f"{about.namespace}/{about.name}")
         elif self._nodes.pop(about.name, None) is not None:
             yield NodeGoes(at, about.name)
+
+    def _pod_goes(self, at: float, name: str) -> Iterator[Event]:
+        if self._pods.pop(name, None) is not None:
+            yield PodLeaves(at, name)
 
     def _read_watch(self, line: _Line, moment: datetime) -> Iterator[Event]:
         obj = line.object
@@ -203,9 +205,7 @@ class _Reading:
         if line.type != "DELETED":
             yield from self._comes(at, obj)
         elif isinstance(obj, Pod):
-            name = f"{obj.metadata.namespace}/{obj.metadata.name}"
-            if self._pods.pop(name, None) is not None:
-                yield PodLeaves(at, name)
+            yield from self._pod_goes(at, f"{obj.metadata.namespace}/{obj.metadata.name}")
         else:
             self._nodes.pop(obj.metadata.name, None)
             yield NodeGoes(at, obj.metadata.name)
@@ -222,8 +222,7 @@ class _Reading:
     def _pod(self, at: float, pod: Pod) -> Iterator[Event]:
         name, node = f"{pod.metadata.namespace}/{pod.metadata.name}", pod.spec.node_name
         if has_ended(pod):
-            if self._pods.pop(name, None) is not None:
-                yield PodLeaves(at, name)
+            yield from self._pod_goes(at, name)
             return
         if name not in self._pods:
             self._pods[name] = ""

@@ -1,0 +1,28 @@
+"""Write kubectl commands about the objects of an audit."""
+
+import json
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from mooring.advisor.audit.results import ObjectReference
+from mooring.api.kinds import GroupVersion
+
+
+def resource_of(kind: str, api_version: str) -> str:
+    """Return what kubectl calls a kind: `pod`, `deployment.apps`."""
+    group = GroupVersion.parse(api_version).group
+    return f"{kind.lower()}.{group}" if group else kind.lower()
+
+
+def kubectl(verb: str, reference: ObjectReference, resource: str = "") -> str:
+    """Return a command about one object, as a resource of another name or version if one is given."""
+    namespace = f" -n {shlex.quote(reference.namespace)}" if reference.namespace else ""
+    resource = resource or resource_of(reference.kind, reference.api_version)
+    return f"kubectl {verb}{namespace} {resource} {shlex.quote(reference.name)}"
+
+
+def json_patch(reference: ObjectReference, operations: Sequence[dict[str, Any]], resource: str = "") -> str:
+    """Return the command that applies a JSON patch."""
+    body = shlex.quote(json.dumps(operations, ensure_ascii=False))
+    return f"{kubectl('patch', reference, resource)} --type=json -p {body}"
