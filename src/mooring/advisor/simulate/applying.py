@@ -42,7 +42,7 @@ class ChangeApplier:
                 names = self._nodes(change.nodes)
                 for name in names:
                     self._world.remove_node(name)
-                return f"remove {_several(names)}"
+                return f"remove {several(names)}"
             case changes.Drain():
                 return self._drain(change)
             case _:
@@ -59,7 +59,7 @@ class ChangeApplier:
                 self._add_object(copy_of(wanted))
             text.append(f"{obj.kind.lower()}/{obj.metadata.name or obj.metadata.generate_name}")
         self._world.workloads.retry_refused()
-        return f"add {_several(text)}" + (f", {change.replicas} replicas" if change.replicas is not None else "")
+        return f"add {several(text)}" + (f", {change.replicas} replicas" if change.replicas is not None else "")
 
     def _add_object(self, obj: Resource) -> None:
         status = getattr(obj, "status", None)
@@ -166,18 +166,18 @@ class ChangeApplier:
                     taint = structs.replace(taint, time_added=self._world.clock.timestamp())
                 names = self._each(change.nodes, lambda node: _with_taint(node, taint))
                 written = f"{taint.key}={taint.value}" if taint.value else taint.key
-                return f"taint {_several(names)} {written}:{taint.effect}"
+                return f"taint {several(names)} {written}:{taint.effect}"
             case changes.Untaint():
                 names = self._each(change.nodes, lambda node: _without_taint(node, change.key, change.effect))
-                return f"untaint {_several(names)} {change.key}"
+                return f"untaint {several(names)} {change.key}"
             case changes.Label():
                 names = self._each(change.nodes, lambda node: _with_label(node, change.key, change.value))
-                return f"label {_several(names)} {change.key}" + ("-" if change.value is None else f"={change.value}")
+                return f"label {several(names)} {change.key}" + ("-" if change.value is None else f"={change.value}")
             case changes.Cordon():
                 names = self._each(change.nodes, partial(with_unschedulable, unschedulable=change.unschedulable))
                 for name in () if change.unschedulable else names:
                     self._world.drains.end(name)
-                return f"{'' if change.unschedulable else 'un'}cordon {_several(names)}"
+                return f"{'' if change.unschedulable else 'un'}cordon {several(names)}"
             case _:
                 raise AssertionError(f"{change} is not about nodes")
 
@@ -185,7 +185,7 @@ class ChangeApplier:
         names = self._each(change.nodes, partial(with_unschedulable, unschedulable=True))
         for name in names:
             self._world.drains.begin(name)
-        return f"drain {_several(names)}"
+        return f"drain {several(names)}"
 
     def _add_nodes(self, change: changes.AddNodes) -> str:
         cluster = self._world.engine.cluster
@@ -232,5 +232,6 @@ def with_unschedulable(node: Node, *, unschedulable: bool) -> Node:
     return structs.replace(node, spec=structs.replace(node.spec, unschedulable=unschedulable))
 
 
-def _several(names: list[str]) -> str:
+def several(names: list[str]) -> str:
+    """Return names for a sentence, the first two if there are many."""
     return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"

@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
-from msgspec import structs
 
 from mooring.advisor.simulate.applying import with_unschedulable
 from mooring.advisor.simulate.changes import Drain, RemoveNodes, Scenario, Step
 from mooring.advisor.simulate.evictions import is_drainable
 from mooring.advisor.simulate.options import Settings
-from mooring.advisor.simulate.pods import SimulatedPod
+from mooring.advisor.simulate.pods import SimulatedPod, with_node
 from mooring.advisor.simulate.reports import markdown_table
 from mooring.advisor.simulate.results import API_VERSION
 from mooring.advisor.simulate.running import Progress, SimulationRun
@@ -180,7 +179,7 @@ class _Search:
         self._on = {node.metadata.name: set() for node in self.nodes}
         for pod in self._world.pods.values():
             if pod.node:
-                self._bound[pod.key] = _on_node(pod.pod, pod.node)
+                self._bound[pod.key] = with_node(pod.pod, pod.node)
                 self._on[pod.node].add(pod.key)
 
     def orders(self) -> list[list[Node]]:
@@ -243,10 +242,10 @@ class _Search:
         for pod in pods:
             self.moves += 1
             self._engine.remove(self._bound[pod.key])
-            outcome = self._engine.schedule(_on_node(pod.pod, ""))
+            outcome = self._engine.schedule(with_node(pod.pod, ""))
             if outcome.node is None:
                 return Obstacle(node, pod.name, outcome.message, _fit_remedy(outcome.message))
-            change.placed[pod.key] = _on_node(pod.pod, outcome.node)
+            change.placed[pod.key] = with_node(pod.pod, outcome.node)
             self._engine.put(change.placed[pod.key])
         return None
 
@@ -270,10 +269,6 @@ class _Search:
         self._engine.put(change.node)
         for pod in change.pods:
             self._engine.put(pod)
-
-
-def _on_node(pod: Pod, node: str) -> Pod:
-    return structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))
 
 
 def _fit_remedy(message: str) -> str:

@@ -12,11 +12,10 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import structs
 
 from mooring.advisor.simulate.changes import ScenarioError
 from mooring.advisor.simulate.evictions import is_drainable
-from mooring.advisor.simulate.pods import SimulatedPod
+from mooring.advisor.simulate.pods import SimulatedPod, with_node
 from mooring.advisor.simulate.utilisation import usage_of
 from mooring.api import yaml_documents
 from mooring.api.core_v1 import Pod
@@ -58,14 +57,6 @@ class _Profile(msgspec.Struct):
     plugins: dict[str, _Enabled] = {}
 
 
-def _check_thresholds(arguments: Mapping[str, Any], source: str) -> None:
-    for field in ("thresholds", "targetThresholds"):
-        try:
-            msgspec.convert(arguments.get(field) or {}, dict[str, float])
-        except msgspec.ValidationError as problem:
-            raise ScenarioError(f"{source}: LowNodeUtilization: {field}: {problem}") from problem
-
-
 def read_policy(text: bytes, source: str) -> tuple[tuple[Profile, ...], tuple[str, ...]]:
     """Read the profiles of a DeschedulerPolicy, and the plugins that are not played. Raises ScenarioError."""
     try:
@@ -87,7 +78,11 @@ def read_policy(text: bytes, source: str) -> tuple[tuple[Profile, ...], tuple[st
         wanted = [name for point in points for name in point.enabled]
         unknown |= dict.fromkeys(name for name in wanted if name not in known)
         profiles.append(Profile(each.name, tuple(name for name in wanted if name in known), arguments))
-        _check_thresholds(arguments.get("LowNodeUtilization", {}), source)
+        for field in ("thresholds", "targetThresholds"):
+            try:
+                msgspec.convert(arguments.get("LowNodeUtilization", {}).get(field) or {}, dict[str, float])
+            except msgspec.ValidationError as problem:
+                raise ScenarioError(f"{source}: LowNodeUtilization: {field}: {problem}") from problem
     return tuple(profiles), tuple(unknown)
 
 
@@ -122,9 +117,9 @@ class Descheduler:
             if self._world.pods.get(pod.key) is not pod:
                 continue
             node = pod.node
-            bound = _on_node(pod.pod, node)
+            bound = with_node(pod.pod, node)
             engine.remove(bound)
-            status = engine.explain(_on_node(pod.pod, ""))[node].status
+            status = engine.explain(with_node(pod.pod, ""))[node].status
             engine.put(bound)
             if status.plugin == wanted:
                 yield pod, status.message
@@ -174,7 +169,7 @@ class Descheduler:
         return not arguments.get("nodeFit") or self._fits_elsewhere(pod)
 
     def _fits_elsewhere(self, pod: SimulatedPod) -> bool:
-        explained = self._world.engine.explain(_on_node(pod.pod, ""))
+        explained = self._world.engine.explain(with_node(pod.pod, ""))
         return any(each.status.is_success for name, each in explained.items() if name != pod.node)
 
 
@@ -184,7 +179,3 @@ def _may_violate(plugin: str, pod: Pod) -> bool:
     if plugin == "NodeAffinity":
         return bool(pod.spec.node_selector or (pod.spec.affinity and pod.spec.affinity.node_affinity))
     return True
-
-
-def _on_node(pod: Pod, node: str) -> Pod:
-    return structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))

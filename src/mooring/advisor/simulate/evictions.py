@@ -50,10 +50,7 @@ class TaintEvictions:
         taints = [taint for taint in node.spec.taints if taint.effect == NO_EXECUTE]
         if taints == self._taints.get(name, []):
             return
-        if taints:
-            self._taints[name] = taints
-        else:
-            self._taints.pop(name, None)
+        self._taints[name] = taints
         for pod in self._world.pods_on(name):
             self.consider(pod)
 
@@ -260,7 +257,7 @@ def _wanted(entry: _Counted) -> tuple[int, int]:
 
 
 def _scale(entry: _Counted) -> int:
-    owners = {pod.owner.display_name: pod.owner.desired for pod in entry.pods.values() if pod.owner is not None}
-    if any(pod.owner is None for pod in entry.pods.values()):
+    owners = [pod.owner for pod in entry.pods.values()]
+    if None in owners:
         return 0
-    return sum(owners.values())
+    return sum({owner.display_name: owner.desired for owner in owners if owner is not None}.values())

@@ -135,6 +135,11 @@ def with_uid(obj: T, uid: str = "") -> T:
     return structs.replace(obj, metadata=structs.replace(meta, uid=uid))
 
 
+def with_node(pod: Pod, node: str) -> Pod:
+    """Return the pod bound to a node, or to none."""
+    return structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))
+
+
 def suffix_of(*parts: object) -> str:
     """Return five letters, as Kubernetes appends to `generateName`."""
     number = int.from_bytes(blake2b("\0".join(map(str, parts)).encode(), digest_size=8).digest(), "big")

@@ -6,6 +6,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from mooring.advisor.simulate.applying import ChangeApplier
 from mooring.advisor.simulate.changes import AFTERMATH, Scenario, ScenarioError, Step
 from mooring.advisor.simulate.descheduling import INTERVAL_SECONDS, Descheduler
@@ -63,18 +65,17 @@ class SimulationRun:
         self._time.settle()
         for number, step in enumerate(self.scenario.steps):
             if step.at is not None:
-                self._time.pass_until(step.at)
-                self.world.clock.advance(step.at)
+                self._pass_to(step.at)
             try:
                 self._execute(step)
             except ScenarioError as problem:
                 raise ScenarioError(f"step {step.name or number + 1}: {problem}") from problem
         self._deschedule()
         self._doing = "waiting until nothing more happens"
-        until = self.scenario.until
-        self._time.pass_until(self._now + AFTERMATH if until is None else until)
-        if until is not None:
-            self.world.clock.advance(until)
+        if self.scenario.until is None:
+            self._time.pass_until(self._now + AFTERMATH)
+        else:
+            self._pass_to(self.scenario.until)
         if self.scenario.until_full:
             self._doing = "adding pods until one does not fit"
             self.room = fill(self.world, self.scheduling, self._applying, self._progress)
@@ -106,9 +107,11 @@ class SimulationRun:
             self._work(f"descheduler run {number + 1}: {evicted} evicted")
             if not evicted:
                 break
-            until = self._now + INTERVAL_SECONDS
-            self._time.pass_until(until)
-            self.world.clock.advance(until)
+            self._pass_to(self._now + INTERVAL_SECONDS)
+
+    def _pass_to(self, moment: float) -> None:
+        self._time.pass_until(moment)
+        self.world.clock.advance(moment)
 
     @property
     def _now(self) -> float:
@@ -138,14 +141,8 @@ class SimulationRun:
             memory=part_of(cluster, MEMORY),
             event=event,
         )
-        if not event and self.timeline and _is_same_state(self.timeline[-1], moment):
-            return
-        self.timeline.append(moment)
-
-
-def _is_same_state(one: Moment, other: Moment) -> bool:
-    same = (one.running, one.pending, one.nodes, one.cpu, one.memory)
-    return same == (other.running, other.pending, other.nodes, other.cpu, other.memory)
+        if event or not self.timeline or structs.replace(self.timeline[-1], at=moment.at, event="") != moment:
+            self.timeline.append(moment)
 
 
 _REPORT_EVERY = 256
@@ -171,7 +168,8 @@ class _Filling:
 
     def run(self, tell: Callable[[], None]) -> Room:
         world, fits = self._world, 0
-        waiting = next((pod for pod in self._pods() if not pod.node), None)
+        pods = () if self._owner is None else self._owner.pods.values()
+        waiting = next((pod for pod in pods if not pod.node), None)
         if waiting is not None:
             return Room(workload=self._name, fits=0, limit=world.message_of(waiting))
         self._scheduling.allow_preemption = False
@@ -201,9 +199,6 @@ class _Filling:
         if owner is not None:
             return owner
         raise ScenarioError(f"until full: {self._name} is not there; was it rejected?")
-
-    def _pods(self) -> list[SimulatedPod]:
-        return [] if self._owner is None else list(self._owner.pods.values())
 
     def _next(self, number: int) -> SimulatedPod | None:
         owner = self._owner

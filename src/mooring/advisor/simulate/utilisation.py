@@ -31,11 +31,11 @@ class Usage:
 
     def on(self, name: str) -> dict[str, float]:
         row = self.rows[name]
-        found = {}
-        for resource, allocatable in self.allocatable.items():
-            if allocatable[row]:
-                found[resource] = round(float(self.requested[resource][row] / allocatable[row]), 4)
-        return found
+        return {
+            resource: round(float(self.requested[resource][row] / allocatable[row]), 4)
+            for resource, allocatable in self.allocatable.items()
+            if allocatable[row]
+        }
 
     def _use(self, resource: str) -> ResourceUse:
         allocatable, requested = self.allocatable[resource], self.requested[resource]
@@ -56,10 +56,8 @@ def usage_of(cluster: Cluster) -> Usage:
     table = cluster.resources
     allocatable: dict[str, NDArray[np.float64]] = {}
     requested: dict[str, NDArray[np.float64]] = {}
-    lines = sorted(
-        table.resources().items(), key=lambda entry: entry[0] == PODS
-    )  # pods last, because other resources matter more
-    for resource, line in lines:
+    # Pods come last, because other resources matter more.
+    for resource, line in sorted(table.resources().items(), key=lambda entry: entry[0] == PODS):
         has = table.allocatable[line, rows].astype(np.float64)
         if has.any():
             unit = 1000.0 if resource == CPU else 1.0  # the columns are in millicores

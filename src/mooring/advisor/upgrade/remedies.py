@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
+from mooring.advisor.simulate.applying import several
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.reports import count_of
 from mooring.advisor.snapshot import Snapshot
@@ -79,9 +80,9 @@ def _budget_remedies(
 
 
 def _problem(budget: _Budget, blocks: list[Block]) -> str:
-    nodes = _several(sorted({block.node for block in blocks}))
+    nodes = several(sorted({block.node for block in blocks}))
     if not budget[1]:
-        return f"several disruption budgets select {_several([block.pod for block in blocks])} on {nodes}"
+        return f"several disruption budgets select {several([block.pod for block in blocks])} on {nodes}"
     return f"the disruption budget {'/'.join(budget)} blocks the drain of {nodes}"
 
 
@@ -117,7 +118,7 @@ def _surge_remedy(
 ) -> Remedy:
     """Try the rollout with one more node."""
     count = sum(each.pods for each in pending)
-    problem = f"{count_of(count, 'pod')} of {_several([each.workload for each in pending])} end pending"
+    problem = f"{count_of(count, 'pod')} of {several([each.workload for each in pending])} end pending"
     surge = options.surge + 1
     played = drain_all(snapshot, replace(options, surge=surge), settings)
     if not played.pending:
@@ -127,7 +128,3 @@ def _surge_remedy(
     namespace, _, name = path.rpartition("/")
     command = f"mooring explain {shlex.quote(f'{kind.lower()}/{name}')} -n {shlex.quote(namespace)}"
     return Remedy(problem, command if name else "mooring explain -A", f"with one more node, {left} still end pending")
-
-
-def _several(names: list[str]) -> str:
-    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"

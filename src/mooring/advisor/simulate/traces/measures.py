@@ -237,7 +237,7 @@ class Meter(SimulationRecord):
         return {name: float(lost[place]) for place, name in enumerate(lines) if often[:, place].any() and idle[place]}
 
     def count_cost(self) -> None:
-        """Up to now."""
+        """Add the cost of the nodes since the last call."""
         now = self._world.clock.monotonic()
         self.tally.cost += self._rate * (now - self.tally.cost_at) / _HOUR
         self.tally.cost_at = now

@@ -75,12 +75,10 @@ class Recorder:
         """Record the removal of what the file has and the cluster, now fully listed, has not."""
         there = {self._name(node.metadata.name, "node") for node in nodes}
         for name in [name for name in self._nodes if name not in there]:
-            del self._nodes[name]
-            self._write_event(NodeGoes(self._now(), name))
+            self._remove_node(name)
         living = {self._pod_name(pod) for pod in pods if not has_ended(pod)}
         for name in [name for name in self._pods if name not in living]:
-            del self._pods[name]
-            self._write_event(PodLeaves(self._now(), name))
+            self._remove_pod(name)
 
     def node(self, node: Node) -> None:
         """Record a new or changed node."""
@@ -90,16 +88,13 @@ class Recorder:
             self._write_event(NodeComes(self._now(), self._plain_node(node)))
 
     def node_gone(self, node: Node) -> None:
-        name = self._name(node.metadata.name, "node")
-        if name in self._nodes:
-            del self._nodes[name]
-            self._write_event(NodeGoes(self._now(), name))
+        self._remove_node(self._name(node.metadata.name, "node"))
 
     def pod(self, pod: Pod) -> None:
         """Record a new or changed pod."""
         name, node = self._pod_name(pod), pod.spec.node_name
         if has_ended(pod):
-            self._gone(name)
+            self._remove_pod(name)
             return
         node = self._name(node, "node") if node else ""
         if name not in self._pods:
@@ -110,12 +105,16 @@ class Recorder:
             self._write_event(PodBound(self._now(), name, node))
 
     def pod_gone(self, pod: Pod) -> None:
-        self._gone(self._pod_name(pod))
+        self._remove_pod(self._pod_name(pod))
 
-    def _gone(self, name: str) -> None:
-        if name in self._pods:
-            del self._pods[name]
+    def _remove_pod(self, name: str) -> None:
+        if self._pods.pop(name, None) is not None:
             self._write_event(PodLeaves(self._now(), name))
+
+    def _remove_node(self, name: str) -> None:
+        if name in self._nodes:
+            del self._nodes[name]
+            self._write_event(NodeGoes(self._now(), name))
 
     def _write_event(self, event: Event) -> None:
         self.events += 1

@@ -10,7 +10,8 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import count, groupby, islice
+from operator import attrgetter
 
 from msgspec import structs
 
@@ -158,8 +159,7 @@ class Replay:
             return
         wanted = standing.wanted()
         known = {number: event for number, event in enumerate(islice(events, standing.events)) if number in wanted}
-        lacking = [number for number in wanted if number >= 0 and number not in known]
-        if lacking:
+        if any(number >= 0 and number not in known for number in wanted):
             raise TraceError("the trace has fewer events than before")
         nodes = {number: event.node for number, event in known.items() if isinstance(event, NodeComes)}
         pods = {number: event for number, event in known.items() if isinstance(event, PodArrives)}
@@ -371,11 +371,4 @@ def _admitted(pod: Pod) -> Pod:
 
 
 def _moments(events: Iterator[Event]) -> Iterator[list[Event]]:
-    moment: list[Event] = []
-    for event in events:
-        if moment and event.at != moment[0].at:
-            yield moment
-            moment = []
-        moment.append(event)
-    if moment:
-        yield moment
+    return (list(moment) for _, moment in groupby(events, key=attrgetter("at")))

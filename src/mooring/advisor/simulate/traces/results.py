@@ -4,6 +4,7 @@ import csv
 import io
 import math
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -65,14 +66,11 @@ def result_of(replay: Replay, cluster: str, workload: str, scheduler: str, notes
 
 
 def _pending(replay: Replay) -> dict[str, int]:
-    found: dict[str, int] = {}
     world = replay.world
-    if len(world.pods) > world.running:
-        for pod in world.pods.values():
-            if not pod.node:
-                message = world.message_of(pod) or "not tried yet"
-                found[message] = found.get(message, 0) + 1
-    return dict(sorted(found.items(), key=lambda entry: -entry[1]))
+    if len(world.pods) == world.running:
+        return {}
+    found = Counter(world.message_of(pod) or "not tried yet" for pod in world.pods.values() if not pod.node)
+    return dict(found.most_common())
 
 
 def columns_of(samples: list[Sample]) -> list[str]:
@@ -156,12 +154,11 @@ class Difference(msgspec.Struct, frozen=True):
 def read(place: str) -> list[Replayed]:
     """Read the results in a file, a folder, or all files matching a pattern. Raise TraceError."""
     path = Path(place)
-    if path.is_dir():
-        paths = sorted(path.glob("*.json"))
-    elif path.is_file():
+    if path.is_file():
         paths = [path]
     else:
-        paths = sorted(path.parent.glob(path.name)) if path.parent.is_dir() else []
+        folder, pattern = (path, "*.json") if path.is_dir() else (path.parent, path.name)
+        paths = sorted(folder.glob(pattern)) if folder.is_dir() else []
     if not paths:
         raise TraceError(f"{place}: there are no results of replays")
     found = []
