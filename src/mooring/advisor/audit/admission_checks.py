@@ -174,18 +174,12 @@ def made_from(obj: Resource) -> GeneratedObject | None:
     if isinstance(obj, ResourceClaimTemplate):
         claim = ResourceClaim(metadata=_metadata(obj.spec.metadata, namespace, name), spec=copy_of(obj.spec.spec))
         return GeneratedObject(claim, "spec", "spec.spec", "claims")
-    template_spec = _template(obj)
     at = specs.pod_spec(obj)
-    if template_spec is None or at is None:
+    if at is None or isinstance(obj, Pod | PodTemplate):
         return None
-    pod = Pod(metadata=_metadata(template_spec.metadata, namespace, name), spec=copy_of(template_spec.spec))
+    pods: PodTemplateSpec = obj.spec.template  # type: ignore[attr-defined] # all other kinds with pods have one
+    pod = Pod(metadata=_metadata(pods.metadata, namespace, name), spec=copy_of(pods.spec))
     return GeneratedObject(pod, "spec", at.path, "pods")
-
-
-def _template(obj: Resource) -> PodTemplateSpec | None:
-    if isinstance(obj, PodTemplate) or specs.pod_spec(obj) is None or isinstance(obj, Pod):
-        return None
-    return obj.spec.template  # type: ignore[attr-defined,no-any-return] # all other kinds with pods have one
 
 
 def _metadata(template: ObjectMeta, namespace: str, name: str) -> ObjectMeta:
@@ -195,17 +189,15 @@ def _metadata(template: ObjectMeta, namespace: str, name: str) -> ObjectMeta:
 
 
 def is_over(obj: Resource) -> str:
-    """Why nothing is made from an object any more; empty if something may be."""
+    """Return why controllers create nothing from an object any more; empty if they may."""
     if isinstance(obj, apps_v1.ReplicaSet) and obj.spec.replicas == 0:
         owner = controller_of(obj.metadata)
         if owner is not None:
             return f"an old revision of {owner.kind} {owner.name}; going back to it would be refused"
     if isinstance(obj, batch_v1.Job):
-        ended = next(
-            (c for c in obj.status.conditions if c.type in ("Complete", "Failed") and c.status == "True"), None
-        )
-        if ended is not None:
-            return f"the Job has ended ({ended.type})"
+        ended = [c.type for c in obj.status.conditions if c.type in ("Complete", "Failed") and c.status == "True"]
+        if ended:
+            return f"the Job has ended ({ended[0]})"
     return ""
 
 
@@ -214,7 +206,7 @@ _LONGEST = 100
 
 
 class GatedUse(NamedTuple):
-    """A field that depends on something."""
+    """A field that a gate or version switches."""
 
     switch: Switch
     field: str
@@ -225,21 +217,19 @@ class GatedUse(NamedTuple):
 
 
 class GatedUseFinder:
-    """Find uses, with a cache."""
-
     def __init__(self, options: AuditOptions, now: datetime) -> None:
         self._options = options
         self._now = now
-        self._remembered: dict[tuple[type, bytes], tuple[GatedUse, ...]] = {}
+        self._cache: dict[tuple[type, bytes], tuple[GatedUse, ...]] = {}
 
     def of(self, obj: Resource) -> tuple[GatedUse, ...]:
         """Return the gated uses of an object, in order of switches and fields."""
         if not has_rules(obj):
             return ()
         key = (type(obj), hashlib.blake2b(content(obj), digest_size=16).digest())
-        found = self._remembered.get(key)
+        found = self._cache.get(key)
         if found is None:
-            found = self._remembered[key] = self._find(obj)
+            found = self._cache[key] = self._find(obj)
         return found
 
     def _find(self, obj: Resource) -> tuple[GatedUse, ...]:
@@ -267,7 +257,7 @@ def _is_newer(use: GatedUse, gate: GatedUse) -> bool:
 
 
 def content(obj: Resource) -> bytes:
-    """All that admission looks at, as far as gates and versions matter."""
+    """Encode what admission reads of an object, as far as gates and versions matter."""
     if isinstance(obj, Pod):
         return codec.encode(structs.replace(obj.spec, node_name=""))
     return codec.encode(obj)

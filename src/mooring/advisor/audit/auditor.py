@@ -123,26 +123,21 @@ def _refused_by_policies(snapshot: Snapshot, subjects: Iterable[AuditedObject]) 
     if policies.is_idle:
         return []
     shown = [(subject.reference, policies.verdict(subject.object)) for subject in subjects]
-    refused = [
-        f"{reference}: would be refused if it were created anew: {verdict.refused}"
-        for reference, verdict in shown
-        if verdict.refused
-    ]
+    refused = ((reference, verdict.refused) for reference, verdict in shown)
     asked = Counter(text for _, verdict in shown for text in verdict.webhooks)
     webhooks = [f"the {text} is asked when {count} of these objects are created anew" for text, count in asked.items()]
-    return _most(refused, "policies") + webhooks
+    return _refusals(refused, "policies") + webhooks
 
 
 def _refused_by_quotas(snapshot: Snapshot, subjects: Iterable[AuditedObject]) -> list[str]:
     if not snapshot.all(ResourceQuota):
         return []
     rules = NamespaceRules.of(snapshot)
-    text = ((subject.reference, rules.refusal_if_recreated(subject.object)) for subject in subjects)
-    refused = [f"{reference}: would be refused if it were created anew: {why}" for reference, why in text if why]
-    return _most(refused, "quotas")
+    return _refusals(((each.reference, rules.refusal_if_recreated(each.object)) for each in subjects), "quotas")
 
 
-def _most(refused: list[str], who: str) -> list[str]:
+def _refusals(found: Iterable[tuple[ObjectReference, str]], who: str) -> list[str]:
+    refused = [f"{reference}: would be refused if it were created anew: {why}" for reference, why in found if why]
     more = len(refused) - _MAX_REFUSED
     return refused if more <= 0 else [*refused[:_MAX_REFUSED], f"{who} would refuse {more} more objects"]
 

@@ -38,7 +38,7 @@ NONE_SET: Mapping[str, bool] = MappingProxyType({})
 
 
 class QuestionError(ValueError):
-    """What is asked for is not possible; the message says why."""
+    """The flags that were asked for are not possible; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ def _shown(version: Mapping[str, str], prefix: str) -> Version | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Switch:
-    """One thing that may be used: admission with everything on, and with all but it."""
+    """A gate or version that fields may depend on, and admission with everything on except it."""
 
     feature: str
     off: AdmissionOptions
@@ -239,8 +239,6 @@ class ResolvedFlags:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuditOptions:
-    """What an audit goes by."""
-
     everything: AdmissionOptions
     """Admission with all gates on that refuses nothing for its age."""
     nothing: AdmissionOptions

@@ -1,8 +1,7 @@
-"""What would happen to each object: asked of admission, the scheduler's engine and the eviction rules, not of a table.
+"""Find the effects of the target flags on each object, with admission, the scheduler's engine and the eviction rules.
 
-`Outcomes.of` gives the findings about one object. A stored object is also asked whether it may still be updated
-(ratcheting); for a template the question is about what controllers make from it. Called by ``auditor.py``; read next:
-``admission_checks.py`` and ``pods.py``.
+`EffectFinder.of` yields the findings about one object. A stored object is also checked for updates (ratcheting); a
+template, by what controllers create from it. Called by ``auditor.py``; read next: ``admission_checks.py``, ``pods.py``.
 """
 
 from collections.abc import Iterator
@@ -40,7 +39,7 @@ _RETRIES = "controllers try again and again (with growing pauses)"
 
 @dataclass(frozen=True, slots=True)
 class AuditedObject:
-    """An object in the newest version of its kind, and what to call it."""
+    """An object in the newest version of its kind, and its reference."""
 
     object: Resource
     reference: ObjectReference
@@ -60,8 +59,6 @@ class _Answers:
 
 
 class EffectFinder:
-    """Find the effects."""
-
     def __init__(
         self, snapshot: Snapshot, options: AuditOptions, uses: GatedUseFinder, pods: PodEffectFinder, now: datetime
     ) -> None:
@@ -233,9 +230,8 @@ class ApiVersionFinder:
         if kind is None:
             yield from self._unknown(raw, reference)
             return
-        if not as_stored:
-            yield from self._written(kind, reference)
-        elif not self._served(kind):
+        is_lost = not self._served(kind) if as_stored else self._stops(kind)
+        if is_lost:
             yield self._lost(kind, reference, "apiVersion")
         yield from self._written_by_clients(raw, reference)
         stored = kind if as_stored else options.now.scheme.storage(kind)
@@ -248,16 +244,13 @@ class ApiVersionFinder:
             text = f"{raw.api_version} {raw.kind} is removed in {removal}"
             yield _version_finding(reference, raw.api_version, Effect.NOT_SERVED, text)
 
-    def _written(self, kind: Kind, reference: ObjectReference) -> Iterator[Finding]:
-        now, then = self._options.now.scheme, self._options.then.scheme
-        if now.is_served(kind) and not then.is_served(kind):
-            yield self._lost(kind, reference, "apiVersion")
+    def _stops(self, kind: Kind) -> bool:
+        return self._options.now.scheme.is_served(kind) and not self._options.then.scheme.is_served(kind)
 
     def _written_by_clients(self, raw: RawObject, reference: ObjectReference) -> Iterator[Finding]:
         version = applied_version(raw.tree)
-        scheme = self._options.now.scheme
-        kind = scheme.kind(version, raw.kind) if version and version != raw.api_version else None
-        if kind is not None and scheme.is_served(kind) and not self._options.then.scheme.is_served(kind):
+        kind = self._options.now.scheme.kind(version, raw.kind) if version not in ("", raw.api_version) else None
+        if kind is not None and self._stops(kind):
             yield self._lost(kind, reference, f"metadata.annotations[{_APPLIED}]")
 
     def _served(self, kind: Kind) -> list[Kind]:

@@ -1,8 +1,7 @@
-"""What becomes of the pods of a cluster: who is evicted, and who finds no node any more.
+"""Find the pods that the target flags evict or leave without a node.
 
-Running pods are asked what the eviction controllers ask: when do they have to go, with the rules as they are and as
-they would be. Pending pods are put before two schedulers, one of each sort, in the order in which a queue would. Called
-by ``outcomes.py``.
+For running pods, the eviction time is computed with the current and the target rules for taints. Pending pods are
+scheduled by two engines, one for each set of rules, in queue order. Called by ``outcomes.py``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,15 +27,13 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PodEffect:
-    """What becomes of a pod, and why."""
+    """The effect of the target flags on a pod, and why."""
 
     effect: Effect
     why: str = ""
 
 
 class PodEffectFinder:
-    """The fates of the pods of a snapshot."""
-
     def __init__(
         self,
         snapshot: Snapshot,
@@ -59,7 +56,7 @@ class PodEffectFinder:
         return self._waiting(pod)
 
     def suffering(self) -> Iterator[tuple[Pod, PodEffect]]:
-        """All pods that are worse off, whether they use anything themselves or not."""
+        """Yield the pods that are evicted or stuck, also those that use no gated feature themselves."""
         if self._is_same:
             return
         for pod in self._snapshot.all(Pod):

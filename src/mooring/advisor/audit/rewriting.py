@@ -1,8 +1,8 @@
-"""Pods without what is about to go: the same tolerations and node affinity in words that every version knows.
+"""Rewrite tolerations and node affinity in operators that every version knows.
 
-A comparison is replaced by what it means today: `Gt 900` by `Equal` for each value above 900 that taints have, a
-version operator or CEL expression by the labels or names of the nodes that it chooses. So nothing moves when the
-template is changed, and nothing is tolerated that was not. Called by ``steps.py``, which makes patches of it.
+A comparison is replaced by what it matches today: `Gt 900` by `Equal` for each value above 900 that taints have, a
+version operator or CEL expression by the labels or names of the nodes that it selects. So changing the template moves
+no pod, and tolerates nothing new. Called by ``steps.py``, which makes patches of it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,14 +26,12 @@ from mooring.constraints.tolerations import NO_EXECUTE, NUMERIC
 
 HOSTNAME = "kubernetes.io/hostname"
 NOTHING = "no-node-matched"
-"""Stands for a choice that chooses nothing today, so that it does not begin to choose everything."""
+"""The value for a requirement that matches no node today: an empty list would be invalid."""
 MOST_VALUES = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Rewriter:
-    """Knows the nodes, and what works now and then."""
-
     nodes: Sequence[Node]
     now: ConstraintOptions
     then: ConstraintOptions
@@ -113,7 +111,7 @@ def _all_true(texts: Iterable[str], node: Node) -> bool:
 
 
 def is_too_long(spec: PodSpec) -> bool:
-    """Whether what was rewritten is more than anybody wants in a template."""
+    """Return whether rewritten constraints have too many values for a template."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
     terms = required.node_selector_terms if required is not None else []

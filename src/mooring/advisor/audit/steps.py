@@ -1,8 +1,8 @@
-"""What to do, in which order, with commands to type: first the objects, then the components.
+"""Make the steps of an audit with their commands: first the objects, then the components.
 
-The order is the proposals' own and is quoted: down, workloads change first, then pending pods go, then scheduler before
-API server; up, the API server comes first. Patches say with a `test` what they expect, so that one that came too late
-does nothing. Called by ``auditor.py``; read next: ``rewriting.py``.
+The order is the proposals' own, and quoted: down, workloads change first, pending pods are deleted next, and the
+scheduler restarts before the API server; up, the API server comes first. Patches `test` the old value, so that a stale
+one fails. Called by ``auditor.py``; read next: ``rewriting.py``.
 """
 
 import shlex
@@ -69,14 +69,12 @@ _CHANGED_BY_HAND = "no patch says the same with what stays: decide what the pods
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Makes the steps of one audit."""
-
     snapshot: Snapshot
     options: AuditOptions
     subjects: Mapping[ObjectReference, AuditedObject]
 
     def of(self, findings: Sequence[Finding]) -> list[Step]:
-        """All steps, in order; none when nothing is asked."""
+        """Return the steps in order; none for an inventory."""
         if self.options.is_inventory:
             return []
         breaking = [finding for finding in findings if finding.breaks]
@@ -174,7 +172,7 @@ class Steps:
             )
 
     def _is_rolled(self, finding: Finding, breaking: Sequence[Finding]) -> bool:
-        """Whether the rollout of a workload that was patched before replaces the pod."""
+        """Return whether an earlier step patches the pod's workload, whose rollout then replaces the pod."""
         subject = self.subjects.get(finding.object)
         owner = owners_of(self.snapshot).top_of(subject.object) if subject is not None else None
         if not isinstance(owner, apps_v1.Deployment | apps_v1.StatefulSet | apps_v1.DaemonSet):

@@ -1,4 +1,4 @@
-"""Who asks for what: user agents in an audit log, and the requests for deprecated API versions that a server counts.
+"""Find clients that need what the other release lacks, in audit logs and in a server's metrics.
 
 Audit logs are JSON, an event a line, as kube-apiserver and Mooring write them. Called by the command line.
 """

@@ -100,8 +100,6 @@ def _below(plan: WalkPlan, value: Any, path: str) -> Iterator[FieldUse]:
 
 
 class _FieldFindings:
-    """Says what happens because of a use."""
-
     def __init__(self, subject: ReleaseObject, crossing: Crossing) -> None:
         self._subject = subject
         self._crossing = crossing

@@ -38,7 +38,7 @@ class CrossingError(ValueError):
 
 
 class FieldChange(Enum):
-    """What becomes of a field or value on the way."""
+    """How the other release differs for a field or value."""
 
     LOST = auto()
     """The other side does not know it."""
@@ -53,7 +53,7 @@ class FieldChange(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FieldNotice:
-    """What is to be said about a field or value."""
+    """A change of a field or value, with the gate and the release that bring it."""
 
     change: FieldChange
     gate: str = ""
@@ -62,7 +62,7 @@ class FieldNotice:
 
 @dataclass(slots=True)
 class WalkPlan:
-    """How to walk a definition."""
+    """The fields of a definition to look at when an object is walked."""
 
     notices: dict[str, FieldNotice] = field(default_factory=dict)
     values: dict[str, dict[str, FieldNotice]] = field(default_factory=dict)
@@ -252,8 +252,6 @@ def _renamed(known: History) -> Iterator[tuple[str, Version]]:
 
 
 class _Planning:
-    """Makes the plans of a crossing."""
-
     def __init__(self, crossing: Crossing) -> None:
         self._crossing = crossing
         self._history = history()

@@ -1,6 +1,6 @@
-"""One release of Kubernetes: what it does not have of an object, for `mooring lint --kubernetes`.
+"""Find what one release of Kubernetes lacks of an object, for `mooring lint --kubernetes`.
 
-Called by ``mooring.advisor.lint``; the other side of the comparison is the release itself.
+Called by ``mooring.advisor.lint``. The release is compared with itself.
 """
 
 from typing import Any

@@ -54,13 +54,13 @@ class ReleaseObject:
 
     @property
     def template_path(self) -> str:
-        """Where the template of its pods is; empty if it makes none."""
+        """The path of its pod template; empty if it has none."""
         template = "" if self.reference.kind == "ResourceClaimTemplate" else _TEMPLATES.get(self.reference.kind, "")
         return f"{template}.spec.template" if self.reference.kind == "CronJob" else template
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is made from it any more: a Job that has ended, an old ReplicaSet, a pod that has."""
+        """Whether controllers create nothing from it any more: an ended Job or pod, an old ReplicaSet."""
         kind, spec, status = self.reference.kind, mapping(self.tree.get("spec")), mapping(self.tree.get("status"))
         if kind == "ReplicaSet":
             return spec.get("replicas") == 0 and bool(self.reference.owner)
@@ -83,7 +83,7 @@ class ReleaseObject:
 
     @property
     def managers(self) -> Iterator[tuple[str, str]]:
-        """Who wrote it, and in which apiVersion."""
+        """Yield the field managers of the object, each with the apiVersion that it wrote."""
         entries = self.metadata.get("managedFields")
         for each in entries if isinstance(entries, list) else ():
             entry = mapping(each)

@@ -41,7 +41,6 @@ _SCAN_SECONDS = 10.0
 _READY_SECONDS = 90.0
 _MOST_NODES = 1000
 _HOSTNAME = "kubernetes.io/hostname"
-_OWN_LABELS = frozenset({_HOSTNAME})
 _CHOSEN_LABELS = frozenset({"topology.kubernetes.io/zone", "karpenter.sh/capacity-type"})
 """Labels whose value Karpenter chooses when it launches an instance."""
 _GROUP_SIZE = re.compile(r"\bname:\s*(\S+).*?\bmaxSize[=:]\s*(\d+)", re.IGNORECASE | re.DOTALL)
@@ -328,7 +327,7 @@ def _instance(pool: str, template: Node, number: int) -> Node:
 
 def _blank(node: Node) -> Node:
     taints = [taint for taint in node.spec.taints if not taint.key.startswith("node.kubernetes.io/")]
-    labels = {key: value for key, value in node.metadata.labels.items() if key not in _OWN_LABELS}
+    labels = {key: value for key, value in node.metadata.labels.items() if key != _HOSTNAME}
     meta = structs.replace(node.metadata, labels=labels, uid="", resource_version="")
     return structs.replace(node, metadata=meta, spec=structs.replace(node.spec, taints=taints, unschedulable=False))
 
