@@ -73,7 +73,6 @@ def _transcode(body: bytes) -> tuple[str, str, bytes]:
 
 @cache
 def _types() -> Mapping[tuple[str, str], type[Any]]:
-    """Return the types of responses by apiVersion and kind."""
     found: dict[tuple[str, str], type[Any]] = {(kind.api_version, kind.kind): kind.type for kind in KINDS}
     found |= {(kind.api_version, kind.list_kind): kind.list_type for kind in KINDS if kind.list_type}
     for cls in (meta_v1.Status, meta_v1.APIResourceList, meta_v1.APIGroupList, meta_v1.APIGroup, meta_v1.APIVersions):

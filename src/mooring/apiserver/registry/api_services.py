@@ -114,7 +114,6 @@ class ApiServices:
 
 
 def _local(where: GroupVersion, *, is_custom: bool) -> apiregistration_v1.APIService:
-    """Return the APIService of a group-version of this server."""
     usual = _CUSTOM_VERSION if is_custom else _STABLE if where.version == "v1" else _OTHER
     return apiregistration_v1.APIService(
         metadata=ObjectMeta(

@@ -79,7 +79,6 @@ def _age(definition: CustomResourceDefinition) -> tuple[str, str]:
 
 
 def _names(taken: CustomResourceDefinitionNames) -> tuple[set[str], set[str]]:
-    """Return the names of resources, and those of kinds."""
     return {taken.plural, taken.singular, *taken.short_names} - {""}, {taken.kind, taken.list_kind} - {""}
 
 

@@ -208,7 +208,6 @@ class LastUpdate(StoredWrite, msgspec.Struct, eq=False):
 
 
 def _names_version(options: DeleteOptions) -> bool:
-    """Return whether a deletion requires a certain resourceVersion."""
     return options.preconditions is not None and bool(options.preconditions.resource_version)
 
 
@@ -315,7 +314,6 @@ class Deleting:
 
 
 def _call_of(call: Call, kv: KeyValue) -> Call:
-    """Return the call for one object of a collection."""
     namespace, _, name = kv.key.removeprefix(call.stored.prefix).rpartition("/")
     return Call(call.request, call.kind, call.stored, namespace, name, "", call.accepted, call.warnings)
 

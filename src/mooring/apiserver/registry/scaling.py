@@ -25,8 +25,6 @@ _IDENTITY = frozenset({"name", "namespace", "resourceVersion"})
 
 
 class _Scalable(Protocol):
-    """An object with a scale."""
-
     metadata: ObjectMeta
     spec: Any
     status: Any
@@ -156,7 +154,6 @@ def _number_at(obj: Dynamic, path: str) -> int:
 
 
 def _paths(kind: Kind) -> CustomResourceSubresourceScale | None:
-    """Return the JSONPaths of a custom kind's scale."""
     subresources = kind.custom.version.subresources if kind.custom else None
     return subresources.scale if subresources else None
 

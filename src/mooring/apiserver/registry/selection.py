@@ -88,6 +88,9 @@ class _Selectable(NamedTuple):
     fields: Mapping[str, str]
 
 
+_Read = Callable[[KeyValue], _Selectable]
+
+
 class _Hint(NamedTuple):
     """Bytes that all selected objects have, so that most others need not be decoded."""
 
@@ -108,7 +111,7 @@ class Selection:
         self,
         labels: Selector,
         fields: FieldSelector,
-        read: Callable[[KeyValue], _Selectable],
+        read: _Read,
         hint: _Hint | None,
         *,
         asks: bool = False,
@@ -141,9 +144,7 @@ class Selections:
     """Makes the selections of one store, and caches the labels and fields of its objects."""
 
     def __init__(self) -> None:
-        self._readers: BoundedCache[tuple[Kind, Stored | None, bool], Callable[[KeyValue], _Selectable]] = BoundedCache(
-            _MAX_READERS
-        )
+        self._readers: BoundedCache[tuple[Kind, Stored | None, bool], _Read] = BoundedCache(_MAX_READERS)
 
     def of(self, request: Request, kind: Kind, stored: Stored, name: str = "") -> Selection:
         """Return the selectors of a request, which a name restricts further; raise BadRequest."""
@@ -193,7 +194,7 @@ def _selectors_of(request: Request, kind: Kind) -> tuple[Selector, FieldSelector
     return labels, fields
 
 
-def _reader_for(kind: Kind, converted: Stored | None, labels_only: bool) -> Callable[[KeyValue], _Selectable]:
+def _reader_for(kind: Kind, converted: Stored | None, labels_only: bool) -> _Read:
     if labels_only:
         return _read_labels
     return _custom_reader(kind, converted) if kind.custom else _reader(kind)
@@ -220,7 +221,7 @@ _LABELS, _LABELLED = msgspec.json.Decoder(_Labels), msgspec.json.Decoder(_Labell
 
 
 @cache
-def _reader(kind: Kind) -> Callable[[KeyValue], _Selectable]:
+def _reader(kind: Kind) -> _Read:
     """Return the function that decodes the labels and selectable fields of a kind."""
     fields = {
         "metadata.name": _Field("metadata.name"),
@@ -240,12 +241,11 @@ def _reader(kind: Kind) -> Callable[[KeyValue], _Selectable]:
 
 
 def _custom_fields(kind: Kind) -> dict[str, str]:
-    """Return the paths of the selectable fields of a custom kind by their names."""
     given = kind.custom.version.selectable_fields if kind.custom else []
     return {each.json_path.removeprefix("."): each.json_path for each in given}
 
 
-def _custom_reader(kind: Kind, converted: Stored | None) -> Callable[[KeyValue], _Selectable]:
+def _custom_reader(kind: Kind, converted: Stored | None) -> _Read:
     """Return the same function for a custom kind, whose objects are converted first if needed."""
     fields = {"metadata.name": ".metadata.name", "metadata.namespace": ".metadata.namespace", **_custom_fields(kind)}
 
@@ -257,7 +257,7 @@ def _custom_reader(kind: Kind, converted: Stored | None) -> Callable[[KeyValue],
     return read
 
 
-def _cached(read: Callable[[KeyValue], _Selectable]) -> Callable[[KeyValue], _Selectable]:
+def _cached(read: _Read) -> _Read:
     cache: BoundedCache[int, _Selectable] = BoundedCache(_MAX_CACHED)
 
     def cached(kv: KeyValue) -> _Selectable:

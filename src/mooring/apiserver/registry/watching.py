@@ -156,14 +156,7 @@ class Watch(Pushed):
         "can_follow",
     )
 
-    def __init__(
-        self,
-        watching: Watching,
-        call: Call,
-        view: View,
-        selection: Selection,
-        start: _Start,
-    ) -> None:
+    def __init__(self, watching: Watching, call: Call, view: View, selection: Selection, start: _Start) -> None:
         self._pulled = None
         self._watching = watching
         self._context = watching.context

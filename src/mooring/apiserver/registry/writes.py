@@ -230,7 +230,6 @@ class Writer:
         return results
 
     async def _store_counted(self, draft: Draft) -> Result:
-        """Store a draft together with its quotas."""
         try:
             outcome = await self._context.accounting.write(draft.puts[0], cast("Charge", draft.charge))
         except Exception as error:

@@ -481,7 +481,6 @@ def check_new(obj: Resource, options: WriteOptions) -> None:
 
 
 def _check_name(call: Call, obj: Resource) -> None:
-    """Raise BadRequest if an object that an update creates has another name than the path."""
     if obj.metadata.name not in {"", call.name}:
         raise errors.bad_request(
             f"the name of the object ({obj.metadata.name}) does not match the name on the URL ({call.name})"

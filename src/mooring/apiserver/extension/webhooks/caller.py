@@ -114,7 +114,6 @@ class WebhookCaller:
         raise AssertionError("the last address returns or raises")
 
     async def _places(self, config: ClientConfig) -> list[_Place]:
-        """Return the addresses of a webhook, at least one; raise WebhookError."""
         service = config.service
         if config.url is not None or service is None:
             parts = urlsplit(config.url or "")

@@ -124,7 +124,6 @@ class OpenApi:
 
 
 def _mark(kind: Kind) -> str:
-    """Return a text that changes with the definition of a kind."""
     facts = kind.custom
     definition = f" {facts.definition.metadata.uid} {facts.definition.metadata.generation}" if facts else ""
     return f"{kind.kind}/{kind.plural}{definition}"

@@ -158,7 +158,6 @@ class Operations:
         return {**item, "parameters": shared}
 
     def _streams(self, kind: Kind, subresource: Subresource, path: str) -> Iterator[tuple[str, Schema]]:
-        """Yield the paths of a subresource that streams."""
         shared = [self._parameter("name", "path", _TEXT, f"The name of the {kind.kind}.")]
         if kind.namespaced:
             shared.append(self._parameter("namespace", "path", _TEXT, "The namespace of the object."))

@@ -243,8 +243,6 @@ def _conditions(pod: _Pod) -> list[TableRowCondition]:
 
 
 class _PodRows:
-    """Makes rows of the JSON of pods."""
-
     def __init__(self) -> None:
         self._shared: BoundedCache[Any, list[bytes]] = BoundedCache(_MAX_ENTRIES)
         """The row around name, address and node, by the fields that the rest of it depends on."""

@@ -187,7 +187,6 @@ class FieldManagers:
         return ordered(compare(self._empty_tree(kind), tree, schema_of(kind.type)).changed)
 
     def _empty_tree(self, kind: Kind) -> Tree:
-        """Return the fields that every object of a kind has."""
         empty = self._empty.get(kind)
         if empty is None:
             empty = relevant(codec.to_tree(kind.type()), kind, "")
@@ -418,7 +417,6 @@ def _typed(error: DecodeError) -> str:
 
 
 def _has_repeated(value: Any) -> bool:
-    """Return whether a tree has an object with a repeated field."""
     if isinstance(value, dict):
         return isinstance(value, Members) or any(map(_has_repeated, value.values()))
     return isinstance(value, list) and any(map(_has_repeated, value))

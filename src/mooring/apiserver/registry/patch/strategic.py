@@ -69,7 +69,6 @@ def merge_object(target: dict[str, Any], patch: dict[str, Any], node: Node | Non
 
 
 def _merge_fields(target: dict[str, Any], patch: dict[str, Any], node: Node | None) -> dict[str, Any]:
-    """Merge a patch whose top level has no directives."""
     for key, value in patch.items():
         if value is None:
             target.pop(key, None)

@@ -143,6 +143,5 @@ async def _respond(_: Sequence[int]) -> Response:
 
 
 def _call_of(request: Request, stored: Stored, binding: Binding, accepted: Accepted) -> Call:
-    """Return the call for a single binding."""
     place = binding.metadata
     return Call(request, stored.hub, stored, place.namespace, place.name, "binding", accepted)

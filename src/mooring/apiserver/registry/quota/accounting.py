@@ -251,7 +251,6 @@ class QuotaAccounting:
         return _Update(Put(quota.kv.key, self._stored.encode(shown), expect=quota.kv.mod_revision), shown)
 
     def _cache_written(self, updates: Sequence["_Update"], outcomes: Mapping[str, Outcome]) -> None:
-        """Cache the quotas that this server has written."""
         for update in updates:
             outcome = outcomes.get(update.write.key)
             if isinstance(outcome, Event):

@@ -221,7 +221,6 @@ def _lease(own: Place | None, now: datetime, seconds: int) -> Lease:
 
 
 def _place(lease: Lease) -> Place | None:
-    """Return the address in a server's Lease; None for other Leases."""
     address, _, port = lease.metadata.annotations.get(_ADDRESS, "").partition(" ")
     return Place(int(port), address) if port.isdecimal() and len(port) < 6 else None
 
