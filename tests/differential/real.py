@@ -1,6 +1,5 @@
 """Start Kubernetes' own etcd, kube-apiserver and kube-scheduler on loopback, from a folder of binaries."""
 
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from differential.connection import Connection, UnreachableError
+from free_ports import free_ports
 
 _START_SECONDS = 90
 _KUBECONFIG = """\
@@ -26,7 +26,7 @@ current-context: x
 @contextmanager
 def api_server(binaries: Path, folder: Path, *flags: str, without: tuple[str, ...] = ()) -> Iterator[Path]:
     """Run etcd and kube-apiserver, without some admission plugins; yield the administrator's kubeconfig."""
-    etcd, peers, port = _free_port(), _free_port(), _free_port()
+    etcd, peers, port = free_ports(3)
     (folder / "tokens").write_text("admintoken,admin,admin,system:masters\n")
     kubeconfig, key = folder / "kubeconfig", folder / "sa.key"
     kubeconfig.write_text(_KUBECONFIG.format(port=port))
@@ -83,13 +83,6 @@ def _wait_until_ready(kubeconfig: Path, process: "subprocess.Popen[bytes]", log:
         time.sleep(0.2)
     lines = log.read_text(errors="replace").splitlines()
     raise UnreachableError(f"kube-apiserver did not become ready: {lines[-1] if lines else 'it logged nothing'}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _new_key() -> bytes:
