@@ -1,10 +1,12 @@
-"""The scheduler: a queue, a cycle and plugins over columns.
+"""The scheduler: a queue of pods, a scheduling cycle, and plugins that filter and score nodes kept in columns.
 
-    running/                        who works: informers, attempts, binding, events, metrics (start at
-    ``running/cycle.py``) facade                          what advice, which runs nothing, asks of the others deciding/,
-    queue/, plugins/     who decides: where a pod should go, which pod is next, by which rules volumes/, dra/
-    what the plugins for volumes and devices need framework/                      what a plugin may be (start at
-    ``framework/plugins.py``) columns/                        what is known: the cluster as arrays over nodes
+    running/                     the live scheduler: informers, attempts, binding, events, metrics
+    facade                       the names that advice (`mooring explain`, `mooring simulate`) imports
+    deciding/, queue/, plugins/  the decisions: which node for a pod, which pod next, by which rules
+    volumes/, dra/               volumes and devices, for the plugins that handle them
+    framework/                   the plugin API (start at ``framework/plugins.py``)
+    columns/                     the state of the cluster as arrays over nodes
 
-Each imports only from those below it, and `lint-imports` keeps it so.
+A package imports only from the packages below it in this list; `lint-imports` checks this.
+Start at ``running/cycle.py``.
 """

@@ -53,9 +53,9 @@ class NodeInfo:
     row: int
     node: Node
     placed: dict[str, "PlacedPod"] = field(default_factory=dict)
-    """By key of the pod."""
+    """The pods on the node, by pod key."""
     ranked: RankedPods | None = None
-    """The same by importance; None when it has to be sorted again."""
+    """The pods on the node, most important first; None if they must be sorted again."""
 
     @property
     def name(self) -> str:
@@ -67,24 +67,27 @@ class NodeInfo:
 
 
 class PlacedPod(msgspec.Struct):
-    """A pod on a node, bound or about to be."""
+    """A pod that the columns count on a node: bound to it, or assumed there."""
 
     pod: Pod
     signature: PodSignature
     node_name: str
     group: GroupKey
     held: Mapping[str, Any] = _NOTHING_HELD
-    """What plugins have assigned to it on its node, such as a card, by plugin. A trial restores it with the pod."""
+    """By plugin, what it assigned to the pod on this node, such as a GPU.
+
+    A trial restores it when it places the pod back.
+    """
 
     def hold(self, plugin: str, value: object) -> None:
         self.held = {**self.held, plugin: value}
 
 
 class PodObserver(Protocol):
-    """A plugin with columns of its own, called when a pod is placed or displaced, also in a trial.
+    """A plugin with columns of its own, called when a pod is placed on or removed from a node, also in a trial.
 
-    `pod_left` undoes `pod_placed`. What must be the same when the pod is placed again, such as the card that was chosen
-    for it, is kept in `placed.held`.
+    `pod_left` undoes `pod_placed`. State that must survive removing and placing the pod again, such as the GPU chosen
+    for it, belongs in `placed.held`.
     """
 
     def pod_placed(self, placed: PlacedPod, node: NodeInfo) -> None: ...
@@ -93,7 +96,7 @@ class PodObserver(Protocol):
 
 
 def pod_key(pod: Pod) -> str:
-    """Return the uid of a pod, or namespace and name where it has none."""
+    """Return the key of a pod: its uid, or namespace and name if it has no uid."""
     return pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
@@ -105,14 +108,14 @@ class Cluster:
     def __init__(self, constraints: ConstraintOptions | None = None, *, pod_level_resources: bool = True) -> None:
         constraints = constraints or ConstraintOptions()
         self.capacity = _CAPACITY
-        """How many rows every column has."""
+        """The number of rows of every column, used and free."""
         self.nodes: list[NodeInfo | None] = [None] * _CAPACITY
         self.row_of: dict[str, int] = {}
         self.nodes_changed_at = 0
-        """When a node was last added or removed."""
+        """The revision at which a node was last added or removed."""
         self.unschedulable: NDArray[np.bool_] = np.zeros(_CAPACITY, np.bool_)
         self.namespaces: dict[str, Mapping[str, str]] = {}
-        """Labels by name."""
+        """The labels of each namespace, by its name."""
         self.signatures = SignatureTable(pod_level_resources=pod_level_resources)
         self.labels = LabelColumns(_CAPACITY)
         self.taints = TaintColumns(constraints, _CAPACITY)
@@ -125,14 +128,14 @@ class Cluster:
         self.inputs = Inputs(_CAPACITY)
         self.term_owners = TermOwners(self.namespaces, self.inputs)
         self.node_changes = self.inputs.log(Input.NODE)
-        """Rows whose node was added, removed or changed in a way that scheduling reads."""
+        """Log of the rows whose node was added, removed or changed in a field that scheduling reads."""
         self.pod_changes = self.inputs.log(Input.PODS)
-        """Rows whose pods have changed."""
+        """Log of the rows on which pods were placed, removed or changed."""
         self.rank_changes = RowLog()
-        """Rows with a pod whose importance has changed, and nothing else."""
+        """Log of the rows on which only the importance (priority or start time) of a pod changed."""
         self.observers: list[PodObserver] = []
         self.shared: dict[Hashable, Any] = {}
-        """State that the plugins of several profiles share, such as reservations, by a key of theirs."""
+        """State that plugins of several profiles share, such as volume reservations, by a key that plugins choose."""
         self._nodes_copy: tuple[NodeInfo | None, ...] = ()
         self._nodes_copied_at = NEVER
         self._free_rows: list[int] = list(range(_CAPACITY - 1, -1, -1))
@@ -149,7 +152,9 @@ class Cluster:
 
     @property
     def layout(self) -> int:
-        """A number that rises when the shape of the columns changes: caches with another number are invalid."""
+        """Return the layout number of the columns, which rises when they get rows or resources: caches built for
+        another number are invalid.
+        """
         return self.resources.layout
 
     def node(self, name: str) -> NodeInfo | None:
@@ -157,7 +162,7 @@ class Cluster:
         return None if row is None else self.nodes[row]
 
     def nodes_now(self) -> Sequence[NodeInfo | None]:
-        """Return the nodes by row as a snapshot."""
+        """Return a snapshot of the nodes, by row."""
         if self._nodes_copied_at != self.nodes_changed_at:
             self._nodes_copy, self._nodes_copied_at = tuple(self.nodes), self.nodes_changed_at
         return self._nodes_copy
@@ -167,15 +172,15 @@ class Cluster:
         return (info for info in self.nodes if info is not None)
 
     def info(self, pod: Pod) -> PodInfo:
-        """Return a pod with its signature."""
+        """Return a pod together with its signature."""
         return PodInfo(pod, self.signatures.signature_of(pod))
 
     def placed(self, pod: Pod) -> PlacedPod | None:
-        """Return the pod as it is placed; None when it is not in the columns."""
+        """Return the placed form of a pod; None if it is on no node."""
         return self._pods.get(pod_key(pod))
 
     def ranked(self, row: int) -> RankedPods:
-        """Return the pods on a row by importance."""
+        """Return the pods on a row, most important first, as arrays."""
         info = self.nodes[row]
         found = None if info is None else info.ranked
         if found is None or found.layout != self.layout:
@@ -185,7 +190,7 @@ class Cluster:
         return found
 
     def find(self, thing: Resource) -> Resource | None:
-        """Return the current object of the same kind and name."""
+        """Return the stored object of the same kind and name as the given one."""
         if isinstance(thing, Node):
             info = self.node(thing.metadata.name)
             return None if info is None else info.node
@@ -193,22 +198,22 @@ class Cluster:
 
     @property
     def pods_placed(self) -> int:
-        """The number of pods on nodes."""
+        """Return the number of pods placed on nodes."""
         return len(self._pods)
 
     def placed_pods(self) -> Iterator[PlacedPod]:
         return iter(self._pods.values())
 
     def objects(self, kind: type[T]) -> dict[str, T]:
-        """Return all objects of a kind by "name" or "namespace/name": a dict that must not be changed."""
+        """Return all objects of a kind, by "name" or "namespace/name". The dict is shared: do not modify it."""
         return self._objects.setdefault(kind, {})  # type: ignore[return-value] # each kind's dict has only that kind
 
     def changed_at(self, *kinds: type[Resource]) -> int:
-        """Return the revision at which an object of some kinds last changed."""
+        """Return the revision at which an object of one of the given kinds last changed."""
         return max([self._objects_changed_at.get(kind, 0) for kind in kinds])
 
     def changes(self, kind: type[Resource]) -> ChangeLog[str]:
-        """Return the log of changed objects of a kind, by key, from now on."""
+        """Return a log of the keys of objects of a kind that change from now on."""
         return self._object_changes.setdefault(kind, ChangeLog())
 
     # -- trying
@@ -290,9 +295,9 @@ class Cluster:
         self.inputs.note_node(row)
 
     def put_pod(self, pod: Pod, node_name: str = "") -> None:
-        """Place a pod on its node, or on `node_name` when it is only assumed there.
+        """Place a pod on its node, or on `node_name` if it is only assumed there.
 
-        A pod that has no node is ignored: it may be assumed somewhere already. One that has ended is removed.
+        Ignore a pod without a node, because it may be assumed somewhere; remove a pod that has finished.
         """
         node_name = node_name or pod.spec.node_name
         if has_ended(pod):
@@ -388,13 +393,13 @@ class Cluster:
         return [changed for changed, is_other in is_changed.items() if is_other]
 
     def as_placed(self, pod: Pod, node_name: str) -> PlacedPod:
-        """Return a pod in the form that `place` takes."""
+        """Return the placed form of a pod, which `place` accepts."""
         signature = self.signatures.signature_of(pod)
         is_terminating = pod.metadata.deletion_timestamp is not None
         return PlacedPod(pod, signature, node_name, (group_of(pod, signature), is_terminating))
 
     def place(self, placed: PlacedPod) -> None:
-        """Add a pod to its node, which exists."""
+        """Place a pod on its node; the node must exist."""
         row = self.row_of[placed.node_name]
         info = self.nodes[row]
         if info is None:
@@ -416,7 +421,7 @@ class Cluster:
         self._notify_placed(placed, info)
 
     def displace(self, placed: PlacedPod) -> None:
-        """Remove a pod from its node; `place` undoes it."""
+        """Remove a pod from its node; `place` puts it back."""
         row = self.row_of[placed.node_name]
         info = self.nodes[row]
         if info is None:

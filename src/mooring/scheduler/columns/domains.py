@@ -25,7 +25,7 @@ class Domains:
     def __init__(self, topologies: Sequence[Topology], capacity: int) -> None:
         self.codes: NDArray[np.intp] = np.zeros(capacity, np.intp)
         self.parts: list[NDArray[np.intp]] = []
-        """For each topology the code of each group."""
+        """For each topology, the domain code of each group."""
         if len(topologies) == 1:
             self.codes = topologies[0].codes
             self.parts = [np.arange(len(topologies[0].values))]
@@ -44,14 +44,14 @@ class Domains:
 
 
 class CountedDomains:
-    """Groups of rows that are in the same domains and have as many pods of a set: there are far fewer than rows.
+    """Groups of rows that are in the same domains and have the same number of pods of a set: far fewer than rows.
 
-    A group's code is ``level * len(domains) + domain``. Level 0 is for rows that are not `counting`; a row with n pods
-    has level n + 1. When a pod comes to a row, that row alone changes its group.
+    A group's code is ``level * len(domains) + domain``. Level 0 is for rows outside `counting`; a row with n pods has
+    level n + 1. When a pod is placed on a row, only that row changes its group.
     """
 
     def __init__(self, domains: Domains, pods: RowCounts | None, counting: Mask, changes: Reader) -> None:
-        """Without `pods`, every row that is counting has level 1."""
+        """Group the rows; without `pods`, every row of `counting` has level 1."""
         self.domains = domains
         self.counts_pods = pods is not None
         self._pods = pods
@@ -106,9 +106,9 @@ class CountedDomains:
             self._present = None
 
     def among(self, rows: Mask) -> NDArray[np.bool_]:
-        """Return by level and domain whether one of `rows` is in the group; the same array while that is unchanged.
-
-        Cheap for masks that differ little from the last one.
+        """Return, by level and domain, whether the group contains one of `rows`; the same array while the answer is
+        unchanged.
+        The cost depends on how many rows differ from the last call's.
         """
         if self._rows is None:
             self._numbers = np.bincount(self.codes[rows], minlength=self.levels * len(self.domains))

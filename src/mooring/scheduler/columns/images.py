@@ -1,4 +1,4 @@
-"""Which nodes have which container images, and how large they are there."""
+"""The container images of each node, with their sizes."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from mooring.constraints.columns.revisions import next_revision
 class ImageColumns:
     def __init__(self) -> None:
         self.changed_at = 0
-        """When a node last gained or lost an image."""
+        """The revision at which a node last gained or lost an image."""
         self._sizes: dict[str, dict[int, int]] = {}
         self._on: dict[int, dict[str, int]] = {}
 
@@ -33,5 +33,5 @@ class ImageColumns:
         self._on.pop(row, None)
 
     def sizes(self, image: str) -> dict[int, int]:
-        """Return the size of an image by row, on the nodes that have it."""
+        """Return the size of an image for each row whose node has it."""
         return self._sizes.get(image, {})

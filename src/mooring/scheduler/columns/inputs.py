@@ -1,8 +1,8 @@
-"""The inputs of derived values: what can change in a cluster, and the log of the changes that a reader depends on.
+"""The inputs that derived values depend on, such as node labels, and logs of their changes.
 
-A plugin declares the inputs that its verdicts or scores depend on. The cluster notes every change under its input;
-`log` gives each distinct combination of inputs one log of changed rows, and `revision` one number that rises with every
-change, so a reader compares one number to know whether it is stale.
+A plugin declares the inputs that its verdicts or scores depend on. The cluster records every change under its input.
+`log` returns the log of changed rows for a combination of inputs; `revision` is a number that rises with every change,
+so that a reader compares one number to see whether its value is stale.
 """
 
 from enum import Flag, auto
@@ -11,7 +11,7 @@ from mooring.constraints.columns.revisions import RowLog
 
 
 class Input(Flag):
-    """Something that verdicts and scores are derived from."""
+    """A part of the cluster's state from which verdicts and scores are derived."""
 
     NODE_LABELS = auto()
     """A node's name and labels."""
@@ -21,19 +21,19 @@ class Input(Flag):
     NODE_ALLOCATABLE = auto()
     NODE_IMAGES = auto()
     PODS = auto()
-    """The pods on a node: what they use, their ports, their labels and terms."""
+    """The pods on a node: the resources and ports they use, their labels and affinity terms."""
     TERMS = auto()
-    """Which pod-affinity terms placed pods have."""
+    """The set of pod-affinity terms that placed pods have."""
     NAMESPACES = auto()
     """Labels of namespaces."""
     OBJECTS = auto()
-    """Objects other than nodes and pods."""
+    """Objects of all kinds other than nodes and pods."""
     NODE = NODE_LABELS | NODE_TAINTS | NODE_CORDONED | NODE_ALLOCATABLE | NODE_IMAGES
-    """Everything of a node that scheduling reads."""
+    """Every field of a node that scheduling reads."""
 
 
 class Revision:
-    """A number that rises with every change of some inputs."""
+    """A number that rises whenever one of several inputs changes."""
 
     __slots__ = ("value",)
 
@@ -42,7 +42,7 @@ class Revision:
 
 
 class Inputs:
-    """Where changes are noted, and the logs for their readers."""
+    """Records changes of inputs, and keeps a log for each combination of inputs that is read."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -52,7 +52,7 @@ class Inputs:
         self._revisions_of: dict[Input, list[Revision]] = {}
 
     def log(self, inputs: Input) -> RowLog:
-        """Return the log of rows for which any of `inputs` changes, from now on."""
+        """Return a log of the rows on which any of `inputs` changes from now on."""
         found = self._logs.get(inputs)
         if found is None:
             found = self._logs[inputs] = RowLog(self._capacity)
@@ -69,21 +69,21 @@ class Inputs:
         return found
 
     def note(self, source: Input, row: int) -> None:
-        """Note that one input has changed for a row."""
+        """Record that one input changed on a row."""
         for log in self._logs_of.get(source, ()):
             log.note(row)
         for revision in self._revisions_of.get(source, ()):
             revision.value += 1
 
     def note_node(self, row: int) -> None:
-        """Note that a row has another node than before, or none: every input may be different there."""
+        """Record that a row got another node or lost its node, which changes every input on it."""
         for log in self._logs.values():
             log.note(row)
         for revision in self._revisions.values():
             revision.value += 1
 
     def touch(self, source: Input) -> None:
-        """Note that an input of the cluster as a whole has changed."""
+        """Record that an input of the whole cluster, rather than of one row, changed."""
         for revision in self._revisions_of.get(source, ()):
             revision.value += 1
 

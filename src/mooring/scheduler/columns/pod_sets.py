@@ -1,8 +1,8 @@
-"""Sets of pods that terms and constraints select, counted by row.
+"""Sets of placed pods selected by affinity terms and spread constraints, counted by row.
 
-Pods with the same namespace and labels form a group. Whether a set has a group is decided once, when either is new, and
-only for those that share a label (``selector_index.py``). Placing a pod adds one to the sets of its group and evaluates
-no selector. A set is freed with the last derived value that holds it.
+Pods with the same namespace and labels form a group. When a set or a group is new, the selectors that share a label
+with it are evaluated once (``selector_index.py``). Placing a pod then adds one to the sets of its group, without
+evaluating selectors. A set is freed when no derived value refers to it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,18 +18,18 @@ from mooring.scheduler.columns.signatures import Group
 from mooring.scheduler.columns.topology import RowCounts, WeakList
 
 GroupKey: TypeAlias = tuple[Group, bool]
-"""Namespace and labels of pods, and whether they are terminating."""
+"""The key of a group of pods: namespace, labels, and whether they are terminating."""
 NamespaceLabels = Mapping[str, Mapping[str, str]]
 
 
 class PodChoice(msgspec.Struct, frozen=True):
-    """Pods by labels and namespace."""
+    """A selection of pods by labels and namespace."""
 
     selector: Selector
     namespaces: frozenset[str] = frozenset()
     namespace_selector: Selector = NOTHING
     terminating: bool = True
-    """Whether terminating pods count."""
+    """Whether terminating pods are selected too."""
 
     @classmethod
     def of_term(cls, term: AffinityTerm) -> "PodChoice":
@@ -48,7 +48,7 @@ class PodChoice(msgspec.Struct, frozen=True):
 
 
 class PodSet(RowCounts):
-    """The placed pods that all `choices` select."""
+    """The placed pods that all of its `choices` select, counted by row."""
 
     def __init__(self, choices: tuple[PodChoice, ...]) -> None:
         super().__init__()
@@ -108,17 +108,17 @@ class PodSets:
                 yield from groups.candidates(choice.selector)
 
     def add(self, row: int, key: GroupKey, labels: Mapping[str, str]) -> None:
-        """Count a pod that was placed on a row."""
+        """Count a pod that was placed on a row in the sets that select it."""
         for pods in self._joined(row, key, labels):
             pods.add(row, 1)
 
     def subtract(self, row: int, key: GroupKey) -> None:
-        """Count a pod no longer that was removed from a row."""
+        """Uncount a pod that was removed from a row."""
         for pods in self._left(row, key):
             pods.add(row, -1)
 
     def move(self, row: int, before: GroupKey, after: GroupKey, labels: Mapping[str, str]) -> bool:
-        """Count a pod whose labels changed, or which is terminating now; return whether any set changed."""
+        """Recount a pod whose labels changed or which began to terminate; return whether any set changed."""
         were, are = set(self._left(row, before)), set(self._joined(row, after, labels))
         for pods in were - are:
             pods.add(row, -1)
@@ -155,7 +155,7 @@ class PodSets:
         return group.sets.members()
 
     def namespace_changed(self, namespace: str) -> None:
-        """Find the sets of a namespace's groups again, because its labels have changed."""
+        """Match the pod groups of a namespace with all sets again, after its labels changed."""
         for group in self._groups_of.get(namespace, ()):
             before, after = group.sets.members(), self._selecting(group)
             for pods in before:

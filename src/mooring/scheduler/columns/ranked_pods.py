@@ -1,7 +1,7 @@
-"""The pods of a node by importance, in columns, for preemption.
+"""The pods of a node ordered by importance, as arrays, for preemption.
 
-Cached until the pods of the node, their importance or the columns' layout change (`Cluster.ranked`). Pods with the same
-priority and start time stay in the order in which they were placed.
+Cached until the node's pods, their importance or the layout of the columns change (`Cluster.ranked`). Pods with the
+same priority and start time keep the order in which they were placed.
 """
 
 from bisect import bisect_right
@@ -25,7 +25,7 @@ NOT_YET = 1 << 62
 
 
 def started_at(pod: Pod) -> int:
-    """Return when the pod was started, in microseconds; `NOT_YET` when it was not."""
+    """Return a pod's start time in microseconds; `NOT_YET` if it has not started."""
     try:
         return (
             int(datetime.fromisoformat(pod.status.start_time).timestamp() * 1e6) if pod.status.start_time else NOT_YET
@@ -47,20 +47,20 @@ class RankedPods:
         ranked.sort()
         self.layout = layout
         self.placed: list[PlacedPod] = [placed for _, _, placed in ranked]
-        """The most important first."""
+        """The pods of the node, most important first."""
         self._ranks = [rank for rank, _, _ in ranked]
         self._table: NDArray[np.int64] | None = None
 
     def first_below(self, least: int) -> int:
-        """Return the first place of a pod with a lower priority."""
+        """Return the index of the first pod with a priority below the given one."""
         ranks = self._ranks
         return 0 if not ranks or ranks[0][0] > -least else bisect_right(ranks, -least, key=itemgetter(0))
 
     @staticmethod
     def tables(nodes: Sequence["RankedPods"], resources: ResourceColumns) -> "list[NDArray[np.int64]]":
-        """Return a table for each node, with a column for each pod; missing tables are built together.
+        """Return a table for each node with a column for each pod. Missing tables are built together.
 
-        Lines: the pod's priority negated, its start, and what it adds to the resource columns.
+        The lines are the negated priority, the start time, and the amounts that the pod adds to the resource columns.
         """
         missing = [node for node in nodes if node._table is None]
         if missing:

@@ -1,11 +1,11 @@
-"""Allocatable and used amounts of every node: two tables of the same form, a line for each resource.
+"""Allocatable and used amounts of every node: two tables of the same form, with a line for each resource.
 
-Lines 0 to 2 are the number of pods, and the cpu and memory that scoring assumes of them; from line 3 on follow cpu,
-memory, ephemeral storage and then other resources in the order in which they were added. A pod's effect on a node is
-one column vector, kept in its signature, so that placing it is one addition.
+Lines 0 to 2 are the number of pods, and the cpu and memory that scoring assumes; lines from 3 on are cpu, memory,
+ephemeral storage and then other resources in the order in which they were added. The amounts that a pod adds to a node
+are one column vector, cached in its signature, so that placing a pod is one addition.
 
-Resources get a line when a node offers them or a configuration names them, never because a pod requests them: pods
-could make the tables grow without limit. What pods use of other resources is kept beside the tables.
+A resource gets a line when a node offers it or the configuration names it, never because a pod requests it; otherwise
+pods could grow the tables without limit. Amounts of other resources that pods request are kept outside the tables.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,20 +25,20 @@ log = logs.get(__name__)
 POD_COUNT, SCORED_CPU, SCORED_MEMORY = 0, 1, 2
 _FIRST = 3
 _MOST_LINES = 1024
-"""Resources beyond these are not counted: pods that request them fit nowhere."""
+"""The maximum number of resources with a line; pods that request further ones fit on no node."""
 _SPARE_LINES = 64
-"""With more lines than these, one that no node offers any more is used again."""
+"""Above this number of lines, the line of a resource that no node offers any more is reused."""
 
 Table = NDArray[np.int64]
 
 
 class Usage(NamedTuple):
-    """What one pod of a signature adds to its node; valid for one layout."""
+    """The amounts that a pod of one signature adds to its node; valid for one layout of the columns."""
 
     layout: int
     column: Table
     beside: dict[str, int]
-    """Amounts of resources that have no line."""
+    """Requested amounts of resources that have no line in the tables."""
 
 
 class ResourceColumns:
@@ -51,47 +51,47 @@ class ResourceColumns:
         self.layout = 0
         """A number that rises when the tables get more rows or other lines."""
         self.buffer: NDArray[np.int64] = np.empty(capacity, np.int64)
-        """Scratch space for one line; fresh memory for every pod would cost more than the arithmetic."""
+        """Scratch space for one line: allocating an array for every pod would cost more than the arithmetic."""
         self._beside: dict[str, dict[int, int]] = {}
         self._states: dict[int, bytes] = {}
 
     def find(self, resource: str) -> int | None:
-        """Return the line of a resource; None when no node offers it."""
+        """Return the index of a resource's line; None if no node offers the resource."""
         return self._lines.get(resource)
 
     def name(self, resource: str) -> None:
-        """Reserve a line for a resource that a configuration names."""
+        """Reserve a line for a resource that the configuration names."""
         self._named.add(resource)
         self._make_lines((resource,))
 
     def scored_line(self, resource: str) -> int:
-        """Return the line for scoring by assumed requests."""
+        """Return the line that scoring reads for a resource: for cpu and memory, the one with assumed requests."""
         return {CPU: SCORED_CPU, MEMORY: SCORED_MEMORY}.get(resource) or self._lines[resource]
 
     def line(self, resource: str) -> int:
-        """Return the line of a resource that was named, or that a node offers."""
+        """Return the line of a resource that the configuration names or a node offers."""
         return self._lines[resource]
 
     def resources(self) -> dict[str, int]:
-        """Return the lines by resource."""
+        """Return the index of the line of each resource."""
         return dict(self._lines)
 
     def amounts(self, resource: str, row: int) -> tuple[int, int]:
-        """Return the allocatable and the used amount of a resource on a row."""
+        """Return the allocatable and the used amount of a resource on one row."""
         line = self._lines.get(resource)
         if line is None:
             return 0, self._beside.get(resource, {}).get(row, 0)
         return int(self.allocatable[line, row]), int(self.used[line, row])
 
     def state(self, row: int) -> bytes:
-        """Return what is equal for rows with the same allocatable and used amounts."""
+        """Return a key that is equal for rows with the same allocatable and used amounts."""
         found = self._states.get(row)
         if found is None:
             found = self._states[row] = self.allocatable[:, row].tobytes() + self.used[:, row].tobytes()
         return found
 
     def put(self, row: int, node: Node) -> bool:
-        """Set what a node has; return whether that changed anything."""
+        """Set the allocatable amounts of a node; return whether they changed."""
         amounts = node.status.allocatable
         offered = requests.in_units(amounts)
         self._make_lines(offered)
@@ -113,7 +113,7 @@ class ResourceColumns:
         self._states.pop(row, None)
 
     def add(self, row: int, signature: PodSignature, times: int = 1) -> None:
-        """Add what a pod uses; with `times` of -1, subtract it."""
+        """Add a pod's usage to its node; subtract it if `times` is -1."""
         usage = signature.usage
         if usage is None or usage.layout != self.layout:
             usage = self._usage(signature)
@@ -135,11 +135,11 @@ class ResourceColumns:
         self.add(row, signature, -1)
 
     def usage_of(self, signature: PodSignature) -> NDArray[np.int64]:
-        """Return what a pod of a signature adds, by line."""
+        """Return the amounts, by line, that a pod of a signature adds to its node."""
         return self._usage(signature).column
 
     def usage_table(self, signatures: Sequence[PodSignature]) -> Table:
-        """Return what pods of some signatures add: a line for each resource, a column for each pod."""
+        """Return the amounts that pods of some signatures add: a line for each resource, a column for each pod."""
         if not signatures:
             return np.zeros((len(self.used), 0), np.int64)
         numbers: dict[PodSignature, int] = {}
@@ -147,7 +147,7 @@ class ResourceColumns:
         return np.array([self.usage_of(signature) for signature in numbers]).T[:, places]
 
     def invalidate(self) -> None:
-        """Invalidate all caches over these columns."""
+        """Invalidate all caches of values derived from these columns."""
         self.layout += 1
 
     def grow(self, capacity: int) -> None:

@@ -20,11 +20,11 @@ T = TypeVar("T")
 _Place: TypeAlias = tuple[str | None, str | None, str | None]
 """A namespace, a key and a value; None stands for any."""
 _MAX_PLACES = 16
-"""A selector with more required values is filed by key."""
+"""A selector that requires more values than this is indexed by its key alone."""
 
 
 class SelectorIndex(Generic[T]):
-    """Items with selectors, each filed in the bucket of a label that its selector requires."""
+    """Items with label selectors, each filed under one label that its selector requires."""
 
     def __init__(self) -> None:
         self._buckets: dict[_Place, dict[T, None]] = {}

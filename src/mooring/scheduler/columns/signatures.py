@@ -1,12 +1,13 @@
-"""Pod signatures: everything of a pod that scheduling reads, interned, so that pods from the same template share it.
+"""Pod signatures: the fields of a pod that scheduling reads, interned, so that pods from the same template share one.
 
-A signature is found by the encoded bytes of what is `Signed`, and made of nothing else: plugins cannot read what is not
-signed. Each plugin declares which `Part`s it reads, and is shown only these (`View`). A signature is freed with
-the last placed pod or cache entry that has it.
-The name of a pod, its volumes and resource claims are not in the signature: plugins with `Part.POD` read them, and
-others sign what they need of it themselves. Unless a plugin reads them all, two things more are left out
-that differ between all pods of a StatefulSet or DaemonSet: labels that no selector reads
-(`SignatureTable.distinguish_by`), and the node that a pod is made for (`pinned_node`).
+A signature is looked up by the encoded bytes of the `Signed` fields and built from these alone, so that plugins cannot
+read a field that is not signed. Each plugin declares the `Part`s that it reads and receives only these (`View`). A
+signature is freed with the last placed pod or cache entry that refers to it.
+
+The pod's name, volumes and resource claims are not signed: plugins that need them declare `Part.POD`, or sign the
+fields they need themselves. Two more fields, which differ between the pods of a StatefulSet or DaemonSet, are left out
+unless a plugin reads them: labels that no selector reads (`SignatureTable.distinguish_by`), and the node that a
+DaemonSet's pod is created for (`pinned_node`).
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -46,7 +47,7 @@ if TYPE_CHECKING:  # ``resources.py`` fills it in
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - nothing is bound to it; it is how Kubernetes writes "every address"
 RESIZE = "PodResizePending"
 _MOST_KEYS = 10_000
-"""Above this number of label keys in selectors, signatures have all labels."""
+"""Above this number of label keys used by selectors, signatures contain all labels of a pod."""
 _SPREAD_OWNERS = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
 
 
@@ -63,7 +64,10 @@ class TermKind(Enum):
 
 
 class TermKey:
-    """A term of placed pods. Its hash is computed once, because it is looked up for every placed pod."""
+    """A pod-affinity term of placed pods, as a dict key.
+
+    Its hash is cached, because it is looked up for every placed pod.
+    """
 
     __slots__ = ("_hash", "kind", "term", "weight")
 
@@ -83,57 +87,59 @@ class TermKey:
 
 
 class PodTerms(msgspec.Struct, frozen=True):
-    """The pod-affinity terms of a pod, compiled."""
+    """The compiled pod-affinity and anti-affinity terms of a pod."""
 
     affinity: tuple[AffinityTerm, ...] = ()
     anti_affinity: tuple[AffinityTerm, ...] = ()
     preferred: tuple[WeightedAffinityTerm, ...] = ()
-    """Preferred affinity, and preferred anti-affinity with negative weights."""
+    """Preferred affinity terms with their weights, and preferred anti-affinity terms with negative weights."""
     keys: tuple[TermKey, ...] = ()
-    """All of them, as their owner's."""
+    """The keys under which all of the pod's terms are counted once it is placed."""
 
 
 NO_TERMS = PodTerms()
 
 
 class Part(Flag):
-    """What plugins may read of a signature."""
+    """A part of a pod signature that a plugin can declare to read."""
 
     LABELS = auto()
-    """`namespace`, `labels` and `group`, with all labels."""
+    """The namespace and all labels: `namespace`, `labels` and `group`."""
     SELECTED = auto()
-    """The same, but only the labels that some selector reads."""
+    """The namespace, and the labels that at least one selector reads."""
     RESOURCES = auto()
-    """`requests` and `scored`."""
+    """The resource requests: `requests`, and `scored` with the requests that scoring assumes."""
     PORTS = auto()
-    """`ports`."""
+    """The host ports: `ports`."""
     IMAGES = auto()
-    """`images`."""
+    """The container images: `images`."""
     NODE_AFFINITY = auto()
-    """`spec.node_selector`, and node affinity in `spec.affinity`."""
+    """`spec.nodeSelector`, and the node affinity of `spec.affinity`."""
     UNPINNED = auto()
-    """The same without the node that a pod is made for, and `is_pinned`."""
+    """Node selector and node affinity without the node that a DaemonSet's pod is created for, and `is_pinned`."""
     TOLERATIONS = auto()
     """`spec.tolerations`."""
     POD_AFFINITY = auto()
-    """`terms`."""
+    """Pod affinity and anti-affinity: the compiled `terms`."""
     SPREAD = auto()
-    """`spec.topology_spread_constraints`, and `owner` for pods that have none."""
+    """`spec.topologySpreadConstraints`, and the `owner` workload of pods without constraints."""
     POD = auto()
-    """The pod itself: nothing is shared, and the plugin is called for every pod."""
+    """The pod itself: results are not shared, and the plugin is called for every pod."""
     ALL = LABELS | RESOURCES | PORTS | IMAGES | NODE_AFFINITY | TOLERATIONS | POD_AFFINITY | SPREAD
 
 
 Sign: TypeAlias = Callable[[Pod], object]
-"""What a plugin reads of a pod beyond the parts, to be encoded; it must not differ for pods of one template."""
+"""A function that returns the additional pod fields a plugin reads, to be encoded into the signature; they must be
+equal for pods from the same template.
+"""
 Signer: TypeAlias = tuple[str, str]
-"""A profile and a plugin in it."""
+"""The name of a profile and of a plugin in it that signs fields itself."""
 Group: TypeAlias = tuple[str, frozenset[tuple[str, str]]]
-"""A namespace and labels."""
+"""The namespace and the labels of a pod."""
 
 
 def _signed(pod: Pod, labels: dict[str, str], affinity: Affinity | None, owner: object, is_pinned: bool) -> list[Any]:
-    """Return all of a pod that its signature is made of."""
+    """Return the fields of a pod that its signature is built from."""
     spec = pod.spec
     containers: list[Any] = [(each.image, each.resources, each.ports) for each in spec.containers]
     starting = [(each.image, each.resources, each.ports, each.restart_policy) for each in spec.init_containers]
@@ -148,9 +154,9 @@ def _signed(pod: Pod, labels: dict[str, str], affinity: Affinity | None, owner: 
 
 
 def pinned_node(spec: PodSpec) -> str:
-    """Return the only node that a pod's node affinity allows by name, as for pods of DaemonSets.
+    """Return the only node that a pod's node affinity allows by name, as for pods of DaemonSets; empty for other pods.
 
-    Empty for other pods, and for those with spread constraints, which count on the nodes of the affinity.
+    Also empty for pods with spread constraints, because these count pods on the nodes that the affinity allows.
     """
     affinity = spec.affinity and spec.affinity.node_affinity
     required = affinity and affinity.required_during_scheduling_ignored_during_execution
@@ -175,7 +181,9 @@ def _unpinned(affinity: Affinity) -> Affinity | None:
 
 
 def resized_resources(pod: Pod) -> PodStatus | None:
-    """Return a status with the actual resources of containers; None when they are those of the specification."""
+    """Return a status with the containers' actual resources after an in-place resize; None if they equal those of the
+    spec.
+    """
     status = pod.status
     if not (status.container_statuses or status.init_container_statuses) or _has_what_it_asks_for(pod):
         return None
@@ -206,7 +214,7 @@ def _resources_of(status: ContainerStatus) -> ContainerStatus:
 
 
 class PodSignature:
-    """What scheduling reads of a pod. Compared by identity: equal pods have the same signature."""
+    """The fields of a pod that scheduling reads. Compared by identity: pods with equal fields share one object."""
 
     def __init__(
         self,
@@ -225,42 +233,42 @@ class PodSignature:
         self.namespace = pod.metadata.namespace
         self.labels = labels
         self.group: Group = (self.namespace, frozenset(labels.items()))
-        """Namespace and labels, for selectors of other pods."""
+        """Namespace and labels, for matching with the selectors of other pods."""
         self.spec = PodSpec(
             node_selector=spec.node_selector,
             affinity=affinity,
             tolerations=spec.tolerations,
             topology_spread_constraints=spec.topology_spread_constraints,
         )
-        """The fields of the specification that plugins read; others are empty."""
+        """The pod spec fields that plugins read; the other fields are empty."""
         self.owner = owner
         self.is_pinned = is_pinned
-        """Whether each pod is made for one node, which `pinned_node` returns."""
+        """Whether each pod is created for one node, which `pinned_node` returns."""
         self.is_resized = resized_resources(pod) is not None
-        """Whether the containers have other resources than they ask for."""
+        """Whether the containers' actual resources differ from those in the spec, because of an in-place resize."""
         self.requests = requests.in_units(requests.requests_of(pod, pod_level=pod_level))
-        """What the pods ask for, by resource."""
+        """The pod's total requests, by resource."""
         self.scored = requests.in_units(requests.scored_requests_of(pod, pod_level=pod_level))
-        """What scoring takes them to ask for."""
+        """The requests that scoring assumes, with a default for cpu and memory that the pod does not request."""
         self.ports = host_ports(spec)
         self.images = images(spec)
         self.terms = pod_terms(spec, self.namespace)
         self.usage: Usage | None = None
-        """What a pod adds to the resource columns; they fill it in."""
+        """The amounts that the pod adds to the resource columns; cached by the columns."""
         self.own: object = None
-        """What the plugin that looks at it has signed itself."""
+        """The additional fields that the plugin which reads the signature signed itself."""
         self.pods = 0
-        """How many placed pods have the signature."""
+        """The number of placed pods that have this signature."""
         self.parts: dict[Callable[[PodSignature], Hashable], Hashable] = {}
-        """The keys of parts that plugins have asked for; see `View`."""
+        """The cached keys of its parts; see `View`."""
         self._signed_by = signed_by
 
     def signed_by(self, signer: Signer) -> object:
-        """Return what a plugin has signed itself."""
+        """Return the additional fields that a plugin signed itself."""
         return self._signed_by.get(signer)
 
     def selected_by(self) -> Iterator[str]:
-        """Yield the label keys of the pods' own selectors."""
+        """Yield the label keys that the selectors of pods with this signature read."""
         for key in self.terms.keys:
             yield from (each.key for each in key.term.selector.requirements)
         for constraint in self.spec.topology_spread_constraints:
@@ -271,17 +279,19 @@ class PodSignature:
 
 @dataclass(slots=True)
 class PodInfo:
-    """A pod and its signature."""
+    """A pod and its pod signature."""
 
     pod: Pod
     signature: PodSignature
 
 
 class View:
-    """The parts of a signature that a plugin declares: its results are cached by them, and it sees no others."""
+    """The parts of a signature that one plugin declared: its results are cached by them; it can read nothing else."""
 
     def __init__(self, parts: Part, signer: Signer | None, number: int = 0) -> None:
-        """`signer` is a plugin that signs more of a pod itself; `number` keeps the keys of several views apart."""
+        """Create the view for declared parts; `signer` names a plugin that signs additional fields, `number` separates
+        the cached keys of several views.
+        """
         self.parts = parts
         self._number = number
         self._signer = signer
@@ -292,7 +302,7 @@ class View:
         self._names -= self._spec_names
 
     def key(self, signature: PodSignature) -> Hashable:
-        """Return what is equal for pods that the plugin cannot tell apart."""
+        """Return a key that is equal for pods whose declared parts are equal."""
         known = signature.parts
         found: list[Hashable] = [self._number]
         for key in self._keys:
@@ -305,7 +315,7 @@ class View:
         return tuple(found)
 
     def of(self, pod: PodInfo) -> PodInfo:
-        """Return what the plugin is shown of a pod: parts of its signature, and nothing of the pod itself."""
+        """Return a copy of a signature with the declared parts only."""
         signature, seen = pod.signature, object.__new__(PodSignature)
         for name in self._names:
             setattr(seen, name, getattr(signature, name))
@@ -353,17 +363,17 @@ _PARTS: dict[Part, tuple[Callable[[PodSignature], Hashable], tuple[str, ...]]] =
     Part.POD_AFFINITY: (attrgetter("terms.keys"), ("terms",)),
     Part.SPREAD: (_spread_key, ("topology_spread_constraints", "owner")),
 }
-"""By part, its key, and the attributes of a signature or its specification that it consists of."""
+"""For each part of a signature, its key, and the attributes of the signature or of its pod spec that belong to it."""
 
 
 class SignatureTable:
-    """The signatures that are in use, by key."""
+    """The signatures in use, by the encoded bytes of their fields."""
 
     def __init__(self, *, pod_level_resources: bool = True) -> None:
         self.signers: dict[Signer, Sign] = {}
-        """What plugins sign themselves."""
+        """The functions by which plugins sign additional fields."""
         self.read: Part = Part.ALL
-        """What plugins read that share verdicts."""
+        """The parts that plugins with shared verdicts read."""
         self._pod_level = pod_level_resources
         self._label_keys: set[str] = set()
         self._known: WeakValueDictionary[bytes, PodSignature] = WeakValueDictionary()
@@ -407,7 +417,7 @@ class SignatureTable:
         return signature
 
     def _shares_signed(self, pod: Pod, other: Pod, signature: PodSignature) -> bool:
-        """Return whether a pod shares the objects that `_signed` reads with a pod that has the signature."""
+        """Return whether two pods refer to the identical objects in every field that `_signed` reads."""
         if self.signers or signature.is_resized:
             return False
         mine, its, status = pod.spec, other.spec, pod.status
@@ -421,9 +431,9 @@ class SignatureTable:
         )
 
     def distinguish_by(self, keys: Iterable[str]) -> bool:
-        """Include labels with these keys in signatures from now on; return whether any is new.
+        """Include labels with these keys in signatures from now on; return whether any key is new.
 
-        Existing signatures stay as they are: a pod with such a label gets another one at its next lookup.
+        Existing signatures stay unchanged: a pod with such a label gets another signature at its next lookup.
         """
         if Part.LABELS in self.read:
             return False
@@ -437,7 +447,7 @@ class SignatureTable:
         return True
 
     def likeness(self, pod: Pod) -> Hashable:
-        """Return what is equal for pods with the same signature, labels and pinned node."""
+        """Return a key that is equal for pods with the same signature, labels and pinned node."""
         signature = self.signature_of(pod)
         return signature, group_of(pod, signature), pinned_node(pod.spec) if signature.is_pinned else ""
 
@@ -463,19 +473,21 @@ def _is_made_of(spec: PodSpec, other: PodSpec) -> bool:
 
 
 def group_of(pod: Pod, signature: PodSignature) -> Group:
-    """Return namespace and all labels of a pod, also those that no selector reads yet."""
+    """Return the namespace and all labels of a pod, including labels that no selector reads yet."""
     labels = pod.metadata.labels
     return signature.group if len(labels) == len(signature.labels) else (signature.namespace, frozenset(labels.items()))
 
 
 def label_keys(selector: LabelSelector) -> Iterator[str]:
-    """Yield the label keys that a selector reads."""
+    """Yield the label keys that a label selector reads."""
     yield from selector.match_labels
     yield from (each.key for each in selector.match_expressions)
 
 
 def shares_all(pod: Pod, other: Pod) -> bool:
-    """Return whether two pods share the objects that signatures are made of, as pods of simulations do."""
+    """Return whether two pods refer to the identical objects in every field of a signature, as pods created by
+    simulations do.
+    """
     mine, its = pod.metadata, other.metadata
     return (
         pod.spec is other.spec
@@ -488,7 +500,7 @@ def shares_all(pod: Pod, other: Pod) -> bool:
 
 
 def spread_owner(pod: Pod) -> tuple[str, str] | None:
-    """Return kind and name of the workload whose selector default spreading uses."""
+    """Return the kind and name of the workload whose selector default topology spreading uses."""
     owner = controller_of(pod.metadata)
     return (owner.kind, owner.name) if owner is not None and owner.kind in _SPREAD_OWNERS else None
 
@@ -505,7 +517,7 @@ def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
 
 
 def images(spec: PodSpec) -> tuple[str, ...]:
-    """Return the images of a pod with their tags, each as often as it is named."""
+    """Return the images of a pod's containers with their tags, repeated if several containers use one."""
     found = [container.image for container in (*spec.init_containers, *spec.containers)]
     found += [volume.image.reference for volume in spec.volumes if volume.image is not None]
     return tuple(with_tag(image) for image in found)

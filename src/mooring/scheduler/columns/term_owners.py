@@ -1,7 +1,7 @@
-"""The pod-affinity terms of placed pods, interned, with the number of their owners by row and by domain.
+"""The pod-affinity terms of placed pods, interned, with the number of pods that have them by row and by domain.
 
-A new pod has to know which of them select it. `selecting` finds these by index, so that terms of other apps cost
-nothing. A term is forgotten with its last owner.
+A new pod needs to know which of these terms select it; `selecting` finds them by a label index, so that terms of other
+apps cost nothing. A term is dropped with the last pod that has it.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from mooring.scheduler.columns.topology import DomainCounts, RowCounts, Topologi
 
 
 class OwnedTerm(RowCounts):
-    """A term that placed pods have: how many of them, and where."""
+    """A pod-affinity term of placed pods: how many pods have it, and on which rows."""
 
     def __init__(self, key: TermKey, topology: Topology) -> None:
         super().__init__()
@@ -39,15 +39,15 @@ class TermOwners:
         return list(self._terms.values())
 
     def changed_at(self, kind: TermKind) -> int:
-        """Return when a term of a kind last got its first or lost its last owner, or may select other pods."""
+        """Return the revision at which a term of a kind was last added or dropped, or began to select other pods."""
         return self._changed_at[kind]
 
     def topology_keys(self, kind: TermKind) -> frozenset[str]:
-        """Return the topology keys of all terms of a kind."""
+        """Return the topology keys of all terms of one kind (required, preferred or anti-affinity)."""
         return frozenset(self._topology_keys[kind])
 
     def selecting(self, kind: TermKind, namespace: str, labels: Mapping[str, str]) -> list[OwnedTerm]:
-        """Return the terms of a kind that select pods with these labels."""
+        """Return the terms of one kind that select pods with these labels."""
         own = self._namespaces.get(namespace, {})
         candidates = self._indexes[kind].candidates(namespace, labels)
         return [term for term in candidates if term.key.term.matches(namespace, labels, own)]
@@ -85,5 +85,5 @@ class TermOwners:
         self._inputs.touch(Input.TERMS)
 
     def namespace_changed(self) -> None:
-        """Make readers look up the terms again that select them."""
+        """Invalidate lookups of terms that select pods by namespace labels, after the labels of a namespace changed."""
         self._changed_at = dict.fromkeys(TermKind, next_revision())

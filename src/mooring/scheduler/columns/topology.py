@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class WeakList(Generic[T]):
-    """A list that does not keep its members alive: like `weakref.WeakSet`, but cheaper to iterate over."""
+    """A list of weak references to its members: like `weakref.WeakSet`, but cheaper to iterate over."""
 
     def __init__(self) -> None:
         self._references: list[ref[T]] = []
@@ -48,7 +48,7 @@ class WeakList(Generic[T]):
 
 
 class Topology:
-    """The domains of one label key."""
+    """The topology domains of the nodes for one label key."""
 
     __slots__ = ("__weakref__", "_code_of", "changed_at", "codes", "counts", "key", "values")
 
@@ -56,14 +56,14 @@ class Topology:
         self.key = key
         self.codes: NDArray[np.intp] = np.zeros(capacity, np.intp)
         self.values: list[str] = [""]
-        """By code; a value stays when its last node is removed."""
+        """The label value of each domain code; it stays when its last node is removed."""
         self.changed_at = 0
-        """When a node last changed its domain."""
+        """The revision at which a node last changed its domain."""
         self.counts: WeakList[DomainCounts] = WeakList()
         self._code_of: dict[str, int] = {}
 
     def put(self, row: int, value: str | None) -> None:
-        """Set the domain of a row; None when it has none."""
+        """Set the domain of a row to a label value; None if its node lacks the label."""
         before, after = int(self.codes[row]), self._code(value)
         if before == after:
             return
@@ -86,11 +86,11 @@ class Topology:
 
 
 class RowCounts:
-    """The number of pods of a set on each row, and by domain in tables that it updates."""
+    """The number of pods of a set on each row, and the counts by domain that are derived from it."""
 
     def __init__(self) -> None:
         self.by_row: dict[int, int] = {}
-        """Rows without any are absent."""
+        """The number of pods by row, without rows that have none."""
         self.total = 0
         self.changed_at = 0
         self._tables: WeakList[DomainCounts] = WeakList()
@@ -103,32 +103,32 @@ class RowCounts:
             table.added(row, number)
 
     def by_domain(self, topology: Topology, eligible: Mask | None = None) -> "DomainCounts":
-        """Return a table that stays up to date for as long as it is referenced."""
+        """Return the counts by domain of one topology; the table is updated while it is referenced."""
         table = DomainCounts(self, topology, eligible)
         self._tables.add(table)
         topology.counts.add(table)
         return table
 
     def array(self, capacity: int) -> NDArray[np.int64]:
-        """Return the counts of all rows."""
+        """Return the counts of all rows as an array."""
         found = np.zeros(capacity, np.int64)
         found[list(self.by_row)] = list(self.by_row.values())
         return found
 
 
 class DomainCounts:
-    """Counts by domain, of the rows in `eligible` (None: all rows)."""
+    """The number of pods in each domain, counted on the rows of `eligible` (None: all rows)."""
 
     def __init__(self, source: RowCounts, topology: Topology, eligible: Mask | None) -> None:
         self.topology = topology
         self.by_code: dict[int, int] = {}
-        """By the code of a domain; domains without any are absent."""
+        """The number of pods by domain code, without domains that have none."""
         self.changed_at = 0
-        """When an entry last changed."""
+        """The revision at which a count last changed."""
         self.changes: ChangeLog[int] = ChangeLog()
-        """The codes of domains whose count has changed ..."""
+        """Log of the codes of domains whose count changed."""
         self.flips: ChangeLog[int] = ChangeLog()
-        """... and of those whose count has become zero or is zero no longer."""
+        """Log of the codes of domains whose count became zero or stopped being zero."""
         self._by_row = source.by_row  # not the source: it may hold this table, and a cycle would outlive both
         self._eligible = eligible
         self._table: NDArray[np.int64] | None = None
@@ -138,7 +138,7 @@ class DomainCounts:
                 self.by_code[code] = self.by_code.get(code, 0) + number
 
     def table(self) -> NDArray[np.int64]:
-        """Return the counts by code, at least one for each domain; 0 for code 0. Not to be changed."""
+        """Return an array of the counts by domain code, with 0 for code 0. The array is shared: do not modify it."""
         size = len(self.topology.values)
         if self._table is None or len(self._table) < size:
             self._table = np.zeros(size + 16, np.int64)
@@ -191,7 +191,7 @@ class Topologies:
         return topology
 
     def put(self, row: int, labels: dict[str, str] | None) -> None:
-        """Set the labels of the node in a row; None when there is no node any more."""
+        """Set the labels of the node in a row; None if the row has no node."""
         self._labels[row] = labels
         for key, topology in self._known.items():
             topology.put(row, None if labels is None else labels.get(key))

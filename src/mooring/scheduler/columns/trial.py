@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # ``cluster.py`` makes these
 
 
 class Trial:
-    """The changes of a trial, to be undone. Objects are put and removed before pods are moved."""
+    """The changes made in a trial, in order to undo them. Put and remove objects before moving pods."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
@@ -30,21 +30,21 @@ class Trial:
         self._before: dict[str, tuple[NodeInfo, dict[str, PlacedPod], RankedPods | None]] = {}
 
     def place(self, placed: "PlacedPod") -> None:
-        """Place a pod on its node."""
+        """Place a pod on its node for the time of the trial."""
         self._remember(placed)
         self._cluster.place(placed)
         if self._left.pop(id(placed), None) is None:
             self._came[id(placed)] = placed
 
     def displace(self, placed: "PlacedPod") -> None:
-        """Remove a pod from its node."""
+        """Remove a pod from its node for the time of the trial."""
         self._remember(placed)
         self._cluster.displace(placed)
         if self._came.pop(id(placed), None) is None:
             self._left[id(placed)] = placed
 
     def change(self, put: Iterable[Resource], remove: Iterable[Resource]) -> None:
-        """Put and remove objects, the pods among them last."""
+        """Put and remove objects for the time of the trial, pods last."""
         pods: list[tuple[Pod, bool]] = []
         for is_there, things in ((False, remove), (True, put)):
             for thing in things:

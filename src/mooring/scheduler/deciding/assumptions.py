@@ -14,7 +14,7 @@ from mooring.scheduler.queue import QueuedPod
 
 
 class AssumedPod(msgspec.Struct, eq=False):
-    """A pod on its way to a node, with what the plugins after filtering need."""
+    """A pod assumed on a node, with the state that the Reserve, Permit and Bind plugins need."""
 
     queued: QueuedPod
     pod: Pod
@@ -22,11 +22,11 @@ class AssumedPod(msgspec.Struct, eq=False):
     profile: Profile
     cycle: CycleState
     begun: float
-    """When the attempt began, monotonic."""
+    """When the scheduling attempt began, on the monotonic clock."""
     binder: GroupBindPlugin | None = None
-    """The plugin that binds it with others, once it is submitted."""
+    """The plugin that binds it in a batch, once it was submitted to it."""
     submitted: float = 0.0
-    """When it was submitted, monotonic."""
+    """When it was submitted for binding, on the monotonic clock."""
 
     @property
     def key(self) -> str:
@@ -34,7 +34,7 @@ class AssumedPod(msgspec.Struct, eq=False):
 
 
 class Assumptions:
-    """All assumed pods, by key."""
+    """All assumed pods, by pod key."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -51,11 +51,13 @@ class Assumptions:
         self._pods[assumed.key] = assumed
 
     def end(self, key: str) -> AssumedPod | None:
-        """End an assumption whose pod is in the columns already, or will be."""
+        """End an assumption without removing the pod from the columns, because an informer has shown it on a node or
+        will.
+        """
         return self._pods.pop(key, None)
 
     def forget(self, assumed: AssumedPod) -> bool:
-        """Free the room of an assumed pod; return whether the assumption had not ended already."""
+        """Remove an assumed pod from its node; return False if the assumption had already ended."""
         if self._pods.get(assumed.key) is not assumed:
             return False
         del self._pods[assumed.key]

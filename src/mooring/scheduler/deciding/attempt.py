@@ -1,11 +1,11 @@
-"""One attempt to schedule one pod: the same steps whether a cluster is live or simulated.
+"""One attempt to schedule one pod, with the same steps in a live and in a simulated cluster.
 
     schedule ──┬─ a node ──► assume ──► reserve ──► permit ──► granted: the driver binds the pod, or lets it run
-               │                └──────────┴───────────┴─ give back, refuse
-               └─ none ────► post-filter ──► nominate ──► the driver deletes victims and reports why ──► wait
+               │              └──────────┴───────────┴─ rejected: undo and requeue
+               └─ none ────► post-filter ──► nominate ──► the driver deletes victims, reports why, requeues the pod
 
-Nothing here waits, so every pod is evaluated with the cluster as the pod before left it. A `Driver` writes what follows
-from an outcome: ``running/cycle.py`` to the API server, ``advisor/simulate/scheduling.py`` into a simulated world.
+The steps are synchronous, so every pod is evaluated with the cluster as the pod before left it. A `Driver` carries out
+the outcome: ``running/cycle.py`` writes to the API server, ``advisor/simulate/scheduling.py`` to a simulated cluster.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,37 +27,40 @@ P = TypeVar("P")
 
 
 class Driver(Protocol):
-    """Carry out the outcomes of attempts."""
+    """The interface that carries out the outcomes of attempts, in a live or a simulated cluster."""
 
     def evaluated(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
-        """Record that a pod was evaluated, and how long it took."""
+        """Record the outcome of filtering and scoring a pod, and how long it took."""
 
     def ran(self, point: str, status: Status, profile: str, seconds: float) -> None:
-        """Record that all plugins of an extension point ran."""
+        """Record that all plugins of an extension point ran for a pod."""
 
     def plugin_ran(self, plugin: str, point: str, status: Status, seconds: float) -> None:
-        """Record that one of them ran."""
+        """Record that one plugin ran at an extension point."""
 
     def assume(self, assumed: AssumedPod) -> None:
-        """Assume a pod on its node."""
+        """Assume a pod on its chosen node."""
 
     def forget(self, assumed: AssumedPod) -> bool:
         """Undo `assume`; return whether the pod was still assumed."""
 
     def granted(self, assumed: AssumedPod, timeouts: Mapping[str, float]) -> None:
-        """Bind a pod, after the plugins in `timeouts` have allowed it within so many seconds."""
+        """Bind a pod once the Permit plugins in `timeouts` have allowed it, each within its number of seconds."""
 
     def displace(self, pod: Pod, found: PostFilterResult) -> None:
-        """Delete the victims for whose room a pod is nominated."""
+        """Delete the victims of preemption on the node for which a pod is nominated."""
 
     def not_nominated(self, pod: Pod) -> None:
-        """Clear the nomination of a pod whose node a more important pod got."""
+        """Clear the nomination of a pod whose nominated node was given to a more important pod."""
 
     def refused(self, queued: QueuedPod, message: str, nominated: str | None, begun: float) -> None:
-        """Report a rejected pod. It is nominated for a node, for none (""), or as before (None)."""
+        """Report and requeue a rejected pod.
+
+        `nominated` is its nominated node, "" for none, or None to leave it unchanged.
+        """
 
     def failed(self, queued: QueuedPod, message: str, begun: float) -> None:
-        """Report an error and put the pod back into the queue."""
+        """Report an internal error and requeue the pod."""
 
 
 class Attempts:
@@ -146,7 +149,7 @@ class Attempts:
         return status
 
     def back(self, assumed: AssumedPod, status: Status) -> None:
-        """Undo the assumption and reservations of a pod that was rejected late or failed, and requeue it."""
+        """Undo the assumption and reservations of a pod that was rejected after filtering or failed; requeue it."""
         if not self.give_back(assumed):
             self._queue.done(assumed.key)
         elif status.is_rejected:
@@ -157,7 +160,7 @@ class Attempts:
             self._driver.failed(assumed.queued, status.message, assumed.begun)
 
     def give_back(self, assumed: AssumedPod) -> bool:
-        """Free the room and what plugins have reserved; return whether the pod was still assumed."""
+        """Undo the assumption and the plugins' reservations of a pod; return whether it was still assumed."""
         for plugin in reversed(assumed.profile.reserve):
             with logged(plugin, "unreserve"):
                 plugin.unreserve(assumed.cycle, assumed.pod, assumed.node)
@@ -217,7 +220,7 @@ def _waits_for(diagnosis: Diagnosis) -> frozenset[str]:
 
 
 def named(plugins: Iterable[P]) -> Sequence[tuple[str, P]]:
-    """Return plugins with their names."""
+    """Return plugins paired with their names."""
     return [(name_of(plugin), plugin) for plugin in plugins]
 
 

@@ -1,6 +1,6 @@
-"""Cluster events: the kinds that plugins read, and the action that a change of an object amounts to.
+"""Cluster events: the kinds of objects that plugins depend on, and the classification of a change of an object.
 
-Called by ``running/event_handlers.py`` and by simulations, which pass events to the queue.
+Called by ``running/event_handlers.py`` and by simulations, which pass the events to the queue.
 """
 
 from msgspec import structs
@@ -42,19 +42,19 @@ OTHER_KINDS: dict[type[Resource], Kind | None] = {
     StatefulSet: None,
     PodDisruptionBudget: None,
 }
-"""The kinds besides pods and nodes that plugins read, with their kind of event."""
+"""The kinds besides pods and nodes that plugins depend on, each with the event kind of its changes."""
 DEVICES: tuple[type[Resource], ...] = (resource_v1.ResourceClaim, resource_v1.ResourceSlice, resource_v1.DeviceClass)
-"""The kinds that only pods with resource claims need."""
+"""The kinds that only pods with resource claims depend on."""
 POD_DELETED = ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE)
 
 
 def on_node(pod: Pod, node: str) -> Pod:
-    """Return the pod with a node, for hints that read where a pod was."""
+    """Return the pod with `spec.nodeName` set, for queueing hints that read where a deleted pod was."""
     return pod if pod.spec.node_name else structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))
 
 
 def node_action(old: Node, new: Node) -> Action:
-    """Return the changes of a node that scheduling reads; none for a heartbeat."""
+    """Return the changes between two versions of a node that scheduling reads; none for a heartbeat."""
     action = Action(0)
     if old.metadata.labels != new.metadata.labels:
         action |= Action.UPDATE_NODE_LABEL
@@ -76,7 +76,7 @@ def _conditions(node: Node) -> dict[str, str]:
 
 
 def pod_action(old: Pod, new: Pod) -> Action:
-    """Return the changes of a pod that scheduling reads; none for most changes of its status."""
+    """Return the changes between two versions of a pod that scheduling reads; none for most status updates."""
     action = Action(0)
     if old.metadata.labels != new.metadata.labels:
         action |= Action.UPDATE_POD_LABEL

@@ -1,6 +1,6 @@
-"""Why no node can take a pod: a verdict for each node, counted, in kube-scheduler's messages.
+"""Explain why no node can take a pod: a verdict for each node, and kube-scheduler's message with counts.
 
-Compact, because there is one for every unschedulable pod: a number for each row, and a table from numbers to statuses.
+Every unschedulable pod has a diagnosis, so it is compact: a number for each row, and a table from numbers to statuses.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,35 +20,36 @@ from mooring.scheduler.framework.verdicts import counted
 NO_NODE, FEASIBLE, _RULED_OUT = -1, 0, 1
 _FEW = 16
 _FEW_ROWS = 64
-"""Up to this number of rows are read one by one."""
+"""Up to this number of rows, verdicts are read row by row."""
 _CODE_BITS = 32
 _CODE_MASK = (1 << _CODE_BITS) - 1
-"""A refusal is the number of its plugin, from 1, above 32 bits of the plugin's code."""
+"""The low 32 bits of a rejection hold the plugin's code; the bits above hold the plugin's number, from 1."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The verdict on every node: `verdicts` has a key of `table` for each row, or `FEASIBLE` or `NO_NODE`.
+    """The verdict on every node for one pod.
 
-    Identical pods share one, so what is derived from all nodes is computed once.
+    `verdicts` has a key of `table`, or `FEASIBLE` or `NO_NODE`, for each row. Pods with the same signature share a
+    diagnosis, so that totals over all nodes are computed once.
     """
 
     nodes: Sequence[NodeInfo | None]
     verdicts: NDArray[np.int64]
     table: Mapping[int, Status]
     counts: Mapping[int, int]
-    """How many nodes have each verdict."""
+    """Return the number of nodes for each verdict."""
     pre_filter: Status | None = None
-    """The refusal of a plugin that did not need to look at nodes."""
+    """The rejection by a PreFilter plugin, which rules out all nodes without evaluating them."""
     naming: tuple[str, ...] = ()
-    """The plugins that ruled out nodes by naming others."""
+    """The PreFilter plugins that restricted the pod to certain nodes by name."""
 
     @cached_property
     def number_of_nodes(self) -> int:
         return sum(self.counts.values())
 
     def statuses(self) -> dict[str, Status]:
-        """Return by node why it cannot take the pod; feasible nodes are absent."""
+        """Return, for each node that cannot take the pod, the status that says why."""
         return dict(self._statuses())
 
     def _statuses(self) -> Iterator[tuple[str, Status]]:
@@ -58,12 +59,12 @@ class Diagnosis:
                 yield info.name, self.table[verdict]
 
     def status_on(self, row: int) -> Status | None:
-        """Return why the node of a row cannot take the pod; None when it can, or there is no node."""
+        """Return why the node of one row cannot take the pod; None if it can or the row has no node."""
         return self.table.get(int(self.verdicts[row]))
 
     @cached_property
     def rows_for_now(self) -> NDArray[np.intp]:
-        """The rows whose rejection preemption may resolve."""
+        """Return the rows that rejected the pod for now (Unschedulable), so that preemption may help."""
         wanted = [verdict for verdict, status in self.table.items() if status.code is Code.UNSCHEDULABLE]
         if len(wanted) > _FEW:
             return np.flatnonzero(np.isin(self.verdicts, wanted))
@@ -74,14 +75,14 @@ class Diagnosis:
 
     @cached_property
     def plugins(self) -> frozenset[str]:
-        """The plugins that rejected a node."""
+        """Return the names of the plugins that rejected a node."""
         refusals = [self.table[verdict] for verdict, number in self.counts.items() if verdict > FEASIBLE and number]
         if self.pre_filter is not None:
             refusals.append(self.pre_filter)
         return frozenset(filter(None, (*self.naming, *(status.plugin for status in refusals))))
 
     def reasons(self) -> dict[str, int]:
-        """Return the number of nodes by reason."""
+        """Return the number of nodes for each reason."""
         found: dict[str, int] = {}
         for verdict, number in self.counts.items():
             if verdict > FEASIBLE:
@@ -103,7 +104,9 @@ class Diagnosis:
 
 
 class Rejection(Mapping[str, Status]):
-    """The rejection of a pod by all nodes, for PostFilter plugins: the status of each node, and the evaluation."""
+    """The rejection of a pod by all nodes, as PostFilter plugins receive it: the status of each node, and the
+    evaluation.
+    """
 
     def __init__(self, evaluation: PodEvaluation, diagnosis: Diagnosis) -> None:
         self.evaluation = evaluation
@@ -124,7 +127,7 @@ class Rejection(Mapping[str, Status]):
 
 
 def diagnose(evaluation: PodEvaluation, cluster: Cluster) -> Diagnosis:
-    """Return for each node the first rejection, in the order of the profile."""
+    """Return the diagnosis: for each node the first rejection, in the order of the profile's plugins."""
     if evaluation.refusal is not None:
         table = {_RULED_OUT: evaluation.refusal}
         verdicts = np.where(cluster.labels.nodes, _RULED_OUT, NO_NODE)
@@ -157,9 +160,9 @@ def _asking(evaluation: PodEvaluation) -> list[tuple[int, FilterVector]]:
 
 
 class SharedDiagnosis:
-    """The diagnosis of pods with the same signature: only rows that have changed since the last pod are read again.
+    """The diagnosis shared by pods with the same signature: only rows that changed since the last pod are updated.
 
-    Not for pods with plugins that read the pod itself, or that name nodes.
+    Not used if a plugin reads the pod itself or names nodes.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -172,7 +175,7 @@ class SharedDiagnosis:
         self._verified_at = NEVER
 
     def of(self, evaluation: PodEvaluation, changed_at: int) -> Diagnosis:
-        """Return the diagnosis; `changed_at` is the revision at which a verdict may last have changed."""
+        """Return the current diagnosis; `changed_at` is the latest revision at which a verdict may have changed."""
         if self._gathered is None or changed_at > self._verified_at:
             self._gathered, self._diagnosis = self._up_to_date(evaluation), None
             self._verified_at = changed_at
@@ -197,7 +200,7 @@ class SharedDiagnosis:
 
 
 class _Gathered:
-    """Verdicts by row, the status of each, and their numbers."""
+    """The collected verdicts by row, the status of each verdict, and the number of rows with it."""
 
     def __init__(self, verdicts: NDArray[np.int64]) -> None:
         self.verdicts = verdicts
@@ -213,7 +216,7 @@ class _Gathered:
         return Diagnosis(cluster.nodes_now(), self.verdicts, self.table, self.counts, naming=naming)
 
     def overrule(self, evaluation: PodEvaluation) -> None:
-        """Take over the rejections because of nominated pods."""
+        """Replace verdicts by the rejections that nominated pods cause."""
         for verdict, (status, rows) in enumerate(evaluation.overruled, _RULED_OUT + 1):
             self.table[verdict] = status
             self.counts[verdict] = len(rows)
@@ -221,7 +224,7 @@ class _Gathered:
             self.verdicts[rows] = verdict
 
     def take_again(self, rows: Iterable[int], asking: Sequence[tuple[int, FilterVector]]) -> None:
-        """Replace the verdicts on a few rows that have a node."""
+        """Replace the verdicts on a few rows."""
         for row in rows:
             before, after = self.verdicts.item(row), FEASIBLE
             for position, slot in asking:

@@ -8,20 +8,20 @@ from mooring.scheduler.columns.cluster import PlacedPod
 
 
 class Budgets:
-    """The budgets of a cluster; pods of the same labels are matched once."""
+    """The PodDisruptionBudgets of a cluster. The budgets of pods with the same labels are looked up once."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
         self._budgets = list(budgets)
         self._selectors = [disruption_budgets.selector_of(budget) for budget in self._budgets]
         self._known: dict[Hashable, list[int]] = {}
         self.name_pods = any(budget.status.disrupted_pods for budget in self._budgets)
-        """Whether a budget lists disrupted pods by name."""
+        """Whether a budget's status lists pods by name as disrupted already."""
 
     def __len__(self) -> int:
         return len(self._budgets)
 
     def split(self, pods: Sequence[PlacedPod]) -> tuple[list[int], list[int]]:
-        """Return the indexes of the pods whose eviction would violate a budget, and of the others."""
+        """Return the indexes of the pods whose eviction would violate a budget, and of the other pods."""
         left: dict[int, int] = {}
         violating: list[int] = []
         others: list[int] = []

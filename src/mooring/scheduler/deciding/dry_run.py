@@ -1,14 +1,14 @@
-"""Dry-run preemption on many nodes at once, where resources alone decide.
+"""Dry-run preemption on many nodes at once, where the verdicts depend on resources alone.
 
-``preemption.py`` tries one node after the other in a trial and calls all filters. When every filter reads only the node
-or only its resources, the victims of all nodes are computed here together, in tables with a column for each node and a
-layer for each of its pods of lower priority, in the order in which they are placed again:
+``preemption.py`` tries one node after the other in a trial and calls all filters. If every filter reads only the node
+or its resources, this module computes the victims on all nodes together, in tables with a column for each node and a
+layer for each of its pods of lower priority:
 
-    without any of them   used - sum of all layers      fits? otherwise the node is refused
-    layer 0               + layer 0                     fits? it stays, else it is a victim and is taken off again
-    layer 1               + layer 1                     ...
+    start     used - sum of all layers      fits? otherwise preemption does not help on this node
+    layer 0   + layer 0                     fits? the pod stays; otherwise it is a victim and is subtracted again
+    layer 1   + layer 1                     ...
 
-Where pods are nominated for a node, the pod has to fit beside them too.
+If pods are nominated for a node, the pod must also fit beside them.
 """
 
 from collections.abc import Sequence
@@ -26,32 +26,35 @@ from mooring.scheduler.framework.nominations import Expected
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 OFFSET = 1 << 31
-"""Added to priorities in sums, so that one more victim is never better, whatever its priority."""
+"""Added to each priority before summing, so that an additional victim always raises the sum."""
 Cost: TypeAlias = tuple[int, int, int, int, int]
-"""Compares nodes by kube-scheduler's rules, the better the smaller: broken budgets, the highest priority of a victim,
-the sum of their priorities, their number, and when the first of the most important was started, negated."""
+"""The cost of preemption on a node, for comparison; the lowest is best, as in kube-scheduler.
+
+The parts are the number of PDB violations, the highest priority of a victim, the sum of priorities, the number of
+victims, and the negated start time of the earliest of the most important victims.
+"""
 _Table: TypeAlias = NDArray[np.int64]
 
 
 class DryRun:
-    """The victims and costs on some rows. A place is a position among the rows that were tried."""
+    """The victims and costs of preemption on some rows. A place is an index into the list of these rows."""
 
     def __init__(
         self, refused: dict[int, Status], places: NDArray[np.intp], victims: Mask, layers: "_Layers", *, without: _Table
     ) -> None:
         self.refused = refused
-        """Why not even displacing all of them would help."""
+        """By place, the reason why preemption does not help even if all pods of lower priority are evicted."""
         self.without = without
-        """What would be used on each node then."""
+        """The used amounts on each node without its pods of lower priority."""
         self.places = places
-        """Where it would; in this order ..."""
+        """The places where preemption helps."""
         self.harms = layers.harms(victims)
-        """... with a line for each part of a `Cost`."""
+        """The costs at `places`: a line for each part of a `Cost`, a column for each place."""
         self._victims = victims
         self._orders = layers.orders
 
     def outcomes(self) -> list[Cost | Status]:
-        """Return for each row the cost, or why preemption does not help there."""
+        """Return for each place the cost of preemption, or the status that says why it does not help."""
         found: list[Cost | Status] = [NO_VICTIMS] * (len(self.refused) + len(self.places))
         for place, status in self.refused.items():
             found[place] = status
@@ -60,7 +63,7 @@ class DryRun:
         return found
 
     def victims(self, place: int) -> list[int]:
-        """Return the victims at a place, by rank among the pods of lower priority."""
+        """Return the victims at a place, as indexes into the node's pods of lower priority, most important first."""
         column = int(np.searchsorted(self.places, place))
         gone: list[int] = self._victims[:, column].nonzero()[0].tolist()
         order = self._orders.get(place)
@@ -76,9 +79,9 @@ def dry_run(
     budgets: Budgets,
     expected: Expected | None,
 ) -> DryRun | None:
-    """Find the victims with a priority below `least` on some rows; None when more than resources decides.
+    """Find the victims with a priority below `least` on some rows; None if filters depend on more than resources.
 
-    Pods with an exhausted budget are spared first; `expected` are nominated pods that need room as well.
+    Pods protected by an exhausted budget are evicted last. `expected` are nominated pods that need room as well.
     """
     if not only_resources_decide(evaluation):
         return None
@@ -102,7 +105,7 @@ def dry_run(
 def refusals(
     evaluation: PodEvaluation, rows: NDArray[np.intp], allocatable: _Table, used: _Table, fits: Mask
 ) -> dict[int, Status]:
-    """Return why the pod would not fit if so much were used, by place; clear these places in `fits`."""
+    """Return, by place, why the pod would not fit with the given used amounts; clear these places in `fits`."""
     found: dict[int, Status] = {}
     for slot in evaluation.filters:
         ok = slot.fits_with(rows, allocatable, used)
@@ -139,11 +142,11 @@ def _spare(
 
 
 class _Layers:
-    """The pods of lower priority, in the order in which they are given back: by layer and node."""
+    """The pods of lower priority, by layer and node, in the order in which preemption tries to keep them."""
 
     def __init__(self, cluster: Cluster, rows: Sequence[int], least: int, budgets: Budgets) -> None:
         self.orders: dict[int, list[int]] = {}
-        """By place among `rows`, where pods are given back in another order than that of their importance."""
+        """By place, the order of the pods on nodes where a disruption budget changes it."""
         violating = [0] * len(rows)
         nodes = [cluster.ranked(row) for row in rows]
         tables = RankedPods.tables(nodes, cluster.resources)
@@ -172,7 +175,7 @@ class _Layers:
         self._priorities, self._started, self.usage = -stacked[:, 0], stacked[:, 1], stacked[:, 2:]
 
     def keep(self, columns: NDArray[np.intp]) -> None:
-        """Keep the columns of some nodes only."""
+        """Drop the columns of all nodes except the given ones."""
         if len(columns) < len(self.numbers):
             self.usage = self.usage[:, :, columns]
             self._priorities, self._started = self._priorities[:, columns], self._started[:, columns]

@@ -1,16 +1,16 @@
-"""The engine: a cluster in columns and profiles of plugins. It finds a node for a pod and changes nothing.
+"""The scheduling engine: a cluster in columns, and the profiles. It finds a node for a pod and writes nothing.
 
-Synchronous, without I/O, and deterministic for a seed: the scheduler's cycle, `mooring simulate`, `mooring explain` and
-replays of recorded cases all use it as it is.
+It is synchronous, does no I/O, and is deterministic for a seed: the live scheduler, `mooring simulate`, `mooring
+explain` and replays of recorded cases share it.
 
     engine = Engine()
-    engine.put(node); engine.put(pod_that_runs)
+    engine.put(node); engine.put(running_pod)
     outcome = engine.schedule(pod)
     if outcome.node: engine.assume(pod, outcome.node)
-    else: print(outcome.message)
+    else:            print(outcome.message)
 
-Read next: ``evaluation.py`` for how a pod is evaluated, ``columns/cluster.py`` for what is known, ``preemption.py`` for
-what happens when nothing fits.
+Read next: ``evaluation.py`` for filtering and scoring, ``columns/cluster.py`` for the cluster's state,
+``preemption.py`` for pods that no node can take.
 """
 
 import random
@@ -40,11 +40,11 @@ NO_NODES = "no nodes available to schedule pods"
 
 
 class UnknownSchedulerError(LookupError):
-    """A pod names a scheduler that has no profile here."""
+    """A pod's `spec.schedulerName` matches no profile."""
 
 
 class EvaluationCount(NamedTuple):
-    """The number of evaluations of a plugin at an extension point with one status, as kube-scheduler counts them."""
+    """The number of times a plugin returned one status at an extension point, for metrics."""
 
     plugin: str
     point: str
@@ -53,33 +53,33 @@ class EvaluationCount(NamedTuple):
 
 
 class Outcome(msgspec.Struct):
-    """Where a pod should go, or why it cannot go anywhere."""
+    """The result of scheduling a pod: the chosen node, or why no node can take it."""
 
     pod: Pod
     profile: Profile
     node: str | None
     cycle: fwk.CycleState
-    """For the extension points that follow."""
+    """The state that Reserve, Permit and Bind plugins read."""
     feasible: int
     """The number of feasible nodes."""
     considered: int
-    """The number of nodes that were evaluated."""
+    """The number of evaluated nodes."""
     diagnosis: Diagnosis | None
-    """Set when no node is feasible."""
+    """Why no node can take the pod; None if a node is feasible."""
     error: fwk.Status | None
-    """Set when a plugin failed."""
+    """The error of a plugin that failed; None otherwise."""
     evaluation: PodEvaluation
 
     @property
     def message(self) -> str:
-        """The text of the event and the condition of an unschedulable pod."""
+        """Return the text of the FailedScheduling event and of the PodScheduled condition."""
         if self.error is not None:
             return self.error.message
         return self.diagnosis.message() if self.diagnosis is not None else ""
 
     @property
     def likeness(self) -> tuple[object, ...]:
-        """What is equal for outcomes with the same `evaluations`, as consecutive identical pods have them."""
+        """Return a key that is equal for outcomes with equal `evaluations`, as for pods from one template."""
         evaluated = self.evaluation
         statuses = [slot.status for slot in evaluated.filters]
         return (
@@ -93,7 +93,7 @@ class Outcome(msgspec.Struct):
         )
 
     def evaluations(self) -> Iterator[EvaluationCount]:
-        """Yield the numbers for metrics; valid until the cluster changes."""
+        """Yield the evaluation counts for metrics; valid until the cluster changes."""
         yield from self._preparations()
         for plugin, nodes, for_now, for_good in self.evaluation.asked:
             for code, number in (
@@ -121,11 +121,11 @@ class Outcome(msgspec.Struct):
 
 
 class NodeExplanation(msgspec.Struct, frozen=True):
-    """The plugins' status and scores for one node."""
+    """The status and the scores that each plugin gave one node."""
 
     status: fwk.Status
     scores: Mapping[str, int]
-    """By plugin, weighted."""
+    """The weighted score of each Score plugin, by plugin name."""
     total: int
 
 
@@ -142,7 +142,7 @@ class Engine:
         workload: Iterable[Pod] = (),
         timed: Callable[[Any], Any] | None = None,
     ) -> None:
-        """Build the profiles; `timed` returns stand-ins for plugins that filter and score, to measure them."""
+        """Build the profiles. `timed` wraps Filter and Score plugins to measure how long they take."""
         features = features or fwk.SchedulerFeatures()
         self.cluster = Cluster(features.constraints, pod_level_resources=features.pod_level_resources)
         self.nominations = Nominations(self.cluster)
@@ -169,7 +169,7 @@ class Engine:
     # -- the cluster
 
     def put(self, thing: Resource) -> None:
-        """Add or replace any object. Pods without a node are ignored."""
+        """Add or replace an object of any kind. Pods without a node are ignored."""
         self.cluster.put(thing)
         if isinstance(thing, Pod) and thing.spec.node_name:
             self.nominations.remove(thing)  # it has its room now
@@ -189,7 +189,7 @@ class Engine:
         self.nominations.remove(pod)
 
     def forget(self, pod: Pod) -> None:
-        """Undo `assume`."""
+        """Undo `assume`: remove the pod from its node."""
         self.cluster.remove_pod(pod)
 
     # -- scheduling
@@ -202,7 +202,7 @@ class Engine:
         return profile
 
     def schedule(self, pod: Pod) -> Outcome:
-        """Find a node for a pod: the one that it is nominated for, or the best one, at random among equals."""
+        """Find a node for a pod: its nominated node if feasible, else the best one, at random among equal scores."""
         profile = self.profile_of(pod)
         evaluation = self._evaluate_nominated_node(profile, pod) or self._evaluate(profile, pod)
         considered = evaluation.number_considered if evaluation.asked else 0
@@ -218,7 +218,7 @@ class Engine:
         return Outcome(pod, profile, name, evaluation.cycle, number, considered, None, None, evaluation)
 
     def explain(self, pod: Pod) -> dict[str, NodeExplanation]:
-        """Return the status of every node, and the scores of the feasible ones by plugin."""
+        """Return the status of every node, and the scores of feasible nodes by plugin."""
         evaluation = self._evaluate(self.profile_of(pod), pod, needs_points=True)
         statuses = diagnose(evaluation, self.cluster).statuses()
         found: dict[str, NodeExplanation] = {}
@@ -274,7 +274,7 @@ def _itself(plugin: Any) -> Any:
 
 
 def fit_message(outcome: Outcome, after: fwk.PostFilterResult = NOTHING_DONE) -> str:
-    """Return `0/5 nodes are available: …`, and the message of preemption if it was tried."""
+    """Return `0/5 nodes are available: …`, followed by the message of preemption if it was tried."""
     if outcome.diagnosis is None:
         return outcome.message
     return outcome.diagnosis.message(after.status.message)

@@ -1,13 +1,15 @@
 """Filter and score all nodes for a pod, from vectors that are cached by the parts of pods that plugins read.
 
-    signature of the pod ──► a vector for each plugin, by the part that the plugin reads
-    filter vectors that refuse a node ──► FilterPipeline ──► feasible nodes
-    score vectors that differ by node ──► ScoreSum ──► the best feasible nodes
+    signature of the pod ──► a vector for each plugin, keyed by the part that the plugin reads
+    filter vectors that reject a node ──► FilterPipeline ──► feasible nodes
+    score vectors that differ by node ──► ScoreSum       ──► the best feasible nodes
 
-Ten thousand different pods share a few dozen vectors, and often the whole combination; a pod that was never seen
-combines what is there. Plugins that do not apply to a pod are not in its lists. Plugins that read the pod itself are
-called for every pod. Called by ``engine.py``; the result for one pod is a `PodEvaluation`. Read next:
-``filter_vectors.py``, ``filter_pipeline.py``, ``score_vectors.py``, ``score_sum.py``.
+Ten thousand different pods share a few dozen vectors and often whole combinations of them; a pod with a new signature
+combines existing vectors. Plugins that do not apply to a pod are left out. Plugins that read the pod itself are called
+for every pod.
+
+Called by ``engine.py``; the result for one pod is a `PodEvaluation`. Read next: ``filter_vectors.py``,
+``filter_pipeline.py``, ``score_vectors.py``, ``score_sum.py``.
 """
 
 from collections import OrderedDict
@@ -31,11 +33,11 @@ from mooring.scheduler.framework import SKIP, SUCCESS, PreFilterResult, Scores, 
 from mooring.scheduler.framework.nominations import Expected
 
 _MAX_NAMED = 64
-"""So many named nodes are evaluated by themselves instead of with all others."""
+"""If plugins name at most this number of nodes, each is evaluated alone instead of evaluating all nodes."""
 _MAX_VECTOR_BYTES = 256 * 1024 * 1024
 _MAX_COMBINATION_BYTES = 64 * 1024 * 1024
 _BYTES_PER_ROW = 32
-"""Of a combination, roughly."""
+"""The approximate memory, in bytes per row, of a cached combination of vectors."""
 _MIN_CACHED = 8
 _MAX_ENTRIES = 20_000
 _Filter: TypeAlias = FilterVector | FilterUse | NodeFilterUse
@@ -56,11 +58,11 @@ class _VectorGroup:
         self.filters = [each for each in filters if not each[1].never_applies]
         self.scores = [each for each in scores if not each[1].never_applies]
         self.users = 0
-        """How many cached signatures use it."""
+        """The number of cached signatures that use these vectors."""
 
 
 class _Entry:
-    """What is cached for a signature: its vectors in the order of the profile, and their combinations."""
+    """The cache entry of a pod signature: its vectors in the order of the profile, and their combinations."""
 
     def __init__(self, plan: Plan, groups: "list[_VectorGroup]") -> None:
         filters: list[_Filter | None] = [*plan.filters_of_pod]
@@ -75,9 +77,9 @@ class _Entry:
         self.groups = groups
         self.spec: PodSpec | None = None
         self.of_spec: tuple[list[_Filter], list[_Score]] = [], []
-        """Filters and scores of pods with this specification."""
+        """The filters and scores that apply to pods with this pod spec."""
         self.settled: list[FilterVector] | None = None
-        """The filters, where no plugin has to see the next pod with the specification."""
+        """The filters for the next pod with this pod spec; None if a plugin must be called for each pod."""
         self.pipeline: FilterPipeline | None = None
         self.total: ScoreSum | None = None
         self.counts: tuple[Feasible, list[FilterVector], list[tuple[str, int, int, int]]] | None = None
@@ -86,11 +88,11 @@ class _Entry:
 
     @property
     def names_nodes(self) -> bool:
-        """Whether the signature names nodes: then another pod with it is unlikely."""
+        """Return whether a plugin restricts the signature to named nodes, so that another pod with it is unlikely."""
         return any(isinstance(each, FilterVector) and each.node_names is not None for each in self.filters)
 
     def look_at(self, pod: PodInfo, cluster: Cluster, passing: Mapping[FilterUse, FilterVector]) -> None:
-        """Resolve the plugins that read the pod itself, as far as the specification decides."""
+        """Decide which plugins that read the pod itself apply, as far as the pod spec alone decides that."""
         spec = pod.pod.spec
         if spec is self.spec or spec == self.spec:
             return
@@ -117,7 +119,7 @@ def _resolve_score(score: _Score, pod: PodInfo, cluster: Cluster) -> _Score | No
 
 
 class Evaluator:
-    """Evaluates pods with the plugins of a profile, and caches what they compute."""
+    """Filters and scores nodes for pods with the plugins of one profile, and caches their results."""
 
     def __init__(self, plan: Plan, cluster: Cluster) -> None:
         self._plan = plan
@@ -133,7 +135,7 @@ class Evaluator:
             vector.has_pre_point = use.declared.has_pre_point
 
     def __len__(self) -> int:
-        """Return the number of signatures that are cached."""
+        """Return the number of cached signatures."""
         return len(self._entries)
 
     # -- the cache
@@ -147,7 +149,7 @@ class Evaluator:
         self._layout = self._cluster.layout
 
     def forget(self, signature: PodSignature) -> None:
-        """Drop what is cached for a signature, and every vector that no other signature uses."""
+        """Evict the cache entry of a signature, and every vector that no other signature uses."""
         entry = self._entries.pop(signature, None)
         for group in entry.groups if entry is not None else ():
             group.users -= 1
@@ -218,10 +220,9 @@ class Evaluator:
     # -- evaluating
 
     def evaluate(self, pod: PodInfo, expected: Expected | None, *, needs_points: bool) -> PodEvaluation:
-        """Filter and score all nodes for a pod.
+        """Filter and score all nodes for a pod. `expected` are nominated pods for which room must be left.
 
-        `expected` are nominated pods that this one must leave room for. A single feasible node is taken without
-        scoring it, unless the caller needs scores.
+        A single feasible node is chosen without scoring, unless the caller needs scores.
         """
         entry = self._entry(pod)
         evaluation = PodEvaluation(pod)
@@ -240,7 +241,7 @@ class Evaluator:
         return evaluation
 
     def evaluate_on(self, pod: PodInfo, row: int, expected: Sequence[PlacedPod]) -> PodEvaluation:
-        """As `evaluate`, for one row alone: the nominated node."""
+        """Filter a single row, the pod's nominated node."""
         entry = self._entry(pod)
         evaluation = PodEvaluation(pod)
         evaluation.is_shared_by_template = False
@@ -259,7 +260,9 @@ class Evaluator:
         return evaluation
 
     def diagnosis(self, evaluation: PodEvaluation) -> Diagnosis:
-        """Return why no node can take a pod; the same as for the last one, if nothing has changed since."""
+        """Return why no node can take a pod; reuse the diagnosis of the last pod with the signature where it is
+        current.
+        """
         entry = self._entries.get(evaluation.pod.signature)
         if entry is None or not evaluation.is_shared_by_template or evaluation.naming or evaluation.refusal is not None:
             return diagnose(evaluation, self._cluster)

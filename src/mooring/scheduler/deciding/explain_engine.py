@@ -1,6 +1,7 @@
-"""An engine that also returns every plugin's rejection of a node, for `mooring explain`.
+"""An engine that can also return every plugin's rejection of a node, for `mooring explain`.
 
-With `cluster.trial` one engine serves any number of questions about a large cluster. Called by ``advisor/explain/``.
+With `cluster.trial`, one engine answers any number of what-if questions about a large cluster. Called by
+``advisor/explain/``.
 """
 
 import numpy as np
@@ -17,7 +18,7 @@ from mooring.scheduler.framework.verdicts import status_of
 
 class ExplainEngine(Engine):
     def reseed(self, seed: int) -> None:
-        """Reset the random choice among equals, so that the same question has the same answer."""
+        """Reset the random generator that chooses among equal scores, so that repeated evaluations agree."""
         self._random.seed(seed)
 
     def evaluated(self, pod: Pod, *, needs_points: bool = False) -> tuple[PodEvaluation, Diagnosis]:
@@ -26,12 +27,14 @@ class ExplainEngine(Engine):
         return evaluation, diagnose(evaluation, self.cluster)
 
     def before_queue(self, pod: Pod) -> Status:
-        """Return the status of the PreEnqueue plugins."""
+        """Return the status of the PreEnqueue plugins for a pod."""
         plugins = self.profile_of(pod).pre_enqueue
         return first_rejection(plugin.pre_enqueue(pod).by(getattr(plugin, "name", "")) for plugin in plugins)
 
     def refusals_on(self, pod: Pod, node: str) -> tuple[list[Status], bool]:
-        """Return the rejections of a node in the order of the profile, and whether the first one is of all nodes."""
+        """Return the rejections of a node in the order of the profile's plugins, and whether the first one rules out
+        all nodes.
+        """
         early = self.before_queue(pod)
         if not early.is_success:
             return [early], True

@@ -1,6 +1,6 @@
-"""The nodes that pass several filters, one after the other, kept for the next pod with the same filters.
+"""Combine several filter vectors into the set of feasible nodes, cached for the next pod with the same filters.
 
-Only vectors that refuse some node are in a pipeline; pods whose other filters differ share it. Called by
+A pipeline contains only vectors that reject some node, so pods that differ in other filters share it. Called by
 ``evaluation.py``.
 """
 
@@ -19,17 +19,17 @@ _MAX_PASSED = 8
 
 
 class Feasible(NamedTuple):
-    """The nodes that pass every filter. The same object as long as nothing has changed."""
+    """The nodes that pass every filter of a pipeline. The object is replaced only when the set changes."""
 
     rows: Mask
     number: int
     considered: int
     rejected: tuple[tuple[int, int], ...]
-    """For each vector, how many nodes it rejects for now and for good, of those that passed the ones before."""
+    """For each filter, how many of the nodes that passed the filters before it it rejects, for now and for good."""
 
 
 class _Passed(NamedTuple):
-    """Nodes that pass one filter, of those that passed the ones before."""
+    """The nodes that pass one filter, among those that passed the filters before it."""
 
     before: Mask
     ok: Mask
@@ -49,7 +49,7 @@ class FilterPipeline:
         self._found: Feasible | None = None
 
     def refresh(self) -> Feasible:
-        """Combine the vectors, which are up to date, from the first that has changed on."""
+        """Combine the vectors again, from the first changed one on; the vectors must be up to date."""
         first, found = len(self.vectors), self._found
         for place, vector in enumerate(self.vectors):
             if vector.changes.changed_at != self._verified_at[place]:
@@ -86,7 +86,7 @@ class FilterPipeline:
 
 
 def pass_filter(before: Mask, number_before: int, vector: FilterVector) -> _Passed:
-    """Return the nodes of `before` that pass a vector that refuses some node."""
+    """Return the nodes of `before` that also pass a filter vector."""
     rows = before & vector.ok
     number = int(np.count_nonzero(rows))
     if number == number_before:

@@ -1,7 +1,7 @@
-"""Filter plugins evaluated over all rows: a vector of verdicts for each plugin and part of a pod that it reads.
+"""Evaluate Filter plugins over all rows: a vector of verdicts for each plugin and each value of the pod part it reads.
 
-A vector is shared by all pods that have the same part. It brings itself up to date from the inputs that its plugin
-declares, and evaluates only the rows that have changed. Made by ``evaluation.py``; combined by ``filter_pipeline.py``.
+All pods with the same value share the vector. It refreshes itself from the inputs that its plugin declares, by
+evaluating only changed rows. Created by ``evaluation.py``; combined by ``filter_pipeline.py``.
 """
 
 from collections import deque
@@ -22,31 +22,31 @@ from mooring.scheduler.framework.verdicts import counted, status_of
 
 _MAX_SHARED = 8
 _Amounts: TypeAlias = NDArray[np.int64]
-"""As in the resource columns: a line for each resource, here with a column for each row in question."""
+"""Resource amounts: a line for each resource, as in the resource columns, and a column for each evaluated row."""
 _NO_CODES: fwk.Codes = np.empty(0, np.int32)
 _NO_MASK: fwk.Mask = np.empty(0, np.bool_)
 _serials = count(1)
 
 
 class Meter:
-    """The memory that the vectors of a cache take."""
+    """The memory in bytes that the cached vectors of an evaluator take."""
 
     def __init__(self) -> None:
         self.bytes = 0
 
 
 class Cached:
-    """A value in the cache of an evaluator."""
+    """A value in an evaluator's cache whose memory is metered."""
 
     meter: Meter | None = None
     charged = 0
-    """How much of the meter's bytes are this value's."""
+    """The bytes of the meter that this value accounts for."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.serial = next(_serials)
         self.combinations: list[Hashable] = []
-        """The keys of cached combinations that may use it."""
+        """The keys of cached combinations that may contain this value."""
 
     def charge(self, nbytes: int) -> None:
         if self.meter is not None:
@@ -55,27 +55,27 @@ class Cached:
 
 
 class FilterVector(Cached):
-    """The verdicts of a Filter plugin. Rows without a node are always `ok`; the pipeline masks them."""
+    """The verdicts of a Filter plugin on all rows. Rows without a node are `ok`; the pipeline masks them."""
 
     reads_only_node = False
-    """Whether placed pods make no difference to it."""
+    """Return whether the verdicts depend on the nodes alone and not on placed pods."""
     has_pre_point = True
-    """Whether its `pre_filter` is counted in metrics."""
+    """Whether metrics count a call of the plugin's `pre_filter`."""
 
     def __init__(self, name: str, cluster: Cluster) -> None:
         super().__init__(name)
         self.status: fwk.Status = fwk.SUCCESS
-        """`SKIP` when the plugin does not apply; a rejection of all nodes; or an error."""
+        """The status of `pre_filter`: `SKIP` if the plugin does not apply, a rejection of all nodes, or an error."""
         self.node_names: frozenset[str] | None = None
-        """The only nodes to consider, when `pre_filter` named some."""
+        """The only nodes that can take the pod, if `pre_filter` named some; otherwise None."""
         self.is_pinned = False
-        """Whether each pod names the node that it is made for."""
+        """Whether each pod names the node that it was created for (pods of DaemonSets)."""
         self.refuses = False
-        """Whether it refuses some node; otherwise `codes` and `ok` may be absent."""
+        """Whether it rejects any node; otherwise `codes` and `ok` may be absent."""
         self.codes: fwk.Codes = _NO_CODES
         self.ok: fwk.Mask = _NO_MASK
         self.changes = Derived()
-        """When verdicts changed, and on which rows."""
+        """Log of the rows whose verdict changed."""
         self.reasons: Callable[[int], tuple[str, ...]] = lambda _: ()
         self._statuses: dict[int, fwk.Status] = {}
         self._cluster = cluster
@@ -83,51 +83,55 @@ class FilterVector(Cached):
 
     @property
     def never_applies(self) -> bool:
-        """Whether the plugin does not apply to any pod with the part that it reads."""
+        """Return whether the plugin applies to no pod with the same value of the part that it reads."""
         return self.status.is_skip
 
     @property
     def is_settled(self) -> bool:
-        """Whether the next pod with this vector passes `pre_filter`, and no node is named."""
+        """Return whether every pod with this vector passes `pre_filter` without naming nodes."""
         return self.node_names is None and not self.is_pinned and (self.status.is_success or self.status.is_skip)
 
     def refresh(self, _accepted: fwk.Mask | None = None) -> None:
-        """Evaluate the rows that have changed. `accepted` are the rows that passed every filter before."""
+        """Evaluate the rows that changed. `accepted` are the rows that passed every earlier filter."""
 
     def verdicts(self, _rows: fwk.Rows) -> fwk.Verdicts | fwk.Status | None:
-        """Return current verdicts on some rows, without any cache; None when all pass."""
+        """Return the current verdicts on some rows without using or filling the cache; None if all pass."""
         return None
 
     def may_apply_after(self, _shapes: Iterable[PodSignature]) -> bool:
-        """Whether it may apply once pods with some signatures are placed, though it does not now."""
+        """Return whether a filter that does not apply now may apply once pods with the given signatures are placed."""
         return True
 
     def passes(self, _row: int) -> bool:
-        """Whether a row is known to pass, as of the last `refresh`."""
+        """Return whether a row passed at the last `refresh`."""
         return False
 
     def row_state(self, _row: int) -> Hashable | None:
-        """Return what is equal for rows with the same verdict, also after the same pods move; None when unknown."""
+        """Return a key that is equal for rows with the same verdict, before and after the same pods are moved; None if
+        unknown.
+        """
         return None
 
     @property
     def reads_only_row(self) -> bool:
-        """Whether a verdict changes only with the node of the row and its pods."""
+        """Return whether the verdict on a row depends only on the row's own node and pods."""
         return False
 
     @property
     def reads_only_resources(self) -> bool:
-        """Whether nothing but resources and the node itself decides: then it has `fits_with`."""
+        """Return whether the verdict on a row depends only on its node and its resources, so that `fits_with` can be
+        called.
+        """
         return False
 
     def fits_with(self, _rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> fwk.Mask | None:
-        """Return which rows would pass if other amounts were used there; None when all would."""
+        """Return which rows would pass with other used amounts; None if all would."""
         return None
 
     def refusals_with(
         self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts
     ) -> list[tuple[fwk.Status, NDArray[np.intp]]]:
-        """Return why some rows would not pass then, each with its places among them."""
+        """Return the reasons why rows would not pass with other used amounts, each with the indexes of these rows."""
         codes, reasons = self._verdicts_with(rows, allocatable, used)
         of = self.status_of if reasons == self.reasons else lambda code: status_of(code, reasons, self.name)
         return [(of(code), (codes == code).nonzero()[0]) for code, _ in counted(codes)]
@@ -136,7 +140,7 @@ class FilterVector(Cached):
         return fwk.Verdicts(self.codes[rows], self.reasons)
 
     def status_of(self, code: int) -> fwk.Status:
-        """Return what a code among `codes` stands for."""
+        """Return the status that a verdict code stands for."""
         found = self._statuses.get(code)
         if found is None:
             found = self._statuses[code] = status_of(code, self.reasons, self.name)
@@ -194,12 +198,16 @@ class FilterVector(Cached):
 
 
 class PluginVector(FilterVector):
-    """The verdicts of a vectorised plugin on all pods that have the part that it reads; or on one pod."""
+    """The verdicts of a vectorised plugin, for all pods with the same value of the part it reads or, if it reads the
+    pod itself, for one pod.
+    """
 
     def __init__(
         self, use: FilterUse, pod: PodInfo, cluster: Cluster, found: fwk.PreFilterResult[Any] | fwk.Status | None = None
     ) -> None:
-        """`pod` is what the plugin may see of it; `found` what its `pre_filter` returned, if that is known."""
+        """Create the vector for `pod`, the view that the plugin may read; `found` is the result of its `pre_filter`, if
+        known.
+        """
         super().__init__(use.name, cluster)
         self._use = use
         self._pod = pod
@@ -258,7 +266,7 @@ class PluginVector(FilterVector):
             self._set(_NO_CODES, _NO_MASK)
 
     def on_rows(self, rows: NDArray[np.intp]) -> FilterVector:
-        """Return verdicts on a few rows alone, which nothing else uses; others pass."""
+        """Evaluate a few rows only, for one caller; the other rows count as passing."""
         found = PluginVector(self._use, self._pod, self._cluster, self.status)
         found.node_names, found.is_pinned, found._state = self.node_names, self.is_pinned, self._state
         verdicts = self.verdicts(rows)
@@ -331,7 +339,7 @@ class PluginVector(FilterVector):
 
 
 class NodeVector(FilterVector):
-    """The verdicts of a plugin that evaluates one node at a time, on nodes that every filter before it accepted."""
+    """The verdicts of a per-node plugin, on the nodes that every earlier filter accepted."""
 
     def __init__(self, use: NodeFilterUse, pod: PodInfo, cluster: Cluster, cycle: fwk.CycleState) -> None:
         super().__init__(use.name, cluster)

@@ -1,13 +1,15 @@
-"""The best rows of a large cluster where one score is the same for all rows of a group.
+"""Find the best rows of a large cluster when one score is the same for all rows of a group.
 
-With every pod that PodTopologySpread counts, the scores of nearly all rows change, but by the same amount within a
-group: the best rows of a group stay its best. So a few hundred good rows of each group are kept by their base, the sum
-of all other scores, and one pod moves one row. For example:
+Every pod that PodTopologySpread counts changes the scores of nearly all rows, but by the same amount within a group, so
+the order of rows inside a group stays. Therefore a few hundred rows with the highest base, which is the sum of the
+other scores, are kept for each group, and placing a pod moves one row. For example:
 
-    base by row  [7, 9, 9, 5]    group of each row  [0, 0, 1, 1]    good rows by group  [{9: [1], 7: [0]}, {9: [2]}]
-    score by group  [20, 10]     the best is row 1 of group 0, with 29
+    base by row           [7, 9, 9, 5]
+    group of each row     [0, 0, 1, 1]
+    kept rows by group    [{9: [1], 7: [0]}, {9: [2]}]
+    score by group        [20, 10]          the best is row 1 of group 0, with 29
 
-Used by ``score_sum.py``; small clusters are summed up row by row instead.
+Used by ``score_sum.py``; in small clusters the scores of all rows are added up instead.
 """
 
 import random
@@ -18,14 +20,17 @@ from numpy.typing import NDArray
 from mooring.scheduler.framework import Mask, Scores
 
 _NO_ROWS = -(1 << 40)
-"""The highest base of a group without feasible rows."""
+"""The highest base of a group that has no feasible rows."""
 _NO_GROUP = -1
 _GOOD = 256
-"""The number of good rows kept for a group, with all that equal the last of them."""
+"""The number of rows with the highest bases kept for each group; rows that tie with the last one are kept too."""
 
 
 class GroupedRows:
-    """The good rows by group. `base` and `codes` may change in place; `update` is called with the rows."""
+    """The rows with the highest base of each group.
+
+    The caller may change `base` and `codes` in place, then calls `update`.
+    """
 
     def __init__(self, base: Scores, codes: NDArray[np.intp], feasible: Mask) -> None:
         self.base, self.codes, self.feasible = base, codes, feasible
@@ -75,7 +80,7 @@ class GroupedRows:
             rows.append(row)
 
     def rank(self, points: Scores) -> None:
-        """Find the best rows when groups have these scores."""
+        """Find the best rows, given the score of each group."""
         while True:
             totals = self._highest + points[: len(self._highest)]
             groups = (totals == totals.max()).nonzero()[0].tolist()
@@ -100,11 +105,11 @@ class GroupedRows:
         return True
 
     def rows(self) -> NDArray[np.intp]:
-        """Return all of the best rows in ascending order."""
+        """Return all rows with the highest total, in ascending order."""
         return np.sort(np.concatenate([np.array(rows, np.intp) for rows in self._best]))
 
     def pick(self, lot: random.Random) -> int:
-        """Return one of the best rows at random."""
+        """Return one of the rows with the highest total, at random."""
         number = sum(map(len, self._best))
         place = lot.randrange(number) if number > 1 else 0
         for rows in self._best:

@@ -1,8 +1,8 @@
-"""Leave room for nominated pods: a pod must fit beside the pods that are nominated for a node.
+"""Reserve room for nominated pods: a pod must also fit beside the pods that are nominated for a node.
 
-Called by ``evaluation.py`` for the feasible nodes, and by ``preemption.py``. Where resources alone decide,
-all nodes are evaluated together with what the nominated pods will use, and the result is cached for the next pod with
-the same signature; otherwise one by one, with the nominated pods placed in a trial.
+Called by ``evaluation.py`` for the feasible nodes, and by ``preemption.py``. If the verdicts depend on resources alone,
+all nodes are evaluated together with the amounts that the nominated pods will use, and the result is cached by
+signature. Otherwise nodes are evaluated one by one, with the nominated pods placed in a trial.
 """
 
 from collections.abc import Hashable
@@ -26,7 +26,7 @@ from mooring.scheduler.framework.verdicts import counted
 
 
 class NominatedReservations:
-    """Cached rejections of pods of a signature beside nominated pods, where resources alone decide."""
+    """Cached rejections of pods of one signature because of nominated pods, where resources alone decide."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -36,7 +36,7 @@ class NominatedReservations:
         self._last: tuple[NDArray[np.intp], Overruled] = NO_ROWS, ()
 
     def overruled(self, evaluation: PodEvaluation, rows: NDArray[np.intp], expected: Expected) -> Overruled:
-        """Return the rejections among some rows, each with its rows; the same object while they are unchanged."""
+        """Return the rejections among some rows, each with its rows; the object is replaced only when they change."""
         self._rows.refresh(expected)
         missing = rows[~self._rows.known[rows]]
         if len(missing):
@@ -74,7 +74,7 @@ class NominatedReservations:
 
 
 def leave_room(evaluation: PodEvaluation, cluster: Cluster, expected: Expected, known: NominatedReservations) -> None:
-    """Reject rows where the pod would not fit beside the nominated pods."""
+    """Reject the rows where the pod would not fit beside the nominated pods."""
     rows = (evaluation.feasible & expected.is_on).nonzero()[0]
     if not len(rows):
         return
@@ -90,7 +90,7 @@ def leave_room(evaluation: PodEvaluation, cluster: Cluster, expected: Expected, 
 
 
 def promises_only_use(evaluation: PodEvaluation, cluster: Cluster, expected: Expected) -> bool:
-    """Return whether filters that do not apply now would still not apply beside the nominated pods."""
+    """Return whether placing the nominated pods would change only resource usage, so that no further filter applies."""
     if evaluation.promises_only_use is None:
         evaluation.promises_only_use = _changes_nothing_else(evaluation, cluster, expected)
     return evaluation.promises_only_use

@@ -1,6 +1,6 @@
-"""The evaluation of one pod on all nodes, and functions that evaluate single rows with other pods on them.
+"""The evaluation of one pod on all nodes, and functions that evaluate single rows with additional pods on them.
 
-Made by ``evaluation.py``; read by ``engine.py``, ``diagnosis.py`` and preemption.
+Created by ``evaluation.py``; read by ``engine.py``, ``diagnosis.py`` and preemption.
 """
 
 from collections.abc import Hashable, Sequence
@@ -22,7 +22,7 @@ from mooring.scheduler.framework.verdicts import status_of
 
 _NO_MASK: Mask = np.empty(0, np.bool_)
 Overruled: TypeAlias = Sequence[tuple[Status, NDArray[np.intp]]]
-"""Rows that are rejected only because of nominated pods, with the status."""
+"""Rows that only nominated pods make infeasible, with the status to report."""
 
 
 class PodEvaluation(msgspec.Struct, eq=False):
@@ -32,13 +32,13 @@ class PodEvaluation(msgspec.Struct, eq=False):
     cycle: CycleState = msgspec.field(default_factory=CycleState)
     filters: list[FilterVector] = []
     refusal: Status | None = None
-    """From a `pre_filter` that rules out all nodes; or an error."""
+    """The rejection of all nodes by a `pre_filter`, or an error; None otherwise."""
     reached: str = "PreFilter"
-    """The last extension point that ran; a rejection is from it."""
+    """The last extension point that ran; a rejection comes from it."""
     considered: Mask = _NO_MASK
-    """The nodes that were evaluated: all, or those that a `pre_filter` named."""
+    """The number of evaluated nodes: all, or those that a `pre_filter` named."""
     naming: tuple[str, ...] = ()
-    """The plugins that named nodes."""
+    """The PreFilter plugins that named nodes."""
     number_considered: int = 0
     feasible: Mask = _NO_MASK
     number_feasible: int = 0
@@ -48,24 +48,24 @@ class PodEvaluation(msgspec.Struct, eq=False):
     promises_only_use: bool | None = None
     """The cached result of `promises_only_use`."""
     is_shared_by_template: bool = True
-    """Whether the verdicts hold for every pod of the signature."""
+    """Whether the verdicts hold for every pod with the same signature."""
     asked: list[tuple[str, int, int, int]] = []
-    """For each Filter plugin: nodes evaluated, rejected for now, and rejected for good."""
+    """For each Filter plugin, the number of nodes evaluated, rejected for now, and rejected for good."""
     scores: list[ScoreVector] = []
     points: dict[str, Scores] = {}
-    """By Score plugin, the weighted scores by row, if the caller needs them."""
+    """By Score plugin, the weighted scores by row; empty unless the caller asked for them."""
     best: BestRows | GroupedRows | None = None
 
     @property
     def is_shared(self) -> bool:
-        """Whether the feasible nodes are those of every pod of the signature."""
+        """Whether every pod with the same signature has the same feasible nodes."""
         return self.is_shared_by_template and not self.overruled
 
 
 def status_on(evaluation: PodEvaluation, row: int, *, only_pods_moved: bool = False) -> Status:
-    """Evaluate the filters on one row as the cluster is now, without caches.
+    """Evaluate the filters on one row with the current state of the cluster, without caches.
 
-    When `only_pods_moved` since the row passed, filters that read the node alone are skipped.
+    With `only_pods_moved`, filters that read the node alone are skipped, because the row has passed them.
     """
     rows = np.array([row], np.intp)
     for slot in evaluation.filters:
@@ -82,7 +82,7 @@ def status_on(evaluation: PodEvaluation, row: int, *, only_pods_moved: bool = Fa
 def status_with(
     evaluation: PodEvaluation, cluster: Cluster, row: int, pods: Sequence[PlacedPod], *, only_pods_moved: bool = True
 ) -> Status:
-    """Evaluate the filters on one row with some more pods on it."""
+    """Evaluate the filters on one row with additional pods placed on it."""
     if not pods:
         return SUCCESS
     with cluster.trial() as trial:
@@ -92,7 +92,9 @@ def status_with(
 
 
 def likeness_on(evaluation: PodEvaluation, cluster: Cluster, row: int, moved: Sequence[PlacedPod]) -> Hashable | None:
-    """Return what is equal for rows with the same `status_on`, also after such pods as `moved` come or go."""
+    """Return a key that is equal for rows on which `status_on` returns the same, before and after pods like `moved` are
+    moved there; None if unknown.
+    """
     seen = tuple(slot.row_state(row) for slot in evaluation.filters)
     if None in seen:
         return None
@@ -100,7 +102,7 @@ def likeness_on(evaluation: PodEvaluation, cluster: Cluster, row: int, moved: Se
 
 
 def only_resources_decide(evaluation: PodEvaluation) -> bool:
-    """Return whether every filter reads the node alone, or its resources alone. Call it after filtering."""
+    """Return whether every filter depends only on the node or on its resources. Valid after filtering."""
     if evaluation.only_resources is None:
         alone = evaluation.refusal is None and all(slot.reads_only_resources for slot in evaluation.filters)
         evaluation.only_resources = alone

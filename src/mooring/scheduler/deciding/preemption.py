@@ -1,10 +1,11 @@
-"""Preemption: which pods of lower priority have to be evicted, from which node, so that a pod fits there.
+"""Preemption: find the node where evicting pods of lower priority makes room for a pod, and the victims there.
 
-On each node that rejected the pod for now (not for good), all pods of lower priority are removed in a trial; if the pod
-fits then, they are placed again one by one, the important ones and those with an exhausted disruption budget first, as
-long as it still fits. The node with the lowest cost is chosen. Where resources alone decide, nodes are tried together
-(``dry_run.py``), and the result is cached (``preemption_cost.py``).
-The work of the plugin DefaultPreemption; ``running/victims.py`` deletes the victims.
+On each node that rejected the pod for now (Unschedulable), all pods of lower priority are removed in a trial. If the
+pod fits then, they are placed again one by one while it still fits: first pods protected by an exhausted disruption
+budget, then by importance. The rest are victims. The node with the lowest cost is chosen.
+
+If verdicts depend on resources alone, nodes are tried together (``dry_run.py``) and results are cached
+(``preemption_cost.py``). The plugin DefaultPreemption calls this; ``running/victims.py`` deletes the victims.
 """
 
 from collections import Counter
@@ -40,18 +41,18 @@ class Candidate(msgspec.Struct, frozen=True):
     node: str
     victims: tuple[Pod, ...]
     violations: int
-    """The number of victims that violate a budget."""
+    """The number of victims whose eviction violates a disruption budget."""
 
 
 class _Spared(msgspec.Struct, frozen=True):
-    """The victims on a node by index, and how many of them violate a budget."""
+    """The indexes of the victims on a node, and how many of them violate a disruption budget."""
 
     victims: tuple[int, ...]
     violations: int
 
 
 class _Attempt(msgspec.Struct):
-    """The state of one attempt to preempt."""
+    """The state of one attempt to preempt for a pod."""
 
     evaluation: PodEvaluation
     cluster: Cluster
@@ -60,11 +61,11 @@ class _Attempt(msgspec.Struct):
     budgets: Budgets
     harms: PreemptionCosts
     refusals: Counter[Status] = msgspec.field(default_factory=Counter)
-    """The number of nodes by why preemption does not help there."""
+    """The number of nodes for each reason why preemption does not help."""
     known: dict[Hashable, _Spared | Status] = msgspec.field(default_factory=dict)
-    """Results by node state, for nodes in the same state."""
+    """Results by node state, reused for nodes in the same state."""
     only_resources: bool = True
-    """Whether nodes can be tried together; False once they could not."""
+    """Whether nodes can be tried together; set to False at the first failure to do so."""
 
     def expected_on(self, row: int) -> Sequence[PlacedPod]:
         return () if self.expected is None else self.expected.on(row)
@@ -73,9 +74,9 @@ class _Attempt(msgspec.Struct):
 def preempt(
     refusals: Rejection, handle: Handle, candidates: Callable[[int], int], harms: PreemptionCosts
 ) -> PostFilterResult:
-    """Find the node with the lowest cost of preemption; `candidates` returns how many nodes are enough.
+    """Find the node with the lowest preemption cost.
 
-    `harms` are the cached costs of the profile.
+    `candidates` returns how many candidate nodes are enough; `harms` are the cached costs of the profile.
     """
     evaluation, diagnosis, cluster = refusals.evaluation, refusals.diagnosis, handle.cluster
     nominations = Nominations(cluster) if handle.nominations is None else handle.nominations
@@ -132,19 +133,19 @@ def _with_lower(attempt: _Attempt, rows: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 class _Try(NamedTuple):
-    """A node that was tried: the cost, or why preemption does not help there; and how to find its victims again."""
+    """The result for a node that was tried: its cost, or why preemption does not help; and how to find its victims."""
 
     harm: Cost | Status
     row: int
     together: DryRun | None
     place: int
-    """Among the nodes that were tried together."""
+    """The index among the nodes that were tried together."""
 
 
 def _least_harmful(attempt: _Attempt, rows: NDArray[np.intp], first: int, wanted: int) -> Candidate | None:
     """Try nodes until enough would help and one violates no budget; return the first with the lowest cost.
 
-    They are tried in the order of `rows`, from the place `first` on and around.
+    Nodes are tried in the order of `rows`, starting at index `first` and wrapping around.
     """
     evaluation, cluster, expected = attempt.evaluation, attempt.cluster, attempt.expected
     if not (cluster.priorities.lowest < priority(evaluation.pod.pod)).any():  # as where all pods are equally important

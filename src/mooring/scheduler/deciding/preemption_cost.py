@@ -1,7 +1,7 @@
-"""The cost of preemption on each node, cached between pods with the same signature: most nodes have not changed.
+"""Cache the cost of preemption on each node for pods with the same signature, because most nodes do not change.
 
-Called by ``preemption.py`` where nothing but resources decides and there is no disruption budget. The result of a dry
-run (``dry_run.py``) is cached by signature and priority, until the node or one of its pods changes.
+Called by ``preemption.py`` if verdicts depend on resources alone and there is no disruption budget. A result of
+``dry_run.py`` is cached by signature and priority until the node or one of its pods changes.
 """
 
 from collections import Counter, OrderedDict
@@ -20,24 +20,24 @@ from mooring.scheduler.framework import Mask, Status
 from mooring.scheduler.framework.nominations import Expected
 
 _MAX_KEPT = 8
-"""Cached signatures and priorities."""
+"""The maximum number of cached pairs of signature and priority."""
 _PARTS = 5
-"""The number of parts of a `Cost`."""
+"""The number of values in a `Cost`."""
 _MORE = 64
-"""Up to this number of further stale rows are tried with the missing ones."""
+"""When missing rows are computed, up to this number of stale rows is recomputed with them."""
 _NO_BUDGETS = Budgets(())
 _Table: TypeAlias = NDArray[np.int64]
 
 
 class PreemptionCosts:
-    """The costs of preemption by signature and priority, for one profile."""
+    """The cached costs of preemption of one profile, by pod signature and priority."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._kept: OrderedDict[tuple[PodSignature, int], NodeCosts] = OrderedDict()
 
     def of(self, signature: PodSignature, priority: int, expected: Expected | None) -> "NodeCosts":
-        """Return the current costs for a signature. `expected` are nominated pods that need room as well."""
+        """Return the current costs for pods of a signature. `expected` are nominated pods that need room as well."""
         found = self._kept.pop((signature, priority), None)
         if found is None or found.layout != self._cluster.layout:
             found = NodeCosts(self._cluster, priority)
@@ -56,14 +56,14 @@ class NodeCosts:
         self._rows = RowCache(cluster)
         self.refresh = self._rows.refresh
         self.fits: Mask = np.zeros(cluster.capacity, np.bool_)
-        """Where preemption would help, of the cached rows."""
+        """By row, whether preemption helps there; for rows with a cached result."""
         self._parts = np.zeros((_PARTS, cluster.capacity), np.int64)
         self._without = np.zeros_like(cluster.resources.used)
         self._refused: dict[int, Status] = {}
         self._tried: dict[int, tuple[DryRun, int]] = {}
 
     def know(self, evaluation: PodEvaluation, rows: NDArray[np.intp]) -> bool:
-        """Compute the costs of missing rows; return False when more than resources decides."""
+        """Compute and cache the costs of missing rows; return False if filters depend on more than resources."""
         expected, known = self._rows.expected, self._rows.known
         if not only_resources_decide(evaluation):
             return False
@@ -127,11 +127,11 @@ class NodeCosts:
         return int(rows[0])
 
     def tried(self, row: int) -> tuple[DryRun, int]:
-        """Return the dry run of a row, and its place in it."""
+        """Return the dry run that computed a row, and the row's place in it."""
         return self._tried[row]
 
     def refusals(self, evaluation: PodEvaluation, rows: NDArray[np.intp]) -> Counter[Status]:
-        """Return the number of rows by why preemption does not help there. All rows must be cached."""
+        """Return the number of rows for each reason why preemption does not help; all rows must be cached."""
         untold = np.array([row for row in rows.tolist() if row not in self._refused], np.intp)
         if len(untold) and self._rows.expected is not None:
             fits = np.ones(len(untold), np.bool_)

@@ -1,6 +1,6 @@
-"""The Filter and Score plugins of a profile with what they declare, resolved once when the engine is built.
+"""The Filter and Score plugins of a profile with their declarations, resolved once when the engine is built.
 
-Built by ``engine.py`` for each profile; ``evaluation.py`` makes vectors of them for pods.
+``engine.py`` builds one plan for each profile; ``evaluation.py`` creates vectors from it.
 """
 
 from collections.abc import Callable, Container, Sequence
@@ -23,12 +23,12 @@ class PluginUse:
         self.declared = declared
         self.signer = (profile, plugin.name)
         self.reads_pod = Part.POD in declared.pod
-        """Whether it is called for every pod."""
+        """Whether the plugin reads the pod itself and is therefore called for every pod."""
         self.log = cluster.inputs.log(declared.rows)
         self.revision = cluster.inputs.revision(declared.cluster)
         self.has_refresh = bool(declared.cluster)
         self.reads_only_node = not (self.reads_pod or self.has_refresh or declared.rows & Input.PODS)
-        """Whether placed pods make no difference to it."""
+        """Whether the results depend on the nodes alone and not on placed pods."""
 
 
 class FilterUse(PluginUse):
@@ -77,7 +77,7 @@ class Plan:
     def __init__(
         self, profile: Profile, cluster: Cluster, timed: Callable[[Any], Any], signers: Container[Signer]
     ) -> None:
-        """Resolve the plugins of a profile; `timed` returns what is called in place of a plugin."""
+        """Resolve the plugins of a profile; `timed` wraps each plugin to measure its calls."""
         self.filters: Sequence[FilterUse | NodeFilterUse] = [
             FilterUse(timed(plugin), plugin.filters, profile.name, cluster)
             if isinstance(plugin, FilterPlugin)
@@ -91,11 +91,11 @@ class Plan:
             for entry in profile.scores
         ]
         self.filters_of_pod = [use if use.reads_pod else None for use in self.filters]
-        """The plugins that are called for every pod, each at its place; None elsewhere."""
+        """At the index of each filter, the plugin if it is called for every pod, otherwise None."""
         self.scores_of_pod = [use if use.reads_pod else None for use in self.scores]
         self.parts = self._group_by_part(signers)
         self.read = Part(0)
-        """What plugins read of a signature."""
+        """The signature parts that the plugins read."""
         for uses in self.parts:
             self.read |= uses.view.parts
 
@@ -113,7 +113,7 @@ class Plan:
 
 
 class PartUses:
-    """The Filter and Score plugins that read the same part of a pod, with their places in the profile."""
+    """The Filter and Score plugins that read the same parts of a pod, with their indexes in the profile."""
 
     def __init__(self, view: View) -> None:
         self.view = view

@@ -1,7 +1,7 @@
-"""Profiles: the plugins of a scheduler name, with their order and weights. `DEFAULT_PLUGINS` reads as the policy.
+"""Profiles: the plugins for one scheduler name, with their order and weights.
 
-A `ProfileSpec` is made in code or from a KubeSchedulerConfiguration; `build` makes the plugins and sorts them by
-extension point into a `Profile`.
+`DEFAULT_PLUGINS` lists the default policy in order. A `ProfileSpec` is created in code or from a
+KubeSchedulerConfiguration; `build` instantiates the plugins and sorts them by extension point into a `Profile`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ from mooring.scheduler.framework.registry import PluginError
 
 DEFAULT_SCHEDULER = "default-scheduler"
 CONFIG_API_VERSION, CONFIG_KIND = "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration"
-"""The type of configuration files."""
+"""The apiVersion and kind of scheduler configuration files."""
 P = TypeVar("P")
 
 
 class PluginUse(msgspec.Struct, frozen=True):
-    """A plugin in a profile; the weight matters only if it scores (0: the default of 1)."""
+    """A plugin enabled in a profile. The weight matters only for scoring (0: the default of 1)."""
 
     name: str
     weight: int = 0
@@ -60,17 +60,17 @@ DEFAULT_PLUGINS: tuple[PluginUse, ...] = (
 
 
 class ProfileSpec(msgspec.Struct, frozen=True):
-    """The specification of a profile."""
+    """The specification of a profile, before its plugins are instantiated."""
 
     scheduler_name: str = DEFAULT_SCHEDULER
     plugins: tuple[PluginUse, ...] = DEFAULT_PLUGINS
-    """At every extension point that they have."""
+    """Plugins enabled at every extension point that they implement (`multiPoint`)."""
     enabled: Mapping[str, tuple[PluginUse, ...]] = msgspec.field(default_factory=dict)
-    """By extension point (`filter`, `score`, …): further plugins, or other weights."""
+    """By extension point (`filter`, `score`, …), additional plugins or other weights."""
     disabled: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict)
-    """By extension point: plugins that it does without; `*` for all of `plugins`."""
+    """By extension point, disabled plugins; `*` disables all of `plugins`."""
     arguments: Mapping[str, fwk.PluginArguments] = msgspec.field(default_factory=dict)
-    """By plugin."""
+    """The arguments of each plugin, by plugin name."""
 
 
 class Weighted(msgspec.Struct, Generic[P], frozen=True):
@@ -79,7 +79,7 @@ class Weighted(msgspec.Struct, Generic[P], frozen=True):
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """The plugins of one scheduler name, by extension point, in order."""
+    """The plugins for one scheduler name, in order, by extension point."""
 
     name: str
     queue_sort: fwk.QueueSortPlugin
@@ -93,13 +93,13 @@ class Profile(msgspec.Struct, frozen=True):
     bind: tuple[fwk.BindPlugin | fwk.GroupBindPlugin, ...]
     post_bind: tuple[fwk.PostBindPlugin, ...]
     choose: fwk.ChoosePlugin | None = None
-    """Chooses among nodes with the same score; None chooses at random."""
+    """The plugin that chooses among nodes with the same score; None chooses at random."""
     plugins: tuple[fwk.Plugin, ...] = msgspec.field(default=())
-    """All of them."""
+    """All plugins of the profile, at any extension point."""
 
 
 def build(spec: ProfileSpec, registry: fwk.Registry, handle: fwk.Handle) -> Profile:
-    """Make the plugins of a profile. Raises `PluginError` for an unknown plugin or wrong arguments."""
+    """Instantiate the plugins of a profile. Raise `PluginError` for an unknown plugin or wrong arguments."""
     return _Builder(spec, registry, handle).profile()
 
 

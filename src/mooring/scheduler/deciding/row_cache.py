@@ -1,4 +1,4 @@
-"""Which cached results about rows are still valid: they depend on the node, its pods and the pods nominated for it.
+"""Track which cached results of rows are valid; a result depends on the node, its pods, and its nominated pods.
 
 Used by ``preemption_cost.py`` and ``nominated_reservations.py``.
 """
@@ -13,7 +13,7 @@ from mooring.scheduler.framework.nominations import Expected
 
 
 class RowCache:
-    """The rows with valid, stale and missing results; for one layout of the columns."""
+    """The sets of rows with valid, stale and missing results, for one layout of the columns."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._ranks = cluster.rank_changes
@@ -22,9 +22,9 @@ class RowCache:
         self.known: Mask = np.zeros(cluster.capacity, np.bool_)
         """The rows whose cached result is valid."""
         self.learnt: Mask = np.zeros(cluster.capacity, np.bool_)
-        """The rows that have a cached result."""
+        """The rows that have a cached result, valid or stale."""
         self.lasting: Mask = np.zeros(cluster.capacity, np.bool_)
-        """The rows whose result is stale at most because of nominated pods."""
+        """The rows whose cached result can only be stale because of nominated pods."""
         self.expected: Expected | None = None
         """The nominated pods that need room as well."""
         self._expected_at = NEVER

@@ -1,8 +1,8 @@
-"""The sum of several score vectors by row, normalised and weighted, and the best feasible rows.
+"""Add up score vectors by row, normalised and weighted, and find the best feasible rows.
 
-Kept for all pods whose scores are the same vectors. Vectors of zeros are left out: they do not change the order of
-nodes. Where scores differ by group of rows, large clusters are ranked by group (``grouped_rows.py``). Called by
-``evaluation.py``, which has brought the vectors up to date.
+A sum is cached for all pods with the same score vectors. Vectors of zeros are left out, because they do not change the
+order of nodes. In large clusters, scores that are equal within groups of rows are ranked by group
+(``grouped_rows.py``). Called by ``evaluation.py``, which refreshes the vectors first.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,15 +17,15 @@ from mooring.scheduler.deciding.score_vectors import SharedScores
 from mooring.scheduler.framework import Mask, Scores
 
 _LARGE = 4096
-"""From so many rows on, scores that groups of rows share are ranked by group."""
+"""The number of rows from which on group scores are ranked by group."""
 _CALM = 3
-"""After so many pods that have changed few rows."""
+"""The number of consecutive pods with few changed rows after which rows are updated one by one."""
 _PART = 64
-"""Updating some rows costs less than all when they are at most one in so many."""
+"""Rows are updated one by one if at most one row in this number has changed."""
 
 
 class _Part:
-    """One vector in a sum."""
+    """One score vector of a sum, with its weight."""
 
     def __init__(self, vector: SharedScores) -> None:
         self.vector = vector
@@ -35,7 +35,7 @@ class _Part:
         self._feasible: Mask | None = None
 
     def update(self, feasible: Mask) -> ChangedRows:
-        """Take over what has changed; return the rows that have other scores now."""
+        """Add the vector's changes to the sum; return the rows whose score changed."""
         vector = self.vector
         if vector.depends_on_feasible:
             vector.update_rows()
@@ -84,7 +84,7 @@ class ScoreSum:
         return 8 * self._cluster.capacity * 4
 
     def best(self, feasible: Mask) -> BestRows | GroupedRows:
-        """Return the best of the feasible rows, a mask that is never changed."""
+        """Return the best rows among the feasible ones. The mask `feasible` must never be modified."""
         if not self._is_kept:
             return self._best_once(feasible)
         by_row = _update(self._plain, feasible)
@@ -109,7 +109,7 @@ class ScoreSum:
         return BestRows(totals)
 
     def sums(self, feasible: Mask) -> Scores:
-        """Return the sums of all rows."""
+        """Return the summed scores of all rows."""
         self._grouped = None
         rows = _update(self._plain, feasible), _update(self._others, feasible)
         self._add_up(*rows)
@@ -117,7 +117,7 @@ class ScoreSum:
         return self._sums
 
     def scores_of(self, vector: SharedScores) -> Scores:
-        """Return the normalised and weighted scores of one vector, after `sums`."""
+        """Return the normalised and weighted scores of one vector; call `sums` first."""
         return next(part.scores for part in self._parts if part.vector is vector)
 
     def _are_few(self, rows: ChangedRows) -> bool:
@@ -183,7 +183,7 @@ def _update(parts: Iterable[_Part], feasible: Mask) -> ChangedRows:
 
 
 def best_of(sums: Scores, own: Sequence[Scores], feasible: Mask) -> BestRows:
-    """Return the best rows for a pod that has scores of its own."""
+    """Return the best rows for a pod with score vectors that no other pod shares."""
     return BestRows(np.where(feasible, np.add.reduce([sums, *own]), OUT))
 
 

@@ -1,9 +1,10 @@
-"""Cache the totals of feasible nodes, and the best of them, for pods with the same scores.
+"""Cache the total scores of feasible nodes, and the best nodes, for pods with the same score vectors.
 
-Most pods change one row. Where a filter refuses whole zones and lets them pass again with the next pod, the same few
-sets of feasible nodes take turns, so the totals of some are kept, each with the rows that have changed since:
+Most pods change one row. Where a filter alternately rejects and admits whole zones, the same few sets of feasible nodes
+recur, so the totals for several sets are kept, each with the rows that changed since:
 
-    sums by row  [7, 9, 9, 5]    feasible  [1, 1, 0, 0]    totals  [7, 9, -1, -1]    the best is row 1
+    sums by row   [7, 9, 9, 5]
+    feasible      [1, 1, 0, 0]     totals [7, 9, -1, -1]     the best is row 1
 
 Called by ``score_sum.py``, which adds up the scores.
 """
@@ -17,25 +18,25 @@ from mooring.constraints.columns.revisions import NO_ROWS, ChangedRows
 from mooring.scheduler.framework import Mask, Scores
 
 OUT = -1
-"""Instead of a total: the node is not feasible."""
+"""The total of a row that is not feasible."""
 _MAX_FEASIBLE_SETS = 8
 _PART = 64
-"""Updating some rows costs less than all when they are at most one in so many."""
+"""Rows are updated one by one if at most one row in this number has changed."""
 
 
 class Totals:
-    """The totals of one sum of scores."""
+    """The cached totals of one sum of scores, for several sets of feasible nodes."""
 
     def __init__(self, capacity: int) -> None:
         self._most = capacity // _PART
         self._kept: list[_Totals] = []
 
     def forget(self) -> None:
-        """Drop everything: all sums may have changed."""
+        """Drop all totals, because every sum may have changed."""
         self._kept.clear()
 
     def best(self, sums: Scores, feasible: Mask, changed: ChangedRows) -> "BestRows":
-        """Return the best of the feasible rows; `changed` are those with other sums than before, None for all."""
+        """Return the best of the feasible rows. `changed` are the rows whose sum changed, None for all."""
         if changed is None:
             self._kept.clear()
         elif len(changed):
@@ -68,7 +69,7 @@ class Totals:
 
 
 class _Totals:
-    """For one set of feasible nodes."""
+    """The totals for one set of feasible nodes."""
 
     __slots__ = ("_best", "_missed", "_missing", "_totals", "feasible")
 
@@ -80,9 +81,9 @@ class _Totals:
         self._missed = 0
 
     def miss(self, rows: NDArray[np.intp]) -> int:
-        """Note rows that have other sums, or are feasible now or no longer; return how many are not up to date.
+        """Mark rows as stale whose sum or feasibility changed; return the number of stale rows.
 
-        Some may be counted twice, but often it is a single one for both reasons.
+        A row that is stale for both reasons may be counted twice.
         """
         last = self._missing[-1] if self._missing else NO_ROWS
         if len(rows) and not (len(rows) == 1 == len(last) and rows.item() == last.item()):
@@ -111,7 +112,7 @@ class _Totals:
 
 
 class BestRows:
-    """The rows with the highest total. Totals may fall after they were found; `rise` reports one that rises."""
+    """The rows with the highest total. Totals may fall without notice; the caller reports one that rises by `rise`."""
 
     def __init__(self, totals: Scores) -> None:
         self._totals = totals
@@ -123,14 +124,14 @@ class BestRows:
         self._left = len(self._rows)
 
     def rise(self, row: int, total: int) -> None:
-        """Take note of a row with a higher total than before."""
+        """Record that the total of a row rose."""
         if total > self.highest:
             self.highest, self._rows, self._left = total, np.array([row], np.intp), 1
         elif total == self.highest:
             self._find()
 
     def rows(self) -> NDArray[np.intp]:
-        """Return all of them, in ascending order."""
+        """Return all rows with the highest total, in ascending order."""
         rows = self._rows[: self._left]
         found = rows[self._totals[rows] == self.highest]
         if not len(found):
@@ -139,7 +140,10 @@ class BestRows:
         return np.sort(found)
 
     def pick(self, lot: random.Random) -> int:
-        """Return one of them at random. Rows whose total has fallen are noticed when they are picked."""
+        """Return one of the rows with the highest total, at random.
+
+        A row whose total has fallen is discarded when picked.
+        """
         while True:
             place = lot.randrange(self._left) if self._left > 1 else 0
             row = self._rows.item(place)

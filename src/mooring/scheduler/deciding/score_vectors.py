@@ -1,7 +1,7 @@
-"""Score plugins evaluated over all rows: a vector of scores for each plugin and part of a pod that it reads.
+"""Evaluate Score plugins over all rows: a vector of scores for each plugin and each value of the pod part it reads.
 
-Shared and brought up to date as the vectors of filters are (``filter_vectors.py``). Scores that depend on the feasible
-nodes are normalised where vectors are summed up, in ``score_sum.py``.
+Vectors are shared and refreshed like those of filters (``filter_vectors.py``). Scores that depend on the feasible nodes
+are normalised in ``score_sum.py``, where vectors are summed.
 """
 
 from typing import Any
@@ -19,25 +19,25 @@ from mooring.scheduler.framework import ALL_ROWS, MAX_NODE_SCORE, CycleState, Ma
 
 _NO_SCORES: Scores = np.empty(0, np.int64)
 _MAX_SMALL_WEIGHT = 1000
-"""Scores with weights up to this, and sums of them, fit into 32 bits."""
+"""The maximum weight with which scores, and sums of them, fit into 32 bits."""
 
 
 class ScoreVector(Cached):
-    """The scores of a plugin for all pods that have the part that it reads."""
+    """The scores of a Score plugin on all rows."""
 
     def __init__(self, use: ScoreUse | NodeScoreUse) -> None:
         super().__init__(use.name)
         self.weight = use.weight
         self.has_pre_point = use.has_pre_point
-        """Whether its `pre_score` is counted in metrics."""
+        """Whether metrics count a call of the plugin's `pre_score`."""
         self.is_active = True
-        """Whether the plugin scores the pod at all."""
+        """Whether the plugin scores the pod (`pre_score` did not return SKIP)."""
         self.is_zero = True
-        """Whether every score is 0, before it is normalised."""
+        """Whether every score is 0 before normalisation."""
         self.scores: Scores = _NO_SCORES
-        """By row: weighted, or as they are before they are normalised."""
+        """The scores by row: weighted, or raw if they are normalised later."""
         self.changes = Derived()
-        """When scores changed, and for which rows."""
+        """Log of the rows whose score changed."""
 
     def all_zero(self, capacity: int) -> Scores:
         """Return the normalised and weighted scores of a vector of zeros."""
@@ -64,11 +64,11 @@ class SharedScores(ScoreVector):
 
     @property
     def never_applies(self) -> bool:
-        """Whether the plugin does not score any pod with the part that it reads."""
+        """Return whether the plugin scores no pod with the same value of the part that it reads."""
         return not self._has_state and not self.is_active
 
     def refresh(self, feasible: Mask) -> None:
-        """Bring scores up to date."""
+        """Evaluate the rows whose inputs changed."""
         if not self._has_state or self._idle.value == self._idle_at:
             return
         use = self.use
@@ -107,7 +107,7 @@ class SharedScores(ScoreVector):
             self._take_all(_NO_SCORES)
 
     def update_rows(self) -> None:
-        """Evaluate the rows that have changed."""
+        """Evaluate the given rows and record the changed ones."""
         rows = self._dirty
         if rows is not None and not len(rows):
             return
@@ -145,7 +145,7 @@ class SharedScores(ScoreVector):
 
 
 class PodScores(ScoreVector):
-    """The scores of a plugin that reads the pod itself."""
+    """The scores of a plugin that reads the pod itself, for one pod."""
 
     def __init__(self, use: ScoreUse, state: Any, feasible: Mask) -> None:
         super().__init__(use)
@@ -158,7 +158,7 @@ class PodScores(ScoreVector):
 
 
 class NodeScores(ScoreVector):
-    """The scores of a plugin that evaluates one node at a time, for feasible nodes."""
+    """The scores of a per-node plugin, for feasible nodes."""
 
     def __init__(self, use: NodeScoreUse, pod: Pod, *, cluster: Cluster, cycle: CycleState, feasible: Mask) -> None:
         super().__init__(use)
