@@ -14,8 +14,8 @@ unexport PYTHONDONTWRITEBYTECODE # starting from source each time would cost hal
 help: ## what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# What both targets begin with: a Python that is new enough, and a virtual environment that works. Ctrl-C in a first run
-# may have left half of one; it is made anew.
+# Check that Python is new enough and that the virtual environment works. A first run that was interrupted may have left
+# an incomplete one, which is replaced.
 define environment
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Mooring needs Python 3.11 or newer, and $(PYTHON) is " \
 	  + sys.version.split()[0] + ": name another one, as in  make $(MAKECMDGOALS) PYTHON=python3.12")'
@@ -54,17 +54,18 @@ layers: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-# Four processes run the tests, and each reads all of them first. One goes before them in a new clone, so that not every
-# one compiles the same: it saves forty seconds of processor time.
+# In a new clone, one process imports all tests before four processes run them: otherwise each of the four compiles the
+# same files, which takes forty seconds of processor time.
 $(COMPILED): $(READY)
-	@$(BIN)/pytest --numprocesses 0 --collect-only -qq >/dev/null || true # what is wrong is told when the tests run
+	@tools/test_tools.sh
+	@$(BIN)/pytest --numprocesses 0 --collect-only -qq >/dev/null 2>&1 || true # the next run reports what is wrong
 	@touch $@
 
 tests: $(COMPILED)
 	@tools/test_tools.sh
 	$(BIN)/pytest
 
-# Types are checked beside the tests, for many of those wait: it saves a minute where nothing is known from before.
+# mypy runs beside the tests, because many tests wait: this saves a minute on a machine without mypy's cache.
 test: $(READY) ## every check and every test
 	@$(MAKE) --no-print-directory --jobs 2 check tests
 
@@ -74,7 +75,7 @@ test-full: test ## the same with the tests that take minutes
 coverage: $(COMPILED) ## the tests again, with the share of lines that they run; nightly, for it takes half as long again
 	$(BIN)/pytest --cov=mooring --cov-report=term:skip-covered | tail -25
 
-fmt: $(READY) ## format and mend what the linter can mend
+fmt: $(READY) ## format, and fix what the linter can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -94,7 +95,7 @@ fuzz: $(READY) ## compare with a real Kubernetes on random input (MOORING_REAL=D
 bench: $(READY) ## measure; see benchmarks/README.md
 	$(BIN)/python -m benchmarks
 
-lock: $(READY) ## resolve the dependencies anew
+lock: $(READY) ## update the pinned dependencies
 	$(BIN)/uv pip compile --quiet --universal --no-header --no-annotate --python-version 3.11 pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --no-header --no-annotate --python-version 3.11 pyproject.toml --group dev -o requirements-dev.txt
 	$(BIN)/uv pip compile --quiet --universal --no-header --no-annotate --python-version 3.11 --group docs -o requirements-docs.txt

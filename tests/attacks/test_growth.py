@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from admission_kinds import EXAMPLES
@@ -55,6 +56,7 @@ def _no_memo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "new_uid", lambda: "")
     monkeypatch.setattr(errors, "MAX_CAUSES", 3)
     monkeypatch.setattr(update, "difference", lambda _old, _new: "")
+    monkeypatch.setattr(msgspec, "to_builtins", partial(msgspec.to_builtins, enc_hook=str))  # of watched texts
 
 
 Admission = Callable[[Kind, Callable[[int], Any], int], Callable[[], None]]

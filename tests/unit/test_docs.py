@@ -107,7 +107,8 @@ def test_files_that_the_architecture_names_exist() -> None:
     package = ROOT / "src" / "mooring"
     named = re.findall(r"`((?:[\w*]+/)*\w+\.py)`", (ROOT / "ARCHITECTURE.md").read_text())
     assert named
-    places = ROOT, package, package / "scheduler", package / "apiserver", package / "advisor" / "explain"
+    below = [path for path in package.glob("*/") if path.is_dir()]
+    places = ROOT, package, *below, *package.glob("controllers/*/"), package / "advisor" / "explain"
     assert [name for name in named if not any((place / name).is_file() for place in places)] == []
 
 

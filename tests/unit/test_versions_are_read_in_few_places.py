@@ -16,6 +16,8 @@ ALLOWED = {
     "constraints/celenv/environments.py": "builds the CEL environments of a version, for the option builders",
     "constraints/celenv/device.py": "the same for devices",
     "constraints/celenv/admission.py": "the same for policies",
+    "advisor/audit/results.py": "maps the names of gates to proposals",
+    "advisor/explain/reasons/nodes.py": "names gates in its texts; the options say which are on",
     "cli": "puts components together, and shows versions to people",
     "testing": "is not part of the product's flow",
 }

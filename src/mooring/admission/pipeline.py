@@ -23,7 +23,7 @@ from mooring.admission.strategy import Request, Strategy
 from mooring.api import errors, field_errors, meta_v1, times
 from mooring.api.base import copy_of
 from mooring.api.batch_writes import Row
-from mooring.api.field_errors import Errors
+from mooring.api.field_errors import Errors, FieldError
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import Resource
 
@@ -252,8 +252,14 @@ def _keep_identity(new: meta_v1.Resource, old: meta_v1.Resource) -> None:
 
 
 def _invalid(strategy: Strategy[Any], obj: meta_v1.Resource, problems: Errors) -> errors.Invalid:
-    distinct = {(problem.type, problem.field, problem.body): problem for problem in reversed(problems)}
+    distinct = {_identity(problem): problem for problem in reversed(problems)}
     return errors.invalid(strategy.kind, obj.metadata.name, [*distinct.values()][::-1], group=strategy.group)
+
+
+def _identity(problem: FieldError) -> tuple[object, ...]:
+    """Return what two reports of one problem have in common, without formatting a value that may be long."""
+    value = problem.value if isinstance(problem.value, str | int) else id(problem.value)
+    return problem.type, problem.field, problem.detail, value
 
 
 CLIENT_METADATA = ("labels", "annotations", "finalizers", "owner_references")

@@ -4,7 +4,7 @@
 """
 
 from mooring.admission.addresses import is_ip, validate_legacy_ip
-from mooring.admission.checks import one_of
+from mooring.admission.checks import Unique, one_of
 from mooring.admission.options import AdmissionOptions
 from mooring.api import field_errors
 from mooring.api.core_v1 import Service, ServiceSpec
@@ -123,10 +123,9 @@ def _validate_families(spec: ServiceSpec) -> Errors:
     errors: Errors = []
     if spec.ip_family_policy is not None and spec.ip_family_policy not in _POLICIES:
         errors.append(field_errors.not_supported(_POLICY, spec.ip_family_policy, sorted(_POLICIES)))
+    seen = Unique()
     for index, family in enumerate(spec.ip_families):
-        errors += one_of(family, _FAMILIES, _GIVEN.index(index))
-        if family in spec.ip_families[:index]:
-            errors.append(field_errors.duplicate(_GIVEN.index(index), family))
+        errors += one_of(family, _FAMILIES, _GIVEN.index(index)) + seen.add(family, _GIVEN.index(index))
     return errors
 
 

@@ -50,11 +50,13 @@ async def test_the_choice_of_a_node_that_takes_long_is_logged_with_where_the_tim
 async def test_caches_show_their_sizes_and_hits(cluster: Rig) -> None:
     await cluster.add_node("n1", labels={"kernel": "6.1.0"})
     scheduler = cluster.start(QUICK)
-    term = {"matchCELExpressions": ["semver.compare(node.labels['kernel'], '>=5.10')"]}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    expression = "semver.compare(node.labels['kernel'], '>=5.10')"
     before = sample(scheduler, "mooring_cel_cache_hits_total", cache="node")
-    for name, cpu in (("a", "100m"), ("b", "200m"), ("c", "300m")):  # three shapes with one expression
-        await cluster.add_pod(name, cpu=cpu, affinity={"nodeAffinity": required})
+    for name in "abc":  # three node affinities with one expression
+        here = {"key": "kernel", "operator": "NotIn", "values": [name]}
+        term = {"matchCELExpressions": [expression], "matchExpressions": [here]}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+        await cluster.add_pod(name, cpu="100m", affinity={"nodeAffinity": required})
     await cluster.until(lambda: all(cluster.node_of(name) for name in "abc"))
     assert sample(scheduler, "scheduler_cache_size", type="nodes") == 1
     assert sample(scheduler, "scheduler_cache_size", type="pods") == 3
