@@ -1,11 +1,11 @@
-"""What advice asks of the scheduler, which it does not run: `mooring.advisor` imports from here and from `framework`.
+"""The names that `mooring.advisor` imports from the scheduler; it may import only from here and from `framework`.
 
-    ExplainEngine, Engine, Outcome, …       where a pod would go, and every plugin's refusal
-    Attempts, SchedulingQueue, …           the steps of an attempt and the order of pods, for simulations to drive
-    Cluster, NodeInfo, PodSignature, …         what is known of a cluster and of a pod
-    claim_names, Inventory, …              volumes and devices, as the plugins for them see them
+    ExplainEngine, Engine, Outcome, …      where a pod would go, and every plugin's rejection
+    Attempts, SchedulingQueue, …           the steps of an attempt and the order of pods, for simulations
+    Cluster, NodeInfo, PodSignature, …     the state of a cluster and of a pod
+    claim_names, Inventory, …              volumes and devices, as plugins see them
 
-``running/`` is not here, because nothing that advice does may write. `lint-imports` keeps both promises.
+Names of ``running/`` are missing, because advice must not write to a cluster. `lint-imports` checks both rules.
 """
 
 from mooring.api.core_v1 import NodeAffinity

@@ -1,17 +1,16 @@
-"""Devices for pods (dynamic resource allocation with structured parameters): what there is, what is in use, and who can
-have what.
+"""Allocate devices to pods (dynamic resource allocation with structured parameters).
 
-    claims       the ResourceClaims of a pod, and what they ask for
-    devices      one device, and whether an expression selects it
-    inventory    all devices, by pool and by the nodes that can use them, with their taints
-    allocated    what is in use, by claims that are allocated or about to be
-    capacity     how much of a shared device a request takes
-    constraints  what the devices of a claim must have in common
-    allocator    the search: devices on one node for all claims of a pod
-    memo         what was found, kept for pods that ask for the same
+    claims       the ResourceClaims of a pod and their requests
+    devices      one device, and whether a CEL expression selects it
+    inventory    all published devices, by pool and by the nodes that can use them, with their taints
+    allocated    the devices in use, by allocated claims and by allocations that are not written yet
+    capacity     the amount of a shared device that a request takes
+    constraints  attributes that the devices of a claim must share
+    allocator    the search for devices on one node for all claims of a pod
+    memo         search results, cached for pods with the same requests
     results      the allocation as it is written into a claim's status
-    writing      the writes
-    readiness    waiting for devices that must be made ready
+    writing      the writes to claims
+    readiness    waiting for devices that a driver must prepare
 
 Read next: ``plugins/dynamic_resources.py``, then ``allocator.py``.
 """

@@ -1,7 +1,7 @@
-"""Which devices are in use: by claims that are allocated, as informers show them or as our own writes will make them,
-and by claims whose allocation has been decided and not been written yet (`in flight`).
+"""Track which devices are in use.
 
-Kept from pod to pod: only claims that have changed are looked at.
+A device is in use by a claim that is allocated, as informers show it or as our own pending writes will make it, or by a
+claim whose allocation is decided but not written yet (in flight). Only changed claims are processed again.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from mooring.scheduler.dra.inventory import Inventory
 from mooring.scheduler.volumes.assumed import assumed
 
 Use: TypeAlias = tuple[DeviceId, dict[str, Quantity] | None]
-"""A device and, where it is shared, how much of its capacities is used."""
+"""A device in use and, if it is shared, the used amounts of its capacities."""
 _ZERO = Quantity(0)
 
 
@@ -45,7 +45,7 @@ class Allocated:
         return device in self._exclusive or device in self._consumed
 
     def consumed(self, device: DeviceId) -> Mapping[str, Quantity]:
-        """How much of a shared device's capacities is used."""
+        """Return the used amounts of a shared device's capacities."""
         return self._consumed.get(device, {})
 
     # -- allocations on their way
@@ -55,17 +55,17 @@ class Allocated:
         return found is not None and found.metadata.uid == claim.metadata.uid
 
     def begin(self, claim: ResourceClaim) -> None:
-        """Count an allocation as made that is not written yet."""
+        """Count an allocation as in flight: decided, but not written yet."""
         self._in_flight[_key(claim)] = claim
         self._touched.add(_key(claim))
 
     def end(self, claim: ResourceClaim) -> None:
-        """End the assumption: the allocation has been written, or will not be."""
+        """Stop counting an allocation as in flight: it was written, or was given up."""
         self._touched.add(_key(claim))
         self._in_flight.pop(_key(claim), None)
 
     def touch(self, claim: ResourceClaim) -> None:
-        """Note that the assumption about a claim has changed."""
+        """Recompute the use of a claim's devices, because the assumption about the claim changed."""
         self._touched.add(_key(claim))
 
     # -- catching up

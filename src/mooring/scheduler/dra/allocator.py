@@ -1,13 +1,12 @@
-"""The search for devices on one node that fulfil all claims of a pod together.
+"""Search devices on one node that satisfy all claims of a pod.
 
-Claims, their requests and the devices of each request are taken in order; each device that is free, selected, tolerated
-and allowed by the constraints is tried, and the first complete solution is it, as in kube-scheduler. Two things
-that kube-scheduler tries are not, because they cannot lead anywhere new: the devices of one request in another order,
-and a device that is like one which has just failed. What is left is still exponential in the worst case, so a search
-ends after so many tries.
+Claims, their requests and the devices of each request are taken in order. Each device that is free, selected, tolerated
+and allowed by the constraints is tried; the first complete solution wins, as in kube-scheduler. Two attempts that
+cannot succeed are skipped: the devices of one request in another order, and a device identical to one that just failed.
+The search is still exponential in the worst case, so it stops after a limited number of tries.
 
-    claim ─► request ─► one of its alternatives ─► device ─► device ─► … ─► next request ─► … ─► next claim
-                                                     └─ not possible: give it back, try the next one
+    claim ─► request ─► an alternative of it ─► device ─► device ─► … ─► next request ─► … ─► next claim
+                                                └─ does not work: undo it, try the next one
 """
 
 import sys
@@ -29,47 +28,47 @@ from mooring.scheduler.dra.devices import DeviceId, PooledDevice, SelectorError
 from mooring.scheduler.dra.inventory import CounterName, NodePool, Pool
 
 MAX_DEVICES = 32
-"""How many devices a claim can have."""
+"""The maximum number of devices of a claim."""
 MAX_ALTERNATIVES = 8
 _TRIES = 20_000
 _ZERO = Quantity(0)
 
 
 class AllocationError(ValueError):
-    """Something is wrong with a claim or a class, on whichever node; the message is kube-scheduler's."""
+    """A claim or device class is invalid, on any node; the message is kube-scheduler's."""
 
 
 class OutOfTriesError(Exception):
-    """The search was given up."""
+    """The search reached its limit of tries."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """A claim that needs devices."""
+    """A claim for which devices must be found, with its requests."""
 
     claim: ResourceClaim
     requests: tuple[Alternatives, ...]
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """A device for a request."""
+    """A device chosen for a request."""
 
     request: Request
     device: PooledDevice
     consumed: dict[str, Quantity] | None
-    """How much of its capacities, where the device is shared."""
+    """The amounts taken of the device's capacities, if it is shared."""
 
 
 class Solution(msgspec.Struct, frozen=True):
-    """Devices for each claim."""
+    """A complete result of the search: the devices for each claim."""
 
     devices: tuple[tuple[Chosen, ...], ...]
     points: int
-    """More for alternatives that come earlier."""
+    """The score of the node: higher if earlier alternatives of requests were satisfied."""
 
 
 @dataclass(slots=True)
 class Tries:
-    """How much may still be tried, by all searches for a pod and by each of them."""
+    """The remaining number of tries: for all searches for a pod together, and for the search on one node."""
 
     left: int
     each: int = _TRIES
@@ -81,7 +80,10 @@ UNLIMITED = Tries(sys.maxsize, sys.maxsize)
 def allocate(
     wanted: Sequence[Wanted], pools: Sequence[NodePool], allocated: Allocated, options: ConstraintOptions, tries: Tries
 ) -> Solution | None:
-    """Devices for all claims from what a node can use; None when there are none. Raises AllocationError."""
+    """Find devices for all claims among those that a node can use; return None if there are none.
+
+    Raise AllocationError.
+    """
     search = _Search(wanted, pools, allocated, options, min(tries.each, tries.left))
     try:
         found = search.claim(0)
@@ -94,13 +96,13 @@ def allocate(
 
 
 class _Place(NamedTuple):
-    """Where a search is."""
+    """The position of a search: claim, request, alternative and device."""
 
     claim: int
     number: int
-    """Of the request."""
+    """The index of the request in its claim."""
     request: Request
-    """The alternative that is tried."""
+    """The alternative of the request that is being tried."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
-"""How much of a device's capacities a request takes, and whether that is there.
+"""Compute how much of a device's capacities a request takes, and whether that amount is free.
 
-A device says for each capacity which amounts may be asked for: some values, or a range with steps. What is asked for is
-rounded up to one of them; what is not asked for is the default, or all of it.
+A device lists, for each capacity, which amounts can be requested: some values, or a range with steps. A requested
+amount is rounded up to one of them. Without a request, the default applies, or the whole capacity.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ def consumption(device: PooledDevice, requested: Amounts) -> dict[str, Quantity]
 
 
 def fits(device: PooledDevice, taken: Amounts, *used: Amounts) -> bool:
-    """Whether there is so much left besides what is used."""
+    """Return whether a device has the requested amounts left beside the used ones."""
     for name, amount in taken.items():
         total = sum((entry[name] for entry in used if name in entry), amount)
         if total > device.device.capacity[name].value:

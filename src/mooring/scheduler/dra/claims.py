@@ -1,7 +1,7 @@
-"""The ResourceClaims of a pod, and what they ask for.
+"""The ResourceClaims of a pod, and the requests in them.
 
-A pod names a claim, or a template from which a controller makes one; then the pod's status has its name. Called by
-``plugins/dynamic_resources.py``; texts are kube-scheduler's.
+A pod names a claim, or a template from which a controller creates a claim, whose name is then in the pod's status.
+Called by ``plugins/dynamic_resources.py``; messages are kube-scheduler's.
 """
 
 import msgspec
@@ -23,11 +23,11 @@ from mooring.scheduler.volumes.assumed import Assumed
 
 ALL = "All"
 MAX_CONSUMERS = 256
-"""Who may use a claim at a time."""
+"""The maximum number of pods that may use a claim at the same time."""
 
 
 class ClaimError(ValueError):
-    """A pod cannot be scheduled because of its claims; the message is for people."""
+    """A pod cannot be scheduled because of its claims; the message goes into the pod's condition."""
 
 
 def full_name(claim: ResourceClaim) -> str:
@@ -35,7 +35,7 @@ def full_name(claim: ResourceClaim) -> str:
 
 
 def pod_claims(pod: Pod, claims: Assumed[ResourceClaim]) -> list[ResourceClaim]:
-    """Return the claims of a pod in its order. Raises ClaimError when one is missing or cannot be used."""
+    """Return the claims of a pod in its order. Raise ClaimError if one is missing or cannot be used."""
     found: list[ResourceClaim] = []
     for entry in pod.spec.resource_claims:
         name = claim_name(pod, entry)
@@ -54,7 +54,10 @@ def pod_claims(pod: Pod, claims: Assumed[ResourceClaim]) -> list[ResourceClaim]:
 
 
 def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
-    """Return the claim that an entry of a pod names; None when it needs none. Raises ClaimError until it is created."""
+    """Return the name of the claim for an entry of `spec.resourceClaims`; None if it needs none.
+
+    Raise ClaimError while the claim is not created.
+    """
     if entry.resource_claim_name is not None:
         return entry.resource_claim_name
     of_pod = f'pod "{pod.metadata.namespace}/{pod.metadata.name}"'
@@ -76,12 +79,12 @@ def is_reserved_for(pod: Pod, claim: ResourceClaim) -> bool:
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One way to fulfil a request of a claim."""
+    """One alternative of a request of a claim."""
 
     base: str
-    """The name of the request ..."""
+    """The name of the request in the claim."""
     sub: str
-    """... and of this way, where there are several."""
+    """The name of this alternative; empty if the request has no alternatives."""
     device_class: DeviceClass
     selectors: tuple[DeviceSelector, ...]
     wants_all: bool
@@ -95,12 +98,14 @@ class Request(msgspec.Struct, frozen=True):
         return f"{self.base}/{self.sub}" if self.sub else self.base
 
     def is_meant_by(self, names: frozenset[str]) -> bool:
-        """Whether a list of requests, in a constraint or configuration, has this one; an empty list has all."""
+        """Return whether a list of request names, in a constraint or configuration, includes this request; an empty
+        list includes all.
+        """
         return not names or self.base in names or (bool(self.sub) and self.name in names)
 
 
 Alternatives = tuple[Request, ...]
-"""The ways to fulfil one request; the first that is possible is taken."""
+"""The alternatives of one request of a claim (`firstAvailable`); the first one that works is used."""
 
 
 def requests_of(claim: ResourceClaim, cluster: Cluster) -> tuple[Alternatives, ...]:

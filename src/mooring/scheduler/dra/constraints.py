@@ -1,6 +1,6 @@
-"""What the devices of a claim must have in common: an attribute that is equal on all, or different on all.
+"""The constraints of a claim: an attribute must be equal on all of its devices, or different on each.
 
-Devices are added while the search tries them and removed when it goes back.
+The search adds a device while it tries it, and removes it when it backtracks.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class Constraint:
         self._values: list[tuple[str, object]] = []
 
     def add(self, request: Request, device: PooledDevice) -> bool:
-        """Add the device if it meets the constraint; return whether it does."""
+        """Add a device if it meets the constraint; return whether it does."""
         if not request.is_meant_by(self._requests):
             return True
         value = attribute_of(device, self._name)
@@ -48,7 +48,7 @@ class DistinctAttribute(Constraint):
 
 
 def constraints_of(claim: ResourceClaim) -> list[Constraint]:
-    """Return the constraints of a claim. Raises ValueError for one that this release does not know."""
+    """Return the constraints of a claim. Raise ValueError for a kind of constraint that this release does not know."""
     found: list[Constraint] = []
     for index, entry in enumerate(claim.spec.devices.constraints):
         if entry.match_attribute is not None:

@@ -1,7 +1,7 @@
-"""One device of a pool, and whether a CEL expression selects it.
+"""A device of a pool, and the evaluation of CEL expressions that select devices.
 
-Devices of a driver that have the same attributes and capacities are of one kind: an expression is evaluated once per
-kind, however many nodes have such devices.
+Devices of a driver with equal attributes and capacities share a `DeviceKind`: an expression is evaluated once per kind,
+however many nodes have such devices.
 """
 
 from typing import Any, Final, NamedTuple
@@ -31,18 +31,18 @@ class DeviceId(NamedTuple):
 
 
 class SelectorError(ValueError):
-    """An expression does not compile or fails; the message says which of the two and why."""
+    """A CEL expression does not compile or fails; the message says which and why."""
 
 
 class _Domains(dict[str, dict[str, Any]]):
-    """Attributes by domain. As in Kubernetes, a domain that a device knows nothing of is an empty one."""
+    """Device attributes by domain, as expressions read them. As in Kubernetes, an unknown domain is an empty map."""
 
     def get(self, key: str, _default: Any = None) -> Any:
         return dict.get(self, key, {})
 
 
 class DeviceKind:
-    """What expressions can see of a device."""
+    """The driver, attributes and capacities of a device: everything that expressions can read."""
 
     __slots__ = ("__weakref__", "_value", "_verdicts")
 
@@ -63,7 +63,7 @@ class DeviceKind:
         self._verdicts: dict[str, bool | str] = {}
 
     def is_selected_by(self, expression: str) -> bool:
-        """Evaluate the CEL expression on a device. Raises SelectorError."""
+        """Evaluate a CEL expression on a device of this kind. Raise SelectorError."""
         verdict = self._verdicts.get(expression)
         if verdict is None:
             verdict = self._verdicts[expression] = self._evaluate(expression)
@@ -96,7 +96,7 @@ _programs: Final = ProgramCache(_compiled, _CACHE_SIZE)
 
 
 class DeviceKinds:
-    """The kinds that are in use."""
+    """The interned device kinds in use."""
 
     def __init__(self) -> None:
         self._known: WeakValueDictionary[bytes, DeviceKind] = WeakValueDictionary()
@@ -110,18 +110,21 @@ class DeviceKinds:
 
 
 class PooledDevice(msgspec.Struct, eq=False):
-    """A device where it is. Not to be changed; it is not frozen because making half a million of them takes time."""
+    """A device in its pool.
+
+    Do not modify it; it is not frozen, because creating half a million frozen objects takes time.
+    """
 
     id: DeviceId
     device: Device
     slice: ResourceSlice
     kind: DeviceKind
     taints: tuple[DeviceTaint, ...]
-    """The driver's, and those of DeviceTaintRules."""
+    """The taints that the driver publishes, and those that DeviceTaintRules add."""
     twin_key: tuple[object, ...]
-    """Two devices with the same can stand in for each other."""
+    """A key that is equal for devices that are interchangeable in a search."""
     order: int = msgspec.field(default=0)
-    """Devices of a node are tried in this order."""
+    """The sort key by which a search tries the devices of a node."""
 
     @property
     def is_shareable(self) -> bool:
@@ -129,7 +132,7 @@ class PooledDevice(msgspec.Struct, eq=False):
 
 
 def qualified(name: str, driver: str) -> tuple[str, str]:
-    """Domain and identifier; names without a domain are in the driver's."""
+    """Split a qualified name into domain and identifier; a name without a domain belongs to the driver's."""
     domain, slash, identifier = name.partition("/")
     return (domain, identifier) if slash else (driver, name)
 

@@ -1,8 +1,8 @@
 """All devices that drivers publish, by pool and by the nodes that can use them.
 
-A pool is made of the ResourceSlices of its highest generation; it is incomplete while some of them are missing, and
-invalid when a name is there twice. `changed_at` says for each row when something about its devices or their use last
-changed, so that what was found for a node can be kept until then.
+A pool consists of the ResourceSlices of its highest generation. It is incomplete while slices are missing, and invalid
+if it has two devices with the same name. `changed_at` is, for each row, the revision at which its devices or their use
+last changed, so that search results can be cached until then.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,9 +24,9 @@ from mooring.scheduler.dra.devices import DeviceId, DeviceKinds, PooledDevice
 from mooring.scheduler.framework import ALL_ROWS, Rows
 
 CounterName = tuple[str, str]
-"""The set and the counter."""
+"""The names of a counter set and of a counter in it."""
 PoolKey = tuple[str, str]
-"""The driver and the name."""
+"""The names of a driver and of its pool."""
 
 
 class Pool(msgspec.Struct, eq=False):
@@ -36,17 +36,17 @@ class Pool(msgspec.Struct, eq=False):
     is_invalid: bool = False
     devices: list[PooledDevice] = msgspec.field(default_factory=list)
     counters: dict[CounterName, Quantity] = msgspec.field(default_factory=dict)
-    """What devices draw from."""
+    """The available amounts of the shared counters from which the pool's devices draw."""
     everywhere: list[PooledDevice] = msgspec.field(default_factory=list)
     by_row: dict[int, list[PooledDevice]] = msgspec.field(default_factory=dict)
     named: set[str] = msgspec.field(default_factory=set)
-    """The nodes that it names."""
+    """The names of the nodes that the pool's slices name."""
     selects: bool = False
-    """Whether it chooses nodes by their labels."""
+    """Whether a slice of the pool selects nodes by labels."""
 
     @property
     def rows(self) -> Rows:
-        """The rows that can use any of it."""
+        """The rows of the nodes that can use a device of the pool."""
         return ALL_ROWS if self.everywhere else np.fromiter(self.by_row, np.intp)
 
     def __str__(self) -> str:
@@ -60,14 +60,14 @@ class Pool(msgspec.Struct, eq=False):
 
 
 class NodePool(msgspec.Struct, frozen=True):
-    """The part of a pool that a node can use."""
+    """The devices of a pool that one node can use."""
 
     pool: Pool
     devices: Sequence[PooledDevice]
 
 
 class Inventory:
-    """Kept up to date pool by pool: what changes costs as much as the pools that it concerns."""
+    """The devices of all pools. A change costs only as much as the pools that it affects."""
 
     def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
         self._cluster = cluster
@@ -91,7 +91,7 @@ class Inventory:
         self.changed_at: NDArray[np.int64] = np.zeros(cluster.capacity, np.int64)
 
     def refresh(self) -> None:
-        """Catch up with slices, taint rules, and the nodes that they choose."""
+        """Update the pools after changes of ResourceSlices, DeviceTaintRules and node labels."""
         capacity = self._cluster.capacity
         if len(self.changed_at) < capacity:
             grown = np.full(capacity, self.now, np.int64)
@@ -104,7 +104,9 @@ class Inventory:
                 self._rebuild(key)
 
     def on(self, row: int) -> tuple[NodePool, ...]:
-        """Return the devices for the node of a row: those without binding conditions first, then by driver and pool."""
+        """Return the devices that the node of a row can use: first those without binding conditions, then by driver and
+        pool.
+        """
         found = self._on.get(row)
         if found is None:
             pools = {**self._by_row.get(row, {}), **self._everywhere}
@@ -112,7 +114,7 @@ class Inventory:
         return found
 
     def use_changed(self, devices: Iterable[DeviceId]) -> None:
-        """Invalidate what was found for the nodes of devices that were allocated or freed."""
+        """Invalidate search results for the nodes of devices that were allocated or freed."""
         touched = {(device.driver, device.pool) for device in devices}
         if not touched:
             return

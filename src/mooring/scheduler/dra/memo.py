@@ -1,7 +1,7 @@
-"""What was found for a pod's claims on each node, kept for the next pod that asks for the same.
+"""Cache the devices found for a pod's claims on each node, for the next pod with the same requests.
 
-Pods of one workload have claims that differ only in their names. What was found for a node holds until something about
-the devices it can use, or about their use, changes; mostly that is one node per pod.
+Pods of one workload have claims that differ only in name. A result for a node is valid until one of the node's devices,
+or its use, changes; usually one node changes per pod.
 """
 
 from collections import OrderedDict
@@ -20,14 +20,14 @@ from mooring.scheduler.dra.inventory import Inventory
 from mooring.scheduler.framework import Codes, Rows, Scores
 
 FOUND, CANNOT, GAVE_UP, INVALID_POOL = 0, 1, 2, 3
-"""What is said about a row."""
+"""The possible results of a search on one row."""
 _SIZE = 64
 _TRIES = 200_000
 _TRIES_PER_NODE = 50
 
 
 class Findings:
-    """What was found for one set of claims, by row."""
+    """The search results for one set of claims, by row."""
 
     def __init__(self) -> None:
         self.codes: Codes = np.empty(0, np.int32)
@@ -54,7 +54,7 @@ class Findings:
 
 
 class Memo:
-    """Findings by what is asked for, of the profiles of a scheduler together."""
+    """The search results of all profiles of a scheduler, by the requests of claims."""
 
     def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
         self._cluster = cluster
@@ -64,7 +64,7 @@ class Memo:
         self._known: OrderedDict[bytes, Findings] = OrderedDict()
 
     def of(self, wanted: Sequence[Wanted]) -> Findings:
-        """Return the cached findings for claims with these requests, which `evaluate` updates."""
+        """Return the cached results for claims with these requests; `evaluate` brings them up to date."""
         specs = [entry.claim.spec for entry in wanted]
         key = codec.encode((specs, self._cluster.changed_at(DeviceClass)))
         found = self._known.get(key)
@@ -76,7 +76,7 @@ class Memo:
         return found
 
     def evaluate(self, findings: Findings, wanted: Sequence[Wanted], rows: Rows, *, is_limited: bool = True) -> None:
-        """Search on the rows where something has changed; raises AllocationError."""
+        """Search devices on the rows whose results are stale. Raise AllocationError."""
         self._inventory.refresh()
         self.allocated.refresh()
         stale = findings.stale(self._inventory.changed_at) & self._cluster.labels.nodes
@@ -97,7 +97,7 @@ class Memo:
 
 
 def shared_memo(cluster: Cluster, options: ConstraintOptions) -> Memo:
-    """Return the memo that all profiles share: a device that one has reserved is taken for the others."""
+    """Return the memo that all profiles share, so that a device reserved by one profile is taken for the others."""
     found: Memo | None = cluster.shared.get(Memo)
     if found is None:
         found = cluster.shared[Memo] = Memo(cluster, options)

@@ -1,8 +1,8 @@
-"""Devices that must be made ready before a pod is bound: attached to the node, or programmed.
+"""Wait for devices that a driver must prepare before a pod is bound, for example attach or program.
 
-A device names conditions that its driver will report in the claim's status, and others of which one means that it has
-failed. The pod waits for them after the allocation was written. An allocation that has failed or takes too long is of
-no use on any node, and is freed like one in the wrong place. Called by ``plugins/dynamic_resources.py``.
+A device lists binding conditions, which its driver sets in the claim's status, and failure conditions. The pod waits
+for them after the allocation was written. If a failure condition becomes true or the timeout expires, the allocation is
+useless on any node and is deallocated. Called by ``plugins/dynamic_resources.py``.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mooring.client import Client
 
 _LOOK_AGAIN = 0.5
-"""How often, in seconds, it is looked whether devices are ready."""
+"""The interval, in seconds, at which device conditions are checked."""
 
 
 def must_be_waited_for(claim: ResourceClaim) -> bool:
@@ -28,7 +28,7 @@ def must_be_waited_for(claim: ResourceClaim) -> bool:
 
 
 def failure_of(claim: ResourceClaim) -> str | None:
-    """Why the devices of a claim will not become ready, if one has failed."""
+    """Return why the devices of a claim will not become ready; None if no failure condition is true."""
     for result, conditions in _waiting(claim):
         for condition in conditions:
             if condition.type in result.binding_failure_conditions and condition.status == "True":
@@ -38,7 +38,7 @@ def failure_of(claim: ResourceClaim) -> str | None:
 
 
 def is_ready(claim: ResourceClaim) -> bool:
-    """Whether all conditions that the devices name are true."""
+    """Return whether all binding conditions of the claim's devices are true."""
     for result, conditions in _waiting(claim):
         true = {condition.type for condition in conditions if condition.status == "True"}
         if not true.issuperset(result.binding_conditions):
@@ -47,7 +47,7 @@ def is_ready(claim: ResourceClaim) -> bool:
 
 
 def is_overdue(claim: ResourceClaim, now: datetime, seconds: float) -> bool:
-    """Whether the devices have had their time."""
+    """Return whether the timeout for the claim's binding conditions has expired."""
     allocation = claim.status.allocation
     if allocation is None or allocation.allocation_timestamp is None or not must_be_waited_for(claim):
         return False
@@ -60,7 +60,7 @@ async def wait(
     client: "Client",
     seconds: float,
 ) -> Status:
-    """Wait until the devices of all claims are ready, or one has failed, or so long."""
+    """Wait until the devices of all claims are ready, one has failed, or the timeout expires."""
     until = client.clock.monotonic() + seconds
     waiting = [claim for claim in claims if must_be_waited_for(claim)]
     while waiting:

@@ -1,6 +1,6 @@
-"""The writes that give a pod its claims: the allocation and the pod into the claim's status, and both out of it again.
+"""Write allocations and reservations of pods into the status of ResourceClaims, and remove them again.
 
-Called by ``plugins/dynamic_resources.py`` before a pod is bound, and when that or the search for a node has failed.
+Called by ``plugins/dynamic_resources.py`` before a pod is bound, and after binding or the search for a node failed.
 """
 
 import asyncio
@@ -22,19 +22,22 @@ if TYPE_CHECKING:
 log = logs.get(__name__)
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
-"""Keeps a claim that is in use."""
+"""The finalizer that keeps an allocated claim from being deleted."""
 _ATTEMPTS = 5
 _GROUP = 100
-"""Small enough that the server, which works on a group in one go, does not let others wait for long."""
+"""The maximum size of a batch.
+
+The server executes a batch without interruption, so a small one delays other requests less.
+"""
 _GROUPS_AT_ONCE = 2
-"""The server works on one while the other travels."""
+"""Concurrent batches: the server works on one while the other is in transit."""
 _SINGLY_AT_ONCE = 32
 _LOOK_AGAIN, _LOOK_AGAIN_AT_LEAST = 0.1, 5.0
-"""How soon, in seconds, the server is asked again, and how often it is at least."""
+"""How soon, in seconds, a claim with unknown outcome is read again, and the minimum number of times it is read."""
 
 
 class ClaimWriteError(Exception):
-    """A claim cannot be given to a pod any more."""
+    """A claim can no longer be allocated to or reserved for a pod."""
 
 
 def given_to(pod: Pod, claim: ResourceClaim, allocation: AllocationResult | None) -> ResourceClaim:
@@ -49,10 +52,10 @@ def given_to(pod: Pod, claim: ResourceClaim, allocation: AllocationResult | None
 
 
 class ClaimWriter:
-    """Writes the claims of all pods of a scheduler: in groups where the server offers that, else each by itself.
+    """Writes the claims for all pods of a scheduler: in batches if the server supports them, otherwise one by one.
 
-    A group is whatever came while the last one was under way. Singly, only so many are written at a time that others
-    (bindings, events) get their turn on the client's connections.
+    A batch contains the claims that arrived while the last one was being written. The number of concurrent single
+    writes is limited, so that other requests (bindings, events) get connections of the client.
     """
 
     def __init__(self, client: "Client") -> None:
@@ -65,11 +68,11 @@ class ClaimWriter:
         self._slots = asyncio.Semaphore(_SINGLY_AT_ONCE)
 
     async def give(self, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
-        """Write the pod to `reservedFor` of the claim, and the allocation if it has none; return what was written.
-
-        On a conflict the claim is read again. When the server does not respond, it is read until the outcome is known,
-        because the devices may be allocated. Raises ClaimWriteError when the claim was deleted or got another
-        allocation, or the write was rejected.
+        """Add the pod to `reservedFor` of the claim, and write the allocation if the claim has none; return the written
+        claim.
+        On a conflict the claim is read again. If the server does not respond, the claim is read until the outcome is
+        known, because the devices may be allocated. Raise ClaimWriteError if the claim was deleted or has another
+        allocation, or if the server rejected the write.
         """
         from mooring.client import ClientError  # noqa: PLC0415 - as above
 
@@ -157,7 +160,7 @@ def _check(claim: ResourceClaim, allocation: AllocationResult | None) -> None:
 
 
 async def take_back(client: "Client", claim: ResourceClaim, pod: Pod) -> None:
-    """Write that the pod does not use the claim after all."""
+    """Remove a pod from `reservedFor` of a claim, because the pod will not use it."""
     body = {
         "metadata": {"uid": claim.metadata.uid},
         "status": {"reservedFor": [{"$patch": "delete", "uid": pod.metadata.uid}]},
@@ -167,7 +170,7 @@ async def take_back(client: "Client", claim: ResourceClaim, pod: Pod) -> None:
 
 
 async def deallocate(client: "Client", claim: ResourceClaim) -> None:
-    """Deallocate a claim that no pod uses, so that other devices can be allocated."""
+    """Remove the allocation of a claim that no pod uses, so that other devices can be allocated."""
     await _logged(_deallocated(client, claim), claim)
 
 

@@ -1,11 +1,11 @@
-"""The scheduling framework: what a plugin is and what it may say. Knows no plugin.
+"""The scheduling framework: the plugin API, independent of any plugin.
 
-    status      outcomes as values
-    verdicts    outcomes for all nodes at once
-    plugins     the extension points, one Protocol each: the plugin API
-    events      what wakes a refused pod
-    options     gated behaviour, read once
-    registry    plugins by name, and what they are given when they are made
+    status    results of plugins as values
+    verdicts  results for all nodes at once
+    plugins   the extension points, one Protocol each
+    events    the cluster events that wake a rejected pod
+    options   gated behaviour, read once
+    registry  plugin factories by name, and the `Handle` that plugins receive
 
 Read next: ``plugins.py``.
 """

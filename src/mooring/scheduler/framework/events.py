@@ -22,18 +22,18 @@ class Action(Flag):
     UPDATE_NODE_ALLOCATABLE = auto()
     UPDATE_NODE_LABEL = auto()
     UPDATE_NODE_TAINT = auto()
-    """The taints or `unschedulable`."""
+    """A change of the taints or of `spec.unschedulable`."""
     UPDATE_NODE_CONDITION = auto()
     UPDATE_NODE_ANNOTATION = auto()
     UPDATE_NODE_DECLARED_FEATURE = auto()
     UPDATE_POD_LABEL = auto()
     UPDATE_POD_SCALE_DOWN = auto()
-    """A pod asks for less than before."""
+    """A reduction of the resources that a pod requests."""
     UPDATE_POD_TOLERATION = auto()
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED = auto()
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = auto()
     UPDATE_OTHER = auto()
-    """An update of anything else, or of any other kind of object."""
+    """An update of any other field, or of any other kind of object."""
     UPDATE = (
         UPDATE_NODE_ALLOCATABLE
         | UPDATE_NODE_LABEL
@@ -52,12 +52,12 @@ class Action(Flag):
 
 
 class Kind(Enum):
-    """The objects that events are about, by Kubernetes' names in its metrics."""
+    """The kind of object that an event is about; the values are kube-scheduler's names in metrics."""
 
     ASSIGNED_POD = "AssignedPod"
-    """A pod that has a node."""
+    """A pod that is bound to a node."""
     TARGET_POD = "TargetPod"
-    """The refused pod itself."""
+    """The rejected pod itself."""
     NODE = "Node"
     PERSISTENT_VOLUME = "PersistentVolume"
     PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
@@ -76,13 +76,13 @@ class Kind(Enum):
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):
-    """Something that happens to objects of a kind."""
+    """A kind of change to a kind of object."""
 
     kind: Kind
     action: Action
 
     def covers(self, other: "ClusterEvent") -> bool:
-        """Whether `other`, which happened, is one of those that this one means."""
+        """Return whether this registered event includes `other`, an event that occurred."""
         same = self.kind in (other.kind, Kind.WILDCARD) or other.kind is Kind.WILDCARD
         return same and bool(self.action & other.action)
 
@@ -91,7 +91,7 @@ class QueueingHint(Enum):
     QUEUE = "Queue"
     """The event may make the pod schedulable."""
     SKIP = "QueueSkip"
-    """It does not."""
+    """The event does not make the pod schedulable."""
 
     @classmethod
     def of(cls, helps: bool) -> "QueueingHint":
@@ -99,19 +99,21 @@ class QueueingHint(Enum):
 
 
 HintFunction = Callable[[Pod, Any, Any], QueueingHint]
-"""Of the refused pod and the object before (None when added) and after (None when deleted)."""
+"""A function of the rejected pod and of the object before (None if added) and after (None if deleted) an event."""
 
 
 AboutFunction = Callable[[Any, Any], str | None]
-"""Of the object before and after, as above."""
+"""A function of the object before (None if added) and after (None if deleted) an event."""
 
 
 class EventWithHint(msgspec.Struct, frozen=True):
-    """What may help the pods that a plugin has refused."""
+    """An event that may make pods schedulable that a plugin rejected, with its queueing hint."""
 
     event: ClusterEvent
     hint: HintFunction | None = None
-    """Without one, the event always wakes the pod."""
+    """The queueing hint; without one, the event always wakes the pod."""
     about: AboutFunction | None = None
-    """Spares the queue many hints: the key of the object if only pods that refer to it (`refers_to`) could be helped,
-    None if any pod could."""
+    """Return the key of the object if the event can help only pods that refer to it (`refers_to`); None if it may help
+    any pod.
+    It saves calls of the hint for all other pods.
+    """

@@ -1,7 +1,8 @@
-"""Nominated pods: pods with a node that will have room once their victims are deleted.
+"""Nominated pods: pods with a nominated node, which will have room once their victims are deleted.
 
-Until they are placed, pods of the same or lower priority must leave them that room. There may be thousands of them and
-every attempt reads them, so the reserved amounts are kept in columns for each priority that reads them.
+Until a nominated pod is placed, pods of the same or lower priority must leave it this room. There can be thousands of
+nominated pods and every attempt reads them, so the reserved amounts are kept as columns, for each priority that reads
+them.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ _Likeness: TypeAlias = tuple[tuple[PodSignature, Hashable], ...]
 
 
 class Expected:
-    """The nominated pods that some pod must leave room for, by row. Valid until a node is added or removed."""
+    """The nominated pods for which a pod must leave room, by row. Valid until a node is added or removed."""
 
     def __init__(self, cluster: Cluster, promised: Iterable[PlacedPod] = ()) -> None:
         self._cluster = cluster
@@ -29,11 +30,11 @@ class Expected:
         self._by_signatures: dict[_Likeness, dict[int, None]] = {}
         self.made_for = _made_for(cluster)
         self.is_on: NDArray[np.bool_] = np.zeros(cluster.capacity, np.bool_)
-        """By row, whether pods are nominated for it."""
+        """For each row, whether pods are nominated for its node."""
         self.usage: NDArray[np.int64] = np.zeros_like(cluster.resources.used)
-        """The amounts that they will use: a line for each resource, as in the resource columns."""
+        """The amounts that the nominated pods will use: a line for each resource, as in the resource columns."""
         self.changes = RowLog(cluster.capacity)
-        """Rows whose nominated pods have changed."""
+        """Log of the rows whose nominated pods changed."""
         for placed in promised:
             self.add(placed)
 
@@ -45,7 +46,7 @@ class Expected:
         return self._pods.get(row, ())
 
     def signatures(self) -> Iterator[PodSignature]:
-        """Yield the signatures of all nominated pods, some of them twice."""
+        """Yield the signatures of all nominated pods, possibly repeated."""
         for likeness in self._by_signatures:
             yield from (signature for signature, _ in likeness)
 
@@ -125,13 +126,13 @@ class Nominations:
         return [promised.pod for promised in self._on_node.get(node_name, {}).values()]
 
     def expected_on(self, node_name: str, pod: Pod) -> list[PlacedPod]:
-        """Return the nominated pods that `pod` must leave room for on one node."""
+        """Return the nominated pods on one node for which `pod` must leave room."""
         own, least = pod_key(pod), priority(pod)
         promised = self._on_node.get(node_name, {}).items()
         return [placed for key, placed in promised if key != own and priority(placed.pod) >= least]
 
     def expected(self, pod: Pod) -> Expected | None:
-        """Return the nominated pods that `pod` must leave room for; None when there are none."""
+        """Return the nominated pods for which `pod` must leave room, by row; None if there are none."""
         if not self._pods:
             return None
         own, least = self._pods.get(pod_key(pod)), priority(pod)
@@ -158,7 +159,7 @@ class Nominations:
 
 
 def domains_of(cluster: Cluster, row: int, pods: Iterable[PlacedPod]) -> Hashable:
-    """Return for each affinity term of some pods whether the node of a row has its topology label."""
+    """Return, for each affinity term of the given pods, whether the node of a row has the term's topology label."""
     info = cluster.nodes[row]
     labels = {} if info is None else info.node.metadata.labels
     return tuple(key.term.topology_key in labels for placed in pods for key in placed.signature.terms.keys)

@@ -9,15 +9,15 @@ from mooring.constraints.options import ConstraintOptions
 
 
 class SchedulerFeatures(msgspec.Struct, frozen=True):
-    """What versions and gates say, as plugins want to know it."""
+    """The feature gates that plugins depend on, as booleans."""
 
     constraints: ConstraintOptions = msgspec.field(default_factory=ConstraintOptions)
     spread_label_keys: bool = True
-    """`matchLabelKeys` of spread constraints are honoured ..."""
+    """Whether `matchLabelKeys` of spread constraints has an effect."""
     spread_label_keys_merged: bool = True
-    """... by the API server, which has merged them into the selector (then we must not do so again)."""
+    """Whether the API server merges `matchLabelKeys` into the selector, so that the scheduler must not do so again."""
     node_inclusion_policy: bool = True
-    """`nodeAffinityPolicy` and `nodeTaintsPolicy` of spread constraints are honoured."""
+    """Whether `nodeAffinityPolicy` and `nodeTaintsPolicy` of spread constraints have an effect."""
     pod_level_resources: bool = True
     storage_capacity_scoring: bool = True
     async_preemption: bool = True

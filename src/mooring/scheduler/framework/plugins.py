@@ -48,45 +48,51 @@ S = TypeVar("S")
 
 
 class Declaration(msgspec.Struct, frozen=True):
-    """What the verdicts or scores of a vectorised plugin depend on, and how they may be used."""
+    """The pod parts and cluster inputs on which a vectorised plugin's results depend, and how results may be reused."""
 
     pod: Part = Part.ALL
-    """What it reads of the pod."""
+    """The parts of a pod that the plugin reads."""
     rows: Input = Input(0)
-    """Inputs that change the result for the row on which they change."""
+    """Inputs for which a change on a row changes only the result for that row."""
     cluster: Input = Input(0)
-    """Inputs that may change the result for other rows: the framework then calls `refresh` (or `refresh_score`)."""
+    """Inputs for which a change may affect results for other rows: the framework then calls `refresh` (or
+    `refresh_score`).
+    """
     only_resources: bool = False
-    """Whether the verdict on a row depends on nothing but its resources: the plugin has `filter_resources`."""
+    """Whether the verdict on a row depends only on the resources of its node: the plugin then has
+    `filter_resources`.
+    """
     compares_rows: bool = False
-    """Whether the plugin has `row_state`, which is equal for rows that have the same verdict."""
+    """Whether the plugin has `row_state`, which returns an equal value for rows with the same verdict."""
     is_normalized: bool = False
-    """Whether scores become 0 to 100 only in comparison with the feasible nodes: the plugin has `span`."""
+    """Whether scores are normalised to 0 to 100 by comparison with the feasible nodes: the plugin then has `span`."""
     depends_on_feasible: bool = False
-    """Whether scores depend on which nodes are feasible; `refresh_score` is called when these change."""
+    """Whether scores depend on the set of feasible nodes; `refresh_score` is called when it changes."""
     is_grouped: bool = False
-    """Whether rows of a group have the same score: the plugin has `score_groups`."""
+    """Whether all rows of a group have the same score: the plugin then has `score_groups`."""
     has_pre_point: bool = True
-    """Whether kube-scheduler's plugin has a PreFilter or PreScore of its own, which metrics count."""
+    """Whether kube-scheduler's plugin implements PreFilter or PreScore, so that metrics count it."""
 
 
 class PreFilterResult(msgspec.Struct, Generic[S], frozen=True):
-    """What a plugin prepared for a pod, or for all pods with the parts that it reads."""
+    """The state that `pre_filter` prepared for a pod, or for all pods with the same declared parts."""
 
     state: S
     node_names: frozenset[str] | None = None
-    """The only nodes that need to be looked at; None means all."""
+    """The only nodes that need to be evaluated; None means all."""
     is_pinned: bool = False
-    """Whether the node that a pod of a pinned signature is made for is the only one (`Part.UNPINNED`)."""
+    """Whether the only possible node is the one that the pod was created for, as for pods of DaemonSets
+    (`Part.UNPINNED`).
+    """
 
 
 class CycleState(msgspec.Struct):
-    """State that plugins carry through one attempt to schedule one pod."""
+    """State that plugins keep during one attempt to schedule one pod."""
 
     pre_filter: dict[str, Any] = msgspec.field(default_factory=dict)
-    """By plugin, the state that its `pre_filter` returned (only plugins that read the pod itself)."""
+    """By plugin name, the state that `pre_filter` returned; only for plugins that read the pod itself."""
     data: dict[str, Any] = msgspec.field(default_factory=dict)
-    """Anything else, by plugin."""
+    """By plugin name, any other state."""
 
 
 class Plugin(Protocol):
@@ -96,48 +102,55 @@ class Plugin(Protocol):
 
 @runtime_checkable
 class SignPlugin(Protocol):
-    """Vectorised plugins that read more of a pod than its signature has."""
+    """Vectorised plugins that read pod fields which the signature does not contain."""
 
     def sign(self, pod: Pod) -> object:
-        """Return what it reads, such as an annotation, in a form that can be encoded; it finds it in `signature.own`.
+        """Return the additional pod fields that the plugin reads, such as an annotation, in a form that can be encoded.
 
-        It must not differ for pods of one template, or no two of them would share results.
+        The plugin finds the value in `signature.own`. It must be equal for pods from one template; otherwise none of
+        them would share results.
         """
         ...
 
 
 @runtime_checkable
 class EnqueueExtensions(Protocol):
-    """Plugins that can reject a pod register the events that may change that; without it, every event does."""
+    """Plugins that register the events after which a rejected pod may be schedulable; without it, every event wakes the
+    pod.
+    """
 
     def events_to_register(self) -> Sequence[EventWithHint]: ...
 
 
 @runtime_checkable
 class RefersToObjects(Protocol):
-    """Plugins whose events are mostly about an object that few pods name: only these pods are then looked at."""
+    """Plugins whose events concern an object that few pods refer to: the queue then wakes only these pods."""
 
     name: str
 
     def refers_to(self, pod: Pod) -> Iterable[str]:
-        """Return the keys of the objects that a pod names, as `about` of the plugin's events has them."""
+        """Return the keys of the objects that a pod refers to, in the format that `about` of the plugin's events
+        returns.
+        """
         ...
 
 
 @runtime_checkable
 class GateKeeper(Protocol):
-    """PreEnqueue plugins that know which events open their gate, besides a change of the pod itself."""
+    """PreEnqueue plugins that know which cluster events, besides a change of the pod, make them admit a pod."""
 
     name: str
 
     def opened_by(self, event: ClusterEvent, old: Any, new: Any) -> bool | str:
-        """Whether an event may let pods in, or the key of the object whose pods it may let in."""
+        """Return whether an event may make the plugin admit pods, or the key of an object if only for pods that refer
+        to it.
+        """
         ...
 
 
 @runtime_checkable
 class QueueSortPlugin(Protocol):
-    """Exactly one orders the queue."""
+    """The plugin that orders the active queue; a profile has exactly one."""
 
     def sort_key(self, pod: Pod, queued_at: float) -> tuple[Any, ...]:
         """Return the key by which pods are sorted, smallest first; `queued_at` is a monotonic time."""
@@ -146,66 +159,66 @@ class QueueSortPlugin(Protocol):
 
 @runtime_checkable
 class PreEnqueuePlugin(Protocol):
-    """Called before a pod enters the active queue; a rejected pod waits until it changes."""
+    """Plugins that decide whether a pod may enter the active queue; a rejected pod waits until it changes."""
 
     def pre_enqueue(self, pod: Pod) -> Status: ...
 
 
 class FilterPlugin(Generic[S]):
-    """Vectorised: decides for each row whether the pod can run there."""
+    """A vectorised Filter plugin: decides for each row whether the pod can run there."""
 
     name: str
     filters: Declaration
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[S] | Status:
-        """Return what `filter` needs to know, or a status instead.
+        """Return the state that `filter` needs, or a status.
 
-        `SKIP` when the plugin does not apply to the pod, `SUCCESS` when it does and every node passes, a rejection when
-        no node does.
+        `SKIP` means that the plugin does not apply to the pod, `SUCCESS` that every node passes, a rejection that no
+        node does.
         """
         raise NotImplementedError
 
     def filter(self, state: S, rows: Rows) -> Verdicts | Status:
-        """Return the verdicts on `rows`. A `Status` in their place is an error and ends the cycle."""
+        """Return the verdicts on `rows`. A returned `Status` is an error and ends the cycle."""
         raise NotImplementedError
 
     def applies_to(self, _spec: PodSpec) -> Status | None:
-        """Return SKIP or SUCCESS if `pre_filter` would for every pod with this specification; None if it depends.
-
-        For plugins that read the pod itself: most of them ignore most pods.
+        """Return SKIP or SUCCESS if `pre_filter` returns it for every pod with this pod spec; None if it depends on the
+        pod.
+        For plugins that read the pod itself: most of them do not apply to most pods.
         """
         return None
 
     def refresh(self, _state: S) -> Derived | Input:
-        """Update the state after a change of the declared inputs of the cluster; return when verdicts last changed.
-
-        Inputs instead leave the plugin out, as `SKIP` does, until one of them changes.
+        """Update the state after declared inputs of the cluster changed; return the revision at which verdicts last
+        changed.
+        Return inputs instead to leave the plugin out, as `SKIP` does, until one of these inputs changes.
         """
         raise NotImplementedError
 
     def may_apply_after(self, _shape: PodSignature) -> bool:
-        """Whether a plugin that is left out now may apply once a pod with a signature is placed."""
+        """Return whether a plugin that is left out now may apply once a pod with the given signature is placed."""
         return True
 
     def row_state(self, _state: S, _row: int) -> Hashable:
-        """Return what is equal for rows with the same verdict, also after the same pods are moved there."""
+        """Return a key that is equal for rows with the same verdict, before and after the same pods are moved there."""
         return None
 
     def fits_resources(self, state: S, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Mask:
-        """Return which nodes with such amounts would pass: lines as in the resource columns, a column for each."""
+        """Return which nodes would pass with the given amounts: a line for each resource, a column for each node."""
         raise NotImplementedError
 
     def filter_resources(self, state: S, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Verdicts:
-        """Return the same as verdicts."""
+        """Return the verdicts on nodes with the given amounts, as `fits_resources` evaluates them."""
         raise NotImplementedError
 
 
 @runtime_checkable
 class NodeFilterPlugin(Protocol):
-    """Per node: decides whether the pod can run there.
+    """A per-node Filter plugin: decides whether the pod can run on one node.
 
-    With a method `pre_filter_pod(cycle, pod, cluster)`, which returns a Status, that is called once before; what it
-    finds out it leaves in `cycle.data`.
+    An optional method `pre_filter_pod(cycle, pod, cluster)`, which returns a Status, is called once before; it keeps
+    its results in `cycle.data`.
     """
 
     name: str
@@ -214,36 +227,36 @@ class NodeFilterPlugin(Protocol):
 
 
 class PostFilterResult(msgspec.Struct, frozen=True):
-    """The nomination that a PostFilter plugin found, or why there is none."""
+    """The nomination found by a PostFilter plugin, or the reason why there is none."""
 
     status: Status
     nominated: str | None = None
-    """The node that will have room once the victims have gone."""
+    """The node that will have room once the victims are deleted."""
     victims: tuple[Pod, ...] = ()
-    """The most important first."""
+    """The pods to delete, most important first."""
     keeps_nomination: bool = False
-    """Whether the pod keeps the node that it was nominated for before, when it is nominated for none now."""
+    """Whether the pod keeps its earlier nominated node if none is nominated now."""
     in_background: bool = True
-    """Whether other pods may be tried while the victims are being deleted."""
+    """Whether other pods may be scheduled while the victims are being deleted."""
 
 
 @runtime_checkable
 class PostFilterPlugin(Protocol):
-    """Called when no node can take the pod; `statuses` has the reason by node."""
+    """Plugins called when no node can take the pod; `statuses` has the reason by node."""
 
     def post_filter(self, pod: PodInfo, statuses: "Rejection") -> PostFilterResult: ...
 
 
 class ScorePlugin(Generic[S]):
-    """Vectorised: gives each row a score."""
+    """A vectorised Score plugin: gives each row a score."""
 
     name: str
     scores: Declaration
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> S | Status:
-        """Return what `score` needs to know, or a status instead.
+        """Return the state that `score` needs, or a status.
 
-        `SKIP` when the plugin does not score the pod, `SUCCESS` when it does and every score is 0.
+        `SKIP` means that the plugin does not score the pod, `SUCCESS` that every score is 0.
         """
         raise NotImplementedError
 
@@ -251,29 +264,35 @@ class ScorePlugin(Generic[S]):
         raise NotImplementedError
 
     def refresh_score(self, _state: S, _feasible: Mask) -> Derived | Input:
-        """As `refresh`, for scores. `feasible` are the rows that passed every filter; the array is never changed."""
+        """Update the state after declared inputs of the cluster changed; return the revision at which scores last
+        changed.
+        `feasible` is the mask of rows that passed every filter; it is never modified.
+        """
         raise NotImplementedError
 
     def span(self, _scores: Scores, _feasible: Mask) -> tuple[int, ...]:
-        """Return what of the feasible nodes' scores `normalized` needs; while it is equal, so are normalised scores."""
+        """Return the summary of the feasible nodes' scores, such as their maximum, that `normalized` needs.
+
+        As long as it is equal, so are the normalised scores.
+        """
         return ()
 
     def normalized(self, scores: Scores, _span: tuple[int, ...]) -> Scores:
         return scores
 
     def score_groups(self, state: S) -> tuple[Scores, NDArray[np.intp]]:
-        """Return scores by group, and the group of each row: an array in which rows change only with their pods.
-
-        Called after `refresh_score`.
+        """Return the scores by group, and an array with the group of each row, which changes on a row only when its
+        pods change. Called after `refresh_score`.
         """
         raise NotImplementedError
 
 
 @runtime_checkable
 class NodeScorePlugin(Protocol):
-    """Per node: gives a feasible node a score from 0 to 100.
+    """A per-node Score plugin: gives a feasible node a score from 0 to 100.
 
-    With a method `normalize_scores(pod, scores)`, which takes and returns scores by node, they may have any size first.
+    With an optional method `normalize_scores(pod, scores)`, which takes and returns scores by node, scores may have any
+    range before.
     """
 
     name: str
@@ -283,16 +302,16 @@ class NodeScorePlugin(Protocol):
 
 @runtime_checkable
 class ChoosePlugin(Protocol):
-    """Chooses among the nodes with the highest score; without it, the choice is random."""
+    """Plugins that choose among the nodes with the highest score; without one, the choice is random."""
 
     def choose(self, pod: Pod, rows: NDArray[np.intp]) -> int:
-        """Return one of two or more rows, which are in ascending order."""
+        """Return one of at least two rows, which are in ascending order."""
         ...
 
 
 @runtime_checkable
 class ReservePlugin(Protocol):
-    """Claims in memory what the pod will use on its node; `unreserve` gives it back, whatever happened."""
+    """Plugins that reserve in memory what the pod will use on its node; `unreserve` releases it after any failure."""
 
     def reserve(self, cycle: CycleState, pod: Pod, node_name: str) -> Status: ...
 
@@ -301,48 +320,49 @@ class ReservePlugin(Protocol):
 
 @runtime_checkable
 class PermitPlugin(Protocol):
-    """Lets the pod go on, refuses it, or makes it wait for so many seconds."""
+    """Plugins that allow a reserved pod, reject it, or make it wait for a number of seconds."""
 
     def permit(self, cycle: CycleState, pod: Pod, node_name: str) -> tuple[Status, float]: ...
 
 
 @runtime_checkable
 class PreBindPlugin(Protocol):
-    """Does what must be done before the pod is bound, such as binding its volumes."""
+    """Plugins that do the work required before the pod is bound, such as binding its volumes."""
 
     async def pre_bind(self, cycle: CycleState, pod: Pod, node_name: str) -> Status: ...
 
 
 @runtime_checkable
 class PreviewsWrites(ReservePlugin, Protocol):
-    """PreBind plugins that can return what they would write: simulations apply it without a client."""
+    """PreBind plugins that can return the objects they would write, so that simulations apply them without a client."""
 
     def would_write(self, cycle: CycleState, pod: Pod, node_name: str) -> Sequence[Resource]:
-        """Return the objects as `pre_bind` would write them; called after `reserve`."""
+        """Return the objects that `pre_bind` would write; called after `reserve`."""
         ...
 
 
 @runtime_checkable
 class BindPlugin(Protocol):
-    """Binds the pod; `SKIP` leaves it to the next one."""
+    """Plugins that bind the pod to its node; `SKIP` leaves that to the next one."""
 
     async def bind(self, cycle: CycleState, pod: Pod, node_name: str) -> Status: ...
 
 
 @runtime_checkable
 class GroupBindPlugin(Protocol):
-    """Bind plugins that bind many pods at once, and never skip one: those after them are not asked."""
+    """Bind plugins that bind many pods at once and never skip one, so that later Bind plugins are not called."""
 
     async def bind_all(self, pods: Sequence[tuple[Pod, str]]) -> Sequence[Exception | None]:
-        """Bind each pod to the node beside it; return an exception for each that failed, else None.
+        """Bind each pod to the node beside it; return for each None or the exception.
 
-        May be called again before it returns. It is called once without pods at the start, to open connections.
+        May be called again before it returns. It is called once without pods at the start, in order to open
+        connections.
         """
         ...
 
 
 @runtime_checkable
 class PostBindPlugin(Protocol):
-    """Called after every bound pod."""
+    """Plugins called after a pod was bound."""
 
     def post_bind(self, cycle: CycleState, pod: Pod, node_name: str) -> None: ...

@@ -1,7 +1,7 @@
-"""Plugins by name: how they are made, and what they are given.
+"""Plugin factories by name, and the `Handle` that they receive.
 
-A factory takes the plugin's arguments, as a KubeSchedulerConfiguration has them, and a `Handle`. The in-tree registry
-is ``scheduler/plugins/__init__.py``; users' factories come from the entry-point group `ENTRY_POINTS`.
+A factory takes the plugin's arguments, as a KubeSchedulerConfiguration has them, and a `Handle`. The registry of
+built-in plugins is ``scheduler/plugins/__init__.py``; users' factories come from the entry-point group `ENTRY_POINTS`.
 """
 
 import importlib
@@ -28,24 +28,24 @@ if TYPE_CHECKING:  # simulations need no client, and should not wait for it to b
 ENTRY_POINTS = "mooring.scheduler.plugins"
 
 PluginArguments = Mapping[str, Any]
-"""As decoded from JSON or YAML, camelCase keys."""
+"""The arguments of a plugin as decoded from JSON or YAML, with camelCase keys."""
 
 
 class Handle(msgspec.Struct, frozen=True):
-    """What a plugin may use."""
+    """The objects that a plugin may use: cluster, client, nominations and so on."""
 
     cluster: Cluster
     features: SchedulerFeatures = msgspec.field(default_factory=SchedulerFeatures)
     client: "Client | None" = None
-    """For `pre_bind` and `bind`; None where nothing is written, as in simulations."""
+    """The client for `pre_bind` and `bind`; None if nothing is written, as in simulations."""
     nominations: "Nominations | None" = None
-    """The pods that were promised room; there are some wherever there is an engine."""
+    """The nominated pods of the scheduler."""
     lot: random.Random = msgspec.field(default_factory=random.Random)
-    """Decides among equals, so that a seed makes everything repeatable."""
+    """The random generator that chooses among equals; a seed makes choices repeatable."""
     waiting: "WaitingPods | None" = None
-    """The pods that `permit` lets wait, to be allowed or rejected; None where nothing is bound."""
+    """The pods that Permit plugins make wait, to be allowed or rejected; None if pods are not bound."""
     workload: Iterable[Pod] = ()
-    """The pods that are going to come, where that is known: in replays of traces, for plugins that sample them."""
+    """The pods that will arrive later, if known: set in replays of traces, for plugins that sample them."""
 
 
 Factory = Callable[[PluginArguments, Handle], Plugin]
@@ -53,12 +53,12 @@ Registry = Mapping[str, Factory]
 
 
 class PluginError(ValueError):
-    """A plugin cannot be made; the message names it and says why."""
+    """A plugin cannot be created; the message names it and says why."""
 
 
 @cache
 def from_entry_points() -> Registry:
-    """Return the factories of installed packages by plugin name; entry points are read once."""
+    """Return the plugin factories of installed packages, by plugin name. Entry points are read once."""
     found: dict[str, Factory] = {}
     for entry in entry_points(group=ENTRY_POINTS):
         try:
@@ -70,7 +70,10 @@ def from_entry_points() -> Registry:
 
 
 def from_folder(folder: Path) -> dict[str, Factory]:
-    """Return the factories that the `pyproject.toml` of a package names, which is not installed. Raises PluginError."""
+    """Return the plugin factories named in the `pyproject.toml` of a package that is not installed.
+
+    Raise PluginError.
+    """
     import tomllib  # noqa: PLC0415 - few have such a package, and it takes long to load
 
     place = folder / "pyproject.toml"

@@ -1,8 +1,8 @@
 """Arrays that vectorised plugins return: a verdict or a score for each row of the node table.
 
-A row is a node's place in the columns (`mooring.scheduler.columns`); rows without a node are masked out by the
-framework, so plugins need not care what they say about them. `rows` is what to evaluate: `ALL_ROWS`, or an array of
-row numbers when only those have changed; `column[rows]` serves both.
+A row is the index of a node in the columns (`mooring.scheduler.columns`). The framework masks rows without a node, so
+plugins may return anything for them. The argument `rows` is `ALL_ROWS`, or an array of row numbers if only these
+changed; `column[rows]` works for both.
 """
 
 from collections.abc import Callable
@@ -25,19 +25,22 @@ MAX_NODE_SCORE = 100
 
 
 class Verdicts(NamedTuple):
-    """Verdicts of one Filter plugin: 0 passes, a positive code is Unschedulable, a negative one Unresolvable.
+    """The verdicts of one Filter plugin: 0 passes, a positive code is Unschedulable, a negative one Unresolvable.
 
-    The array belongs to the framework from then on: it is kept and changed. One that cannot be written stays as it is,
-    so that a plugin can show it again, and what was worked out from it is known.
+    The framework keeps the array and modifies it. If it is read-only, the framework leaves it unchanged, so that the
+    plugin can return the same array again and values derived from it stay valid.
     """
 
     codes: Codes
     reasons: Callable[[int], tuple[str, ...]]
-    """Return the reasons for the absolute value of a code; called only to show them."""
+    """Return the reasons for the absolute value of a code. Called only for messages."""
 
 
 class ReasonSets(Generic[K]):
-    """Sets of reasons, numbered from 1: the codes of a plugin. A set has a key, and `describe` makes texts of it."""
+    """Sets of reasons, numbered from 1: the codes of one plugin.
+
+    A set has a key, from which `describe` makes the messages.
+    """
 
     def __init__(self, describe: Callable[[K], tuple[str, ...]]) -> None:
         self._describe = describe
@@ -65,7 +68,7 @@ def status_of(code: int, reasons: Callable[[int], tuple[str, ...]], plugin: str)
 
 
 def counted(codes: Codes) -> list[tuple[int, int]]:
-    """Return the distinct codes in ascending order, with their numbers."""
+    """Return the distinct codes in ascending order, with the number of occurrences of each."""
     if not len(codes):
         return []
     lowest, highest = int(codes.min()), int(codes.max())

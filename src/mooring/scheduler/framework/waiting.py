@@ -1,4 +1,4 @@
-"""Pods that Permit plugins make wait: each until all of them allow it, one refuses it, or its time is over."""
+"""Pods that Permit plugins make wait until all of them allow the pod, one rejects it, or the time is over."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from mooring.scheduler.framework import SUCCESS, Status, unschedulable
 
 
 class WaitingPod:
-    """A pod with the plugins whose word it waits for."""
+    """A waiting pod, with the plugins that have not allowed it yet."""
 
     def __init__(self, pod: Pod, timeouts: Mapping[str, float]) -> None:
         self.pod = pod
@@ -28,7 +28,7 @@ class WaitingPod:
         self._decide(unschedulable(reason).by(plugin))
 
     async def decided(self, clock: Clock) -> Status:
-        """Wait for the outcome; a plugin whose timeout passes rejects the pod."""
+        """Wait for the decision; a plugin whose timeout expires rejects the pod."""
         plugin, seconds = min(self._timeouts.items(), key=lambda entry: entry[1])
         timer: asyncio.Future[None] = asyncio.ensure_future(clock.sleep(seconds))
         either: set[asyncio.Future[Any]] = {timer, self._decided}
@@ -45,7 +45,7 @@ class WaitingPod:
 
 
 class WaitingPods:
-    """All of them, by key. Plugins that let pods wait decide here: they find it in their `Handle`."""
+    """The waiting pods by key. Permit plugins find it in their `Handle` and allow or reject pods here."""
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
@@ -61,7 +61,7 @@ class WaitingPods:
         return self._pods.get(key)
 
     def add(self, pod: Pod, timeouts: Mapping[str, float]) -> WaitingPod:
-        """Let a pod wait for some plugins, each for so many seconds; `decided` must be awaited next."""
+        """Make a pod wait for plugins, each for its number of seconds; the caller awaits `decided` next."""
         waiting = self._pods[pod_key(pod)] = WaitingPod(pod, timeouts)
         return waiting
 

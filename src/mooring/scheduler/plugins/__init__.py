@@ -1,4 +1,4 @@
-"""The plugins that Mooring has, one file each, and the registry of them by name. Read next: ``taint_toleration.py``."""
+"""The built-in plugins, one file each, and their registry by name. Read next: ``taint_toleration.py``."""
 
 from mooring.scheduler.framework import Factory
 from mooring.scheduler.plugins.default_binder import DefaultBinder

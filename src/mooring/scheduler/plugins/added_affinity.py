@@ -1,8 +1,8 @@
-"""What is wrong with `addedAffinity`, the node affinity that a scheduler's configuration gives to every pod.
+"""Validate `addedAffinity`, the node affinity that a scheduler's configuration adds to every pod.
 
-A mistake in it would make every node unfit for all pods, so the scheduler does not start with one, as kube-scheduler
-does not. The rules are those of pods in ``mooring.admission``; gates are not asked: what a gate hides does not match,
-and a scheduler must still start after a rollback. Called by ``node_affinity.py``.
+A mistake in it would make every node infeasible, so the scheduler refuses to start, as kube-scheduler does. The rules
+are those for pods in ``mooring.admission``. Gates are ignored: a gated operator does not match, and a scheduler must
+still start after a rollback. Called by ``node_affinity.py``.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _NOT_A_NUMBER = "for 'Gt', 'Lt' operators, the value must be an integer"
 
 
 def problems(added: NodeAffinity) -> Errors:
-    """Every mistake, each with its field. No terms, or empty ones, are none: kube-scheduler takes them too."""
+    """Return every mistake with its field. Missing or empty terms are allowed, as in kube-scheduler."""
     # Expressions of a configuration are not new ones of a client: whatever this version understands may be there.
     rules = NodeSelectorRules(semver_operators=True, check_expression=AdmissionOptions().expression_checks.stored_node)
     found: Errors = []

@@ -1,4 +1,4 @@
-"""Arguments of plugins, read into typed structs with errors that name the plugin and the field."""
+"""Decode plugin arguments into typed structs, with errors that name the plugin and the field."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ T = TypeVar("T", bound=Object)
 
 
 def read(plugin: str, arguments: Mapping[str, Any], kind: type[T]) -> T:
-    """Decode the arguments of a plugin; `apiVersion` and `kind` are ignored. Raises PluginError."""
+    """Decode the arguments of a plugin; `apiVersion` and `kind` are ignored. Raise PluginError."""
     tree = {key: value for key, value in arguments.items() if key not in ("apiVersion", "kind")}
     try:
         found, _ = codec.from_tree(tree, kind, codec.FieldValidation.STRICT)

@@ -1,4 +1,4 @@
-"""DefaultBinder: writes the bindings of pods to their nodes, in groups where the server takes them."""
+"""DefaultBinder: writes the bindings of pods to nodes, in batches if the server supports them."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
-"""DefaultPreemption: lets a pod displace pods of lower priority when no node has room for it.
+"""DefaultPreemption: evicts pods of lower priority when no node has room for a pod.
 
-The work is `scheduler/deciding/preemption.py`.
+`scheduler/deciding/preemption.py` finds the node and the victims.
 """
 
 from mooring.api.base import Int32, Object
@@ -13,12 +13,12 @@ from mooring.scheduler.plugins import arguments as plugin_arguments
 
 
 class DefaultPreemptionArgs(Object):
-    """The arguments of the plugin."""
+    """The arguments of the DefaultPreemption plugin."""
 
     min_candidate_nodes_percentage: Int32 | None = None
-    """The share of nodes that are tried at least; 10 when absent."""
+    """The minimum share of nodes tried as candidates, in per cent; 10 when absent."""
     min_candidate_nodes_absolute: Int32 | None = None
-    """The number of nodes that are tried at least; 100 when absent."""
+    """The minimum number of nodes tried as candidates; 100 when absent."""
 
 
 class DefaultPreemption:
@@ -37,9 +37,9 @@ class DefaultPreemption:
             raise plugin_arguments.wrong(self.name, "minCandidateNodesAbsolute must be positive when the share is 0")
 
     def post_filter(self, _pod: PodInfo, statuses: Rejection) -> PostFilterResult:
-        """Return the node where preemption costs least, with its victims."""
+        """Return the node with the lowest preemption cost, and the victims on it."""
         return preemption.preempt(statuses, self._handle, self.candidates, self._harms)
 
     def candidates(self, nodes: int) -> int:
-        """How many nodes to try when preemption may help on so many."""
+        """Return how many candidates to collect, given the number of nodes on which preemption may help."""
         return min(nodes, max(nodes * self.percentage // 100, self.absolute))

@@ -1,8 +1,8 @@
-"""DynamicResources: gives pods the devices that their ResourceClaims ask for.
+"""DynamicResources: allocates the devices that a pod's ResourceClaims request.
 
-A claim that is allocated already keeps the pod on the nodes that can use its devices. For claims that are not, devices
-are searched on every node (`dra/allocator.py`); those of the chosen node are set aside in `reserve` and written into
-the claims before the pod is bound. Nodes that can fulfil a request in an earlier of several ways get more points.
+A claim that is already allocated restricts the pod to the nodes that can use its devices. For other claims, devices are
+searched on every node (`dra/allocator.py`); `reserve` assumes those of the chosen node, and `pre_bind` writes them into
+the claims. Nodes that satisfy an earlier alternative of a request get a higher score.
 """
 
 import asyncio
@@ -47,33 +47,33 @@ REASON_INVALID_POOL = "invalid resource pools were encountered"
 REASON_ELSEWHERE = "resourceclaim not available on the node"
 _ELSEWHERE = memo.INVALID_POOL + 1
 _NOTHING_TO_FREE = fwk.PostFilterResult(fwk.unschedulable())
-"""Since 1.37 nothing is said about it, so that events tell only what matters."""
+"""The result of `post_filter` if there is no claim to deallocate: without a message, as in Kubernetes since 1.37."""
 _REASONS = ("", REASON_CANNOT, REASON_GAVE_UP, REASON_INVALID_POOL, REASON_ELSEWHERE)
 
 
 class DynamicResourcesArgs(Object):
-    """The arguments of the plugin."""
+    """The arguments of the DynamicResources plugin."""
 
     filter_timeout: str | None = None
-    """The limit of a search on a node: `0s` removes it, every other value stands for a fixed number of tries."""
+    """The time limit of a search on one node: `0s` removes it; any other value stands for a fixed number of tries."""
     binding_timeout: str | None = None
-    """How long to wait until devices are ready, such as `10m`, which it is when absent."""
+    """How long to wait until devices are ready, such as `5m`; `10m` when absent."""
 
 
 class PodState(msgspec.Struct):
-    """The claims of a pod in one cycle."""
+    """The claims of a pod during one scheduling cycle."""
 
     cluster: Cluster
     claims: list[ResourceClaim]
-    """In the pod's order; replaced by what has been written."""
+    """The claims in the pod's order; a written claim replaces its earlier version."""
     wanted: list[Wanted] = msgspec.field(default_factory=list)
-    """Those that need devices."""
+    """The claims that still need devices."""
     findings: Findings | None = None
-    """Devices for these, by row."""
+    """The search results for the claims that need devices, by row."""
     allocations: dict[str, AllocationResult] = msgspec.field(default_factory=dict)
-    """What was set aside in `reserve`, by uid of the claim."""
+    """The allocations that `reserve` assumed, by claim uid."""
     reserved: list[ResourceClaim] = msgspec.field(default_factory=list)
-    """The claims as they will be with that."""
+    """The claims as they will be once these allocations are written."""
 
 
 class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
@@ -175,7 +175,7 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
     # -- what could be done when there is none
 
     def post_filter(self, pod: PodInfo, statuses: Mapping[str, fwk.Status]) -> fwk.PostFilterResult:
-        """Deallocate a claim of the pod that no pod uses and whose devices this pod cannot reach."""
+        """Deallocate a claim of the pod that no pod uses and whose devices the pod cannot reach."""
         if not pod.pod.spec.resource_claims:
             return _NOTHING_TO_FREE
         try:
@@ -300,7 +300,7 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
         )
 
     def refers_to(self, pod: Pod) -> Iterator[str]:
-        """Return the keys of a pod's claims whose names are known."""
+        """Return the keys of the pod's claims whose names are known."""
         for entry in pod.spec.resource_claims:
             try:
                 name = claim_name(pod, entry)
@@ -310,7 +310,7 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
                 yield object_key(pod.metadata.namespace, name)
 
     def opened_by(self, event: fwk.ClusterEvent, old: Any, new: Any) -> bool | str:
-        """`pre_enqueue` keeps pods out until their claims are there."""
+        """Return the key of the claim that changed: `pre_enqueue` may now admit pods that use it."""
         return _key(new or old) if event.kind is fwk.Kind.RESOURCE_CLAIM else False
 
     def _after_claim_change(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim | None) -> fwk.QueueingHint:

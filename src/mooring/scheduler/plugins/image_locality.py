@@ -1,7 +1,7 @@
-"""ImageLocality: prefers nodes that already have the pod's images, more so the larger they are.
+"""ImageLocality: scores nodes higher that already have the pod's images, in proportion to image size.
 
-An image counts by its size times the share of nodes that have it, so that an image on a single node does not draw all
-pods there.
+The size counts multiplied by the share of nodes that have the image, so that an image on a single node does not attract
+all pods.
 """
 
 import msgspec
@@ -15,7 +15,10 @@ from mooring.scheduler.columns.signatures import PodInfo
 _MB = 1024 * 1024
 _LEAST = 23 * _MB
 _MOST = 1000 * _MB
-"""Per container. Between the two lie nine of ten images in public registries."""
+"""The image size, for each container, that gives the highest score.
+
+Nine of ten images in public registries are between both limits.
+"""
 
 
 class _Needed(msgspec.Struct):

@@ -1,8 +1,9 @@
-"""InterPodAffinity: affinity and anti-affinity of the pod to placed pods, and of placed pods to it.
+"""InterPodAffinity: affinity and anti-affinity of the pod to placed pods, and of placed pods to the pod.
 
-Required affinity needs a domain with a pod that all required terms select; anti-affinity needs one without a selected
-pod; and no placed pod's anti-affinity may select the new pod. Preferred terms of either side add to or subtract from
-the scores of whole domains. Everything is evaluated by domain, from counts that the columns keep.
+Required affinity needs a domain with a pod that all required terms select. Required anti-affinity needs a domain
+without a selected pod. No placed pod's required anti-affinity may select the new pod. Preferred terms of either side
+add to or subtract from the scores of whole domains. Everything is evaluated by domain, from counts that the columns
+keep.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,30 +26,30 @@ REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 _FEW_ROWS = 64
-"""So many rows are evaluated one by one."""
+"""Up to this number of rows, each is evaluated alone."""
 _PART = 64
-"""Evaluating some rows costs less than all when they are at most one in so many."""
+"""Only changed rows are evaluated if at most one row in this number has changed."""
 _INPUTS = fwk.Input.PODS | fwk.Input.NODE_LABELS | fwk.Input.NAMESPACES
 _REASONS = ("", REASON_AFFINITY, REASON_ANTI_AFFINITY, REASON_EXISTING)
 
 
 class InterPodAffinityArgs(Object):
-    """The arguments of the plugin."""
+    """The arguments of the InterPodAffinity plugin."""
 
     hard_pod_affinity_weight: Int32 | None = None
-    """The points for each placed pod whose required affinity chooses the new pod; 1 when absent."""
+    """The weight in scores of each placed pod whose required affinity selects the new pod; 1 when absent."""
     ignore_preferred_terms_of_existing_pods: bool = False
-    """Whether pods without preferences are not drawn by those of placed pods."""
+    """Whether preferred terms of placed pods are ignored for a pod without preferred terms of its own."""
 
 
 class _Terms:
-    """Counts by domain for pods of a signature: of its own terms, and of placed pods' terms that select it."""
+    """Counts by domain for pods of one signature: for its own terms, and for placed pods' terms that select it."""
 
     def __init__(self, cluster: Cluster, signature: PodSignature, kinds: Sequence[TermKind]) -> None:
         self.cluster = cluster
         self.signature = signature
         self.derived = Derived()
-        """When verdicts or points have changed."""
+        """Log of the rows whose verdict or score changed."""
         self.existing: list[OwnedTerm] = []
         """The terms of placed pods that select the pod."""
         self._kinds = kinds
@@ -56,7 +57,7 @@ class _Terms:
         self._counts_verified_at: list[int] | None = None
 
     def find_existing(self) -> None:
-        """Look up the terms of placed pods again, if there are others than before."""
+        """Look up the terms of placed pods that select the pod, if terms were added or dropped."""
         owners, signature = self.cluster.term_owners, self.signature
         changed_at = max([owners.changed_at(kind) for kind in self._kinds])
         if changed_at > self._terms_verified_at:
@@ -68,7 +69,7 @@ class _Terms:
                 self.existing, self._counts_verified_at = found, None
 
     def note_changes(self, counted: Sequence[DomainCounts], logs: Sequence[ChangeLog[int]]) -> None:
-        """Note the rows in domains that `logs` name; all rows where there are other counts than before."""
+        """Record the rows in domains whose counts changed; all rows if the set of counts changed."""
         before = self._counts_verified_at
         self._counts_verified_at = [log.changed_at for log in logs]
         if before is None or len(before) != len(logs):
@@ -91,7 +92,7 @@ class _Terms:
 
 
 class _Required(_Terms):
-    """Required terms of a signature, and required anti-affinity of placed pods that concerns it."""
+    """Required terms of a signature, and required anti-affinity terms of placed pods that select it."""
 
     def __init__(self, cluster: Cluster, signature: PodSignature) -> None:
         super().__init__(cluster, signature, (TermKind.ANTI_AFFINITY,))
@@ -122,7 +123,7 @@ class _Required(_Terms):
         return self.derived
 
     def codes(self, rows: fwk.Rows) -> fwk.Codes:
-        """Affinity decides first, then the pod's own anti-affinity, then that of placed pods."""
+        """Return the verdict codes: affinity decides first, then the pod's anti-affinity, then that of placed pods."""
         if isinstance(rows, slice) or len(rows) > _FEW_ROWS:
             return self._all_codes()[rows]
         return np.array([self._code(row) for row in rows.tolist()], np.int32)
@@ -219,7 +220,7 @@ class InterPodAffinity(fwk.FilterPlugin[_Required], fwk.ScorePlugin[_Preferred])
         return fwk.PreFilterResult(_Required(cluster, pod.signature))
 
     def may_apply_after(self, signature: PodSignature) -> bool:
-        """Return whether the placed pod has terms: without terms of either side the plugin does not apply."""
+        """Return whether the placed pod has affinity terms: without terms on either side, the plugin does not apply."""
         return bool(signature.terms.keys)
 
     def refresh(self, state: _Required) -> Derived | fwk.Input:
@@ -289,7 +290,7 @@ class InterPodAffinity(fwk.FilterPlugin[_Required], fwk.ScorePlugin[_Preferred])
         return own | {term for term in theirs if self._chooses(term, pod)}
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
-        """Queue the pod if a node joined the domains of its terms, or moved between domains with its pods."""
+        """Return QUEUE if a node joined the domains of its terms, or moved between domains with its pods."""
         if new is None:
             return fwk.QueueingHint.SKIP
         terms = pod_terms(pod.spec, pod.metadata.namespace)

@@ -1,7 +1,7 @@
-"""NodeAffinity: `nodeSelector` and node affinity, required and preferred, and what the configuration adds for all pods.
-
-Terms, operators and expressions are `mooring.constraints.node_selector`; `addedAffinity` of the arguments takes all of
-them too, and is evaluated when the scheduler starts (``added_affinity.py``).
+"""NodeAffinity: `nodeSelector`, required and preferred node affinity, and the affinity that the configuration adds to
+all pods.
+`mooring.constraints.node_selector` implements terms, operators and expressions, also for `addedAffinity` of the
+arguments, which is validated when the scheduler starts (``added_affinity.py``).
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _REASONS = ("", REASON_ENFORCED, REASON_POD)
 
 
 class NodeAffinityArgs(Object):
-    """The arguments of the plugin."""
+    """The arguments of the NodeAffinity plugin."""
 
     added_affinity: core_v1.NodeAffinity | None = None
     """Node affinity that every pod has in addition to its own."""

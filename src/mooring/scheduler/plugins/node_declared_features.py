@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures: a pod that needs a feature of the kubelet goes to nodes whose `declaredFeatures` have it."""
+"""NodeDeclaredFeatures: rejects nodes whose `declaredFeatures` lack a kubelet feature that the pod needs."""
 
 from collections.abc import Sequence
 

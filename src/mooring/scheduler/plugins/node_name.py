@@ -1,4 +1,4 @@
-"""NodeName: a pod that names its node goes there and nowhere else."""
+"""NodeName: rejects all nodes except the one in `spec.nodeName`."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""NodePorts: a host port can be taken once on a node."""
+"""NodePorts: rejects nodes on which a host port of the pod is taken."""
 
 from collections.abc import Sequence
 

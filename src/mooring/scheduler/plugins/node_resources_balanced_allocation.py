@@ -1,6 +1,6 @@
-"""NodeResourcesBalancedAllocation: prefers nodes whose resources would be used in more equal measure than before.
+"""NodeResourcesBalancedAllocation: scores nodes higher where the pod makes the use of resources more balanced.
 
-75 points when the pod makes no difference, 50 when it turns a balanced node into the opposite, 100 the other way round.
+75 points if the pod makes no difference, 50 if it turns a balanced node into an unbalanced one, 100 for the opposite.
 """
 
 from mooring.api.base import Object
@@ -19,10 +19,10 @@ from mooring.scheduler.plugins.resource_scoring import (
 
 
 class NodeResourcesBalancedAllocationArgs(Object):
-    """The arguments of the plugin."""
+    """The arguments of the NodeResourcesBalancedAllocation plugin."""
 
     resources: list[ResourceSpec] = []  # noqa: RUF012 - msgspec copies it
-    """The resources that count; cpu and memory when absent."""
+    """The scored resources; cpu and memory when absent."""
 
 
 class NodeResourcesBalancedAllocation(fwk.ScorePlugin[ScoredResources]):

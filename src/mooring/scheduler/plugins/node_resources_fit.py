@@ -1,4 +1,6 @@
-"""NodeResourcesFit: a node must have the resources that the pod requests; by default emptier nodes score higher."""
+"""NodeResourcesFit: rejects nodes without the resources that the pod requests; by default, emptier nodes
+score higher.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,41 +35,43 @@ TOO_MANY_PODS = "Too many pods"
 _MANY_SETS = 1 << 14
 _BITS = 32
 _FEW = 30
-"""Up to this number of resources, each is a bit of the code."""
+"""Up to this number of requested resources, a verdict code has one bit for each lacking resource."""
 _NATIVE = (requests.CPU, requests.MEMORY, requests.EPHEMERAL_STORAGE)
 
 
 class RequestedToCapacityRatio(Object):
-    """How the utilisation becomes points."""
+    """The function from utilisation to score, for the strategy RequestedToCapacityRatio."""
 
     shape: list[UtilizationShapePoint] = []  # noqa: RUF012 - msgspec copies it
-    """The points of a broken line."""
+    """The points of the function; values between them are interpolated."""
 
 
 class ScoringStrategy(Object):
-    """How nodes are scored."""
+    """The strategy and resources by which NodeResourcesFit scores nodes."""
 
     type: str = ""
     """LeastAllocated (the default), MostAllocated or RequestedToCapacityRatio."""
     resources: list[ResourceSpec] = []  # noqa: RUF012 - msgspec copies it
-    """The resources that count; cpu and memory when absent."""
+    """The scored resources; cpu and memory when absent."""
     requested_to_capacity_ratio: RequestedToCapacityRatio | None = None
-    """For the strategy of that name."""
+    """The function from utilisation to score, for the strategy of that name."""
 
 
 class NodeResourcesFitArgs(Object):
-    """The arguments of the plugin."""
+    """The arguments of the NodeResourcesFit plugin."""
 
     ignored_resources: list[str] = []  # noqa: RUF012 - msgspec copies it
-    """Extended resources that are not looked at."""
+    """Extended resources that the filter ignores."""
     ignored_resource_groups: list[str] = []  # noqa: RUF012 - msgspec copies it
-    """Groups (what stands before the slash) of extended resources that are not looked at."""
+    """Groups of extended resources (the prefix before the slash) that the filter ignores."""
     scoring_strategy: ScoringStrategy | None = None
-    """How nodes are scored."""
+    """The strategy and resources by which nodes are scored."""
 
 
 class _Asked:
-    """What a pod requests: the line and amount of each resource, and the reasons for what is lacking."""
+    """The requests of a pod signature: the line and amount of each resource, and the reason reported if it is
+    insufficient.
+    """
 
     def __init__(self, columns: ResourceColumns, asked: Sequence[tuple[str, int]], nodes: fwk.Mask) -> None:
         self._nodes = nodes

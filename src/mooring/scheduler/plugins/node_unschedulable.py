@@ -1,4 +1,4 @@
-"""NodeUnschedulable: keeps pods off nodes marked `unschedulable`, unless they tolerate the taint of that name."""
+"""NodeUnschedulable: rejects nodes with `spec.unschedulable`, unless the pod tolerates the taint of that name."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,7 @@
-"""NodeVolumeLimits: a node can have only so many volumes of a CSI driver, as its CSINode says.
+"""NodeVolumeLimits: rejects nodes where the pod's volumes would exceed the limit of a CSI driver, which CSINode has.
 
-Volumes count once however many pods of the node use them; what is attached still (VolumeAttachment) counts too.
+A volume counts once, however many pods of the node use it; volumes that are still attached (VolumeAttachment) count
+too.
 """
 
 from collections import Counter
@@ -26,7 +27,7 @@ class _Wanted(msgspec.Struct, frozen=True):
     cluster: Cluster
     volumes: frozenset[Attachment]
     missing: str
-    """Why the pod cannot run anywhere: a claim that is not there, or not its own."""
+    """The reason why the pod can run on no node: a claim that does not exist, or that belongs to another pod."""
 
 
 class NodeVolumeLimits(fwk.FilterPlugin[_Wanted]):

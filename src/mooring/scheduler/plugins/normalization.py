@@ -1,4 +1,4 @@
-"""Scores in proportion to the best feasible node's: the normalisation that most plugins share."""
+"""Normalise scores in proportion to the best feasible node's, as most plugins do."""
 
 from typing import TypeVar
 
@@ -8,9 +8,9 @@ S = TypeVar("S")
 
 
 class Proportional(ScorePlugin[S]):
-    """The best gets 100 and the others their share of that; reversed, the one with the lowest score gets 100.
+    """Scale scores so that the highest becomes 100; reversed, the lowest score becomes 100.
 
-    When every score is 0, all get 0, or 100 when reversed.
+    If every score is 0, all become 0, or 100 when reversed.
     """
 
     def __init__(self, *, reverse: bool = False) -> None:

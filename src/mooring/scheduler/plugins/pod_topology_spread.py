@@ -1,9 +1,9 @@
-"""PodTopologySpread: spread pods evenly over the domains of a topology, strictly or as far as possible.
+"""PodTopologySpread: spreads pods evenly over the domains of a topology, as a requirement or a preference.
 
 A constraint counts the pods that its selector selects in each domain, on the nodes that its policies include. With
-``DoNotSchedule`` a domain is rejected when its count would exceed the smallest by more than `maxSkew`; with
-``ScheduleAnyway`` domains with fewer pods score higher. Both are evaluated by domain and gathered for rows.
-``spread_constraints.py`` has the constraints of a pod.
+``DoNotSchedule``, nodes are rejected where the domain's count would exceed the smallest count by more than `maxSkew`;
+with ``ScheduleAnyway``, domains with fewer pods score higher. Both are evaluated by domain. ``spread_constraints.py``
+finds the constraints of a pod.
 """
 
 import math
@@ -32,11 +32,11 @@ _HARD, _SOFT = "DoNotSchedule", "ScheduleAnyway"
 _NO_DOMAIN = 2**31 - 1
 _FEW_DOMAINS = 64
 _TABLES = 8
-"""Of so many tables the verdicts on all rows are kept."""
+"""The number of tables by domain whose verdicts on all rows are cached."""
 
 
 class _Counted:
-    """One constraint of a signature: the pods that count, by domain, among the nodes that count."""
+    """One constraint of a signature, with the number of matching pods by domain on the included nodes."""
 
     def __init__(self, constraint: SpreadConstraint, signature: PodSignature, cluster: Cluster) -> None:
         self.constraint = constraint
@@ -50,13 +50,13 @@ class _Counted:
         self._number_of_codes = 0
 
     def include(self, nodes: fwk.Mask, domains: NDArray[np.intp]) -> None:
-        """Count on these nodes, which are in these domains, from now on."""
+        """Include these nodes and their domains in the count from now on."""
         self.counts = self.pods.by_domain(self.topology, nodes)
         self._number_of_codes = len(self.topology.values)
         self._domains = domains
 
     def refusals(self) -> fwk.Codes:
-        """By domain, the verdict on nodes there."""
+        """Return the verdict for each domain."""
         table = self.counts.table()[: self._number_of_codes]
         least = int(np.minimum.reduce(table.take(self._domains), initial=_NO_DOMAIN))
         if len(self._domains) < self.constraint.min_domains:
@@ -67,7 +67,7 @@ class _Counted:
 
 
 class _Constraints:
-    """The constraints of a signature, counted; counted again when nodes or what selects the pod change."""
+    """The counted constraints of a signature; recounted when nodes or the selecting Services or workloads change."""
 
     def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints, action: str) -> None:
         self.cluster = cluster
@@ -75,7 +75,7 @@ class _Constraints:
         self._nodes: CountedNodes
         self.needs_all_labels = rules.need_all_labels(signature)
         self.derived = Derived()
-        """When verdicts or points have changed."""
+        """Log of the rows whose verdict or score changed."""
         self.verified_at = NEVER
         self._shape = signature
         self._rules = rules
@@ -84,7 +84,7 @@ class _Constraints:
         self._nodes_verified_at = (NEVER, NEVER)
 
     def catch_up(self) -> bool:
-        """Recount where needed; return whether the pod has constraints."""
+        """Recount if inputs changed; return whether the pod has constraints."""
         self._find_constraints()
         if not self.counted:
             return False
@@ -113,7 +113,7 @@ class _Constraints:
             counted.include(nodes, domains)
 
     def spreads_over(self) -> list[_Counted]:
-        """Return the constraints for which pods are counted by domain."""
+        """Return the constraints whose counts by domain change the result."""
         return self.counted
 
     def counts_changed_at(self) -> int:
@@ -165,28 +165,29 @@ class _Hard(_Constraints):
 
 
 class _Competition(NamedTuple):
-    """The nodes among which points are normalised, and the groups that they are in."""
+    """The nodes among which scores are normalised, and the groups that these nodes form."""
 
     feasible: fwk.Mask
     rows: fwk.Mask
     number: int
     present: NDArray[np.bool_]
-    """By level and domain, see `CountedDomains`."""
+    """Whether a group has such a node, by level and domain (see `CountedDomains`)."""
     groups: NDArray[np.intp]
-    """The same as a list of groups."""
+    """The codes of the groups that have such a node."""
     of_hosts: NDArray[np.float64]
-    """By level, the points of a constraint over hosts."""
+    """The score of a constraint over hosts, by level."""
     weights: list[tuple[NDArray[np.float64], NDArray[np.float64]]]
-    """For each other constraint, by domain, the points for a pod and those for none: 0 where the label is missing."""
+    """For each constraint over other topologies, by domain: the score per matching pod, and the score without any; 0
+    for nodes without the label.
+    """
     halves: NDArray[np.float64]
-    """A half for each group."""
+    """The value 0.5 for each group, added for rounding."""
 
 
 class _Soft(_Constraints):
-    """The soft constraints of a signature: scores depend on the domains of the feasible nodes.
+    """The ScheduleAnyway constraints of a signature; their scores depend on the domains of the feasible nodes.
 
-    Scores are computed for groups of nodes: by their domains, and by the number of pods where a constraint spreads over
-    hosts.
+    Scores are computed for groups of nodes: by domain, and by number of pods if a constraint spreads over hosts.
     """
 
     def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints) -> None:
@@ -297,7 +298,7 @@ class PodTopologySpread(fwk.FilterPlugin[_Hard], fwk.ScorePlugin[_Soft]):
         return fwk.PreFilterResult(_Hard(cluster, pod.signature, self._rules))
 
     def may_apply_after(self, _shape: PodSignature) -> bool:
-        """Return False: it is left out only if the pod has no constraints, and placed pods have none for it."""
+        """Return False: the plugin is left out only if the pod has no constraints, which placed pods cannot change."""
         return False
 
     def refresh(self, state: _Hard) -> Derived | fwk.Input:

@@ -1,4 +1,4 @@
-"""PrioritySort: pods with a higher priority come first, among equals those that have waited longer."""
+"""PrioritySort: orders the queue by priority, then by how long pods have waited."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""Score nodes by the use of their resources: the strategies of NodeResourcesFit, and balance.
+"""Score nodes by resource usage: the strategies of NodeResourcesFit, and balanced allocation.
 
-Each strategy is a function of two tables, `requested` (the new pod included) and `allocatable`, with a line for each
-resource that counts and a column for each node. All results are those of kube-scheduler, to the last integer.
+A strategy is a function of two tables, `requested` (the new pod included) and `allocatable`, with a line for each
+scored resource and a column for each node. All results equal those of kube-scheduler.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,38 +21,38 @@ from mooring.scheduler.plugins import arguments as plugin_arguments
 T = TypeVar("T")
 Table: TypeAlias = NDArray[np.int64]
 Strategy: TypeAlias = Callable[[Table, Table, Table], Scores]
-"""Of requested, allocatable and the weights as a column."""
+"""A function of the requested amounts, the allocatable amounts, and the weights as a column."""
 _MAX_EXACT = 1 << 45
-"""Larger amounts are divided as integers."""
+"""Amounts above this are divided as integers, because floats would be inexact."""
 _MAX_ROUNDED = 1 << 43
 _ROUNDING = 2.0**-44
 _MOST_STATES = 4096
-"""So many are remembered; then remembering begins again."""
+"""The maximum number of cached row states; the cache is cleared when it is full."""
 
 
 class ResourceSpec(Object):
-    """A resource and how much it counts."""
+    """A scored resource and its weight."""
 
     name: str = required(str)
-    """The resource."""
+    """The name of the resource."""
     weight: Int64 = 0
-    """From 1 to 100; 1 when absent."""
+    """The weight, from 1 to 100; 1 when absent."""
 
 
 class UtilizationShapePoint(Object):
-    """A point of the function from utilisation to points."""
+    """A point of the function from utilisation to score."""
 
     utilization: Int32 = required(int)
-    """In per cent of the allocatable amount."""
+    """The utilisation in per cent of the allocatable amount."""
     score: Int32 = required(int)
-    """From 0 to 10."""
+    """The score at this utilisation, from 0 to 10."""
 
 
 CPU_AND_MEMORY = (ResourceSpec(name=requests.CPU, weight=1), ResourceSpec(name=requests.MEMORY, weight=1))
 
 
 class RowMemo(dict[bytes, T]):
-    """Results for single rows by the state of the row: nodes of the same size and use share them."""
+    """Cached scores by the state of a row: nodes of the same size and usage share them."""
 
     def keep(self, state: bytes, said: T) -> T:
         if len(self) >= _MOST_STATES:
@@ -62,14 +62,14 @@ class RowMemo(dict[bytes, T]):
 
 
 class ScoredResources(msgspec.Struct, frozen=True):
-    """What a pod adds to the resources that it is scored by."""
+    """The amounts that a pod adds to the scored resources."""
 
     by: "ResourceLines"
     asked: Table
     memo: RowMemo[Scores] = msgspec.field(default_factory=RowMemo)
 
     def score(self, points: Callable[["ScoredResources", Rows], Scores], rows: Rows) -> Scores:
-        """Return what `points` does, from memory for single rows in a state that was seen before."""
+        """Return the scores that `points` computes, from the cache for single rows in a known state."""
         if isinstance(rows, slice) or len(rows) != 1:
             return points(self, rows)
         state = self.by.columns.state(rows.item())
@@ -77,15 +77,18 @@ class ScoredResources(msgspec.Struct, frozen=True):
         return self.memo.keep(state, points(self, rows)) if found is None else found
 
     def tables(self, rows: Rows) -> tuple[Table, Table]:
-        """Return what is used on some rows without the pod, and what is allocatable there."""
+        """Return the used amounts on some rows without the pod, and the allocatable amounts."""
         return self.by.tables(rows)
 
 
 class Scoring:
-    """The resources that a plugin scores pods by."""
+    """The resources, with weights, by which a plugin scores pods."""
 
     def __init__(self, cluster: Cluster, specs: Sequence[ResourceSpec], *, assumed: bool) -> None:
-        """With `assumed`, pods that request no cpu or memory are scored as if they requested a little."""
+        """Set up the resources.
+
+        With `assumed`, pods that request no cpu or memory are scored with small default requests.
+        """
         self._cluster = cluster
         self._specs = specs
         self._optional = frozenset(entry.name for entry in specs if requests.is_scalar(entry.name))
@@ -96,7 +99,9 @@ class Scoring:
             cluster.resources.name(entry.name)
 
     def of(self, asked: Mapping[str, int]) -> ScoredResources:
-        """Resources beside cpu, memory and ephemeral storage count only for pods that ask for them."""
+        """Return the scored resources of a pod: those beside cpu, memory and ephemeral storage count only if it
+        requests them.
+        """
         counted = self._specs
         if self._optional:
             counted = [entry for entry in counted if entry.name not in self._optional or asked.get(entry.name)]
@@ -110,10 +115,10 @@ class Scoring:
 
 
 class ResourceLines:
-    """Some resources of all nodes, in floats that are brought up to date by row.
+    """The scored resources of all nodes as floats, updated by row.
 
-    The share of a resource is computed with an error below 2 ** -45. Where it is no integer, it is further away from
-    the next one than the error and `_ROUNDING` together, because amounts are below 2 ** 43: rounding down is exact.
+    The error of a computed share is below 2 ** -45. A share that is no integer differs from the next integer by more
+    than the error and `_ROUNDING` together, because amounts are below 2 ** 43; so rounding down is exact.
     """
 
     def __init__(self, cluster: Cluster, specs: Sequence[ResourceSpec], *, assumed: bool) -> None:
@@ -130,11 +135,11 @@ class ResourceLines:
         self._balance: NDArray[np.float64] = np.empty(0)
 
     def tables(self, rows: Rows) -> tuple[Table, Table]:
-        """Return what is used on some rows, and what is allocatable there."""
+        """Return the used and the allocatable amounts on some rows."""
         return self.columns.used[self._lines][:, rows], self.columns.allocatable[self._lines][:, rows]
 
     def least_allocated(self, asked: Table) -> Scores:
-        """Return for all rows the scores of the strategy of this name."""
+        """Return the LeastAllocated scores of all rows."""
         shares = self._fractions(asked)
         if not self._is_exact:
             used, allocatable = self.tables(ALL_ROWS)
@@ -149,7 +154,7 @@ class ResourceLines:
         return total
 
     def balance_change(self, asked: Table) -> Scores:
-        """Return for all rows how much more balanced the use of resources would be with a pod."""
+        """Return, for all rows, how much more balanced the use of resources would be with a pod."""
         fractions = self._fractions(asked)
         if len(fractions) == 2:
             change = np.subtract(fractions[0], fractions[1], out=fractions[0])
@@ -167,7 +172,9 @@ class ResourceLines:
         return found
 
     def _fractions(self, asked: Table) -> NDArray[np.float64]:
-        """Return the fractions that would be used with a pod, in a buffer that the next call uses again."""
+        """Return the fractions of each resource that would be used with a pod, in a buffer that the next call
+        overwrites.
+        """
         if self._allocatable.changed_at != self._allocatable_at:
             self._prepare(self.columns.allocatable[self._lines])
             self._allocatable_at, self._used_at, self._balance_at = self._allocatable.changed_at, NEVER, NEVER
@@ -215,23 +222,23 @@ def _balance_of_two(used: Sequence[int], allocatable: Sequence[int]) -> int:
 
 
 def least_allocated(requested: Table, allocatable: Table, weights: Table) -> Scores:
-    """Score nodes higher the less of their resources is used."""
+    """Score nodes higher the less of their resources is used (LeastAllocated)."""
     free = allocatable - requested
     np.maximum(free, 0, out=free)
     return _weighted_mean(_percent(free, allocatable), allocatable, weights)
 
 
 def most_allocated(requested: Table, allocatable: Table, weights: Table) -> Scores:
-    """Score nodes higher the more of their resources is used."""
+    """Score nodes higher the more of their resources is used (MostAllocated)."""
     used = np.minimum(requested, allocatable)
     return _weighted_mean(_percent(used, allocatable), allocatable, weights)
 
 
 def _percent(part: Table, whole: Table) -> Table:
-    """Return 100 * part // whole, of amounts with 0 <= part <= whole.
+    """Return 100 * part // whole, for amounts with 0 <= part <= whole.
 
-    Division of floats is several times as fast, and exact up to this size: where the quotient is no integer, it is
-    further away from the next one than its rounding error.
+    Dividing floats is several times as fast as dividing integers. It is exact up to `_MAX_EXACT`: a quotient that is no
+    integer differs from the next integer by more than the rounding error.
     """
     if whole.max(initial=0) >= _MAX_EXACT:
         return part * MAX_NODE_SCORE // np.maximum(whole, 1)
@@ -252,7 +259,7 @@ def _weighted_mean(points: Table, allocatable: Table, weights: Table) -> Scores:
 
 
 def requested_to_capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Strategy:
-    """Return a strategy that scores by a broken line over the utilisation."""
+    """Return a strategy that scores by a piecewise linear function of the utilisation."""
     by_percent = np.array(points_by_percent(shape), np.int64)
 
     def strategy(requested: Table, allocatable: Table, weights: Table) -> Scores:
@@ -310,7 +317,7 @@ def _deviation(fractions: NDArray[np.float64], there: NDArray[np.bool_]) -> NDAr
 
 
 def checked_resources(plugin: str, specs: Sequence[ResourceSpec]) -> tuple[ResourceSpec, ...]:
-    """Return the resources of a plugin's arguments with default weights. Raises PluginError."""
+    """Return the resources of a plugin's arguments, with default weights filled in. Raise PluginError."""
     found = tuple(ResourceSpec(name=entry.name, weight=entry.weight or 1) for entry in specs)
     for entry in found:
         if not entry.name:

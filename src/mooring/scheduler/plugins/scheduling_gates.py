@@ -1,6 +1,6 @@
-"""SchedulingGates: a pod with gates is not tried before they are all removed.
+"""SchedulingGates: keeps a pod out of the active queue until all of its scheduling gates are removed.
 
-Nor is one whose constraints in annotations cannot be read (``mooring.constraints.annotations``).
+Also keeps out a pod whose constraints in annotations cannot be parsed (``mooring.constraints.annotations``).
 """
 
 from collections.abc import Sequence

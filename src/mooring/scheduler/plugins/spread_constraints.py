@@ -33,16 +33,16 @@ _SYSTEM = (
 
 
 class PodTopologySpreadArgs(Object):
-    """The arguments of the plugin."""
+    """The arguments of the PodTopologySpread plugin."""
 
     default_constraints: list[TopologySpreadConstraint] = []  # noqa: RUF012 - msgspec copies it
-    """For pods without constraints of their own; without selectors, which come from services and workloads."""
+    """Constraints for pods without constraints; without selectors, which come from the pod's Services and workload."""
     defaulting_type: str = ""
     """System (the default: spread over hosts and zones as far as possible) or List (as in defaultConstraints)."""
 
 
 class SpreadConstraint(msgspec.Struct, frozen=True):
-    """A constraint, compiled."""
+    """A compiled spread constraint."""
 
     topology_key: str
     max_skew: int
@@ -53,7 +53,7 @@ class SpreadConstraint(msgspec.Struct, frozen=True):
 
     @property
     def counted(self) -> Selector:
-        """The pods that are counted: none for a selector that would choose all, as in Kubernetes."""
+        """The pods that are counted; none for an empty selector, as in Kubernetes."""
         return NOTHING if self.selector.is_empty() else self.selector
 
 
@@ -65,7 +65,7 @@ class SpreadConstraints:
         self._is_system = args.defaulting_type in ("", "System")
         self._defaults: Sequence[TopologySpreadConstraint] = _SYSTEM if self._is_system else args.default_constraints
         self.refuse_by_default = any(entry.when_unsatisfiable == "DoNotSchedule" for entry in self._defaults)
-        """Whether pods that have no constraints of their own can be refused."""
+        """Whether default constraints can reject pods (DoNotSchedule)."""
         self._services = _ServiceIndex(cluster)
         self.included = IncludedNodes(cluster, features.constraints)
         self._check(plugin, args)
@@ -82,11 +82,11 @@ class SpreadConstraints:
                 raise plugin_arguments.wrong(plugin, f"the default constraint on {entry.topology_key!r} is not valid")
 
     def need_all_labels(self, signature: PodSignature) -> bool:
-        """Whether nodes that lack a topology label are left out: not for the system's defaults, which are a guess."""
+        """Whether nodes without one of the topology labels are ignored; false for the System default constraints."""
         return bool(signature.spec.topology_spread_constraints) or not self._is_system
 
     def changed_at(self, signature: PodSignature) -> int:
-        """When the constraints of a signature may last have changed."""
+        """Return the latest revision at which the constraints of a signature may have changed."""
         if signature.spec.topology_spread_constraints or not self._defaults:
             return 0
         return self._cluster.changed_at(Service, ReplicaSet, StatefulSet, ReplicationController)
@@ -154,7 +154,7 @@ class SpreadConstraints:
 
 
 class IncludedNodes:
-    """The nodes on which constraints count pods, and their domains: the same for most pods, so they are cached."""
+    """The nodes on which constraints count pods, and their domains; cached, because they are the same for most pods."""
 
     def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
         self._cluster = cluster
@@ -165,7 +165,7 @@ class IncludedNodes:
     def of(
         self, spec: PodSpec, required: Sequence[Topology], constraints: Sequence[SpreadConstraint]
     ) -> "CountedNodes":
-        """Return the nodes for pods with a specification: those that have the labels of all `required` topologies."""
+        """Return the nodes for pods with a pod spec: those that have the labels of all `required` topologies."""
         cluster = self._cluster
         made_for = cluster.labels.changed_at, cluster.taints.changed_at, cluster.layout
         if made_for != self._made_for:
@@ -182,7 +182,7 @@ class IncludedNodes:
 
 
 class CountedNodes:
-    """The nodes on which the constraints of a pod count, by domain. Pods share it as long as no node changes."""
+    """The nodes on which the constraints of a pod count, by domain. Pods share it until a node changes."""
 
     def __init__(
         self,
@@ -193,14 +193,14 @@ class CountedNodes:
         options: ConstraintOptions,
     ) -> None:
         self.labelled: Mask = cluster.labels.nodes.copy()
-        """The nodes that have all topology labels, or all nodes where that is not asked for."""
+        """The nodes that have all topology labels, or all nodes if labels are not required."""
         for topology in required:
             self.labelled &= topology.codes > 0
         self._topologies = [cluster.topologies.of(each.topology_key) for each in constraints]
         self.domains = Domains(self._topologies, cluster.capacity)
         self.unlabelled = [(codes == 0).nonzero()[0] for codes in self.domains.parts]
         self.counted: list[tuple[Mask, NDArray[np.intp]]] = []
-        """For each constraint its nodes, and their domains."""
+        """For each constraint, the included nodes and their domains."""
         affine = self.labelled & cluster.labels.required_mask(node_selector.required_affinity(spec, options))
         tolerated = cluster.taints.untolerated(spec.tolerations).mask()
         for each, topology in zip(constraints, self._topologies, strict=True):

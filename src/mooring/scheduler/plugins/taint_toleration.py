@@ -1,8 +1,7 @@
-"""TaintToleration: keeps pods off nodes with taints that they do not tolerate, and prefers nodes with fewer of those
-that say PreferNoSchedule.
-
-What a toleration tolerates (numbers, versions and expressions included) is `mooring.constraints.tolerations`; for
-all nodes at once, `mooring.constraints.columns`.
+"""TaintToleration: rejects nodes with taints that the pod does not tolerate; prefers nodes with fewer untolerated
+PreferNoSchedule taints.
+`mooring.constraints.tolerations` decides what a toleration tolerates, including numbers, versions and expressions;
+`mooring.constraints.columns` does so for all nodes at once.
 """
 
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from mooring.scheduler.plugins.normalization import Proportional
 
 
 class _Tolerating:
-    """The taints seen through one signature's tolerations."""
+    """The taints of all nodes, evaluated for the tolerations of one signature."""
 
     def __init__(self, columns: TaintColumns, pod: PodInfo) -> None:
         self.columns = columns

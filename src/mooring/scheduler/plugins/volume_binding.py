@@ -1,9 +1,9 @@
-"""VolumeBinding: a pod goes only where its volumes are, can be had, or can be made; and they are bound with it.
-
-Claims that are bound already restrict the nodes by the node affinity of their volume. Claims that wait for their first
-consumer get a volume that exists and can be used on the node, or else one is made, where the class allows it and the
-driver has room. The choice is made for all nodes at once (`volumes/matching.py`, `volumes/provisioning.py`), kept for
-the node that is chosen, assumed in `reserve` and written in `pre_bind`.
+"""VolumeBinding: rejects nodes where a pod's volumes cannot be used, bound or provisioned; binds the volumes with the
+pod.
+Bound claims restrict the nodes by the node affinity of their volume. A claim that waits for its first consumer gets an
+existing volume that the node can use; otherwise one is provisioned, if the StorageClass allows it and the driver has
+capacity. The choice is made for all nodes at once (`volumes/matching.py`, `volumes/provisioning.py`), assumed for the
+chosen node in `reserve`, and written in `pre_bind`.
 """
 
 from collections.abc import Sequence
@@ -38,21 +38,21 @@ REASON_NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
 REASON_MISSING_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 _REASONS = (REASON_NODE_CONFLICT, REASON_BIND_CONFLICT, REASON_NOT_ENOUGH_SPACE, REASON_MISSING_VOLUME)
 _NODE_CONFLICT, _BIND_CONFLICT, _NOT_ENOUGH_SPACE, _MISSING_VOLUME = 1, 2, 4, 8
-"""A verdict is the sum of those that hold; reasons are listed in this order."""
+"""The bits of a verdict code, one for each reason; messages list the reasons in this order."""
 _DEFAULT_SHAPE = (UtilizationShapePoint(utilization=0, score=10), UtilizationShapePoint(utilization=100, score=0))
 
 
 class VolumeBindingArgs(Object):
-    """The arguments of the plugin."""
+    """The arguments of the VolumeBinding plugin."""
 
     bind_timeout_seconds: Int64 | None = None
     """How long to wait until volumes are bound; 600 when absent."""
     shape: list[UtilizationShapePoint] = []  # noqa: RUF012 - msgspec copies it
-    """Points by how much of the storage would be used; the emptier the better when absent."""
+    """The function from storage utilisation to score; by default, emptier nodes score higher."""
 
 
 class PodState(msgspec.Struct):
-    """The claims of a pod in one cycle, and what each row would mean for them."""
+    """The claims of a pod during one scheduling cycle, with the choice of volumes for each row."""
 
     cluster: Cluster
     claims: PodClaims
@@ -61,7 +61,7 @@ class PodState(msgspec.Struct):
     reserved: PodVolumes | None = None
 
     def volumes_on(self, node_name: str) -> PodVolumes:
-        """Return the objects to write when the pod is bound to a node."""
+        """Return the objects to write when the pod is bound to the node of a row."""
         row = self.cluster.row_of[node_name]
         to_provision = [entry.claim for entry in self.provisions if entry.rows[row]]
         return pod_volumes(matching.volumes_on(self.choices, row), to_provision, node_name)

@@ -1,4 +1,4 @@
-"""VolumeRestrictions: a claim that only one pod may use at a time, and disks that cannot be mounted twice on a node."""
+"""VolumeRestrictions: enforces ReadWriteOncePod claims, and disks that cannot be mounted twice on a node."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ class _Wanted(msgspec.Struct, frozen=True):
     pod: Pod
     cluster: Cluster
     is_taken: bool
-    """Whether another pod, wherever it is, uses a claim that only one may use."""
+    """Whether a pod on any node uses a ReadWriteOncePod claim of this pod."""
 
 
 class VolumeRestrictions(fwk.FilterPlugin[_Wanted]):

@@ -1,6 +1,6 @@
-"""VolumeZone: volumes that are labelled with zones or regions can be used only there.
+"""VolumeZone: restricts volumes with zone or region labels to nodes with the same labels.
 
-Nodes without any such label are taken to be in the one zone there is.
+Nodes without any such label always pass.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _LABELS: Final = (*_OF_OLD, *_OF_OLD.values())
 
 
 class _Topology(msgspec.Struct, frozen=True):
-    """A label of a volume: the node must have one of the values."""
+    """A topology label of a volume: the node must have one of the values."""
 
     key: str
     values: tuple[str, ...]

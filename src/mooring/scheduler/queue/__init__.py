@@ -1,15 +1,15 @@
-"""Which pod is next: the pods that have no node, in three pools.
+"""The scheduling queue: the pods without a node, in three pools.
 
-    active          to be tried, the most important first
-    backoff         to be tried again when their time has come
-    unschedulable   nothing has happened yet that could help them; or gated
+    active         ready to be tried, ordered by priority
+    backoff        to be tried again when their backoff is over
+    unschedulable  rejected, until an event occurs that may help; or gated
 
-    queued_pod           a pod in the queue, with what happened to it so far
-    heap                 a heap from which anything can be taken
-    hints                which events help which pods
-    in_flight            the pods that are being tried, and what happened meanwhile
-    unschedulable_pods   the unschedulable pool, where pods that would get the same hint stand together
-    scheduling_queue     all of it together
+    queued_pod          a pod in the queue, with its history
+    heap                a heap from which any entry can be removed
+    hints               which events help which pods
+    in_flight           the pods being tried, and the events that occurred meanwhile
+    unschedulable_pods  the unschedulable pool, where pods with the same hints form a crowd
+    scheduling_queue    the queue made of all these
 
 Called by ``running/cycle.py`` (pop, requeue, done) and ``running/event_handlers.py`` (add, update, delete, move).
 """

@@ -1,6 +1,7 @@
-"""A heap from which any entry can be taken, not only the first.
+"""A heap from which any entry can be removed, not only the first.
 
-What is taken from the middle stays as a dead entry until it comes to the top; when most are dead, all are sorted again.
+A removed entry stays in the heap as a dead entry until it reaches the top. If most entries are dead, the heap is
+rebuilt.
 """
 
 import heapq
@@ -14,7 +15,7 @@ _Entry = tuple[tuple[Any, ...], int, QueuedPod]
 
 
 class Heap:
-    """Pods by key, ordered by what they were put with; among equals by who came first."""
+    """Pods by key, ordered by a sort key; among equal keys, first in, first out."""
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
@@ -41,7 +42,7 @@ class Heap:
         return None if entry is None else entry[2]
 
     def take(self, key: str) -> QueuedPod | None:
-        """Take an entry out, wherever it is."""
+        """Remove the entry of a pod at any position; return it."""
         entry = self._live.pop(key, None)
         if entry is None:
             return None
@@ -51,7 +52,7 @@ class Heap:
         return entry[2]
 
     def replace(self, key: str, queued: QueuedPod) -> bool:
-        """Put a pod into the place of another one; whether that was here."""
+        """Replace a pod by another one at the same position; return False if it is not in the heap."""
         entry = self._live.pop(key, None)
         if entry is None:
             return False
@@ -60,7 +61,7 @@ class Heap:
         return True
 
     def first(self) -> tuple[tuple[Any, ...], QueuedPod] | None:
-        """Return the first entry and its order without removing it."""
+        """Return the first entry and its sort key without removing it."""
         while self._entries:
             entry = self._entries[0]
             if self._live.get(entry[2].key) is entry:

@@ -1,7 +1,7 @@
-"""Which events help which pods: the queueing hints of all plugins of all profiles.
+"""Decide which events help which pods, with the queueing hints of all plugins of all profiles.
 
-An event can help a pod only through a plugin that refused it. What that plugin registered for the event decides; where
-it has no opinion of its own, every such event helps.
+An event can help a pod only through a plugin that rejected it. The plugin's hint for the event decides; without a hint,
+every such event helps.
 """
 
 from collections.abc import Iterable
@@ -20,11 +20,11 @@ from mooring.scheduler.queue.queued_pod import QueuedPod
 log = logs.get(__name__)
 
 EVERYTHING = fwk.ClusterEvent(fwk.Kind.WILDCARD, fwk.Action.ALL)
-"""Not a particular event: the pod has waited long enough, whatever refused it."""
+"""The pseudo-event for pods that have waited long enough; it wakes a pod whichever plugin rejected it."""
 
 
 class Help(Enum):
-    """What to do with a pod after an event."""
+    """The action on a pod after an event."""
 
     NONE = "leave it where it is"
     AFTER_BACKOFF = "try it again once its backoff is over"
@@ -32,17 +32,19 @@ class Help(Enum):
 
 
 class Refusal(NamedTuple):
-    """What unschedulable pods have in common: who refused them, and which PreEnqueue plugin keeps them out, if any."""
+    """The key shared by pods with the same rejection: the plugins that rejected them, and the PreEnqueue plugin that
+    gates them, if any.
+    """
 
     profile: str
     refused_by: frozenset[str]
     gated_by: str
     is_held: bool = False
-    """Whether that plugin has them wait until victims are deleted, whatever happens."""
+    """Whether the gating plugin holds the pods until victims are deleted, whatever other events occur."""
 
 
 Concerned = bool | str
-"""Which pods an event is about: all, none, or those that refer to the object with this key."""
+"""The pods that an event may help: True for all, False for none, or the key of the object that they refer to."""
 
 
 class _Registration(msgspec.Struct, frozen=True):
@@ -52,7 +54,7 @@ class _Registration(msgspec.Struct, frozen=True):
 
 
 class Hints:
-    """The hints of a scheduler's profiles."""
+    """The queueing hints of all profiles of a scheduler."""
 
     def __init__(self, profiles: Iterable[Profile]) -> None:
         self._registered: dict[str, list[tuple[fwk.ClusterEvent, _Registration]]] = {}
@@ -74,7 +76,7 @@ class Hints:
             )
 
     def shared(self, queued: QueuedPod) -> bool:
-        """Whether pods of the same likeness that the same plugins refused always get the same hint."""
+        """Return whether pods with equal `likeness` that the same plugins rejected always get the same hint."""
         return queued.likeness is not None and queued.refused_by <= self._by_shape[queued.profile]
 
     def references(self, queued: QueuedPod) -> tuple[str, ...]:
@@ -87,7 +89,7 @@ class Hints:
         return tuple(found)
 
     def concerned(self, refusal: Refusal, event: fwk.ClusterEvent, old: Any, new: Any) -> Concerned:
-        """Which of the pods that were refused like this could be helped by an event at all."""
+        """Return which of the pods with the same rejection an event may help."""
         profile, refused_by, gated_by, is_held = refusal
         if is_held:
             return False

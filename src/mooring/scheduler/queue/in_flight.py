@@ -1,9 +1,9 @@
-"""The pods that are being tried, and what happened meanwhile.
+"""The pods in flight, which are being tried, and the events that occurred meanwhile.
 
-A rejected pod was evaluated with the cluster as it was when the pod was popped. Later events might help it and would be
-missed if it just went to the unschedulable pool; so events are kept while any pod is in flight.
+A pod is evaluated with the state of the cluster at the time when it was popped. An event after that might help it, and
+would be missed if the pod simply went to the unschedulable pool; so events are kept while any pod is in flight.
 
-    pop a ──► event 0 ──► pop b ──► event 1 ──► a is refused: look at 0 and 1; b is refused: look at 1
+    pop a ──► event 0 ──► pop b ──► event 1 ──► a is rejected: check events 0 and 1; b is rejected: check event 1
 """
 
 from collections import deque
@@ -22,9 +22,9 @@ class Happened(NamedTuple):
     old: Any
     new: Any
     only: str
-    """The key of the pod that it is about; empty when it may concern all ..."""
+    """The key of the only pod that the event concerns; empty if it may concern any pod."""
     but: str
-    """... except this one, which brought it about."""
+    """The key of the pod whose scheduling caused the event; the event does not concern it."""
 
 
 class _Flight(msgspec.Struct):
@@ -58,7 +58,7 @@ class InFlight:
             self._events.append(Happened(event, old, new, only, but))
 
     def events_for(self, key: str) -> Iterator[Happened]:
-        """Return the events since the pod was popped."""
+        """Return the events that occurred since a pod was popped."""
         flight = self._flights.get(key)
         if flight is None:
             return iter(())

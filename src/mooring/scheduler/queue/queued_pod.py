@@ -1,4 +1,4 @@
-"""A pod in the queue, with what happened to it so far."""
+"""A pod in the scheduling queue, with the history of its attempts."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -11,30 +11,34 @@ NO_PLUGINS: frozenset[str] = frozenset()
 
 @dataclass(slots=True, eq=False)
 class QueuedPod:
-    """One entry, from the pod's creation until it is bound or deleted. Times are monotonic."""
+    """The queue entry of a pod, from its creation until it is bound or deleted. Times are on the monotonic clock."""
 
     pod: Pod
     profile: str
     queued_at: float
-    """When it last came into the queue: what its turn and its backoff are counted from."""
+    """When the pod last entered the queue; its order and its backoff depend on it."""
     first_tried_at: float | None = None
     attempts: int = 0
     refusals: int = 0
-    """How often it was refused; its backoff grows with them ..."""
+    """The number of rejections in a row, which determines the backoff."""
     errors: int = 0
-    """... or, while something goes wrong again and again, with these."""
+    """The number of internal errors in a row, which determines the backoff instead of `refusals` while errors occur."""
     refused_by: frozenset[str] = NO_PLUGINS
-    """The plugins that refused it in the last attempt: only what concerns them can help."""
+    """The plugins that rejected the pod in its last attempt; only events that concern one of them can help."""
     waits_for: frozenset[str] = NO_PLUGINS
-    """Those of them that wait for something outside; when it happens, there is no backoff."""
+    """The plugins among `refused_by` that wait for something outside; when it happens, the pod is retried without
+    backoff.
+    """
     gated_by: str = ""
-    """The plugin that does not let it become active."""
+    """The PreEnqueue plugin that keeps the pod out of the active pool; empty if none."""
     is_held: bool = False
-    """Whether that is because victims are being deleted for it."""
+    """Whether the pod is kept out because its victims are still being deleted."""
     likeness: Hashable = None
-    """Which pods its last attempt could not tell from it (`SignatureTable.likeness`); None before the first."""
+    """A key that is equal for pods that the last attempt could not tell apart (`SignatureTable.likeness`); None before
+    the first attempt.
+    """
     key: str = field(init=False)
-    """The same for all versions of the pod."""
+    """Return the pod key, which is equal for all versions of the pod."""
 
     def __post_init__(self) -> None:
         self.key = pod_key(self.pod)

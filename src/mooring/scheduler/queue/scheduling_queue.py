@@ -1,14 +1,14 @@
-"""The scheduling queue: every pod that has no node is in one of three pools, or in flight.
+"""The scheduling queue: every pod without a node is in one of three pools, or in flight.
 
-                       refused, or failed ┌──────────────┐
+                        rejected, error ┌──────────────┐
     add ──► active ──► pop ──► in flight ─┤  unschedulable ──► an event may help ─┐
               ▲                           └► backoff ◄─────────────────────────────┤
-              └──── its time has come ──────┘                (no backoff left) ────┘─► active
+              └──── the backoff is over ────┘                (no backoff left) ────┘─► active
 
-Timings are kube-scheduler's: a backoff of 1 s that doubles up to 10 s, and after five minutes at the latest a pod is
-tried again whatever happened. A pod that is put back is queued after the newer pods of its priority, so a flood of
-unschedulable pods does not keep others from being tried. Nothing here waits or does I/O except `wait`;
-the clock is handed in, and ``running/runtime.py`` calls the two `flush` methods.
+Timings are kube-scheduler's: a backoff of 1 s that doubles up to 10 s; after five minutes at the latest a pod is
+retried whatever happened. A requeued pod is placed after the newer pods of its priority, so a flood of unschedulable
+pods does not keep others from being tried. Except for `wait`, nothing here waits or does I/O; the clock is a parameter,
+and ``running/runtime.py`` calls the two `flush` methods.
 """
 
 import asyncio
@@ -34,11 +34,11 @@ from mooring.scheduler.queue.unschedulable_pods import Crowd, UnschedulablePods
 log = logs.get(__name__)
 
 _WINDOW = 1.0
-"""Pods whose backoff ends in the same second come out by priority."""
+"""Seconds. Pods whose backoffs end within the same window leave the backoff pool by priority."""
 
 
 class Pool(StrEnum):
-    """Where a pod is, in the words of kube-scheduler's metrics."""
+    """A pool of the queue; the values are the labels in kube-scheduler's metrics."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"
@@ -47,22 +47,22 @@ class Pool(StrEnum):
 
 
 class Backoffs(msgspec.Struct, frozen=True):
-    """How long pods wait before they are tried again, in seconds."""
+    """The durations, in seconds, for which pods wait before they are retried."""
 
     initial: float = 1.0
     maximum: float = 10.0
     unschedulable: float = 300.0
-    """The longest time in the unschedulable pool."""
+    """The maximum time in the unschedulable pool."""
 
     def after(self, failures: int) -> float:
-        """Return the backoff in seconds after so many rejections or errors in a row."""
+        """Return the backoff in seconds after a number of rejections or errors in a row."""
         if failures <= 0:
             return 0.0
         return min(self.maximum, self.initial * 2.0 ** min(failures - 1, 64))
 
 
 Arrived = Callable[[QueuedPod, Pool, str], None]
-"""Called when a pod enters a pool, with the event that moved it."""
+"""A callback for each pod that enters a pool, with the event that moved it."""
 
 
 class SchedulingQueue:
@@ -104,35 +104,35 @@ class SchedulingQueue:
 
     @property
     def has_unschedulable(self) -> bool:
-        """Whether any pod waits for something to happen."""
+        """Whether any pod is in the unschedulable pool."""
         return bool(self._unschedulable)
 
     def find(self, key: str) -> QueuedPod | None:
-        """Return the entry of a pod in any pool, also in flight."""
+        """Return the queue entry of a pod in any pool or in flight."""
         waiting = self._active.get(key) or self._unschedulable.get(key) or self._in_flight.get(key)
         return waiting or self._backoff.get(key) or self._error_backoff.get(key)
 
     def refused_by(self) -> Iterable[tuple[str, str]]:
-        """Plugin and profile, once for every waiting pod and plugin that refused it."""
+        """Yield plugin and profile for every waiting pod and each plugin that rejected it, for metrics."""
         for queued in self.waiting():
             for plugin in queued.refused_by:
                 yield plugin, queued.profile
 
     def waiting(self) -> Iterator[QueuedPod]:
-        """All pods that are not in flight."""
+        """Yield all pods that are not in flight."""
         for pool in (self._unschedulable, self._backoff, self._error_backoff, self._active):
             yield from pool
 
     def turn_of(self, queued: QueuedPod) -> tuple[Any, ...]:
-        """Who has less comes first."""
+        """Return the sort key of a pod in the active pool; the lowest is popped first."""
         return self._sort_key(queued.pod, queued.queued_at)
 
     def backoff_of(self, queued: QueuedPod) -> float:
-        """How long a pod has to wait at least before it is tried again."""
+        """Return the minimum time in seconds that a pod waits before it is retried."""
         return self._backoffs.after(queued.errors or queued.refusals)
 
     def waits_in_crowd(self, queued: QueuedPod) -> bool:
-        """Whether a pod waits for something that would help all of its likeness that were refused like it."""
+        """Return whether a pod waits in a crowd: an event that helps one of these pods helps all of them."""
         key = queued.key
         return self._unschedulable.get(key) is queued and not queued.gated_by and self._hints.shared(queued)
 
@@ -189,12 +189,12 @@ class SchedulingQueue:
     # -- pods for which others stand in the queue: see ``advisor/simulate/identical_pending_pods.py``
 
     def put_first(self, queued: QueuedPod) -> None:
-        """Move a pod before those of the same priority."""
+        """Move a pod to the front of the pods with the same priority."""
         self._active.put(queued, self.turn_of(queued), before_equals=True)
         self._wake()
 
     def replace(self, key: str, queued: QueuedPod) -> None:
-        """Put a pod into the place of another one like it, wherever that waits."""
+        """Replace a waiting pod by another pod from the same template, at the same position."""
         for pool in (self._active, self._backoff, self._error_backoff, self._unschedulable):
             if pool.replace(key, queued):
                 return
@@ -202,16 +202,16 @@ class SchedulingQueue:
     # -- the cycle
 
     async def wait(self) -> None:
-        """Wait until there is a pod to pop."""
+        """Wait until a pod can be popped."""
         if not self._active and not (self._pop_from_backoff and self._backoff):
             self._ready.clear()
             await self._ready.wait()
 
     def pop(self) -> QueuedPod | None:
-        """Return the next pod, which is in flight until `done` or `requeue`; None when there is none.
+        """Return the next pod, which is in flight until `done` or `requeue`; None if there is none.
 
-        An idle scheduler may as well try pods early that back off because they were refused; those that back off
-        because something is broken wait their time.
+        If the active pool is empty, pods in backoff after a rejection are popped early; pods in backoff after an error
+        are not.
         """
         queued = self._active.pop()
         if queued is None and self._pop_from_backoff:
@@ -230,7 +230,7 @@ class SchedulingQueue:
         self._in_flight.end(key)
 
     def requeue(self, queued: QueuedPod, refused_by: frozenset[str], waits_for: frozenset[str] = NO_PLUGINS) -> None:
-        """Put back a rejected pod: it waits for an event that may help, unless one has happened since it was popped."""
+        """Put back a rejected pod: it waits for an event that may help, unless one has occurred since it was popped."""
         queued.refused_by, queued.waits_for = refused_by | waits_for, waits_for
         queued.refusals += 1
         queued.errors = 0
@@ -243,7 +243,7 @@ class SchedulingQueue:
             self._leave_unschedulable(queued, missed, "ScheduleAttemptFailure")
 
     def retry(self, queued: QueuedPod) -> None:
-        """Something went wrong with a pod that had nothing to do with it: try it again after a backoff."""
+        """Put back a pod after an internal error that it did not cause; it is tried again after a backoff."""
         queued.refused_by = queued.waits_for = NO_PLUGINS
         queued.errors += 1
         queued.queued_at = self._clock.monotonic()
@@ -253,9 +253,9 @@ class SchedulingQueue:
     # -- events
 
     def move(self, event: ClusterEvent, old: Any = None, new: Any = None, label: str = "", but: str = "") -> int:
-        """Something has happened in the cluster: wake the pods that it may help. How many those were.
+        """Wake the pods that an event may help; return how many.
 
-        `but` is the key of a pod in flight that brought it about itself, and must not take it for news.
+        `but` is the key of a pod in flight that caused the event itself, so that the event does not concern it.
         """
         self._in_flight.note(event, old, new, but=but)
         woken = 0
@@ -275,23 +275,23 @@ class SchedulingQueue:
         return len(keys)
 
     def hold(self, key: str, plugin: str) -> None:
-        """Do not try a pod while the victims of a plugin are being deleted for it."""
+        """Keep a pod from being tried while a plugin's victims are being deleted for it."""
         self._let_go(key)
         self._held[key] = plugin
 
     def hold_until(self, key: str, victim: str) -> None:
-        """Of the victims of a pod that is held, only this one is left."""
+        """Record that only this victim of a held pod is still to be deleted."""
         if key in self._held:
             self._last_victims[key] = victim
             self._held_until.setdefault(victim, {})[key] = None
 
     def going(self, victim: str) -> None:
-        """Note that a victim is terminating: pods held for it are released, so that its deletion can wake them."""
+        """Record that a victim is terminating: pods held for it are released, so that its deletion wakes them."""
         for key in list(self._held_until.get(victim, ())):
             self.release(key)
 
     def release(self, key: str, *, wake: bool = False) -> None:
-        """Release a held pod: the deletion of its last victim wakes it, or `wake` at once."""
+        """Release a held pod, so that the deletion of its last victim wakes it; with `wake`, make it active at once."""
         self._let_go(key)
         queued = self._unschedulable.take(key)
         if queued is None:
@@ -315,7 +315,7 @@ class SchedulingQueue:
     # -- time
 
     def flush_backoff(self) -> None:
-        """Make the pods active whose backoff is over. Once a second."""
+        """Move the pods whose backoff is over to the active pool. Called once a second."""
         now = floor(self._clock.monotonic() / _WINDOW)
         for pool in (self._error_backoff, self._backoff):
             while (first := pool.first()) is not None and first[0][0] <= now:
@@ -323,7 +323,7 @@ class SchedulingQueue:
                 self._enter(first[1], "BackoffComplete")
 
     def flush_unschedulable(self) -> None:
-        """Try pods again that have waited for too long, in case a hint was wrong. Every half minute."""
+        """Retry pods that have been unschedulable for too long, in case a hint was wrong. Called every 30 seconds."""
         limit = self._clock.monotonic() - self._backoffs.unschedulable
         for queued in [each for each in self._unschedulable if each.queued_at < limit and not each.gated_by]:
             self._unschedulable.take(queued.key)

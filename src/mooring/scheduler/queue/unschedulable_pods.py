@@ -1,11 +1,12 @@
-"""The unschedulable pool. Pods that would get the same hint stand together, so that an event asks once for all of them.
+"""The unschedulable pool. Pods with the same hints form a crowd, so that an event is evaluated once for all of them.
 
-    group    pods that the same plugins of a profile refused, or that the same plugin keeps out: an event concerns all
-             of them, none, or those that refer to a certain object
+    group    pods that the same plugins of a profile rejected, or that the same plugin gates: an event concerns all of
+             them, none, or those that refer to one object
     crowd    pods of a group that always get the same hint
 
-A thousand replicas that do not fit are one crowd: a change of a node costs one question, not a thousand. A thousand
-pods that wait for a claim each are a thousand crowds, but a claim that comes concerns only the pod that names it.
+A thousand replicas that do not fit are one crowd: a change of a node costs one evaluation of a hint, not a thousand. A
+thousand pods that each wait for a claim of their own are a thousand crowds, but a new claim concerns only the pod that
+refers to it.
 """
 
 from collections.abc import Hashable, Iterator
@@ -18,7 +19,7 @@ from mooring.scheduler.queue.queued_pod import QueuedPod
 
 @dataclass(slots=True)
 class Crowd:
-    """Pods by key; they have the same hints, so any of them speaks for all."""
+    """Pods by key that always get the same hints, so that a hint is evaluated for one of them."""
 
     pods: dict[str, QueuedPod] = field(default_factory=dict)
 
@@ -31,10 +32,10 @@ class Crowd:
 class Group:
     crowds: dict[Hashable, Crowd] = field(default_factory=dict)
     by_reference: dict[str, set[Hashable]] = field(default_factory=dict)
-    """By the key of an object, the crowds of pods that refer to it."""
+    """The keys of the crowds whose pods refer to an object, by the object's key."""
 
     def concerned(self, concerned: Concerned) -> list[Crowd]:
-        """Return the groups of identical pods in a new list, since callers remove some of them."""
+        """Return the crowds that an event concerns, in a new list, because callers remove some of them."""
         if concerned is True:
             return list(self.crowds.values())
         if concerned is False:
@@ -43,7 +44,7 @@ class Group:
 
 
 class _Place(NamedTuple):
-    """Where a pod is."""
+    """The group and crowd that a pod is in, and the objects it refers to."""
 
     group: Refusal
     crowd: Hashable
@@ -56,7 +57,7 @@ class UnschedulablePods:
         self._groups: dict[Refusal, Group] = {}
         self._where: dict[str, _Place] = {}
         self.gated = 0
-        """How many of them a plugin does not let become active."""
+        """The number of pods that a PreEnqueue plugin gates."""
 
     def __len__(self) -> int:
         return len(self._where)
@@ -104,7 +105,7 @@ class UnschedulablePods:
         return queued
 
     def replace(self, key: str, queued: QueuedPod) -> bool:
-        """Put a pod of the same crowd into the place of another one; whether that was here."""
+        """Replace a pod by another pod of the same crowd; return False if it is not here."""
         where = self._where.pop(key, None)
         if where is None:
             return False
@@ -114,5 +115,5 @@ class UnschedulablePods:
         return True
 
     def groups(self) -> list[tuple[Refusal, Group]]:
-        """All groups, in a list of its own, as above."""
+        """Return all groups, in a new list, because callers remove some of them."""
         return list(self._groups.items())

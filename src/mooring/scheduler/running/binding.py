@@ -1,6 +1,6 @@
-"""Binding: assumed pods become bound ones.
+"""Bind assumed pods to their nodes.
 
-The pods that were assumed in one turn of the cycle are bound in one call of the plugin. When the server does not
+Pods that were assumed in one turn of the cycle are bound in one call of the Bind plugin. If the server does not
 respond, the pod is read until it is known whether it was bound. Called by ``cycle.py`` with a callback for the outcome
 of each pod.
 """
@@ -22,7 +22,7 @@ log = logs.get(__name__)
 _LOOK_AGAIN = Backoff(initial=0.2, maximum=5.0, jitter=0.5)
 
 Settle = Callable[[AssumedPod, Exception | None], None]
-"""Called with the outcome of a pod: None when it is bound."""
+"""A callback for the outcome of binding a pod: None if it was bound."""
 
 
 class Binder:
@@ -35,7 +35,7 @@ class Binder:
 
     @property
     def is_busy(self) -> bool:
-        """Whether pods are being bound or wait for that."""
+        """Return whether pods are being bound or wait to be bound."""
         return bool(self._waiting or self._tasks)
 
     def submit(self, assumed: AssumedPod, plugin: GroupBindPlugin) -> None:
@@ -44,7 +44,7 @@ class Binder:
         self._ready.set()
 
     async def run(self) -> None:
-        """Bind until cancelled."""
+        """Bind submitted pods until cancelled."""
         try:
             while True:
                 await self._ready.wait()

@@ -1,7 +1,7 @@
-"""KubeSchedulerConfiguration files: profiles, plugins with weights and arguments, backoffs, leader election.
+"""Read KubeSchedulerConfiguration files: profiles, plugins with weights and arguments, backoffs, leader election.
 
-`read` makes a `SchedulerConfig` of one, with errors that name the field. What Mooring has no use for (sampling nodes,
-parallelism) is accepted and has no effect; what it cannot do (extenders) is refused. Called by `mooring scheduler`.
+`read` returns a `SchedulerConfig`; errors name the field. Settings without a meaning in Mooring (sampling of nodes,
+parallelism) are accepted and have no effect; unsupported ones (extenders) are rejected. Called by `mooring scheduler`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ from mooring.scheduler.running.options import COMPONENT, SchedulerConfig
 
 
 class SchedulerConfigError(ValueError):
-    """A KubeSchedulerConfiguration that cannot be used. The message names the field and what to write."""
+    """A KubeSchedulerConfiguration cannot be used. The message names the field and what to write instead."""
 
 
 class _Plugin(Object):
@@ -114,11 +114,14 @@ _POINTS: Mapping[str, tuple[str, ...]] = {
     "bind": ("bind",),
     "postBind": ("post_bind",),
 }
-"""By extension point of a profile, the fields that speak about it. Mooring's plugins pre-filter where they filter."""
+"""By extension point of a profile, the fields of the configuration that enable plugins there.
+
+Mooring's plugins pre-filter where they filter.
+"""
 
 
 def read(source: str | bytes) -> SchedulerConfig:
-    """Read a configuration file. Raises SchedulerConfigError."""
+    """Read a configuration file. Raise SchedulerConfigError."""
     try:
         found = codec.decode_yaml(source, _Configuration).object
     except codec.DecodeError as problem:

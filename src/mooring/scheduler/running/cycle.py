@@ -1,12 +1,12 @@
-"""How scheduling works. Read top to bottom, with ``deciding/attempt.py``, which has the steps that nothing waits in.
+"""The scheduling cycle. Read top to bottom, with ``deciding/attempt.py``, which has the synchronous steps.
 
-    pop ──► attempt ──┬─ granted ──► wait for permission ──► pre-bind ──► bind in groups ──► bound
-                      │                       └──────────────────┴──────────────┴─ give back, try again
-                      └─ refused ──► report why ──► wait until an event may help
+    pop ──► attempt ──┬─ granted ──► wait for permission ──► pre-bind ──► bind in batches ──► bound
+             │        └──────────────────┴──────────────┴─ undo, retry
+             └─ rejected ──► report why ──► wait until an event may help
 
-From `pop` to `granted` nothing waits, so no two pods get the same room. What follows runs beside the cycle. The API
-server rejects a binding of a pod that has a node, so nothing is bound twice, also with several schedulers; informers
-then correct the columns (``event_handlers.py``).
+From `pop` to `granted` nothing waits, so no two pods get the same room. The later steps run concurrently with the
+cycle. The API server rejects a binding of a pod that has a node, so nothing is bound twice, also with several
+schedulers; informers then correct the columns (``event_handlers.py``).
 """
 
 import asyncio
@@ -35,12 +35,12 @@ from mooring.scheduler.running.victims import Victims
 log = logs.get(__name__)
 
 _TURN_SECONDS = 0.002
-"""After so long others get a turn: informers, and the groups that are being bound."""
+"""After this time other tasks get a turn: informers, and the batches that are being bound."""
 _SLOW_SECONDS = 0.1
 
 
 class Cycle:
-    """The `Driver` of attempts in a live cluster."""
+    """The `Driver` that carries out the outcomes of attempts in a live cluster."""
 
     def __init__(
         self,
@@ -82,17 +82,17 @@ class Cycle:
 
     @property
     def is_busy(self) -> bool:
-        """Whether pods are being bound or displaced: reports can wait until then."""
+        """Return whether pods are being bound or victims deleted: reports wait until that is done."""
         return self.binder.is_busy or self._victims.is_busy
 
     async def prepare(self) -> None:
-        """Let plugins that bind make ready."""
+        """Let Bind plugins prepare, such as open connections."""
         for binder in {id(binder): binder for binder in self._group_binders.values()}.values():
             with logged(binder, "bind_all"):
                 await binder.bind_all([])
 
     async def run(self) -> None:
-        """Schedule until cancelled."""
+        """Schedule pods until cancelled."""
         binding = asyncio.create_task(self.binder.run(), name="binder")
         try:
             while True:
@@ -130,7 +130,7 @@ class Cycle:
     # -- what attempts lead to
 
     def evaluated(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
-        """Count how long the choice took, and log it when that was too long."""
+        """Record how long filtering and scoring took, and log slow attempts."""
         self._metrics.evaluated(outcome, seconds)
         points = self._times.attempt_ended(outcome)
         result = "scheduled" if outcome.node else "error" if outcome.error else "unschedulable"
@@ -157,7 +157,7 @@ class Cycle:
         self._assumptions.assume(assumed)
 
     def forget(self, assumed: AssumedPod) -> bool:
-        """Give the room back, wake who can use it, and say whether the pod is to be tried again."""
+        """Remove an assumed pod, wake the pods that can use its room, and return whether it was still assumed."""
         was_ours = self._assumptions.forget(assumed)
         self._queue.move(POD_DELETED, on_node(assumed.pod, assumed.node), None, but=assumed.key)
         return was_ours and self._still_wanted(assumed.queued) is not None

@@ -1,9 +1,8 @@
-"""What happens in the cluster: from the informers into the columns and the queue.
+"""Apply informer events to the columns and pass them to the queue.
 
-Every change is applied to the columns, then passed to the queue, which wakes the pods that it may help. Changes that
-scheduling does not read (a node's heartbeat, a pod's container statuses) wake no pods. A pod that an informer shows on
-a node ends the assumption about it, also when another scheduler bound it elsewhere.
-Assembled by ``runtime.py``.
+The queue wakes the pods that an event may help. Changes that scheduling does not read (a node's heartbeat, a pod's
+container statuses) wake no pods. When an informer shows a pod on a node, the assumption about it ends, also if another
+scheduler bound it elsewhere. Assembled by ``runtime.py``.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -29,12 +28,12 @@ T = TypeVar("T", bound=Resource)
 log = logs.get(__name__)
 
 _RUSH, _RUSH_SECONDS = 20, 1.0
-"""When so many pods change together, their events can wait so long."""
+"""If this number of pods changes together, their events may be delayed by this number of seconds."""
 _ADDED = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD)
 
 
 class EventHandlers:
-    """Takes the changes of all informers."""
+    """Handles the events of all informers of the scheduler."""
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class EventHandlers:
 
     @property
     def is_busy(self) -> bool:
-        """Whether many pods have changed together a moment ago."""
+        """Return whether many pods changed together a moment ago."""
         return self._clock.monotonic() - self._rushed_at < _RUSH_SECONDS
 
     # -- nodes
@@ -151,7 +150,7 @@ class EventHandlers:
     # -- everything else
 
     def other(self, kind: Kind | None) -> Callable[[Sequence[Change[Resource]]], None]:
-        """Return a handler for objects of one kind."""
+        """Return an event handler for objects of one kind other than nodes and pods."""
 
         return lambda changes: _each(changes, lambda old, new: self._other(kind, old, new))
 

@@ -1,10 +1,9 @@
-"""The scheduler's metrics, with the names, labels and buckets of kube-scheduler, so that dashboards work as they are.
+"""The scheduler's metrics, with the names, labels and buckets of kube-scheduler, so that dashboards work unchanged.
 
-Counting happens for every pod and plugin, so plain numbers are added up, and the page is rendered when it is read. The
-registry is handed in: a process with other components serves all metrics on one page.
-
-`scheduler_plugin_evaluation_total` counts every node that a plugin evaluated, or whose cached verdict was still valid:
-what kube-scheduler, which evaluates each time, would have counted. It has KEP-5471's `status`.
+Every pod and plugin is counted in plain numbers, and the page is rendered when it is scraped. The registry is a
+parameter: a process with several components serves all metrics on one page. `scheduler_plugin_evaluation_total` counts
+every node that a plugin evaluated, or for which its cached verdict was still valid, because kube-scheduler would
+evaluate each time. It has KEP-5471's label `status`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -97,7 +96,7 @@ class SchedulerMetrics(Collector):
         self.incoming.add((pool, event))
 
     def evaluated(self, outcome: Outcome, seconds: float) -> None:
-        """Count the evaluations of plugins for a pod."""
+        """Count the evaluations that plugins made for a pod."""
         profile = outcome.profile.name
         likeness = outcome.likeness
         if likeness != self._likeness:
@@ -133,7 +132,7 @@ class SchedulerMetrics(Collector):
         self._gauges.append((name, about, labels, read))
 
     def counter(self, name: str, about: str, labels: Sequence[str], read: Gauges) -> None:
-        """Register a count that is read from its owner."""
+        """Register a counter whose value is read from its owner when the page is rendered."""
         self._counters.append((name, about, labels, read))
 
     def collect(self) -> Iterator[Metric]:
@@ -159,5 +158,5 @@ class SchedulerMetrics(Collector):
                 yield family
 
     def describe(self) -> Iterable[Metric]:
-        """Names only, so that registering does not read gauges before there is anything to read."""
+        """Return the names of the metrics without values, so that registering does not call the owners."""
         return ()

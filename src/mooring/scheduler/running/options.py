@@ -1,6 +1,6 @@
-"""What a scheduler is started with, and what of it depends on versions and gates: read once, here (4330.12).
+"""The options of a scheduler, and those that follow from versions and gates, which are read only here (4330.12).
 
-`config.py` makes `SchedulerConfig` of a KubeSchedulerConfiguration; ``runtime.py`` runs it.
+`config.py` makes a `SchedulerConfig` from a KubeSchedulerConfiguration; ``runtime.py`` runs it.
 """
 
 from collections.abc import Mapping
@@ -19,24 +19,24 @@ COMPONENT = "mooring-scheduler"
 
 
 class SchedulerConfig(msgspec.Struct, frozen=True):
-    """What a KubeSchedulerConfiguration says."""
+    """The settings of a KubeSchedulerConfiguration."""
 
     profiles: tuple[ProfileSpec, ...] = (ProfileSpec(),)
     backoffs: Backoffs = msgspec.field(default_factory=Backoffs)
     leader_election: LeaderElection = msgspec.field(default_factory=lambda: LeaderElection(COMPONENT))
     kubeconfig: str = ""
     plugins: Mapping[str, Factory] = msgspec.field(default_factory=dict)
-    """Users' plugins, besides those that Mooring has."""
+    """Factories of users' plugins, in addition to the built-in ones."""
 
 
 class ComponentOptions(msgspec.Struct, frozen=True):
-    """What follows from a component's versions and gates."""
+    """The options that follow from a component's versions and gates."""
 
     features: SchedulerFeatures
     version: str
-    """How the component announces itself."""
+    """The emulated version, for the User-Agent."""
     scheme: Scheme
-    """The kinds and versions that it speaks."""
+    """The kinds and versions that the component uses."""
 
 
 def for_component(component: Component) -> ComponentOptions:

@@ -1,10 +1,9 @@
-"""How long plugins take: stand-ins for plugins that filter or score, which time every call and pass it on.
+"""Measure how long plugins take: wrappers around Filter and Score plugins time every call and pass it on.
 
-The `Plan` of a profile is built from them, so that plugins themselves stay as they are. Times are summed up by
-extension point; `refresh` belongs to the point that it prepares. One call in ten goes into a plugin's own histogram, as
-in kube-scheduler, and the first one always does. Pods with the same signature share verdicts, so a plugin is often not
-called for a pod.
-Made by ``runtime.py``; ``cycle.py`` calls it when attempts begin and end.
+The `Plan` of a profile is built from the wrappers, so plugins themselves are unchanged. Times are summed by extension
+point; the time of `refresh` counts for the point that it prepares. One call in ten, and always the first, is observed
+in the plugin's own histogram, as in kube-scheduler. Pods with the same signature share verdicts, so a plugin is often
+not called for a pod. Created by ``runtime.py``; ``cycle.py`` calls it when attempts begin and end.
 """
 
 from collections import defaultdict
@@ -32,15 +31,15 @@ _POINTS = {
     "score_node": "Score",
     "normalize_scores": "Score",
 }
-"""By method of a plugin, the extension point that it belongs to in kube-scheduler's metrics."""
+"""For each plugin method, the extension point that kube-scheduler's metrics count it under."""
 _ORDER = ("PreFilter", "Filter", "PreScore", "Score")
 _NOTHING_SPENT = dict.fromkeys(_ORDER, 0.0)
 _COUNTED = 10
-"""Of so many calls of a plugin at an extension point, one is counted by itself."""
+"""One call in this number is observed in the plugin's own histogram."""
 
 
 class _Timed:
-    """Has all that a plugin has, with timed methods."""
+    """A wrapper with all attributes of a plugin and timed methods."""
 
     def __init__(self, plugin: object, timed: Callable[[Callable[..., Any], str], Callable[..., Any]]) -> None:
         for name in dir(plugin):
@@ -56,7 +55,7 @@ class PluginTimes:
         self._turns: defaultdict[tuple[str, str], Iterator[bool]] = defaultdict(_one_in_ten)
 
     def wrap(self, plugin: Any) -> Any:
-        """Return a stand-in for a plugin, which times its calls."""
+        """Return a wrapper of a plugin that times its calls."""
         name = str(plugin.name)
         return _Timed(plugin, lambda call, point: self._timed(call, name, point))
 
@@ -79,7 +78,7 @@ class PluginTimes:
         return timed
 
     def ran(self, plugin: str, point: str, answer: object, seconds: float) -> None:
-        """Observe the time of one call in ten, with its status."""
+        """Observe one call in ten in the plugin's histogram, with its status."""
         if next(self._turns[plugin, point]):
             self._count(plugin, point, answer, seconds)
 
@@ -87,11 +86,11 @@ class PluginTimes:
         self._metrics.plugin_durations.observe((plugin, point, _code(answer)), seconds)
 
     def begin(self) -> None:
-        """Forget what was spent since the last attempt: preemption asks filters too."""
+        """Reset the times at the begin of an attempt; preemption after the last one called filters too."""
         self._spent.update(_NOTHING_SPENT)
 
     def attempt_ended(self, outcome: Outcome) -> Mapping[str, float]:
-        """Observe the times of the extension points that an attempt reached; return all, in seconds, by name."""
+        """Observe the times of the extension points that an attempt reached; return them in seconds, by name."""
         evaluation, profile, observe = outcome.evaluation, outcome.profile.name, self._metrics.point_durations.observe
         reached, refusal = evaluation.reached, evaluation.refusal
         for point, seconds in self._spent.items():

@@ -1,7 +1,7 @@
-"""Report on pods: events, the PodScheduled condition, and the nominated node.
+"""Report the outcome of scheduling pods: events, the PodScheduled condition, and the nominated node.
 
-Nothing here waits: events and statuses are written in the background, only the last report on a pod counts, and what
-its status has already is not written again.
+Nothing here waits: events and statuses are written in the background. Only the last report on a pod is written, and
+only if its status differs.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ log = logs.get(__name__)
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 _WRITERS = 32
-"""What they write at the same time goes in one request where the server takes groups."""
+"""The number of concurrent status writers; their requests become one batch if the server supports batches."""
 _ATTEMPTS = 5
 _RETRY = Backoff(initial=0.5, maximum=10.0, jitter=0.5)
 
 
 class NotScheduled(msgspec.Struct, frozen=True):
-    """Why a pod was not scheduled (no reason: as before), and the node it was nominated for (None: as before)."""
+    """The reason why a pod was not scheduled (empty: unchanged), and its nominated node (None: unchanged)."""
 
     reason: str
     message: str
@@ -37,7 +37,7 @@ class NotScheduled(msgspec.Struct, frozen=True):
 
 
 class Reports:
-    """Writes for all profiles; each has a recorder, because events name the scheduler that reports them."""
+    """Writes reports for all profiles; each profile has an event recorder, because events name the scheduler."""
 
     def __init__(
         self, client: Client, recorders: dict[str, EventRecorder], latest: Callable[[Pod], Pod | None]
@@ -64,7 +64,7 @@ class Reports:
         self._queue.add(key)
 
     def not_nominated(self, pod: Pod) -> None:
-        """Clear the nomination of a pod whose node a more important pod got."""
+        """Clear the nomination of a pod whose nominated node was given to a more important pod."""
         key = pod_key(pod)
         said = self._open.get(key)
         report = said[1] if said is not None else NotScheduled("", "")
@@ -77,7 +77,7 @@ class Reports:
         recorder.event(victim, "Normal", "Preempted", note, action="Preempting", related=recorder.reference(by))
 
     def forget(self, pod: Pod) -> None:
-        """Drop the reports on a deleted pod."""
+        """Drop the pending reports on a deleted pod."""
         self._open.pop(pod_key(pod), None)
 
     def _recorder_of(self, pod: Pod) -> EventRecorder:
@@ -129,7 +129,7 @@ class Reports:
 
 
 def status_change(pod: Pod, report: NotScheduled, now: str) -> dict[str, Any]:
-    """Return the patch that makes a pod's status say this; empty if it does."""
+    """Return the patch that brings a pod's status up to the report; empty if it is already."""
     change: dict[str, Any] = {}
     current = next((entry for entry in pod.status.conditions if entry.type == "PodScheduled"), None)
     said = None if current is None else (current.status, current.reason, current.message)

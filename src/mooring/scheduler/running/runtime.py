@@ -1,11 +1,11 @@
-"""A scheduler as a whole: informers, columns, queue and cycle, put together and run.
+"""Assemble and run a scheduler: informers, columns, queue and cycle.
 
     scheduler = Scheduler(client, config, options.for_component(component))
-    await scheduler.run()            # until cancelled; `run_elected` waits for its turn first
+    await scheduler.run()              # until cancelled; `run_elected` first waits for the lease
 
-All state comes from the API server, so a restart loses nothing: pods without a node are queued again, pods with one
-are placed in the columns, and nominations are in the pods' status. `mooring scheduler` and `mooring up` run one.
-Read next: ``cycle.py``.
+All state comes from the API server, so a restart loses nothing: pods without a node are queued again, pods with one are
+placed in the columns, and nominations are in the pods' status. `mooring scheduler` and `mooring up` run one. Read next:
+``cycle.py``.
 """
 
 import asyncio
@@ -46,9 +46,10 @@ _LIVING_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 class Scheduler(ElectedComponent):
-    """One scheduler, for one run. Raises PluginError for a profile that cannot be made.
+    """A scheduler, for one run. Raise PluginError for a profile that cannot be built.
 
-    `shared` are the informers of another component, which live as long as this one: what they follow is not read again.
+    `shared` are the informers of another component in the process, which live as long as this one: kinds that they
+    follow are not listed again.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class Scheduler(ElectedComponent):
         _show(self)
 
     async def run(self) -> None:
-        """Schedule until cancelled."""
+        """Schedule pods until cancelled."""
         await self._follow()
         await self.cycle.prepare()
         self._reports.start()

@@ -1,8 +1,8 @@
-"""Victims of preemption: deleted so that a more important pod finds room on the node it is nominated for.
+"""Delete the victims of preemption, so that the preemptor finds room on its nominated node.
 
-Called by ``cycle.py`` with what a PostFilter plugin has chosen. While victims are being deleted the pod is held back,
-until the last one is seen going: tried before, it would look for victims elsewhere. That event wakes it, as any pod
-that leaves a node does.
+Called by ``cycle.py`` with the result of a PostFilter plugin. While victims are being deleted, the pod is held back
+until the last one is seen terminating; if it were tried before, it would look for victims elsewhere. The deletion of
+the last victim wakes it, like any pod that leaves a node.
 """
 
 import asyncio
@@ -43,14 +43,14 @@ class Victims:
         return bool(self._tasks)
 
     def preempt(self, pod: Pod, node: str, victims: Sequence[Pod], plugin: str) -> None:
-        """Delete victims beside the cycle. `pod` must be held before it is put back into the queue."""
+        """Delete victims concurrently with the cycle. The caller holds `pod` before requeueing it."""
         self._queue.hold(pod_key(pod), plugin)
         task = asyncio.create_task(self._delete_all(pod, node, victims, plugin), name="preemption")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def settled(self) -> None:
-        """Until all deletions have been asked for."""
+        """Wait until all victims have been asked to be deleted."""
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 

@@ -1,16 +1,16 @@
-"""What the scheduler knows about storage, for its volume plugins.
+"""Storage, as the volume plugins need it.
 
-    claims            the claims of a pod, and what state they are in
-    assumed           objects as they will be once our own writes have come back
-    reach             from which nodes a PersistentVolume can be used
-    migration         the same for volumes of former built-in drivers where CSI drivers have replaced them
-    stock             the volumes that are free, in groups of equals
-    matching          which volume each claim of a pod would get on which node
-    provisioning      where volumes that do not exist yet could be made
-    capacity_scoring  on which node the storage would be used best
-    binding           the writes that make it so, and waiting until they have had their effect
-    use               which claims and disks the pods on the nodes use
-    csi, attached     which CSI driver has a volume, and how many of them the nodes have
+    claims            the claims of a pod, and their state
+    assumed           objects as they will be once pending writes are visible in informers
+    reach             the nodes from which a PersistentVolume can be used
+    migration         reach of volumes of former in-tree drivers that CSI drivers replaced
+    stock             the unbound volumes, in groups of equal ones
+    matching          which existing volume each claim of a pod would get on which node
+    provisioning      the nodes on which a volume can be provisioned
+    capacity_scoring  score nodes by storage utilisation
+    binding           the writes that bind volumes, and waiting until they take effect
+    use               the claims and disks that placed pods use
+    csi, attached     which CSI driver has a volume, and how many volumes nodes have
 
 Read next: ``plugins/volume_binding.py``, then ``claims.py``.
 """

@@ -1,8 +1,8 @@
-"""Objects as they will be once our own writes have come back from the API server.
+"""Assume objects as they will be once our own writes are visible in informers.
 
-Between the choice of a node and the informer's echo of what was written for it, the next pod must not be given the same
-volume. An assumption holds as long as the object that it was made for is the one the informer shows; any newer version
-ends it, because it either has our write in it or makes that write fail.
+Between the choice of a node and the informer's event for the write, the next pod must not get the same volume. An
+assumption is valid while the informer shows the object version for which it was made; a newer version ends it, because
+it contains our write or makes the write conflict.
 """
 
 from typing import Generic, TypeVar
@@ -16,13 +16,13 @@ T = TypeVar("T", bound=Resource)
 
 
 class Assumed(Generic[T]):
-    """The objects of one kind in a cluster, as assumed."""
+    """The assumed objects of one kind."""
 
     def __init__(self, cluster: Cluster, kind: type[T]) -> None:
         self._objects = cluster.objects(kind)
         self._assumed: dict[str, tuple[T, T]] = {}
         self.changed_at = 0
-        """When something was last assumed or taken back."""
+        """The revision at which an object was last assumed or restored."""
 
     def get(self, key: str) -> T | None:
         current = self._objects.get(key)
@@ -35,11 +35,11 @@ class Assumed(Generic[T]):
         return current
 
     def names(self) -> frozenset[str]:
-        """Return the keys of assumed objects, of which some may be out of date."""
+        """Return the keys of assumed objects; some assumptions may have ended."""
         return frozenset(self._assumed)
 
     def assume(self, thing: T) -> bool:
-        """Take an object to be like this; whether it still exists."""
+        """Assume that an object will look like the given one; return whether it still exists."""
         key = object_key(thing.metadata.namespace, thing.metadata.name)
         current = self._objects.get(key)
         if current is None:
@@ -49,13 +49,13 @@ class Assumed(Generic[T]):
         return True
 
     def assume_written(self, thing: T) -> None:
-        """Assume an object as the server returned it, unless informers show that or a newer version."""
+        """Assume an object as the server returned it, unless informers already show this or a newer version."""
         current = self._objects.get(object_key(thing.metadata.namespace, thing.metadata.name))
         if current is not None and compare(current.metadata.resource_version, thing.metadata.resource_version) < 0:
             self.assume(thing)
 
     def restore(self, thing: T) -> None:
-        """Take an assumption back, if it has not been replaced by another."""
+        """Drop an assumption, unless another one has replaced it."""
         key = object_key(thing.metadata.namespace, thing.metadata.name)
         found = self._assumed.get(key)
         if found is not None and found[1] is thing:
@@ -64,7 +64,7 @@ class Assumed(Generic[T]):
 
 
 def assumed(cluster: Cluster, kind: type[T]) -> Assumed[T]:
-    """Return the assumptions about a kind, which the profiles of a scheduler share."""
+    """Return the assumptions about a kind, which all profiles of a scheduler share."""
     found: Assumed[T] | None = cluster.shared.get((Assumed, kind))
     if found is None:
         found = cluster.shared[Assumed, kind] = Assumed(cluster, kind)

@@ -1,8 +1,8 @@
-"""How many volumes of each CSI driver the nodes have, and how many they can have: for NodeVolumeLimits.
+"""Count the volumes of each CSI driver on each node, and their limits, for NodeVolumeLimits.
 
-Both are arrays by row and driver, so that only nodes that are nearly full are looked at closely. They are kept from pod
-to pod: rows whose pods have changed are counted again, and those where a claim had no volume yet when a claim or volume
-changes. A claim that is bound keeps its volume, and neither goes while a pod uses them.
+Both are arrays by row and driver, so that only nodes near a limit are examined. Rows are recounted when their pods
+change; rows with an unbound claim also when a claim or volume changes. A bound claim keeps its volume, and neither is
+deleted while a pod uses them.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ class AttachedVolumes:
         self._are_known = True
 
     def rows_to_look_at(self, volumes: Iterable[Attachment]) -> NDArray[np.intp]:
-        """Return the rows where these volumes could exceed a limit."""
+        """Return the rows where the given volumes could exceed a limit."""
         self._catch_up()
         found = np.zeros(self._cluster.capacity, np.bool_)
         for driver, number in Counter(volume.driver for volume in volumes).items():
@@ -52,7 +52,7 @@ class AttachedVolumes:
         return np.flatnonzero(found)
 
     def on(self, row: int) -> frozenset[tuple[str, str]]:
-        """Driver and id of each volume on a row."""
+        """Return driver and volume id of each volume on a row."""
         return self._on.get(row, _NOTHING)
 
     def csi_node(self, row: int) -> CSINode | None:

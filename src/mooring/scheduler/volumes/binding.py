@@ -1,7 +1,7 @@
-"""The writes that bind a pod's volumes, and waiting until the volume controllers have done the rest.
+"""Write the bindings of a pod's volumes, and wait until the volume controllers have finished.
 
-A PersistentVolume that was found is reserved for its claim; a claim for which a volume is to be made gets the name of
-the chosen node. Both are assumed when the node is chosen and written before the pod is bound. Called by
+A matched PersistentVolume is reserved for its claim; a claim whose volume will be provisioned gets the name of the
+chosen node. Both are assumed when the node is chosen, and written before the pod is bound. Called by
 ``plugins/volume_binding.py``.
 """
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from mooring.client import Client
 
 _LOOK_AGAIN = 0.1
-"""How often, in seconds, it is looked whether everything is bound."""
+"""The interval, in seconds, at which is checked whether all claims are bound."""
 
 
 class StaticBinding(msgspec.Struct, frozen=True):
-    """A volume as it is to be, and the claim that it is for."""
+    """A PersistentVolume with its `claimRef` set, and the claim that it is reserved for."""
 
     volume: PersistentVolume
     claim: PersistentVolumeClaim
 
 
 class PodVolumes(msgspec.Struct, frozen=True):
-    """What has to be written for a pod on its node."""
+    """The volumes and claims to write for a pod on its node."""
 
     static: tuple[StaticBinding, ...] = ()
     provisions: tuple[PersistentVolumeClaim, ...] = ()
@@ -83,7 +83,7 @@ def _annotated(metadata: ObjectMeta, key: str, value: str) -> ObjectMeta:
 
 
 class VolumeBinder:
-    """Writes what was assumed and waits for it to have its effect."""
+    """Writes the assumed bindings and waits until the claims are bound."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class VolumeBinder:
         self._options = options
 
     def assume(self, wanted: PodVolumes) -> Status:
-        """Assume the bindings from now on."""
+        """Assume the bindings of a pod's volumes."""
         for binding in wanted.static:
             if not self._volumes.assume(binding.volume):
                 return error(f'volume "{binding.volume.metadata.name}" does not exist any more')
@@ -108,14 +108,14 @@ class VolumeBinder:
         return SUCCESS
 
     def forget(self, wanted: PodVolumes) -> None:
-        """Take back `assume`."""
+        """Undo `assume`."""
         for binding in wanted.static:
             self._volumes.restore(binding.volume)
         for claim in wanted.provisions:
             self._claims.restore(claim)
 
     async def bind(self, pod: Pod, node_name: str, wanted: PodVolumes, client: "Client", seconds: float) -> Status:
-        """Write, and wait so many seconds at most until all claims are bound."""
+        """Write the bindings, then wait until all claims are bound, at most for a number of seconds."""
         from mooring.client import ClientError  # noqa: PLC0415 - simulations, which write nothing, need not load it
 
         try:

@@ -1,8 +1,8 @@
-"""Points for how well the storage of a node would be used: of the volumes that were found there or, when there are
-none, of the room that drivers report for those that would be made.
+"""Score nodes by storage utilisation.
 
-Requests and capacities are added up by StorageClass; each class gets points by a broken line over its utilisation, and
-a node the mean of its classes. Called by ``plugins/volume_binding.py``.
+Utilisation is that of the matched volumes or, if volumes would be provisioned, of the capacity that drivers report.
+Requests and capacities are added up by StorageClass. Each class is scored by a piecewise linear function of its
+utilisation; a node gets the mean of its classes. Called by ``plugins/volume_binding.py``.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class CapacityScore:
 
 
 _Classes = dict[str, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]]
-"""By class: what is requested, what there is, and on which rows."""
+"""Requested amounts, capacities and rows, by StorageClass."""
 
 
 def _entry(

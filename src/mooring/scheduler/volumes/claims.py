@@ -1,6 +1,6 @@
-"""The PersistentVolumeClaims of a pod: their names, their classes, and whether they have to be bound.
+"""The PersistentVolumeClaims of a pod: their names, their classes, and whether they must be bound.
 
-Called by all volume plugins. Texts are those of Kubernetes' listers and of its volume binder.
+Called by all volume plugins. Messages are those of Kubernetes' listers and its volume binder.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
 def claim_name(pod: Pod, volume: Volume) -> str | None:
-    """Return the name of the claim of a volume; None when it has none."""
+    """Return the name of the claim that a volume of a pod uses; None if it uses none."""
     if volume.persistent_volume_claim is not None:
         return volume.persistent_volume_claim.claim_name
     if volume.ephemeral is not None:
@@ -42,7 +42,7 @@ def uses_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:
 
 
 def class_of(thing: PersistentVolume | PersistentVolumeClaim) -> str:
-    """Return the name of the StorageClass; the beta annotation takes precedence."""
+    """Return the name of a claim's StorageClass; the beta annotation takes precedence."""
     return thing.metadata.annotations.get(_BETA_CLASS, thing.spec.storage_class_name or "")
 
 
@@ -67,7 +67,7 @@ def binding_mode_not_set(class_name: str) -> str:
 
 
 def foreign_claim(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
-    """Why a claim cannot be an ephemeral volume of a pod: it was not made for it."""
+    """Return the error for a claim that has the name of a pod's ephemeral volume but was not created for the pod."""
     owner = controller_of(claim.metadata)
     if owner is not None and owner.uid == pod.metadata.uid:
         return None
@@ -77,15 +77,17 @@ def foreign_claim(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
 
 
 class PodClaims(msgspec.Struct, frozen=True):
-    """The claims of a pod, by what is to be done for them."""
+    """The claims of a pod, by state: bound, unbound with delayed binding, unbound with immediate binding."""
 
     bound: tuple[PersistentVolumeClaim, ...]
     delayed: tuple[PersistentVolumeClaim, ...]
-    """Those that are bound when the pod has a node."""
+    """The unbound claims that are bound once the pod has a node (WaitForFirstConsumer)."""
 
 
 def pod_claims(pod: Pod, cluster: Cluster, assumed: Assumed[PersistentVolumeClaim]) -> PodClaims | Status | None:
-    """Return the claims of a pod; None when it has none; a rejection when a claim must change first."""
+    """Return the claims of a pod; None if it has none; a rejection if a claim must change before the pod can be
+    scheduled.
+    """
     bound: list[PersistentVolumeClaim] = []
     delayed: list[PersistentVolumeClaim] = []
     found_any = immediate = False

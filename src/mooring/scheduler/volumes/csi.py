@@ -1,7 +1,7 @@
-"""Which CSI driver has a volume, and by which id: to count volumes per node.
+"""Find the CSI driver and the id of a volume, to count volumes per node.
 
-Volumes of Kubernetes' former built-in drivers count for the CSI driver that has replaced them, on nodes that say so in
-an annotation of their CSINode. Called by ``attached.py``.
+Volumes of former in-tree drivers count for the CSI driver that replaced them, on nodes whose CSINode says so in an
+annotation. Called by ``attached.py``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,14 +19,14 @@ _Source: TypeAlias = Volume | PersistentVolumeSpec
 
 
 class Attachment(msgspec.Struct, frozen=True):
-    """A volume as its driver knows it."""
+    """A volume as its CSI driver identifies it: driver and volume id."""
 
     driver: str
     handle: str
     migrated_from: str = ""
-    """The built-in driver that it is written for; it counts where that has been replaced."""
+    """The in-tree driver that the volume is written for; it counts only where CSI replaced that driver."""
     is_to_be_made: bool = False
-    """Whether it stands for a volume that is not there yet."""
+    """Whether it stands for a volume that is not provisioned yet."""
 
     def counts_on(self, node: CSINode | None) -> bool:
         return not self.migrated_from or self.migrated_from in migrated_plugins(node)
@@ -35,7 +35,7 @@ class Attachment(msgspec.Struct, frozen=True):
 class _BuiltIn(msgspec.Struct, frozen=True):
     driver: str
     handle: Callable[[_Source], str | None]
-    """The volume's id, when it is one of this driver."""
+    """Return the volume's id if this in-tree driver has it; otherwise an empty string."""
 
 
 def _gce(source: _Source) -> str | None:
@@ -85,12 +85,12 @@ def migrated_plugins(node: CSINode | None) -> frozenset[str]:
 
 
 def is_counted(volume: Volume) -> bool:
-    """Whether a volume of a pod can be one of a CSI driver that is attached to the node."""
+    """Return whether a volume of a pod can be a CSI volume that is attached to the node."""
     return volume.persistent_volume_claim is not None or volume.ephemeral is not None or _migrated(volume) is not None
 
 
 def attachments(pod: Pod, cluster: Cluster, missing: list[str]) -> Iterator[Attachment]:
-    """Yield the CSI volumes of a pod; add claims that do not exist or are not its own to `missing`."""
+    """Yield the CSI volumes of a pod; add to `missing` the claims that do not exist or belong to another pod."""
     known = cluster.objects(PersistentVolumeClaim)
     for volume in pod.spec.volumes:
         name = claims.claim_name(pod, volume)

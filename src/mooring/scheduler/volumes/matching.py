@@ -1,9 +1,9 @@
-"""Which existing PersistentVolume each unbound claim of a pod would get on which node.
+"""Choose an existing PersistentVolume for each unbound claim of a pod, on every node.
 
-A claim gets the smallest volume that is large enough, of its class, with its modes and labels, and usable on the node;
-smaller claims choose first, and no volume is chosen twice. A volume that is reserved for the claim is taken or nothing.
-The choice is made for all rows at once: groups of volumes (``stock.py``) are written into an array from the largest to
-the smallest, so that what stands there at the end is the smallest.
+A claim gets the smallest volume that is large enough, of its class, with its modes and labels, and usable on the node.
+Smaller claims choose first, and no volume is chosen twice. A claim with a reserved volume gets this one or none. The
+choice is made for all rows at once: groups of volumes (``stock.py``) are written into an array from the largest to the
+smallest, so that the smallest suitable one remains.
 """
 
 from collections.abc import Sequence
@@ -25,20 +25,20 @@ _FILESYSTEM = "Filesystem"
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """The groups that would do for a claim, and for each row the index of the one it gets a volume of, or `NONE`."""
+    """The groups of suitable volumes for a claim, and for each row the index of the chosen group, or `NONE`."""
 
     claim: PersistentVolumeClaim
     groups: Sequence[Group]
     by_row: NDArray[np.int32]
 
     def taken(self, group: Group) -> NDArray[np.bool_] | None:
-        """Return the rows on which the claim takes a volume of a group; None for no row."""
+        """Return the rows on which the claim takes a volume of a group; None if there is no row."""
         index = next((index for index, own in enumerate(self.groups) if own.key == group.key), None)
         return None if index is None else self.by_row == index
 
 
 def match(claims: Sequence[PersistentVolumeClaim], stock: Stock, reach: Reach, capacity: int) -> list[Choice]:
-    """Choose volumes for each claim, the smallest claim first."""
+    """Choose volumes for all claims, the smallest claim first."""
     choices: list[Choice] = []
     for claim in sorted(claims, key=_request):
         groups = _groups(claim, stock, reach, capacity)
@@ -55,7 +55,7 @@ def match(claims: Sequence[PersistentVolumeClaim], stock: Stock, reach: Reach, c
 
 
 def volumes_on(choices: Sequence[Choice], row: int) -> list[tuple[PersistentVolume, PersistentVolumeClaim]]:
-    """Return the volumes that claims get on a row."""
+    """Return the volumes that the claims get on a row."""
     found: list[tuple[PersistentVolume, PersistentVolumeClaim]] = []
     taken: set[str] = set()
     for choice in choices:
@@ -91,7 +91,7 @@ def _groups(claim: PersistentVolumeClaim, stock: Stock, reach: Reach, capacity: 
 
 
 def is_reserved_for(reference: ObjectReference, claim: PersistentVolumeClaim) -> bool:
-    """Whether a volume's reference to a claim means this one."""
+    """Return whether the `claimRef` of a volume refers to this claim."""
     metadata = claim.metadata
     same_name = (reference.name, reference.namespace) == (metadata.name, metadata.namespace)
     return same_name and reference.uid in ("", metadata.uid)

@@ -1,12 +1,12 @@
-"""Where volumes of Kubernetes' former built-in drivers can be used on nodes where CSI drivers have replaced those.
+"""Translate the topology of volumes of former in-tree drivers, on nodes where CSI drivers replaced these.
 
-The built-in drivers said so in terms of the nodes' zones, CSI drivers use labels of their own:
+In-tree drivers used the nodes' zone labels, CSI drivers use labels of their own:
 
-    built-in    topology.kubernetes.io/zone In [a]    or only the label topology.kubernetes.io/zone: a
-    CSI         topology.ebs.csi.aws.com/zone In [a]
+    in-tree   topology.kubernetes.io/zone In [a]     or only the label topology.kubernetes.io/zone: a
+    CSI       topology.ebs.csi.aws.com/zone In [a]
 
-Which driver has been replaced, each node says in an annotation of its CSINode (``csi.py``). As in Kubernetes this is
-done for volumes that are bound already. Called by ``plugins/volume_binding.py`` and ``binding.py``.
+An annotation of a node's CSINode lists the replaced drivers (``csi.py``). As in Kubernetes, only bound volumes are
+translated. Called by ``plugins/volume_binding.py`` and ``binding.py``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,15 +34,15 @@ from mooring.scheduler.volumes.reach import Reach
 _ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 _OLD_ZONE, _OLD_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
 _SEVERAL: Final = "__"
-"""Between the zones in a label of a volume that is in several."""
+"""The separator between the zones in the label of a volume that is in several zones."""
 
 
 class _Keys(msgspec.Struct, frozen=True):
-    """The labels that a CSI driver uses."""
+    """The topology labels of a CSI driver."""
 
     zone: str
     region: str = ""
-    """Empty for drivers that leave regions as they are."""
+    """The CSI label for regions; empty for drivers that keep Kubernetes' region label."""
 
 
 _KEYS: Final[Mapping[str, _Keys]] = {
@@ -51,7 +51,7 @@ _KEYS: Final[Mapping[str, _Keys]] = {
     "kubernetes.io/cinder": _Keys("topology.cinder.csi.openstack.org/zone"),
     "kubernetes.io/vsphere-volume": _Keys("topology.csi.vmware.com/zone", "topology.csi.vmware.com/region"),
 }
-"""By built-in driver. The others keep their topology."""
+"""The CSI topology labels, by in-tree driver. Other drivers keep their topology."""
 
 
 def built_in_driver(volume: PersistentVolume) -> str:
@@ -62,7 +62,7 @@ def built_in_driver(volume: PersistentVolume) -> str:
 
 
 def on_node(volume: PersistentVolume, node: CSINode | None) -> PersistentVolume:
-    """Return the volume with the topology labels that apply on a node."""
+    """Return the volume with its topology labels translated for a node."""
     name = built_in_driver(volume)
     return translated(volume, _KEYS[name]) if name and name in csi.migrated_plugins(node) else volume
 
@@ -113,7 +113,7 @@ def _renamed(term: NodeSelectorTerm, old: str, new: str) -> NodeSelectorTerm:
 
 
 class MigratedReach:
-    """The rows from which volumes can be used, corrected where their driver has been replaced."""
+    """The rows from which volumes can be used, corrected on nodes where CSI replaced their in-tree driver."""
 
     def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
         self._cluster = cluster
@@ -122,7 +122,7 @@ class MigratedReach:
         self._rows: dict[str, Mask] = {}
 
     def corrected(self, volume: PersistentVolume, reachable: Mask | None) -> Mask | None:
-        """`reachable` without regard to that; None stands for everywhere."""
+        """Return the reachable rows with the correction; `reachable` is without it, None stands for everywhere."""
         name = built_in_driver(volume)
         if not name:
             return reachable

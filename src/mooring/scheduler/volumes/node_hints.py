@@ -1,9 +1,8 @@
-"""Whether a new node, or other labels of one, can help a pod that waits for its volumes (5721.8).
+"""Queueing hints for nodes: whether a new node, or changed labels, can help a pod that waits for its volumes (5721.8).
 
-A pod whose claims are bound is helped by a node that all its volumes can be used on and could not before. A pod whose
-claims wait for their first consumer is helped by a label that a free volume of their class, the class itself or its
-storage capacity names: an affinity in CEL names the labels that its expression reads. Called by
-``plugins/volume_binding.py``.
+A node helps a pod with bound claims if all its volumes can be used there and could not before. A pod whose claims wait
+for their first consumer is helped by a label that a free volume of the class, the class, or its storage capacity names;
+a node affinity in CEL names the labels that its expression reads. Called by ``plugins/volume_binding.py``.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,11 +22,11 @@ from mooring.scheduler.volumes.reach import Reach
 
 _BOUND = "Bound"
 Keys = frozenset[str] | None
-"""Keys of labels; None for all of them."""
+"""Label keys; None for all keys."""
 
 
 class NodeHints:
-    """Answers about the pods of one scheduler."""
+    """Queueing hints about nodes for the pods of one scheduler."""
 
     def __init__(
         self,
@@ -46,7 +45,7 @@ class NodeHints:
         self._verified_at = NEVER
 
     def after_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
-        """Whether a node that is new, or has other labels, can change what was said about a pod."""
+        """Return whether a node that is new or has changed labels may make a rejected pod schedulable."""
         found = pod_claims(pod, self._cluster, self._claims)
         if new is None or not isinstance(found, PodClaims):
             return QueueingHint.SKIP  # what is wrong with the claims is nothing that a node could mend

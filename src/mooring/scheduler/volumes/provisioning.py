@@ -1,8 +1,7 @@
-"""Where volumes that do not exist yet could be made: by the topologies that a StorageClass allows, and by the capacity
-that CSI drivers report.
+"""Find the nodes on which missing volumes can be provisioned.
 
-A driver takes part in the second when its CSIDriver says so; each CSIStorageCapacity is about the nodes that its
-topology selects. Evaluated for all rows at once.
+The topologies that a StorageClass allows decide, and the capacity that CSI drivers report if their CSIDriver enables
+that; each CSIStorageCapacity covers the nodes that its topology selects. Evaluated for all rows at once.
 """
 
 import msgspec
@@ -21,30 +20,30 @@ from mooring.scheduler.volumes.claims import STORAGE, class_of
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 UNKNOWN = -1
-"""Instead of a capacity, where none was looked for."""
+"""The capacity where it was not checked."""
 _PLAIN = ConstraintOptions(numeric_tolerations=False, semver_operators=False, cel=False)
 
 
 class Provision(msgspec.Struct):
-    """A claim for which a volume would be made, and for which rows it can be."""
+    """A claim for which a volume would be provisioned, and the rows where it can be."""
 
     claim: PersistentVolumeClaim
     possible: Mask
-    """Where the class allows it ..."""
+    """By row, whether the StorageClass allows the topology."""
     sufficient: Mask
-    """... and where there is enough room."""
+    """By row, whether the driver has enough capacity."""
     capacity: NDArray[np.int64]
-    """By row, how much storage there is in what was found to be enough; or `UNKNOWN`."""
+    """By row, the reported capacity that was found sufficient; or `UNKNOWN`."""
     rows: Mask = msgspec.field(default_factory=lambda: np.empty(0, np.bool_))
-    """Where the volume would be made, and not be found."""
+    """The rows on which the volume would be provisioned, because no existing one matches."""
 
 
 class ProvisioningError(ValueError):
-    """A claim's class cannot be used at all; the message is Kubernetes'."""
+    """The StorageClass of a claim cannot be used at all; the message is Kubernetes'."""
 
 
 def provision(claim: PersistentVolumeClaim, cluster: Cluster) -> Provision:
-    """Where a volume for the claim could be made; raises ProvisioningError."""
+    """Return where a volume for the claim can be provisioned. Raise ProvisioningError."""
     class_name = class_of(claim)
     key = f"{claim.metadata.namespace}/{claim.metadata.name}"
     if not class_name:

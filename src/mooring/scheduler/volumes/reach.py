@@ -1,8 +1,8 @@
-"""From which nodes a PersistentVolume can be used: the rows that its node affinity allows, kept until labels change.
-
-Local volumes are many and each belongs to one node. So where every term of the affinity asks for one of some values of
-a label (mostly the hostname), nodes are looked up by that label and only those are evaluated; other affinities
-are evaluated for all nodes at once and shared by all volumes that have the same.
+"""Find the nodes from which a PersistentVolume can be used: the rows that its node affinity allows, cached until labels
+change.
+There are many local volumes, each usable on one node. If every term of the affinity requires one of some values of a
+label (mostly the hostname), nodes are looked up by that label and only those are evaluated. Other affinities are
+evaluated for all nodes at once, and volumes with the same affinity share the result.
 """
 
 import numpy as np
@@ -18,11 +18,11 @@ from mooring.scheduler.framework import ALL_ROWS, Mask, Rows
 
 _SLACK = 1000
 _FEW = 8
-"""Up to so many nodes are evaluated one by one."""
+"""Up to this number of nodes, each is evaluated alone."""
 
 
 class Reach:
-    """The rows of each volume."""
+    """The reachable rows of each PersistentVolume."""
 
     def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
         self._cluster = cluster
@@ -33,7 +33,7 @@ class Reach:
         self._by_label: dict[str, dict[str, list[int]]] = {}
 
     def rows(self, volume: PersistentVolume) -> Rows:
-        """`ALL_ROWS`, or the numbers of the rows whose node can use the volume."""
+        """Return `ALL_ROWS`, or the numbers of the rows whose node can use the volume."""
         selector = self.selector(volume)
         if selector is None:
             return ALL_ROWS
@@ -52,7 +52,7 @@ class Reach:
         return found
 
     def selector(self, volume: PersistentVolume) -> Selector | None:
-        """Return the compiled node affinity of a volume; None when it can be used everywhere."""
+        """Return the compiled node affinity of a volume; None if every node can use it."""
         name = volume.metadata.name
         known = self._selectors.get(name)
         if known is None or known[0].spec is not volume.spec:

@@ -1,9 +1,8 @@
-"""The PersistentVolumes that are free, in groups of equals: kept from pod to pod, so that only those that have changed
-are looked at.
+"""The unbound PersistentVolumes in groups of equal ones, updated as volumes change.
 
-Volumes of a group have the same class, size and modes; a claim either can have any of them or none. For each row a
-group knows how many of its volumes can be used there, which is all that filtering needs: which one it is, is asked only
-about the node that is chosen. Called by ``matching.py``.
+Volumes of a group have the same class, size and modes, so a claim can use any of them or none. For each row, a group
+knows how many of its volumes can be used there, which is enough for filtering; a single volume is chosen only on the
+node that is picked. Called by ``matching.py``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +24,7 @@ from mooring.scheduler.volumes.reach import Reach
 _ZERO = Quantity(0)
 _FILESYSTEM = "Filesystem"
 _FEW = 8
-"""Volumes that so many rows can use are found by row."""
+"""Volumes that at most this number of rows can use are indexed by row."""
 
 
 class GroupKey(NamedTuple):
@@ -37,12 +36,12 @@ class GroupKey(NamedTuple):
 
 
 class Group:
-    """Volumes of the same class, size and modes."""
+    """Volumes with the same class, size and modes."""
 
     def __init__(self, key: GroupKey, capacity: int) -> None:
         self.key = key
         self.counts: NDArray[np.int32] = np.zeros(capacity, np.int32)
-        """By row, how many volumes can be used there."""
+        """By row, how many volumes of the group can be used there."""
         self.volumes: dict[str, tuple[PersistentVolume, Rows]] = {}
         self._local: dict[int, set[str]] = {}
         self._wide: set[str] = set()
@@ -67,7 +66,7 @@ class Group:
                 self._local[row].discard(name)
 
     def on(self, row: int) -> Iterator[PersistentVolume]:
-        """Yield the volumes that can be used on a row, by name."""
+        """Yield the volumes of the group that can be used on a row, by name."""
         for name in sorted(self._local.get(row, set()) | self._wide):
             volume, rows = self.volumes[name]
             if isinstance(rows, slice) or row in rows:

@@ -1,5 +1,6 @@
-"""Which claims and disks the pods on the nodes use: kept as pods come and go, for VolumeRestrictions and
-NodeVolumeLimits. A pod without volumes costs one look.
+"""Track which claims and disks the placed pods use, for VolumeRestrictions and NodeVolumeLimits.
+
+Updated whenever a pod is placed or removed; a pod without volumes costs almost nothing.
 """
 
 from collections import Counter
@@ -12,11 +13,11 @@ _DISKS: Final = ("gce_persistent_disk", "aws_elastic_block_store", "rbd", "iscsi
 
 
 class VolumeUse:
-    """An observer of the cluster's pods."""
+    """An observer of placed pods that counts the claims and disks they use."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.claims: Counter[str] = Counter()
-        """How many placed pods use a claim, by "namespace/name"; ephemeral volumes are not counted."""
+        """The number of placed pods that use a claim, by "namespace/name"; ephemeral volumes are not counted."""
         self.disks: dict[str, dict[str, Pod]] = {}
         """By node, the pods that use disks which cannot be mounted twice."""
         self._plain: list[Volume] = []
@@ -61,12 +62,12 @@ def has_disks(pod: Pod) -> bool:
 
 
 def is_disk(volume: Volume) -> bool:
-    """Whether a volume may be a disk that cannot be mounted twice."""
+    """Return whether a volume may be a disk that cannot be mounted twice on a node."""
     return any(getattr(volume, kind) is not None for kind in _DISKS)
 
 
 def share_disk(volume: Volume, other: Volume) -> bool:
-    """Whether two volumes are the same disk, mounted in ways that exclude each other."""
+    """Return whether two volumes are the same disk, mounted in ways that exclude each other."""
     gce, gce_other = volume.gce_persistent_disk, other.gce_persistent_disk
     if gce is not None and gce_other is not None:
         return gce.pd_name == gce_other.pd_name and not (gce.read_only and gce_other.read_only)
