@@ -30,7 +30,7 @@ def main(argv: list[str] | None = None) -> int:
     folder = os.environ.get("MOORING_REAL")
     parser.add_argument("--real", type=Path, default=Path(folder) if folder else None, metavar="DIR", help="binaries")
     parser.add_argument("--kubeconfig-real", type=Path, metavar="FILE", help="a real control plane that runs already")
-    parser.add_argument("--seeds", type=int, default=100, metavar="N", help="how many seeds to run")
+    parser.add_argument("--seeds", type=_positive, default=100, metavar="N", help="how many seeds to run")
     parser.add_argument("--seed", type=int, default=None, metavar="S", help="the first seed (default: from the clock)")
     parser.add_argument("--emulation-version", metavar="V", help="the release that both emulate")
     parser.add_argument("--no-shrink", action="store_true", help="print differences as they were found")
@@ -47,9 +47,16 @@ def main(argv: list[str] | None = None) -> int:
         return 2
 
 
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
 @contextmanager
-def _servers(args: argparse.Namespace) -> Iterator[tuple[Path, Path]]:
-    """Start what is not running yet; yield the kubeconfigs of the real server and of ours."""
+def _servers(args: argparse.Namespace) -> Iterator[tuple[Connection, Connection]]:
+    """Start what is not running yet; yield connections to the real server and to ours."""
     with ExitStack() as stack:
         kubeconfig = args.kubeconfig_real
         if kubeconfig is None:
@@ -58,19 +65,20 @@ def _servers(args: argparse.Namespace) -> Iterator[tuple[Path, Path]]:
             if args.emulation_version:
                 flags = [f"--emulated-version={args.emulation_version}"]
             kubeconfig = stack.enter_context(real.api_server(args.real, folder, *flags))
+        connection = Connection(kubeconfig)
         gates = STOCK_GATES if not args.emulation_version else ""
         plane = RunningControlPlane(
             without=("scheduler", "controllers", "nodes"), feature_gates=gates, emulation_version=args.emulation_version
         )
-        yield kubeconfig, stack.enter_context(plane).kubeconfig
+        yield connection, Connection(stack.enter_context(plane).kubeconfig)
 
 
 def _api(args: argparse.Namespace, first: int) -> int:
     from differential.api import Comparison
 
     report = accepted.Report("requests")
-    with _servers(args) as (real_config, our_config):
-        comparison = Comparison(Connection(real_config), Connection(our_config))
+    with _servers(args) as (real_server, our_server):
+        comparison = Comparison(real_server, our_server)
         for seed in range(first, first + args.seeds):
             outcome = comparison.run_seed(seed)
             report.units += outcome.requests

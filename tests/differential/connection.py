@@ -15,7 +15,7 @@ _TIMEOUT_SECONDS = 60
 
 
 class UnreachableError(Exception):
-    """A server cannot be reached; `str()` names it and the cause."""
+    """A server cannot be started or reached; `str()` names it and the cause."""
 
 
 class Response(NamedTuple):
@@ -30,9 +30,12 @@ class Connection:
     """One connection to one server, opened again when the server closes it."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        config = yaml.safe_load(kubeconfig.read_text())
-        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-        self._url = urlsplit(cluster["server"])
+        try:
+            config = yaml.safe_load(kubeconfig.read_text())
+            cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+            self._url = urlsplit(cluster["server"])
+        except (OSError, ValueError, yaml.YAMLError, LookupError, TypeError) as error:
+            raise UnreachableError(f"{kubeconfig}: not a kubeconfig: {error}") from error
         self._headers = {"Accept": "application/json"}
         if "token" in user:
             self._headers["Authorization"] = f"Bearer {user['token']}"

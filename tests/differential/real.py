@@ -64,7 +64,10 @@ def running(binaries: Path, folder: Path, name: str, *flags: str) -> Iterator["s
     """Run a program with its output in a log file; terminate it at the end."""
     with (folder / f"{name}.log").open("wb") as log:
         command = [str(binaries / name), *flags]
-        process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        except OSError as error:
+            raise UnreachableError(f"cannot start {name}: {error}") from error
         try:
             yield process
         finally:

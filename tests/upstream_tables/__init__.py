@@ -12,20 +12,23 @@ and returns the difference, or None. `accepted.py` lists the differences that ar
 | ``versions.py`` | feature gates, compatibility versions, flags |
 | ``expressions.py`` | CEL libraries: values, errors, costs |
 | ``checkout.py`` | more tables, read from Go source in a checkout of Kubernetes (``go_source.py``, ``go_objects.py``) |
-| ``live.py`` | taint eviction and scheduling on a running control plane (``--live``) |
+| ``by_version.py`` | what upstream has in code: rules by emulated and minimum compatibility version |
+| ``live.py``, ``requeueing.py`` | taint eviction and scheduling on a running control plane (``--live``) |
 """
 
 import argparse
 import json
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from mooring.testing.replay import Result, UnreadableFileError
-from upstream_tables import accepted, admission, expressions, matching, plugins, versions
+from outside_data import KUBERNETES, UPSTREAM
+from upstream_tables import accepted, admission, by_version, expressions, matching, plugins, versions
 from upstream_tables.case import NotPlayableError, Play, Tree
+from upstream_tables.go_source import UnreadableError
 
 OFFLINE: Mapping[str, Play] = {
     **matching.TABLES,
@@ -37,42 +40,51 @@ OFFLINE: Mapping[str, Play] = {
 """Tables by name: a file's stem, with the section where a file has several."""
 
 
-def default_folder() -> Path:
-    """Return the tables' folder: below MOORING_CONFORMANCE, or beside the checkout."""
-    root = os.environ.get("MOORING_CONFORMANCE")
-    return (Path(root) if root else Path.cwd().parent / "shared" / "conformance") / "upstream" / "data"
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", type=Path, help="the folder with the tables")
     parser.add_argument("--table", action="append", metavar="NAME", help="play only this table; may be repeated")
     parser.add_argument("--live", action="store_true", help="play the tables that need a control plane as well")
-    checkout = os.environ.get("MOORING_KUBERNETES")
     parser.add_argument(
-        "--kubernetes",
-        type=Path,
-        default=checkout and Path(checkout),
-        metavar="DIR",
-        help="a checkout with more tables",
+        "--kubernetes", type=Path, default=KUBERNETES, metavar="DIR", help="a checkout with more tables"
     )
     parser.add_argument("--accepted", action="store_true", help="list the accepted differences with their reasons")
 
 
 def run(args: argparse.Namespace) -> Result:
     used: set[accepted.Accepted] = set()
-    with ExitStack() as stack:
-        tables = dict(OFFLINE)
-        if args.live:
-            from upstream_tables import live
-
-            tables |= stack.enter_context(live.shared_plane())
-        result = play(args.folder or default_folder(), tables, args.table, used)
+    result = play_all(args.folder or UPSTREAM, args.table, used, is_live=args.live)
     if args.kubernetes:
         from upstream_tables import checkout  # only where there is one
 
-        result.add(checkout.play(args.kubernetes))
+        try:
+            result.add(checkout.play(args.kubernetes))
+        except UnreadableError as error:
+            raise UnreadableFileError(f"{args.kubernetes}: no checkout of Kubernetes: {error}") from error
     if args.accepted:
         result.left_out += sorted(f"{entry.table} {entry.case}: {entry.reason}" for entry in used)
+    return result
+
+
+def play_all(
+    folder: Path,
+    names: Iterable[str] | None = None,
+    used: set[accepted.Accepted] | None = None,
+    *,
+    is_live: bool,
+) -> Result:
+    """Play the tables, or those that are named, and the scenarios; with `is_live`, start a control plane for some."""
+    tables = dict(OFFLINE)
+    with ExitStack() as stack:
+        scenarios = by_version.play_all()
+        if is_live:
+            from upstream_tables import live, requeueing  # which import the server
+
+            shared = stack.enter_context(live.shared_plane())
+            tables |= shared.tables
+            scenarios = chain(scenarios, requeueing.play_all(shared.plane))
+        result = play(folder, tables, names, used)
+        for name, problem in () if names else scenarios:
+            result.count(name, problem)
     return result
 
 

@@ -3,6 +3,7 @@
 import re
 from functools import cache
 
+from mooring.api.authentication_v1 import UserInfo
 from mooring.cel import EvaluationError
 from mooring.cel.environment import Environment
 from mooring.cel.ext.comprehensions import TWO_VARIABLES
@@ -11,13 +12,15 @@ from mooring.cel.ext.optionals import OPTIONALS
 from mooring.cel.ext.sets import SETS
 from mooring.cel.ext.strings import strings
 from mooring.cel.standard import STANDARD
+from mooring.constraints.celenv.admission import admission_environment
+from mooring.constraints.celenv.authorizer import AuthorizerValue, deny_all
 from mooring.constraints.celenv.format import FORMAT_LIBRARY
 from mooring.constraints.celenv.lists import lists_library
 from mooring.constraints.celenv.quantity import QUANTITY_LIBRARY
 from mooring.constraints.celenv.regex import REGEX_LIBRARY
 from mooring.constraints.celenv.semver import SEMVER_LIBRARY
 from mooring.constraints.celenv.url import URL_LIBRARY
-from upstream_tables.case import NotPlayableError, Play, Tree, difference
+from upstream_tables.case import Play, Tree, difference
 
 _LIBRARIES = (
     STANDARD,
@@ -43,12 +46,12 @@ def _environment(*, cross_type_numeric: bool) -> Environment:
 
 
 def _cost(case: Tree) -> str | None:
-    if "authorizer" in case["expr"] or "jsonpatch" in case["expr"]:
-        raise NotPlayableError("the library is not part of the environments of tolerations and nodes")
-    program = _environment(cross_type_numeric=False).compile(case["expr"])
+    is_admission = "authorizer" in case["expr"] or "jsonpatch" in case["expr"]
+    environment = admission_environment(None, patches=True) if is_admission else _environment(cross_type_numeric=False)
+    program = environment.compile(case["expr"])
     if program.issues:
         return f"does not compile: {program.issues[0].message}"
-    _, counted = program.evaluate_counted({})
+    _, counted = program.evaluate_counted({"authorizer": AuthorizerValue(UserInfo(username="u"), deny_all)})
     ours = (program.min_cost, program.max_cost, counted)
     upstream = (case["min"], case["max"], case["runtime"])
     if ours == upstream:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from typing import NamedTuple
 
 from mooring.api import errors
 from mooring.api.codec import encode
@@ -25,12 +26,19 @@ _SETTLE_SECONDS = 0.3
 _ATTEMPTS = 400
 
 
+class LivePlane(NamedTuple):
+    """The control plane, and the tables that can be played on it."""
+
+    plane: RunningControlPlane
+    tables: Mapping[str, Play]
+
+
 @contextmanager
-def shared_plane() -> Iterator[Mapping[str, Play]]:
-    """Start the control plane; yield the tables that can be played on it."""
+def shared_plane() -> Iterator[LivePlane]:
+    """Start the control plane that all live cases share."""
     clock = MockClock(datetime.now(UTC))
     with RunningControlPlane(clock=clock) as plane:
-        yield {"eviction": _Eviction(plane, clock).play, "integration": _Integration(plane).play}
+        yield LivePlane(plane, {"eviction": _Eviction(plane, clock).play, "integration": _Integration(plane).play})
 
 
 class _Eviction:
@@ -50,7 +58,7 @@ class _Eviction:
                 self._do(step, node, case, arguments)
         for pod in plane.list(Pod):
             if pod.spec.node_name == node:
-                _delete_pod(plane, pod.metadata.namespace, pod.metadata.name)
+                delete_pod(plane, pod.metadata.namespace, pod.metadata.name)
         plane.delete(Node, node, "")
         return problem
 
@@ -104,7 +112,7 @@ class _Integration:
             return self._play(case, made)
         finally:
             for namespace, name in made:
-                _delete_pod(self._plane, namespace, name)
+                delete_pod(self._plane, namespace, name)
             for tree in case["nodes"]:
                 self._plane.delete(Node, tree["metadata"]["name"], "")
 
@@ -114,22 +122,22 @@ class _Integration:
             self._ensure_namespace(name, labels)
         for tree in case["nodes"]:
             plane.create(_node(tree))
-        self._wait(lambda: all(_is_ready(node) for node in plane.list(Node)))
+        _advance_until(plane, lambda: all(_is_ready(node) for node in plane.list(Node)))
         namespace = "ns1" if case["namespaces"] else "default"
         for tree in case["pods"]:
             created = self._create(tree, namespace, made)
             if not created.spec.node_name:
-                self._outcome(created)
+                outcome(plane, created)
         try:
             pod = self._create(case["pod"], namespace, made)
         except errors.Invalid as error:
             return None if case["invalid"] else f"rejected: {error}"
-        outcome = self._outcome(pod, wait_for_preemption="preempt" in case["name"])
-        fits = not outcome.startswith("pending")
+        found = outcome(plane, pod, until_placed="preempt" in case["name"])
+        fits = not found.startswith("pending")
         if fits != case["fits"]:
-            return f"{outcome}, upstream {'fits' if case['fits'] else 'does not fit'}"
-        if fits and case["candidates"] and outcome not in case["candidates"]:
-            return f"on {outcome}, upstream on {case['candidates']}"
+            return f"{found}, upstream {'fits' if case['fits'] else 'does not fit'}"
+        if fits and case["candidates"] and found not in case["candidates"]:
+            return f"on {found}, upstream on {case['candidates']}"
         return None
 
     def _ensure_namespace(self, name: str, labels: Mapping[str, str]) -> None:
@@ -138,7 +146,7 @@ class _Integration:
             plane.get(Namespace, name, "")
         except errors.NotFound:
             plane.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels)}})
-        self._wait(lambda: any(each.metadata.name == "default" for each in plane.list(ServiceAccount, name)))
+        _advance_until(plane, lambda: any(each.metadata.name == "default" for each in plane.list(ServiceAccount, name)))
 
     def _create(self, tree: Tree, namespace: str, made: list[tuple[str, str]]) -> Pod:
         tree = copy.deepcopy(tree)
@@ -159,26 +167,40 @@ class _Integration:
             self._plane.create(tree | {"value": value})
         return f"p{value}"
 
-    def _outcome(self, pod: Pod, *, wait_for_preemption: bool = False) -> str:
-        """Return the pod's node, or `pending` with the scheduler's message."""
-        found = ""
 
-        def decided() -> bool:
-            nonlocal found
-            now = self._plane.get(Pod, pod.metadata.name, pod.metadata.namespace)
-            reasons = [each.message for each in now.status.conditions if each.type == "PodScheduled"]
-            found = now.spec.node_name or (f"pending: {reasons[0]}" if reasons else "")
-            return bool(now.spec.node_name) or (bool(found) and not wait_for_preemption)
+def outcome(plane: RunningControlPlane, pod: Pod, *, until_placed: bool = False) -> str:
+    """Return the pod's node, or `pending` with the scheduler's message; a node alone ends the wait `until_placed`."""
+    found = ""
 
-        self._wait(decided)
-        return found or "pending: no attempt yet"
+    def is_decided() -> bool:
+        nonlocal found
+        now = plane.get(Pod, pod.metadata.name, pod.metadata.namespace)
+        reasons = [each.message for each in now.status.conditions if each.type == "PodScheduled"]
+        found = now.spec.node_name or (f"pending: {reasons[0]}" if reasons else "")
+        return bool(now.spec.node_name) or (bool(found) and not until_placed)
 
-    def _wait(self, condition: Callable[[], bool]) -> None:
-        """Advance the clock until a condition holds; give up after a fixed number of steps."""
-        for _ in range(_ATTEMPTS):
-            if condition():
-                return
-            self._plane.advance(_STEP_SECONDS)
+    _advance_until(plane, is_decided)
+    return found or "pending: no attempt yet"
+
+
+def _advance_until(plane: RunningControlPlane, condition: Callable[[], bool]) -> None:
+    """Advance the clock until a condition holds; give up after a fixed number of steps."""
+    for _ in range(_ATTEMPTS):
+        if condition():
+            return
+        plane.advance(_STEP_SECONDS)
+
+
+def create_node(plane: RunningControlPlane, tree: Tree) -> None:
+    """Create a simulated node and wait until it is ready."""
+    plane.create(_node(tree))
+    _advance_until(plane, lambda: _is_ready(plane.get(Node, tree["metadata"]["name"], "")))
+
+
+def create_pod(plane: RunningControlPlane, name: str, spec: Tree, labels: Mapping[str, str]) -> Pod:
+    tree = _pod(name, {"terminationGracePeriodSeconds": 0, **spec})
+    tree["metadata"] |= {"labels": dict(labels)}
+    return plane.run(plane.client.create(decode(tree, Pod)))
 
 
 def _node(tree: Tree) -> Tree:
@@ -213,7 +235,7 @@ def _is_gone(plane: RunningControlPlane, name: str) -> bool:
         return True
 
 
-def _delete_pod(plane: RunningControlPlane, namespace: str, name: str) -> None:
+def delete_pod(plane: RunningControlPlane, namespace: str, name: str) -> None:
     try:
         plane.delete(Pod, name, namespace)
     except errors.NotFound:

@@ -13,8 +13,9 @@ _TESTS = Path(__file__).parents[3] / "tests"
 
 def load(name: str) -> ModuleType:
     """Import a module of the ``tests`` folder; exit with an explanation where there is no checkout."""
-    if not (_TESTS / name.split(".", maxsplit=1)[0]).is_dir():
-        sys.exit(f"{name} is a tool for developers: run it in a checkout of Mooring")
+    folder = name.split(".", maxsplit=1)[0]
+    if not (_TESTS / folder).is_dir():
+        sys.exit(f"tests/{folder} is not installed with Mooring: run this command in a checkout of its source")
     if str(_TESTS) not in sys.path:
         sys.path.insert(0, str(_TESTS))
     return importlib.import_module(name)

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from mooring.admission.policy.compiling import Compiled, compile_expression
 from mooring.admission.policy.evaluation import find_reads
 from mooring.api import codec
+from mooring.api.authentication_v1 import UserInfo
 from mooring.api.codec import FieldValidation
 from mooring.api.core_v1 import Pod
 from mooring.cel.errors import CostLimitExceeded, EvaluationError
 from mooring.cel.ext.bindings import BINDINGS
 from mooring.constraints.celenv.admission import admission_environment
+from mooring.constraints.celenv.authorizer import AuthorizerValue, deny_all
 
 pytestmark = pytest.mark.req("X.7")
 ENVIRONMENT = admission_environment(None).extend(libraries=(BINDINGS,))
@@ -186,3 +188,19 @@ def test_who_names_the_object_itself_sees_all_of_it() -> None:
 def test_the_authorizer_is_made_for_those_who_ask_it() -> None:
     asking = "authorizer.requestResource.check('delete').allowed()"
     assert [find_reads([program_of(text)]).authorizer for text in (asking, "true")] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("expression", "cost"),
+    [
+        ("authorizer.group('').resource('pods').fieldSelector('a=b')", 3 + 10 + 1 + 2 * 50),
+        ("authorizer.group('').resource('pods').labelSelector('app in (a,b)')", 3 + 10 + 2 + 6 * 50),
+        ("jsonpatch.escapeKey('a/b')", 1),
+        ("jsonpatch.escapeKey('a.example.com/b')", 2),
+    ],
+)
+def test_functions_of_admission_cost_what_they_read_and_build(expression: str, cost: int) -> None:
+    program = admission_environment(None, patches=True).compile(expression)
+    user = AuthorizerValue(UserInfo(username="u"), deny_all)
+    assert (program.min_cost, program.max_cost) == (cost, cost)
+    assert program.evaluate_counted({"authorizer": user})[1] == cost

@@ -25,3 +25,11 @@ def test_shares_are_rounded_down_as_integers_are(memory: int) -> None:
         used, allocatable = scored.tables(slice(40))
         expected = least_allocated(used + scored.asked, allocatable, scored.by.weights)
         assert np.array_equal(scored.by.least_allocated(scored.asked)[:40], expected)
+
+
+def test_a_node_without_any_of_the_resources_scores_nothing() -> None:
+    cluster = Cluster()
+    cluster.put(made(Node, {"metadata": {"name": "none"}, "status": {"allocatable": {"pods": "110"}}}))
+    cluster.put(made(Node, {"metadata": {"name": "all"}, "status": {"allocatable": {"cpu": "1", "memory": "1Gi"}}}))
+    scored = Scoring(cluster, CPU_AND_MEMORY, assumed=False).of({})
+    assert scored.by.least_allocated(scored.asked)[:2].tolist() == [0, 100]

@@ -1,9 +1,12 @@
 """The comparison with a real Kubernetes, as far as it works without one."""
 
+import os
+import signal
 from typing import Any
 
 import pytest
 
+from differential.__main__ import main
 from differential.accepted import Report, explanation
 from differential.api import Step, Target, _json_patch, _merge_patch, _Run
 from differential.clusters import scenario
@@ -140,3 +143,29 @@ def test_a_run_fails_for_a_difference_that_is_not_explained(capsys: pytest.Captu
     report.add(2, key_of("operation 1, pod ns1/p1: on n1, ours infeasible there: no"), "…")
     assert report.print() == 1
     assert "unexplained 1 times: scheduling: on X, ours infeasible there: no" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["api"], "name a folder with binaries of Kubernetes"),
+        (["api", "--real", "/none", "--seeds", "0"], "argument --seeds: must be at least 1"),
+        (["api", "--real", "/none"], "cannot start etcd: "),
+        (["api", "--kubeconfig-real", "/none"], "/none: not a kubeconfig: "),
+        (["scheduling", "--kubeconfig-real", os.devnull, "--real", "/none"], "not a kubeconfig: "),
+    ],
+)
+def test_an_unusable_real_control_plane_is_named(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MOORING_REAL", raising=False)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # the command ends with an exception on SIGTERM
+    assert _exit_code(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def _exit_code(arguments: list[str]) -> Any:
+    try:
+        return main(arguments)
+    except SystemExit as ended:
+        return ended.code

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mooring.testing import differential
 from mooring.testing.replay.__main__ import main
 
 INPUTS = {"node": [{"labels": {"a": "b"}}], "taint": []}
@@ -110,3 +111,28 @@ def test_an_unknown_kind(capsys: pytest.CaptureFixture[str]) -> None:
         main(["everything", "file"])
     assert ended.value.code == 2
     assert "everything" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--kubernetes", "/none", "--table", "tolerations"], "/none: no checkout of Kubernetes"),
+        (["/none"], "name the folder with the tables, or set MOORING_CONFORMANCE"),
+        (["--table", "nonsense"], "there is no such table; known are "),
+    ],
+)
+def test_tables_of_kubernetes_that_are_not_there(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tolerations.json").write_text("[]")
+    folder = [] if "/none" in arguments[:1] else [str(tmp_path)]
+    assert main(["upstream", *folder, *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["upstream", "differential"])
+def test_without_the_tests_folder_the_message_says_what_is_missing(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(differential, "_TESTS", Path("/none"))
+    with pytest.raises(SystemExit) as ended:
+        main(["upstream"]) if kind == "upstream" else differential.load("differential.__main__")
+    assert "is not installed with Mooring: run this command in a checkout of its source" in str(ended.value.code)

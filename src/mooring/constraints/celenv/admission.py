@@ -15,6 +15,7 @@ from typing import Final
 
 from mooring.base.version import Version
 from mooring.cel.environment import Environment
+from mooring.cel.ext.traversal import READ_AND_KEEP_SIZE
 from mooring.cel.library import Library, Overload, function
 from mooring.cel.types import BOOL, DYN, INT, STRING, TIMESTAMP, Field, ObjectType, Type, list_of, map_of
 from mooring.constraints.celenv.authorizer import (
@@ -95,7 +96,7 @@ def _escaped_key(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-_ESCAPE: Final = Overload("string_jsonpatch_escapeKey_string", (STRING,), STRING, _escaped_key)
+_ESCAPE: Final = Overload("string_jsonpatch_escapeKey_string", (STRING,), STRING, _escaped_key, cost=READ_AND_KEEP_SIZE)
 _PATCH_LIBRARY: Final = Library("kubernetes.jsonpatch", functions=(function("jsonpatch.escapeKey", _ESCAPE),))
 _VARIABLES: Final = "kubernetes.variables"
 

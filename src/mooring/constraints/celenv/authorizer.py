@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from mooring.api import names
 from mooring.api.authentication_v1 import UserInfo
+from mooring.cel.costs import LIST, STRUCT, CallCost, arg, fixed, scaled
 from mooring.cel.costs import STRING as PER_CHARACTER
-from mooring.cel.costs import CallCost, arg, fixed, scaled
 from mooring.cel.errors import EvaluationError
 from mooring.cel.library import Function, Library, Overload, function
 from mooring.cel.types import BOOL, STRING, Type, object_type
@@ -125,7 +125,7 @@ def _check_path(check: PathCheck, verb: str) -> DecisionValue:
 
 _CHECK: Final = CallCost(fixed(350_000))
 """High enough that an expression can make only two checks."""
-_SELECTOR: Final = CallCost(scaled(arg(1), PER_CHARACTER))
+_SELECTOR: Final = CallCost(fixed(LIST) + scaled(arg(1), PER_CHARACTER) + scaled(scaled(arg(1), 0.5), LIST + STRUCT))
 _A, _P, _G, _R, _D = (each.cel_type for each in (AuthorizerValue, PathCheck, GroupCheck, ResourceCheck, DecisionValue))
 
 

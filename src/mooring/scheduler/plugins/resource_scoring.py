@@ -151,6 +151,8 @@ class ResourceLines:
             shares *= self.weights
         total: Scores = np.add.reduce(shares, out=self._sums).astype(np.int32)
         total //= self._weight
+        if not self._have_all:  # a node without any of the resources
+            total *= self._has_all
         return total
 
     def balance_change(self, asked: Table) -> Scores:
