@@ -17,7 +17,6 @@ ALLOWED = {
     "constraints/celenv/device.py": "the same for devices",
     "constraints/celenv/admission.py": "the same for policies",
     "advisor/audit/results.py": "maps the names of gates to proposals",
-    "advisor/explain/reasons/nodes.py": "names gates in its texts; the options say which are on",
     "cli": "puts components together, and shows versions to people",
     "testing": "is not part of the product's flow",
 }

@@ -21,18 +21,18 @@ class ConstraintOptions(msgspec.Struct, frozen=True):
     """``expression`` in tolerations and ``matchCELExpressions`` in node selector terms (KEP-5500)."""
 
 
+GATES = {
+    "numeric_tolerations": known_gates.COMPARISON_OPERATORS,
+    "semver_operators": known_gates.SEMVER_OPERATORS,
+    "cel": known_gates.CEL,
+}
+"""The feature gate of each option."""
+
+
 def from_gates(gates: FeatureGates) -> ConstraintOptions:
-    return ConstraintOptions(
-        numeric_tolerations=gates.enabled(known_gates.COMPARISON_OPERATORS),
-        semver_operators=gates.enabled(known_gates.SEMVER_OPERATORS),
-        cel=gates.enabled(known_gates.CEL),
-    )
+    return ConstraintOptions(**{option: gates.enabled(gate) for option, gate in GATES.items()})
 
 
 def from_declared_features(features: Container[str]) -> ConstraintOptions:
     """Return the features that a component supports, given the gate names that it declares."""
-    return ConstraintOptions(
-        numeric_tolerations=known_gates.COMPARISON_OPERATORS in features,
-        semver_operators=known_gates.SEMVER_OPERATORS in features,
-        cel=known_gates.CEL in features,
-    )
+    return ConstraintOptions(**{option: gate in features for option, gate in GATES.items()})

@@ -8,26 +8,23 @@ from mooring.advisor.explain.reasons.groups import Groups, as_one, by_text, pods
 from mooring.advisor.explain.view import PODS, Shortage, Unmet, View
 from mooring.advisor.node_facts import shown_taint
 from mooring.api.core_v1 import Node, NodeSelectorRequirement, Taint, Toleration
-from mooring.base import known_gates
 from mooring.cel.environment import Program
 from mooring.cel.tracing import Finding, trace
 from mooring.cel.values import Timestamp
 from mooring.constraints import node_selector, semver
 from mooring.constraints.celenv import NODE, TAINT
 from mooring.constraints.expressions import parse_time_added
-from mooring.constraints.options import ConstraintOptions
+from mooring.constraints.options import GATES, ConstraintOptions
 from mooring.constraints.tolerations import parse_canonical_int64
 from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
 
-CEL_GATE = known_gates.CEL
-SEMVER_GATE = known_gates.SEMVER_OPERATORS
-OPERATOR_GATES = {
-    "Lt": ("numeric_tolerations", known_gates.COMPARISON_OPERATORS),
-    "Gt": ("numeric_tolerations", known_gates.COMPARISON_OPERATORS),
-    **dict.fromkeys(semver.OPERATORS, ("semver_operators", known_gates.SEMVER_OPERATORS)),
+_OPTIONS = {
+    "Lt": "numeric_tolerations",
+    "Gt": "numeric_tolerations",
+    **dict.fromkeys(semver.OPERATORS, "semver_operators"),
 }
-"""By operator of a toleration: the option that switches it, and its gate."""
+"""The option that switches an operator of a toleration."""
 
 
 def unschedulable(_view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
@@ -71,9 +68,9 @@ def near_miss(toleration: Toleration, taint: Taint, options: ConstraintOptions) 
     shown = f"`{toleration.operator or 'Equal'} {toleration.value}`".replace(" `", "`")
     if toleration.effect and toleration.effect != taint.effect:
         return f"{shown} is for the effect {toleration.effect}"
-    field, gate = OPERATOR_GATES.get(toleration.operator, ("", ""))
-    if field and not getattr(options, field):
-        return f"{shown} does not count while the gate {gate} is off"
+    option = _OPTIONS.get(toleration.operator)
+    if option and not getattr(options, option):
+        return f"{shown} does not count while the gate {GATES[option]} is off"
     match toleration.operator:
         case "Gt" | "Lt":
             if parse_canonical_int64(taint.value) is None:
@@ -91,7 +88,7 @@ def near_miss(toleration: Toleration, taint: Taint, options: ConstraintOptions) 
 
 def _expression_miss(expression: str, taint: Taint, options: ConstraintOptions) -> str:
     if not options.cel:
-        return f"`{expression}` does not count while the gate {CEL_GATE} is off"
+        return f"`{expression}` does not count while the gate {GATES['cel']} is off"
     values = {"key": taint.key, "value": taint.value, "effect": taint.effect}
     added = parse_time_added(taint)
     bindings = {"taint": values if added is None else {**values, "timeAdded": Timestamp.from_datetime(added)}}
@@ -166,7 +163,7 @@ def affinity_text(view: View, node: Node) -> str:
 def unmet_text(view: View, unmet: Unmet, node: Node) -> str:
     if unmet.expression:
         if not view.features.constraints.cel:
-            return f"`{unmet.expression}` does not count while the gate {CEL_GATE} is off"
+            return f"`{unmet.expression}` does not count while the gate {GATES['cel']} is off"
         bindings = {"node": {"labels": node.metadata.labels}}
         return findings_text(unmet.expression, trace(_node_program(unmet.expression), bindings))
     requirement = unmet.requirement
@@ -176,7 +173,7 @@ def unmet_text(view: View, unmet: Unmet, node: Node) -> str:
     if unmet.field_name:
         return f"{shown} does not hold: the node has another name"
     if requirement.operator in semver.OPERATORS and not view.features.constraints.semver_operators:
-        return f"{shown} does not count while the gate {SEMVER_GATE} is off"
+        return f"{shown} does not count while the gate {GATES['semver_operators']} is off"
     value = node.metadata.labels.get(unmet.key)
     if requirement.operator == "DoesNotExist":
         return f"{shown} does not hold: the label is {value!r}"
