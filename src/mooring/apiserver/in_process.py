@@ -10,7 +10,9 @@ from mooring.client import transport
 
 
 def handler(app: Application, user: UserInfo) -> Callable[[transport.Request], Awaitable[Response]]:
-    """Return the handler of a user's requests; authorization and limits hold for them as for any others."""
+    """Return the function that handles requests of one user in this process; authorization and limits apply
+    as usual.
+    """
 
     async def answer(asked: transport.Request) -> Response:
         query: dict[str, list[str]] = defaultdict(list)

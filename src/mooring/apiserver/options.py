@@ -30,7 +30,7 @@ MinorVersion = tuple[int, int]
 
 
 class VersionRange(msgspec.Struct, frozen=True):
-    """The versions of a component that fit to this server, both ends included."""
+    """The range of a component's versions that are compatible with this server, both ends included."""
 
     oldest: MinorVersion
     newest: MinorVersion
@@ -43,7 +43,7 @@ class VersionRange(msgspec.Struct, frozen=True):
 
 
 class StatusPages(msgspec.Struct, frozen=True):
-    """The versions that `/statusz` shows."""
+    """The version strings that `/statusz` shows."""
 
     go_version: str
     binary_version: str
@@ -51,16 +51,16 @@ class StatusPages(msgspec.Struct, frozen=True):
 
 
 class VersionOptions(msgspec.Struct, frozen=True):
-    """Options that depend on the versions of a server."""
+    """Options that depend on the emulated and the compatibility version of a server."""
 
     shown: VersionInfo
-    """The response to `/version`."""
+    """The JSON of the response to `/version`."""
     expected: Mapping[str, VersionRange]
-    """The versions that other components may have, by the component's name (KEP-4330)."""
+    """The compatible versions of other components, by the component's name (KEP-4330)."""
     status_pages: StatusPages | None = None
-    """For `/statusz` and `/flagz`, from 1.36 on; None before."""
+    """The content of `/statusz` and `/flagz`, which exist from 1.36 on; None before."""
     streams_need_create: bool = True
-    """Whether exec and port-forward need the verb `create` however they are requested, as from 1.35 on."""
+    """Whether exec and port-forward need the verb `create` with any HTTP method, as from 1.35 on."""
 
 
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,15 +71,15 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     ephemeral: bool = False
     """Whether objects are kept in memory only."""
     accept_lost_writes: bool = False
-    """Whether to start although the end of the store's log is missing."""
+    """Whether to start although the end of the store's write-ahead log is missing."""
     etcd: EtcdConfig | None = None
-    """The etcd for objects, which other servers may share; the data directory then holds no store."""
+    """The etcd that stores objects, which other servers may share; the data directory then has no store."""
     bind_address: str = DEFAULT_ADDRESS
     port: int = DEFAULT_PORT
-    """The port; 0 for any free one."""
+    """The port to listen on; 0 for any free one."""
     services: ServiceNetwork = msgspec.field(default_factory=ServiceNetwork)
     tls_names: tuple[str, ...] = ()
-    """Further names and addresses in the server's certificate."""
+    """Additional names and addresses in the server's certificate."""
     runtime_config: Mapping[str, bool] = msgspec.field(default_factory=dict)
     kinds: tuple[Kind, ...] = KINDS
     """The kinds to serve; tests register kinds with other lifecycles."""
@@ -88,9 +88,11 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = msgspec.field(default_factory=Limits)
     kubelets: KubeletOptions = msgspec.field(default_factory=KubeletOptions)
     flags: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """The flags of the command, for `/flagz`."""
+    """The command-line flags, shown on `/flagz`."""
     shutdown_delay: float = 0.0
-    """For how many seconds a stopping server still serves, so that balancers see that it is not ready."""
+    """The seconds for which a stopping server still serves requests, so that load balancers notice that it is not
+    ready.
+    """
 
 
 def for_component(component: Component) -> VersionOptions:
@@ -132,7 +134,7 @@ def _texts(version: Version) -> tuple[str, str]:
 
 
 def _expected(versions: ComponentVersions) -> dict[str, VersionRange]:
-    """Return how far each kind of component may be from the server (KEP-4330)."""
+    """Return the compatible versions of each kind of component (KEP-4330)."""
     oldest, newest = versions.min_compatibility, versions.emulation
     together = VersionRange(oldest, newest)
     node = VersionRange(oldest.minus(2), newest)

@@ -86,10 +86,10 @@ _CLIENTS = {
     "scheduler": (users.SCHEDULER, ()),
     "controllers": (users.CONTROLLERS, ()),
 }
-"""The kubeconfig files of a data directory: their users, with groups."""
+"""The users, with groups, for which kubeconfig files are written into the data directory."""
 _RENEWAL_SECONDS = 3600.0
 _REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - users may choose it
-"""Addresses by which this machine reaches a server that listens on all of its addresses."""
+"""Addresses by which clients on this machine reach a server that listens on all of its addresses."""
 
 
 class ApiServer:
@@ -129,7 +129,7 @@ class ApiServer:
         registry: CollectorRegistry | None = None,
         store: Store | None = None,
     ) -> Self:
-        """Open the store, build the server and write the objects of a new cluster; do not listen yet."""
+        """Open the store, build the server and write the initial objects of a cluster; do not listen yet."""
         clock = clock or SystemClock()
         async with AsyncExitStack() as undo:
             if store is None:
@@ -219,7 +219,7 @@ class ApiServer:
         )
 
     def _status_pages(self, pages: StatusPages | None) -> dict[str, PathHandler]:
-        """Return the handlers of `/statusz` and `/flagz`, where the version has them."""
+        """Return the handlers of `/statusz` and `/flagz`, if the emulated version has them."""
         if pages is None:
             return {}
         made = StatusPageHandler(pages, self._config.flags, self._clock.now)
@@ -289,7 +289,7 @@ class ApiServer:
     # -- listening
 
     async def listen(self) -> None:
-        """Listen, and write the kubeconfig files; raise ListenError and PkiError."""
+        """Start to listen, and write the kubeconfig files; raise ListenError and PkiError."""
         config = self._config
         listening = listen(config.bind_address, config.port)
         self._address = listening.getsockname()[:2]
@@ -331,7 +331,7 @@ class ApiServer:
         return _https(host, port)
 
     def _reached_by_others(self) -> str:
-        """Return the URL for other machines; `url` where only this machine can reach the server."""
+        """Return the URL for clients on other machines; `url` if only this machine can reach the server."""
         given = self._config.services.advertise_address
         own = advertised(given, *self._address)
         if own is None or not (given or self._config.bind_address in _REACHED_AT):
@@ -354,7 +354,7 @@ class ApiServer:
             write_kubeconfig(self.kubeconfig(name), self.url, authority, user, self._pki.client(name, user, groups))
 
     async def _renew(self) -> None:
-        """Renew certificates that expire soon; new connections use the new one."""
+        """Renew certificates that expire soon; new connections use the renewed ones."""
         while True:
             await self._clock.sleep(_RENEWAL_SECONDS)
             server = self._pki.server(self._names())
@@ -386,7 +386,7 @@ class ApiServer:
             task.cancel()
 
     def stop_at_once(self) -> None:
-        """Do not wait for unfinished requests."""
+        """Stop without waiting for unfinished requests."""
         self._hurry.set()
         if self._http:
             self._http.stop_at_once()

@@ -1,4 +1,7 @@
-"""The address ranges of Services, and the advertised address of the server. Loads fast: `mooring up` reads it first."""
+"""The address ranges of Services, and the advertised address of the server.
+
+This module imports little, because `mooring up` reads it first.
+"""
 
 from ipaddress import ip_network
 
@@ -12,7 +15,9 @@ class ServiceNetwork(msgspec.Struct, frozen=True, kw_only=True):
     """The addresses of Services, and the address by which pods reach the server."""
 
     advertise_address: str = ""
-    """Empty: the address on which the server listens, or this machine's outgoing one where that is a loopback."""
+    """The advertised address; if empty, the address on which the server listens, or this machine's outgoing one if that
+    is a loopback address.
+    """
     cluster_ips: tuple[str, ...] = (DEFAULT_CLUSTER_IPS,)
     """The networks of cluster IPs, at most one of each family; the first is the default."""
     node_ports: range = DEFAULT_NODE_PORTS

@@ -1,6 +1,6 @@
-"""Who is asking, and may they? Certificates, tokens, roles, and the questions that clients ask about them.
+"""Authentication and authorization: certificates, tokens, roles, and the reviews by which clients ask about them.
 
-``authn.py`` finds out who a request comes from (``pki.py`` client certificates, token files, ``tokens.py``
-bearer tokens), ``impersonation.py`` lets users with the right act as others, ``rbac.py`` decides what they may do, and
-``escalation.py`` keeps them from giving away more than they have. ``reviews.py`` answers clients' questions about it.
+``authn.py`` finds the user of a request (``pki.py`` client certificates, token files, ``tokens.py`` bearer tokens),
+``impersonation.py`` lets permitted users act as others, ``rbac.py`` authorizes actions, and ``escalation.py`` prevents
+users from granting rights that they lack. ``reviews.py`` answers TokenReviews and access reviews.
 """

@@ -1,6 +1,6 @@
-"""A line for each request: who asked for what, what was answered, and how long it took. Shown with `-v`.
+"""The access log: a line for each request with user, verb, path, status and duration, shown with `-v`.
 
-Neither bodies nor headers nor queries are logged, for there may be secrets in them.
+Bodies, headers and queries are not logged, because they may contain secrets.
 """
 
 import logging

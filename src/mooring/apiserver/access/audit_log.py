@@ -1,7 +1,7 @@
 """The audit log: one JSON object a line, as Kubernetes' audit.k8s.io/v1 at the level Metadata.
 
-It says who did what to which object, when, and whether it was allowed; never what was in it. A line is written, in one
-piece, before the last byte of the answer is sent, and for a watch when it begins and when it ends.
+It records the user, the action, the object, the time and whether the request was allowed, but no content of objects. A
+line is written before the last byte of the response is sent; for a watch, one line when it begins and one when it ends.
 """
 
 import os
@@ -23,11 +23,11 @@ _LONGEST_URI = 4096
 
 
 class AuditLogError(Exception):
-    """The file cannot be written. The message names it."""
+    """The audit log cannot be written; the message names the file."""
 
 
 class AuditLog:
-    """An open audit log. Lines are appended, so that tools may move the file away and restart the server."""
+    """An open audit log. Lines are appended; a log-rotation tool may move the file and restart the server."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path

@@ -23,11 +23,11 @@ PUBLIC_PATHS: frozenset[str] = frozenset({"/healthz", "/livez", "/readyz", "/ver
 
 
 class TokenFileError(Exception):
-    """The file cannot be used. The message names the line and never a token."""
+    """The token file cannot be used; the message names the line and never a token."""
 
 
 class TokenFile:
-    """Known tokens, kept as hashes so that looking one up takes the same time however much of it was guessed."""
+    """The users of a token file. Tokens are stored as hashes, so that a lookup takes equally long for any guess."""
 
     def __init__(self, tokens: dict[str, UserInfo]) -> None:
         self._users = {_digest(token): user for token, user in tokens.items()}
@@ -64,7 +64,9 @@ def _digest(token: str) -> bytes:
 
 
 class BootstrapTokens:
-    """Authenticate by the stored Secret each time, so that deleting it takes effect at once."""
+    """Authenticate bootstrap tokens by their stored Secret, read each time, so that deleting it takes
+    effect at once.
+    """
 
     def __init__(self, objects: Objects, clock: Clock) -> None:
         self._objects = objects

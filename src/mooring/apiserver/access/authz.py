@@ -1,6 +1,6 @@
-"""What a request wants to do, as the authorizer sees it, and how it answers.
+"""Describe the action that a request needs authorization for, and the authorizer's decision.
 
-`attributes_of` makes `Attributes` of a request; ``rbac.py`` has the authorizer; `forbidden` makes the error.
+`attributes_of` returns the `Attributes` of a request; ``rbac.py`` has the authorizer; `forbidden` returns the error.
 """
 
 from typing import Protocol
@@ -19,7 +19,7 @@ _OF_COLLECTIONS = frozenset({"list", "watch", "deletecollection"})
 
 
 class Attributes(msgspec.Struct, frozen=True):
-    """An action: on a resource, or, when `path` is given, on a path that is no resource."""
+    """An action to authorize: on a resource or, if `path` is set, on a non-resource path."""
 
     verb: str
     group: str = ""
@@ -29,16 +29,19 @@ class Attributes(msgspec.Struct, frozen=True):
     name: str = ""
     path: str = ""
     selected_node: str = ""
-    """The one node that a field selector on `spec.nodeName` leaves."""
+    """The node to which a field selector on `spec.nodeName` restricts the request; empty if none."""
 
     @property
     def full_resource(self) -> str:
-        """The resource as roles name it: `pods`, `pods/status`."""
+        """The resource with subresource as roles name it: `pods`, `pods/status`."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Whether an action is allowed; the reason says by which binding, or what kept a role from being looked at."""
+    """Whether an action is allowed.
+
+    The reason names the binding that allows it, or the error that kept a role from being read.
+    """
 
     allowed: bool
     reason: str = ""
@@ -52,7 +55,7 @@ class Authorizer(Protocol):
         ...
 
     def rules(self, user: UserInfo, namespace: str) -> list[PolicyRule]:
-        """All that a user may do in a namespace; without one, in the whole cluster."""
+        """Return all rules that a user has in a namespace; without a namespace, in the whole cluster."""
         ...
 
     async def catch_up(self) -> None:
@@ -61,7 +64,7 @@ class Authorizer(Protocol):
 
 
 def require_create(authorizer: Authorizer, user: UserInfo, kind: Kind, namespace: str, name: str) -> None:
-    """Raise Forbidden unless a user may create an object: an update or an apply that creates one needs that verb."""
+    """Raise Forbidden unless the user may create an object: an update or apply of a missing object creates it."""
     attributes = Attributes("create", kind.group, kind.plural, "", namespace, name)
     decision = authorizer.authorize(user, attributes)
     if not decision.allowed:
@@ -86,12 +89,14 @@ def attributes_of(request: Request, route: ResourceRoute | None) -> Attributes:
 
 
 def selected_node(selector: str) -> str:
-    """Return the only node that a field selector allows; empty where there are more, or it is malformed."""
+    """Return the only node that a field selector allows; empty if it allows several or is malformed."""
     return _only(selector, "spec.nodeName")
 
 
 def _only(selector: str, field: str) -> str:
-    """Return the only value that a field selector allows: a right to one object includes listing and watching it."""
+    """Return the only object name that a field selector allows, because a right to one object includes listing and
+    watching it.
+    """
     if field not in selector:
         return ""
     try:
@@ -101,7 +106,7 @@ def _only(selector: str, field: str) -> str:
 
 
 def forbidden(user: UserInfo, attributes: Attributes, reason: str = "") -> errors.Forbidden:
-    """Return the error of a refused request, in Kubernetes' words."""
+    """Return the Forbidden error for a request, with Kubernetes' message."""
     who = f"User {go_quote(user.username)} cannot {attributes.verb}"
     suffix = f": {reason}" if reason else ""
     if attributes.path:

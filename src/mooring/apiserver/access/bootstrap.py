@@ -1,7 +1,9 @@
-"""Write the objects of a new cluster when a server starts: roles, bindings, and the authorities that it trusts.
+"""Write the initial objects of a cluster when a server starts: roles, bindings, and the trusted certificate
+authorities.
 
-Roles and bindings of ``bootstrap_roles.py`` get what they lack. Additions stay, except for subjects that earlier
-releases bound too widely. A role with the annotation `autoupdate: "false"` is left alone.
+Rules and subjects of ``bootstrap_roles.py`` that stored roles and bindings lack are added. Additions of users stay,
+except for subjects that earlier releases bound too widely. A role with the annotation `autoupdate: "false"` is not
+changed.
 """
 
 import asyncio
@@ -24,7 +26,9 @@ T = TypeVar("T")
 
 
 async def bootstrap_rbac(resources: Resources) -> None:
-    """Create and complete all of them, at the same time: the store then writes them together."""
+    """Create missing bootstrap roles and bindings, and complete existing ones, in concurrent writes that the store
+    commits together.
+    """
     everything: list[Resource] = [
         *defaults.cluster_roles(),
         *defaults.cluster_role_bindings(),
@@ -49,7 +53,9 @@ async def _ensure(calls: LoopbackClient, wanted: Resource) -> None:
 
 
 def completed(current: Resource, wanted: Resource) -> bool:
-    """Add what an object lacks; False if it lacks nothing or wants no help."""
+    """Add the rules or subjects that a stored role or binding lacks; return False if it lacks none or opts out of
+    updates.
+    """
     if current.metadata.annotations.get(defaults.AUTO_UPDATE, "true") == "false":
         return False
     match current, wanted:
@@ -81,10 +87,10 @@ _PROXIES = {
 
 
 async def publish_trust(calls: LoopbackClient, clients: bytes, proxies: bytes, now: datetime) -> None:
-    """Write which authorities this server trusts, and since when it tracks legacy tokens: ConfigMaps in `kube-system`.
+    """Write the ConfigMaps in `kube-system` with the trusted authorities and the start of legacy-token tracking.
 
     Components read `extension-apiserver-authentication` to accept the same clients at their own ports; the controller
-    manager reads since when the use of old tokens is recorded. Other keys of the ConfigMaps stay.
+    manager reads the start of tracking. Other keys of the ConfigMaps stay.
     """
     found = await calls.get(ConfigMap, TRUST, NAMESPACE)
     current = found.data.get("requestheader-client-ca-file", "") if found else ""

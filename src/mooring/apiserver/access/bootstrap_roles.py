@@ -1,10 +1,12 @@
-"""The roles and bindings that every cluster begins with: Kubernetes' own, and what Mooring's parts need besides.
+"""The initial roles and bindings: those of Kubernetes, and additional ones for Mooring's components.
 
-Kubernetes' are data, ``kubernetes_roles.json``: what a kube-apiserver of 1.37 wrote (``tools/bootstrap_roles.py``).
-`cluster-admin`, `admin`, `edit` and `view` are for people; what begins with `system:` is for components. `admin`,
-`edit` and `view` aggregate the rules of all roles with their label, so that a new API needs one more role only.
-The server writes all of them when it starts and adds what is missing, except for those with the annotation
-`rbac.authorization.kubernetes.io/autoupdate: "false"`. Written by ``bootstrap.py``.
+Those of Kubernetes are data, ``kubernetes_roles.json``, as a kube-apiserver of 1.37 wrote them
+(``tools/bootstrap_roles.py``). `cluster-admin`, `admin`, `edit` and `view` are for people; names with `system:` are for
+components. `admin`, `edit` and `view` aggregate the rules of all roles with their label, so that a new API needs one
+additional role.
+
+Written by ``bootstrap.py`` when the server starts, except for roles with the annotation
+`rbac.authorization.kubernetes.io/autoupdate: "false"`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,7 +40,7 @@ def _recorded() -> _Recorded:
 
 
 def _may(verbs: Sequence[str], groups: str, *resources: str, names: Sequence[str] = ()) -> PolicyRule:
-    """Return a rule; `groups` are separated by spaces, `core` is the core group."""
+    """Return a policy rule; `groups` are separated by spaces, `core` is the core group."""
     api_groups = ["" if group == "core" else group for group in groups.split()]
     return PolicyRule(verbs=[*verbs], api_groups=api_groups, resources=[*resources], resource_names=[*names])
 
@@ -78,7 +80,7 @@ _BESIDES = {
         _may(("approve",), _CERTIFICATES, "signers", names=("kubernetes.io/kube-apiserver-client-kubelet",)),
     ),
 }
-"""What Mooring's own components may do beyond Kubernetes'."""
+"""Rules that Mooring's components need in addition to those of Kubernetes' roles."""
 
 
 def cluster_roles() -> list[ClusterRole]:
@@ -93,7 +95,7 @@ def cluster_roles() -> list[ClusterRole]:
 
 
 def _gathered(role: ClusterRole, roles: Iterable[ClusterRole]) -> Iterable[PolicyRule]:
-    """Return the rules of the roles that a role aggregates, and of those that they aggregate."""
+    """Return the rules of the roles that an aggregated role selects, recursively."""
     selectors = role.aggregation_rule.cluster_role_selectors if role.aggregation_rule else []
     wanted = {label for selector in selectors for label in selector.match_labels.items()}
     for other in roles:
@@ -103,7 +105,7 @@ def _gathered(role: ClusterRole, roles: Iterable[ClusterRole]) -> Iterable[Polic
 
 @cache
 def node_rules() -> tuple[PolicyRule, ...]:
-    """Return the rights of every node, from the role `system:node`, which has no binding, as in Kubernetes."""
+    """Return the rules that every node has, those of the role `system:node`, which has no binding, as in Kubernetes."""
     return tuple(next(role.rules for role in _recorded().cluster_roles if role.metadata.name == "system:node"))
 
 
@@ -146,4 +148,6 @@ def _user(name: str) -> Subject:
 
 
 RETIRED = {"system:node": [_group(users.NODES)]}
-"""Subjects that are not bound any more, by binding: nodes have their rights from the Node authorizer."""
+"""By binding, subjects that earlier releases bound and that are removed now: nodes are authorized by the Node
+authorizer.
+"""

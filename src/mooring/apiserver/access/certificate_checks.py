@@ -1,8 +1,8 @@
 """Check who may request, approve and sign certificates, beyond the right to write the object.
 
-By Kubernetes' rules: approving or denying needs the verb `approve` on the resource `signers` of that name, writing a
-certificate or a failure needs `sign`, and a ClusterTrustBundle of a signer needs `attest`. No certificate is
-issued for `system:masters`. Called with every object that is written (`context.Guard`).
+As in Kubernetes, approving or denying needs the verb `approve` on the resource `signers` of that name, writing a
+certificate or a failure needs `sign`, and a ClusterTrustBundle of a signer needs `attest`. Certificates for
+`system:masters` are refused. Called for every written object (`context.Guard`).
 """
 
 from mooring.api import certificate_requests, errors
@@ -24,7 +24,7 @@ _GROUP, _RESOURCE = "certificates.k8s.io", "certificatesigningrequests"
 
 
 class CertificateChecks:
-    """Refuse decisions about certificates without the right to make them."""
+    """Refuse writes of certificate requests and trust bundles for which the user lacks the signer's verb."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
@@ -45,7 +45,7 @@ class CertificateChecks:
                 self._require(user, "sign", new)
 
     def _check_attester(self, user: UserInfo, new: ClusterTrustBundle, old: Resource | None) -> None:
-        """Require `attest` for the signer; garbage collection may remove references without it."""
+        """Require the verb `attest` for the signer; the garbage collector may remove owner references without it."""
         if isinstance(old, ClusterTrustBundle) and _without_owners(new) == _without_owners(old):
             return
         if not self._may(user, "attest", new.spec.signer_name):
@@ -59,7 +59,7 @@ class CertificateChecks:
             raise errors.forbidden(_RESOURCE, csr.metadata.name, why, group=_GROUP)
 
     def _may(self, user: UserInfo, verb: str, signer: str) -> bool:
-        """Whether a user has a verb for a signer, by its name or for its whole domain."""
+        """Return whether a user has a verb on a signer, by its name or for its whole domain."""
         return any(
             self._authorizer.authorize(user, Attributes(verb, _GROUP, "signers", name=name)).allowed
             for name in (signer, f"{signer.partition('/')[0]}/*")

@@ -1,8 +1,8 @@
-"""Prevent privilege escalation: the check on writes of roles and bindings.
+"""Prevent privilege escalation by writes of roles and bindings.
 
-The author of a role needs all its rights, or the verb `escalate` on it; the author of a binding all rights of its role,
-or the verb `bind` on it. The kind of change does not matter: a label grants as much as a rule where another role
-aggregates by labels. Only owners and finalizers may be changed without these rights. Called before a role is stored.
+The author of a role needs all rights in it, or the verb `escalate` on it. The author of a binding needs all rights of
+its role, or the verb `bind` on the role. Every change is checked, because even a label grants rights if another role
+aggregates by it; only changes of owner references and finalizers are exempt. Called before a role or binding is stored.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,12 +20,12 @@ from mooring.apiserver.messages import users
 
 GROUP = "rbac.authorization.k8s.io"
 _Right = tuple[str, str, str, str, str]
-"""verb, group, resource, name, path: a rule grants all combinations of its lists."""
+"""A single right: verb, group, resource, object name, path. A rule grants every combination of its lists."""
 _Granting = ClusterRole | Role | ClusterRoleBinding | RoleBinding
 _GRANTING = (ClusterRole, Role, ClusterRoleBinding, RoleBinding)
-"""As a frozenset, because every write looks here."""
+"""The kinds that grant rights; a frozenset, because it is looked up for every write."""
 _MOST_WORK = 10_000_000
-"""Most comparisons for one write: a fraction of a second, far more than sensible roles need."""
+"""The maximum number of comparisons for one write: a fraction of a second, and far more than reasonable roles need."""
 
 
 class EscalationCheck:
@@ -35,7 +35,7 @@ class EscalationCheck:
         self._authorizer = authorizer
 
     def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:  # noqa: ARG002 - roles have none
-        """Raise Forbidden when `user` grants rights that they lack. Other kinds pass."""
+        """Raise Forbidden if `user` grants rights that they lack. Objects of other kinds pass."""
         if users.MASTERS in user.groups or not isinstance(new, _GRANTING):
             return
         if old is not None and _same_but_for_garbage_collection(new, old):
@@ -99,7 +99,7 @@ def missing_rights(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> 
 
 
 def _work(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> int:
-    """How many words `missing_rights` compares at most: a small role can list very many combinations."""
+    """Return the maximum number of comparisons that `missing_rights` makes: a small role can list many combinations."""
     words = sum(len(words) for rule in held for words in _words(rule))
     return words * sum(1 + _size(rule) for rule in wanted)
 
@@ -109,7 +109,7 @@ def _words(rule: PolicyRule) -> tuple[list[str], ...]:
 
 
 def _covers(held: PolicyRule, wanted: PolicyRule) -> bool:
-    """Whether a single rule has all rights of another: the common case, without looking at each right."""
+    """Return whether a single rule grants all rights of another; a shortcut for the common case."""
     if not _all_of(wanted.verbs, held.verbs) or not all(
         path_matches(held.non_resource_urls, path) for path in wanted.non_resource_urls
     ):
@@ -161,7 +161,7 @@ def _covers_resource(held: Sequence[str], resource: str) -> bool:
 
 
 def _same_but_for_garbage_collection(new: Resource, old: Resource) -> bool:
-    """Whether owners and finalizers are all that changes."""
+    """Return whether only owner references and finalizers change."""
     copied = copy_of(new)
     metadata, before = copied.metadata, old.metadata
     metadata.owner_references, metadata.finalizers = before.owner_references, before.finalizers

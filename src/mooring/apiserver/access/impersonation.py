@@ -1,7 +1,7 @@
-"""Impersonation: the `Impersonate-User` headers, which `kubectl --as` sends.
+"""Impersonation: the `Impersonate-*` headers, which `kubectl --as` sends.
 
-Who is asking needs the verb `impersonate` on each thing that the headers name. From there on the request is treated as
-the other's; the access log and the audit log name both.
+The client needs the verb `impersonate` on each user, group and extra value in the headers. The request is then
+authorized as that of the impersonated user; the access log and the audit log name both users.
 """
 
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ _GROUP_OF_USERS = "authentication.k8s.io"
 
 
 def impersonated(user: UserInfo, headers: Mapping[str, str], authorizer: Authorizer) -> UserInfo | None:
-    """Return the impersonated user, None without impersonation; raise Forbidden and BadRequest.
+    """Return the impersonated user; None without impersonation. Raise Forbidden or BadRequest.
 
-    Repeated headers (groups) are joined by line breaks, which cannot occur within one.
+    Repeated headers (groups) are joined by line breaks, which cannot occur within a header.
     """
     if _PREFIX not in "\n".join(headers):  # one look at all of their names
         return None
@@ -61,7 +61,7 @@ def _actions(name: str, groups: list[str], uid: str, extra: Mapping[str, list[st
 
 
 def _with_usual_groups(name: str, groups: list[str]) -> list[str]:
-    """Return groups with those that a user of that name is always in."""
+    """Return groups with those that every user of that name belongs to, such as `system:authenticated`."""
     account = users.split_service_account(name)
     if account and not groups:
         groups = users.service_account_groups(account[0])

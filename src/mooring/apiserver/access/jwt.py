@@ -1,4 +1,4 @@
-"""JSON Web Tokens signed with ES256: just what tokens of service accounts need, and no other algorithm."""
+"""Sign and verify JSON Web Tokens with ES256, the only supported algorithm, for service account tokens."""
 
 import base64
 import binascii
@@ -17,11 +17,11 @@ _MAX_LENGTH = 16 * 1024
 
 
 class JwtError(ValueError):
-    """The text is no token that this key signed. The message never quotes the token."""
+    """The string is not a token signed with this key. The message never contains the token."""
 
 
 def key_id(key: ec.EllipticCurvePublicKey) -> str:
-    """Return the id of a key, which tokens name."""
+    """Return the id of a public key, as the `kid` header of tokens names it."""
     der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return base64url(hashlib.sha256(der).digest())
 
@@ -57,7 +57,7 @@ def _object(content: bytes) -> dict[str, Any]:
 
 
 def base64url(content: bytes) -> str:
-    """As tokens and keys write bytes."""
+    """Encode bytes in unpadded URL-safe base64, as tokens and JSON Web Keys do."""
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
 
 

@@ -38,7 +38,7 @@ T = TypeVar("T")
 AUTHORITY_LIFE = timedelta(days=3650)
 LIFE = timedelta(days=365)
 _TOLERANCE = timedelta(minutes=5)
-"""Certificates begin a little in the past, for clients with slow clocks."""
+"""Certificates are valid from this long ago, for clients whose clocks are slow."""
 _PURPOSES = {"client auth": ExtendedKeyUsageOID.CLIENT_AUTH, "server auth": ExtendedKeyUsageOID.SERVER_AUTH}
 _SERVER_NAMES = (
     "localhost",
@@ -52,7 +52,7 @@ _SERVER_NAMES = (
 
 
 class PkiError(Exception):
-    """A file of the authority cannot be used. The message names it and what to do."""
+    """A certificate or key file cannot be used; the message names it and says what to do."""
 
 
 class KeyPair(msgspec.Struct, frozen=True):
@@ -70,7 +70,10 @@ class _Loaded(msgspec.Struct, frozen=True):
 
 
 class Pki:
-    """The authority of one data directory. One that several servers share is never replaced by one of them alone."""
+    """The certificate authority of a data directory.
+
+    An authority that several servers share is never replaced by one of them.
+    """
 
     def __init__(self, directory: Path, clock: Clock, *, is_shared: bool = False) -> None:
         self.directory = directory
@@ -79,13 +82,13 @@ class Pki:
 
     @property
     def authority(self) -> KeyPair:
-        """The authority, created when there is none or it expires soon."""
+        """Return the certificate authority; create it if there is none or it expires soon."""
         self._authority()
         return self._pair("ca")
 
     @property
     def proxy_authority(self) -> KeyPair:
-        """The authority of proxies in front of other components, which may say on whose behalf they ask."""
+        """Return the authority of front proxies, which may name the user on whose behalf they send requests."""
         if self._load("front-proxy-ca") is None:
             self._store("front-proxy-ca", self._new_authority("mooring-front-proxy-ca"))
         return self._pair("front-proxy-ca")
@@ -98,13 +101,13 @@ class Pki:
         return self._issued("apiserver", subject, ExtendedKeyUsageOID.SERVER_AUTH, wanted)
 
     def client(self, name: str, user: str, groups: Sequence[str] = ()) -> KeyPair:
-        """Return a client's certificate; `name` is that of the file."""
+        """Return a client's certificate; `name` is the file name."""
         organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user)])
         return self._issued(name, subject, ExtendedKeyUsageOID.CLIENT_AUTH, None)
 
     def signed(self, request: CertificateRequest, usages: Collection[str], life: timedelta) -> bytes:
-        """Issue the certificate for a request, with its names and key and nothing else of it. PEM."""
+        """Issue a certificate for a signing request, with its names and key only; return it in PEM."""
         authority, now = self._authority(), self._clock.now()
         public = authority.certificate.public_key()
         assert isinstance(public, ec.EllipticCurvePublicKey)  # noqa: S101 - _load refuses every other kind
@@ -137,7 +140,7 @@ class Pki:
         return key
 
     def fingerprints(self) -> dict[str, str]:
-        """By file, what the keys are that all servers of a cluster must share; they are made if there are none."""
+        """Return, by file, fingerprints of the keys that all servers of a cluster must share; create missing keys."""
         keys = {"ca.key": self._authority().key, "sa.key": self.signing_key()}
         return {file: _fingerprint(key) for file, key in keys.items()}
 
@@ -175,7 +178,7 @@ class Pki:
         purpose: x509.ObjectIdentifier,
         names: x509.SubjectAlternativeName | None,
     ) -> KeyPair:
-        """Return the certificate in a file, and issue a new one unless it is still valid and as wanted."""
+        """Return the certificate in a file; issue a new one if it is missing, invalid or differs from the request."""
         authority = self._authority()
         found = self._load(file)
         if not (found and self._still_good(found.certificate, authority.certificate, subject, names)):
@@ -223,7 +226,7 @@ class Pki:
         return names is not None and set(names) <= set(found)
 
     def _ends_soon(self, certificate: x509.Certificate, life: timedelta) -> bool:
-        """Whether less than a tenth of its lifetime is left, or it is not valid yet."""
+        """Return whether less than a tenth of the certificate's lifetime is left, or it is not valid yet."""
         now = self._clock.now()
         return not certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - life / 10
 
@@ -267,7 +270,7 @@ class Pki:
 
 
 def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Replace a file by one that only its owner can read. Raises PkiError."""
+    """Replace a file by one that only its owner can read. Raise PkiError."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

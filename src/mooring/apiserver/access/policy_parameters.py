@@ -1,7 +1,7 @@
-"""Require the right to read the parameters of an admission policy, because its messages can show them.
+"""Require the right to read the parameters of an admission policy, because its messages can reveal them.
 
-By Kubernetes' rules: the author of a policy with a `paramKind` needs `get` on all objects of that kind, the author of
-a binding with a `paramRef` on those that it names. Called with every object that is written (`context.Guard`).
+As in Kubernetes, the author of a policy with a `paramKind` needs `get` on all objects of that kind; the author of a
+binding with a `paramRef` needs it on the objects that it names. Called for every written object (`context.Guard`).
 """
 
 import msgspec
@@ -30,14 +30,14 @@ _CHECKED = (
     ValidatingAdmissionPolicyBinding,
     MutatingAdmissionPolicyBinding,
 )
-"""As a frozenset, because every write looks here."""
+"""The kinds that are checked; a frozenset, because it is looked up for every write."""
 _GROUP = "admissionregistration.k8s.io"
 _ALL = "*"
 _SPEC = Path("spec")
 
 
 class PolicyParameterChecks:
-    """Refuse policies and bindings whose messages could show their author what they may not read."""
+    """Refuses policies and bindings whose messages could reveal objects that their author may not read."""
 
     def __init__(self, store: Store, scheme: Scheme, authorizer: Authorizer) -> None:
         self._store = store
@@ -81,14 +81,16 @@ class PolicyParameterChecks:
         raise _refusal(binding, "paramRef", why)
 
     def _param_kind(self, binding: _Binding) -> ParamKind | None:
-        """Of the policy that is bound; None where there is no such policy, or it has no parameters."""
+        """Return the parameter kind of the policy that a binding refers to; None if there is no such policy or it has
+        no parameters.
+        """
         is_validating = isinstance(binding, ValidatingAdmissionPolicyBinding)
         plural = "validatingadmissionpolicies" if is_validating else "mutatingadmissionpolicies"
         kv = self._store.peek(f"/registry/{plural}/{binding.spec.policy_name}")
         return msgspec.json.decode(kv.value, type=_Stored).spec.param_kind if kv is not None else None
 
     def _resource(self, kind: ParamKind) -> tuple[str, str]:
-        """Return group and resource of a kind; all resources of the group while the kind is not known."""
+        """Return group and resource of a kind; all resources of the group if the kind is unknown."""
         found = self._scheme.kind(kind.api_version, kind.kind)
         group = kind.api_version.rpartition("/")[0]
         return group, found.plural if found is not None else _ALL
@@ -112,7 +114,7 @@ def _reads_the_same(new: _Binding, old: Resource | None) -> bool:
 
 
 def _shown(user: UserInfo) -> str:
-    """As Go prints a user."""
+    """Format a user as Go prints it."""
     return f"&{{{user.username} {user.uid} [{' '.join(user.groups)}] map[]}}"
 
 

@@ -1,9 +1,10 @@
-"""Decides by roles and bindings, as Kubernetes' RBAC does: what no binding allows is not allowed.
+"""Authorize requests by roles and bindings, as Kubernetes' RBAC does: an action without a binding that allows it is
+refused.
 
-`RoleBook` is a snapshot of all roles and bindings, indexed by who they are for; `RbacAuthorizer` follows the store and
-makes a new book whenever one of them changes. Within a book, what a user may do with a resource in a namespace is
-worked out once. ClusterRoles with an aggregation rule have the rules of the roles that it selects at once, without
-waiting for a controller to copy them.
+`RoleBook` is a snapshot of all roles and bindings, indexed by subject; `RbacAuthorizer` follows the store and builds a
+new book whenever one changes. Within a book, the rights of a user on a resource in a namespace are computed once. A
+ClusterRole with an aggregation rule has the rules of the selected roles at once, without waiting for a controller to
+copy them.
 """
 
 import asyncio
@@ -41,21 +42,23 @@ EVERYTHING = [
 
 
 class _Who(NamedTuple):
-    """A subject as requests name it: service accounts are users with a special name."""
+    """A subject of bindings as requests identify it: kind and name; service accounts are users with a special name."""
 
     is_group: bool
     name: str
 
 
 class _Grant(msgspec.Struct, frozen=True):
-    """The rules that a subject has through one binding, and the reason that is shown."""
+    """The rules that a subject has through one binding, and the reason that decisions show."""
 
     rules: Sequence[PolicyRule]
     reason: str
 
 
 class _Decision(NamedTuple):
-    """What a user may do, apart from names: with any object (why), or with some (name → why)."""
+    """The rights of a user on a resource: on any object, with the reason, or on named objects, by name with
+    the reason.
+    """
 
     any_name: str | None
     names: dict[str, str]
@@ -80,7 +83,7 @@ class RoleBook:
             self._add(role_binding)
 
     def rules_of(self, reference: RoleRef, namespace: str) -> list[PolicyRule] | None:
-        """Return the rules of the role that a binding in a namespace refers to; None when there is no such role."""
+        """Return the rules of the role that a binding in a namespace refers to; None if there is no such role."""
         if reference.kind == "ClusterRole":
             cluster_role = self._cluster_roles.get(reference.name)
             return self.rules_of_cluster_role(cluster_role) if cluster_role else None
@@ -179,7 +182,7 @@ class RoleBook:
 
 
 def resource_matches(rule: PolicyRule, attributes: Attributes) -> bool:
-    """Whether a rule is about an action on a resource, apart from the object's name."""
+    """Return whether a rule applies to an action on a resource, ignoring the object's name."""
     if not (_has(rule.verbs, attributes.verb) and _has(rule.api_groups, attributes.group)):
         return False
     if _has(rule.resources, attributes.full_resource):
@@ -188,7 +191,7 @@ def resource_matches(rule: PolicyRule, attributes: Attributes) -> bool:
 
 
 def path_matches(patterns: Sequence[str], path: str) -> bool:
-    """Whether a path is among those of a rule, in which a `*` at the end stands for the rest."""
+    """Return whether a path is among those of a rule, where a trailing `*` matches any rest."""
     return any(
         pattern in ("*", path) or (pattern.endswith("*") and path.startswith(pattern[:-1])) for pattern in patterns
     )
@@ -209,7 +212,7 @@ def _shown(subject: Subject) -> str:
 
 
 class RbacAuthorizer:
-    """Follows the roles and bindings in the store."""
+    """Authorizes by the roles and bindings in the store, which it follows."""
 
     def __init__(self, store: Store, scheme: Scheme) -> None:
         self._cluster_roles = self._follow(store, scheme, ClusterRole)
@@ -233,7 +236,7 @@ class RbacAuthorizer:
         return self.book.authorize(user, attributes)
 
     async def prepare(self, user: UserInfo, attributes: Attributes) -> None:
-        """Roles and bindings are known at all times."""
+        """Do nothing, because all roles and bindings are in memory."""
 
     def rules(self, user: UserInfo, namespace: str) -> list[PolicyRule]:
         return self.book.rules(user, namespace)
@@ -252,7 +255,7 @@ class RbacAuthorizer:
             await each.synced.wait()
 
     async def catch_up(self) -> None:
-        """Wait until everything that has been written counts: called after each write of a role or binding."""
+        """Wait until all stored roles and bindings are in effect. Called after each write of one."""
         for each in self._followers:
             await each.catch_up()
 

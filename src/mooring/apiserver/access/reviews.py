@@ -1,7 +1,7 @@
-"""Answers what clients ask about users and rights: TokenReview, the four access reviews, and `token` of accounts.
+"""Answer TokenReviews, the four access reviews, and TokenRequests of service accounts.
 
-These kinds are questions: they are created and answered at once, and nothing is stored. The edge calls `handler_for`
-before it turns to the resources.
+Objects of these kinds are questions: they are answered when they are created, and never stored. The dispatcher calls
+`handler_for` before it routes to the registry.
 """
 
 from collections.abc import Awaitable, Callable
@@ -180,7 +180,7 @@ def _created(request: Request, obj: Resource) -> Response:
 
 
 def _attributes(resource: ResourceAttributes | None, other: NonResourceAttributes | None) -> Attributes:
-    """Return the action in question; admission requires one."""
+    """Return the action that an access review asks about; admission requires one."""
     if other:
         return Attributes(verb=other.verb, path=other.path or "/")
     asked = resource or ResourceAttributes()
@@ -189,7 +189,7 @@ def _attributes(resource: ResourceAttributes | None, other: NonResourceAttribute
 
 
 def _node_in(selector: FieldSelectorAttributes | None) -> str:
-    """Return the only node that a selector allows, however it is written."""
+    """Return the only node that a field selector in a review allows, in either of its forms."""
     if selector is None:
         return ""
     for each in selector.requirements:

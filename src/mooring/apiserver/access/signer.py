@@ -1,9 +1,9 @@
-"""Signs certificates that were asked for and approved, with the authority of the data directory.
+"""Sign approved CertificateSigningRequests with the authority of the data directory.
 
-It follows the CertificateSigningRequests of Kubernetes' signers for clients, for kubelets as clients and for kubelets
-as servers. A request that breaks its signer's rules gets the condition Failed. Where several servers share an authority
-each of them would sign, and the first to write wins; a kube-controller-manager with the authority's key comes first.
-Approving is the business of people and of a controller.
+It follows the requests of three signers of Kubernetes: for clients, for kubelets as clients and for kubelets as
+servers. A request that breaks its signer's rules gets the condition Failed. If several servers share an authority, each
+tries to sign and the first write wins; a kube-controller-manager with the authority's key gets a head start. Requests
+are approved by people or a controller.
 """
 
 import asyncio
@@ -29,11 +29,13 @@ log = logs.get(__name__)
 
 _SHORTEST: Final = timedelta(minutes=10)
 _OTHERS_FIRST_SECONDS: Final = 1.0
-"""kube-controller-manager signs at once where it has the key, and would complain if it were too late."""
+"""The delay before signing, so that a kube-controller-manager with the key, which reports conflicts as errors, signs
+first.
+"""
 
 
 class Signer:
-    """Sign approved requests."""
+    """Signs approved certificate requests."""
 
     def __init__(
         self, store: Store, scheme: Scheme, calls: LoopbackClient, pki: Pki, clock: Clock, *, longest: timedelta
@@ -77,7 +79,7 @@ class Signer:
         log.info("A certificate was %s", "refused" if why else "signed", extra={"fields": fields})
 
     def _fill_in(self, csr: CertificateSigningRequest) -> str:
-        """Put the certificate into the request, or why there is none; returns why."""
+        """Write the certificate into the request, or a failure condition; return the reason of a failure."""
         request = certificate_requests.read(csr.spec.request)
         why = certificate_requests.rejection_reason(csr.spec.signer_name, request, csr.spec.usages) or ""
         if why:

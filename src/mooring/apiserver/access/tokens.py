@@ -1,11 +1,11 @@
-"""Issue and recognise tokens of service accounts, and publish the key that others verify them with (OpenID discovery).
+"""Issue and verify service account tokens, and publish the key by which others verify them (OpenID discovery).
 
-A token is valid until it expires, its service account is replaced (another uid), or the pod, secret or node that it is
-bound to is gone. Its signature is checked once and cached for a while; the objects are looked up each time, so that
-deleting one takes effect at once. `audiences_of` returns what a node may request tokens of its pods for.
+A token is valid until it expires, or its service account is replaced (another uid), or the pod, secret or node that it
+is bound to is deleted. The signature check is cached for a while; the objects are looked up each time, so that deleting
+one takes effect at once.
 
-    /.well-known/openid-configuration    the issuer, and where the keys are
-    /openid/v1/jwks                      the key that signs tokens
+    /.well-known/openid-configuration   the issuer, and the URL of the keys
+    /openid/v1/jwks                     the public key of the tokens
 """
 
 import hashlib
@@ -40,14 +40,14 @@ _BOUND: dict[str, type[Resource]] = {"Pod": Pod, "Secret": Secret, "Node": Node}
 
 
 class Recognised(msgspec.Struct, frozen=True):
-    """The user of a token, and which of the audiences asked for it is meant for."""
+    """The user of a valid token, and the requested audiences that it is valid for."""
 
     user: UserInfo
     audiences: tuple[str, ...]
 
 
 class ServiceAccountTokens:
-    """Issue and verify tokens with the key of the data directory."""
+    """Issues and verifies service account tokens with the key of the data directory."""
 
     def __init__(self, key: ec.EllipticCurvePrivateKey, objects: Objects, clock: Clock) -> None:
         self._key = key
@@ -57,7 +57,7 @@ class ServiceAccountTokens:
         self._verified: OrderedDict[bytes, dict[str, Any]] = OrderedDict()
 
     async def issue(self, namespace: str, name: str, request: TokenRequest) -> TokenRequest:
-        """Fill in the answer to a TokenRequest; raises NotFound, BadRequest or Conflict."""
+        """Fill in the status of a TokenRequest with a new token. Raise NotFound, BadRequest or Conflict."""
         account = await self._objects.get(ServiceAccount, name, namespace)
         if account is None:
             raise errors.not_found("serviceaccounts", name)
@@ -86,14 +86,14 @@ class ServiceAccountTokens:
         return request
 
     async def check_node(self, user: UserInfo, namespace: str, name: str, request: TokenRequest) -> None:
-        """Raise Forbidden when a node requests a token that no pod there needs. Other users pass."""
+        """Raise Forbidden if a node requests a token that no pod on it needs. Other users pass."""
         if users.node_name(user):
             bound = request.spec.bound_object_ref
             pod = await self._objects.get(Pod, bound.name, namespace) if bound and bound.kind == "Pod" else None
             check_token(user, request, name, pod, await audiences_of(pod, self._objects) if pod else set())
 
     async def recognise(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> Recognised | str:
-        """Return the user of a token, or why it is refused."""
+        """Return the user of a token, or the reason why it is refused."""
         claims = self._claims(token)
         if isinstance(claims, str):
             return claims
@@ -176,7 +176,9 @@ def _user(namespace: str, account: dict[str, str], private: dict[str, Any], clai
 
 
 async def audiences_of(pod: Pod, objects: Objects) -> set[str]:
-    """Return the audiences of the pod's projected tokens, and those that the drivers of its volumes want tokens for."""
+    """Return the audiences for which a node may request tokens of a pod: those of its projected tokens and of its CSI
+    drivers.
+    """
     found: set[str] = set()
     for volume in pod.spec.volumes:
         for source in volume.projected.sources if volume.projected else ():
@@ -209,7 +211,7 @@ _HEADERS = {"cache-control": "public, max-age=3600"}
 
 
 class IssuerPages:
-    """The two pages. `server` is where this server is reached by others."""
+    """The two OpenID discovery pages. `server` is the URL at which others reach this server."""
 
     def __init__(self, key: ec.EllipticCurvePublicKey, server: Callable[[], str]) -> None:
         self._key = key

@@ -1,4 +1,4 @@
-"""Sockets, TLS, HTTP, responses that are streamed, and limits. Knows the requests, and not what they mean.
+"""Network I/O: sockets, TLS, HTTP, streamed responses, and limits, independent of the meaning of requests.
 
-``http_server.py`` is the entry: it hands requests to the `Application` that ``requests/app.py`` implements.
+``http_server.py`` is the entry: it passes requests to the `Application` that ``requests/app.py`` implements.
 """

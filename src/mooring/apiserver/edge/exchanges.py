@@ -26,9 +26,9 @@ STATUS_LINE = _StatusLines(
 log = logs.get(__name__)
 
 OLD = "1.0"
-"""The HTTP version without chunks and keep-alive: a body of unknown length ends with the connection."""
+"""The HTTP version without chunks and keep-alive (1.0): a body of unknown length ends with the connection."""
 JOINED_BYTES = 64 * 1024
-"""Up to this size, head and body are sent in one write."""
+"""Responses up to this number of bytes are sent in one write, head and body together."""
 
 
 class Cycle:

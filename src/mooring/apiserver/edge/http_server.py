@@ -56,9 +56,9 @@ _HANG_UP_SECONDS = 0.1
 _IDLE_LOOK_SECONDS = 1.0
 _STOP_LOOK_SECONDS = 0.01
 _UNREAD_BYTES = 64 * 1024
-"""Reading pauses while the application has not taken so many bytes of a body."""
+"""Reading pauses while the application has not consumed this number of body bytes."""
 _DISCARDED_BYTES = 256 * 1024
-"""So many bytes of a body are discarded after its response before the connection is closed."""
+"""At most this number of body bytes is discarded after an early response, before the connection is closed."""
 _LISTEN_ERRORS: dict[int | None, str] = {
     errno.EADDRINUSE: "another program listens there already; stop it, or choose another --port",
     errno.EACCES: "this user may not use the port; choose one above 1023 with --port",
@@ -67,7 +67,7 @@ _LISTEN_ERRORS: dict[int | None, str] = {
 
 
 class ListenError(Exception):
-    """The server cannot listen on an address. The message has the cause and the remedy."""
+    """The server cannot listen on an address; the message has the cause and the remedy."""
 
 
 def listen(address: str, port: int) -> socket.socket:
@@ -122,7 +122,10 @@ class WholeApplication(Interface):
 
 
 class Protocol(asyncio.Protocol):
-    """One connection of a client. `HttpServer` makes a subclass whose class attributes its connections share."""
+    """The server side of one client connection.
+
+    `HttpServer` creates a subclass whose class attributes all connections share.
+    """
 
     __slots__ = (
         "_awaited",
@@ -155,7 +158,7 @@ class Protocol(asyncio.Protocol):
     application: AsgiApplication
     whole: WholeApplication
     takes_whole: bool
-    """Whether the application is a `WholeApplication`."""
+    """Whether the application is a `WholeApplication`, which handles complete requests without ASGI."""
     connections: "set[Protocol]"
     tasks: set[asyncio.Task[None]]
     loop: asyncio.AbstractEventLoop
@@ -466,7 +469,9 @@ class Protocol(asyncio.Protocol):
         return Connection.over(self.transport, bytes(self._early), self.limits.stalled_seconds)
 
     def _refuse_head(self) -> None:
-        """Respond 431 to too many bytes of headers or trailers; after a response only close the connection."""
+        """Refuse a request whose headers or trailers are too long with status 431; after a response, only close the
+        connection.
+        """
         if self._in_headers or (self.cycle is not None and not self.cycle.response_complete):
             self._too_large = True
             self.send_400_response(_TOO_LARGE)

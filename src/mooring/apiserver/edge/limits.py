@@ -24,9 +24,9 @@ from mooring.base.clock import Clock
 _MAX_BUCKETS = 10_000
 _COMPONENTS = frozenset({users.SCHEDULER, users.CONTROLLERS, users.SERVER.username})
 _ORDINARY, _NODE, _EXEMPT = range(3)
-"""Ranks of users: a part of all slots is reserved for each higher rank."""
+"""The ranks of users: a share of all slots is reserved for each higher rank."""
 _WAITING_BODY_BYTES = 64 * 1024
-"""The least that a body in transit counts, for its connection and its task."""
+"""The minimum number of bytes counted for a body in transit, for its connection and its task."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestLimiter:
-    """Count requests and their bytes, and refuse those above a limit."""
+    """Counts requests and their bytes, and refuses those above a limit."""
 
     def __init__(self, limits: Limits, clock: Clock) -> None:
         self.limits = limits
@@ -114,7 +114,7 @@ class RequestLimiter:
             raise _too_many(max(1, round(wait)))
 
     def begin(self, verb: str, user: UserInfo) -> "Place":
-        """Take a slot for a request whose body was received; raise TooManyRequests when this user gets none."""
+        """Take a slot for a request whose body was received; raise TooManyRequests if none is left for this user."""
         slots = self._watches if verb == "watch" else self._reading if verb in {"get", "list"} else self._writing
         place = slots.take(user)
         if place is None:
@@ -122,7 +122,7 @@ class RequestLimiter:
         return place
 
     def begin_stream(self, user: UserInfo) -> "Place":
-        """Take a slot for logs, exec and other streams; raise TooManyRequests when this user gets none."""
+        """Take a slot for logs, exec or another stream; raise TooManyRequests if none is left for this user."""
         place = self._streams.take(user)
         if place is None:
             why = "too many streams are open (logs, exec, attach, port-forward, proxy): end one, or try again later"
@@ -130,27 +130,29 @@ class RequestLimiter:
         return place
 
     def receive_body(self, user: UserInfo) -> "Place":
-        """Take the first bytes for a body in transit (`grow_body` takes the rest); raise TooManyRequests."""
+        """Reserve memory for the first bytes of a body in transit (`grow_body` reserves the rest); raise
+        TooManyRequests.
+        """
         place = self._bodies.take(user, _WAITING_BODY_BYTES)
         if place is None:
             raise _too_many(1)
         return place
 
     def hold_response(self, user: UserInfo, size: int) -> "Place | None":
-        """Count a large response until it is sent; return None when too many bytes wait for this user.
+        """Reserve memory for a large response until it is sent; return None if too many bytes wait for this user.
 
-        A response larger than a user's share counts as the share: it is sent when no other response waits.
+        A response larger than a user's share counts as the share: it is sent when no other response of the user waits.
         """
         return self._unsent.take(user, min(size, self._unsent.most_of_user))
 
     def grow_body(self, body: "Place", size: int) -> None:
-        """Count received bytes of a body; raise TooManyRequests when too many bytes of this user wait."""
+        """Reserve memory for received bytes of a body; raise TooManyRequests if too many bytes of this user wait."""
         if not body.grow(size):
             raise _too_many(1)
 
 
 class Slots:
-    """A pool of slots with a largest share for each user and a reserve for nodes and administrators."""
+    """A pool of slots, with a maximum share for each user and a reserve for nodes and administrators."""
 
     __slots__ = ("_most", "_most_by_rank", "_taken_by_rank", "_taken_by_user", "most_of_user", "taken")
 
@@ -168,7 +170,7 @@ class Slots:
         return place if place.grow(count) else None
 
     def add(self, rank: int, holder: str, count: int) -> bool:
-        """Take slots; return False, and take none, when there are too few."""
+        """Take additional slots; return False, and take none, when there are too few."""
         ranks, held = self._taken_by_rank, self._taken_by_user.get(holder, 0) + count
         is_over_share = rank != _EXEMPT and held > self.most_of_user
         is_reserved = rank != _EXEMPT and sum(ranks[: rank + 1]) + count > self._most_by_rank[rank]
@@ -190,7 +192,7 @@ class Slots:
 
 
 class Place(msgspec.Struct, eq=False):
-    """Slots that a request holds until the end of a `with` block; with `keep`, until `release`."""
+    """Slots held by a request until the end of a `with` block or, after `keep`, until `release`."""
 
     slots: Slots
     rank: int
@@ -238,7 +240,7 @@ class _Bucket:
     at: float
 
     def take(self, now: float, rate: float, burst: int) -> float:
-        """Take a token and return 0, or return the seconds until there is one."""
+        """Take a token from the bucket and return 0, or return the seconds until there is one."""
         self.tokens = min(float(burst), self.tokens + (now - self.at) * rate)
         self.at = now
         if self.tokens >= 1:

@@ -24,13 +24,13 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
 CLIENT = "mooring.client"
-"""The scope's key for the `Client`."""
+"""The key of the ASGI scope that holds the `Client`."""
 TAKE_OVER = "mooring.take_over"
-"""The scope's key for the function that responds 101 and returns the connection."""
+"""The key of the ASGI scope that holds the function which responds 101 and returns the connection."""
 BROKEN = "mooring.broken"
 """The message type that breaks off a body, so that the client sees it as incomplete."""
 _CHUNK = 64 * 1024
-"""For larger pieces OpenSSL allocates memory, which costs more than encryption."""
+"""The maximum size of a write: for larger ones OpenSSL allocates memory, which costs more than encryption."""
 
 
 def head_of(exchange: Exchange, response: Response, length: int) -> bytes:

@@ -21,7 +21,7 @@ from typing import Any, cast
 
 _RECORD = 16 * 1024
 _ACCEPTED = 64
-"""Connections accepted in one turn of the event loop."""
+"""The number of connections accepted in one turn of the event loop."""
 _FULL_SECONDS = 1.0
 _HIGH_WATER, _LOW_WATER = 128 * 1024, 32 * 1024
 _HANDSHAKE_SECONDS = 60.0
@@ -101,7 +101,7 @@ class TlsTransport(asyncio.Transport):
         """Whether the protocol was asked to stop writing."""
         self._is_closing = self._is_lost = False
         self._is_deaf = False
-        """Whether the peer has closed its side; it may still read."""
+        """Whether the peer has closed its sending side; it may still read."""
         self._timer: asyncio.TimerHandle | None = loop.call_later(_HANDSHAKE_SECONDS, self.abort)
         loop.add_reader(secured, self._shake_hands)
 
@@ -174,7 +174,7 @@ class TlsTransport(asyncio.Transport):
             self._guarded(self._protocol.pause_writing)
 
     def _send(self, data: bytes | bytearray | memoryview) -> int:
-        """Return how many bytes were sent. OpenSSL requires the same buffer for the rest."""
+        """Send bytes; return how many were sent. OpenSSL requires the same buffer for the rest."""
         has_many_records = len(data) > _RECORD
         if has_many_records:
             self._cork(1)
@@ -190,7 +190,7 @@ class TlsTransport(asyncio.Transport):
                 self._cork(0)
 
     def _cork(self, on: int) -> None:
-        """Switch TCP_CORK, with which the kernel joins records that OpenSSL writes one by one."""
+        """Switch TCP_CORK on or off, with which the kernel joins records that OpenSSL writes one by one."""
         if _CORK is not None:
             with suppress(OSError):
                 self._socket.setsockopt(socket.IPPROTO_TCP, _CORK, on)
@@ -300,7 +300,7 @@ class TlsTransport(asyncio.Transport):
             self._timer = None
 
     def _guarded(self, call: Callable[..., Any], *given: Any) -> None:
-        """Call the protocol; an exception closes this connection only."""
+        """Call a method of the protocol; an exception closes this connection only."""
         try:
             call(*given)
         except Exception as error:

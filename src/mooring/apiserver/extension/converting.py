@@ -1,10 +1,9 @@
-"""Custom kinds whose versions a webhook converts.
+"""Convert custom objects between versions by a conversion webhook.
 
-Rendering a stored object never waits. So handlers call `Stored.prepare` first, which sends all objects that are in
-another version to the webhook at once, and caches the result. `converting_by` is passed to ``registry/context.py``.
-
-The answer of a webhook has to have as many objects as were sent, in the requested version, with the same name,
-namespace, uid and kind. Of their metadata only labels and annotations are taken over.
+Stored objects are rendered without waiting. So handlers call `Stored.prepare` first, which sends all objects stored in
+another version to the webhook at once, and caches the results. `converting_by` is passed to ``registry/context.py``.
+The response of a webhook must have as many objects as were sent, in the requested version, with the same name,
+namespace, uid and kind. Of their metadata, only labels and annotations are used.
 """
 
 import json
@@ -36,7 +35,9 @@ Tree = dict[str, Any]
 
 
 def converting_by(caller: WebhookCaller) -> StoredAs:
-    """Return what reads and writes custom kinds: by a conversion webhook, where the definition names one."""
+    """Return the reader and writer of a custom kind's stored objects: by a conversion webhook if the definition names
+    one.
+    """
 
     def stored_as(scheme: Scheme, kind: Kind) -> Stored:
         conversion = kind.custom.definition.spec.conversion if kind.custom else None
@@ -150,7 +151,7 @@ def _objects_in(answer: bytes, uid: str) -> list[Any]:
 
 
 def _checked(subject: str, index: int, before: Tree, after: Any, api_version: str) -> Tree:
-    """Return a converted object with the metadata that a webhook may not change; raise InternalError."""
+    """Validate a converted object and restore the metadata that a webhook may not change; raise InternalError."""
     begin = f"conversion webhook for {subject} returned"
     bad = f"{begin} invalid converted object at index {index}: "
     if not isinstance(after, dict):

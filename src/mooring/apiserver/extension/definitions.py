@@ -1,6 +1,6 @@
-"""Follows CustomResourceDefinitions in the store: settles their names and conditions, and serves their kinds.
+"""Follow CustomResourceDefinitions in the store: set their accepted names and conditions, and serve their kinds.
 
-Every server follows the definitions by itself, so that servers on one etcd see each other's; the first one writes a
+Every server follows the definitions by itself, so that servers on one etcd serve the same kinds; the first one writes a
 status. The response to a write of a definition waits until this server serves the kind (`catch_up`). A server without
 definitions has one idle watch. Read next: ``registry/definition_status.py``.
 """
@@ -39,13 +39,13 @@ log = logs.get(__name__)
 _RETRY_SECONDS = 1.0
 _MAX_REQUEST_SECONDS = 60.0
 _ANY_REVISION = 2**63
-"""After a change, objects of any revision may conform to the schema before it."""
+"""The revision meaning that no stored object is known to conform: after a change of the schema, any may violate it."""
 _State = tuple[str, int, Any, bool]
-"""The uid, generation and names of a definition, and whether it is terminating: what its kinds depend on."""
+"""The state of a definition on which its kinds depend: uid, generation, names, and whether it is terminating."""
 
 
 class Definitions(KindsFollower):
-    """Settles the definitions of a cluster and serves their kinds."""
+    """Sets the status of all definitions of a cluster and serves their kinds."""
 
     def __init__(self, store: Store, scheme: Scheme, resources: Resources, clock: Clock) -> None:
         kind = scheme.kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
@@ -57,15 +57,15 @@ class Definitions(KindsFollower):
         self._served: dict[str, tuple[_State, CustomKinds]] = {}
         self._settling: dict[str, asyncio.Task[None]] = {}
         self._seen: dict[str, str] = {}
-        """The resourceVersions of the definitions that were handled, by name."""
+        """The resourceVersion at which each definition was last handled, by name."""
         self._promised: dict[str, CustomResourceDefinition] = {}
-        """Definitions with the status that is being written: others must not get the same names."""
+        """Definitions whose status is being written: their names are taken already."""
         self._emptying: dict[str, asyncio.Task[None]] = {}
         self._waiting: dict[str, asyncio.Task[None]] = {}
         super().__init__(store, scheme, [self.kind] if self.kind is not None else [])
 
     async def run(self) -> None:
-        """Follow until the store is closed."""
+        """Follow definitions until the store is closed."""
         try:
             await super().run()
         finally:
@@ -80,13 +80,13 @@ class Definitions(KindsFollower):
             await super().catch_up()
 
     def named(self, name: str) -> CustomResourceDefinition | None:
-        """Return the definition of a name, if this server knows it."""
+        """Return the definition with a name; None if this server does not know it yet."""
         return self._objects("CustomResourceDefinition").get(name)
 
     # -- what changes
 
     def _changed(self) -> None:
-        """Bring the server up to date after definitions have changed."""
+        """Serve the current kinds after definitions have changed."""
         found: Mapping[str, CustomResourceDefinition] = self._objects("CustomResourceDefinition")
         for name in [name for name in self._served if name not in found]:
             self._stop_serving(name)
@@ -122,7 +122,7 @@ class Definitions(KindsFollower):
     def _settle(
         self, definition: CustomResourceDefinition, group: list[CustomResourceDefinition], *, from_scratch: bool = False
     ) -> None:
-        """Accept the names of a definition; `from_scratch` drops those that were accepted before."""
+        """Accept the names of a definition; `from_scratch` drops the names that were accepted before."""
         name = definition.metadata.name
         others = [self._promised.get(other.metadata.name, other) for other in group if other is not definition]
         status = status_of(without_names(definition) if from_scratch else definition, others, self._now())
@@ -153,7 +153,7 @@ class Definitions(KindsFollower):
         log.info("Serving %s", name, extra={"fields": {"generation": definition.metadata.generation}})
 
     async def _wait_for_late_writes(self, kinds: "CustomKinds") -> None:
-        """Wait for writes that began before a change; then trust that new objects conform to the schema."""
+        """Wait for writes that began before a schema change; then mark new objects as conforming to the schema."""
         await self._clock.sleep(_MAX_REQUEST_SECONDS)
         with suppress(StoreError):
             self._resources.expect_current(kinds.versions, after=await self._store.revision())
@@ -168,7 +168,7 @@ class Definitions(KindsFollower):
     # -- writing
 
     async def _write_status(self, definition: CustomResourceDefinition, status: CustomResourceDefinitionStatus) -> None:
-        """Write a status, unless the definition has changed meanwhile, which leads to another one."""
+        """Write the status of a definition, unless it has changed meanwhile, which leads to another status."""
 
         def change(found: CustomResourceDefinition) -> None:
             found.status = status
@@ -185,7 +185,7 @@ class Definitions(KindsFollower):
         expect: int | None = None,
         uid: str | None = None,
     ) -> bool:
-        """Change a definition in the store if it still has this revision or uid; return whether that was done."""
+        """Change a definition in the store if it still has this revision or uid; return whether it was written."""
         try:
             stored = self._resources.context.stored(self._scheme.hub_of(CustomResourceDefinition))
             kv = await self._store.get(stored.key("", name))
@@ -206,7 +206,7 @@ class Definitions(KindsFollower):
             return False
 
     async def _clean_up(self, gone: CustomResourceDefinition) -> None:
-        """Delete all objects of a kind whose definition is terminating, then remove the finalizer of the definition.
+        """Delete all objects of a kind whose definition is terminating, then remove the definition's finalizer.
 
         Another server may do the same, so that a new definition of that name may exist already.
         """

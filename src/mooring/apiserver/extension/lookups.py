@@ -1,4 +1,4 @@
-"""What policies and webhooks may look up in the server: labels of namespaces, and the permissions of users."""
+"""Lookups for policies and webhooks: labels of namespaces, and permissions of users."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ def namespace_labels(store: Store, decoded: DecodedCache) -> Callable[[str], Map
 
 
 def deciding(authorizer: Authorizer) -> "Decide":
-    """Return the function that evaluates the variable `authorizer` of expressions."""
+    """Return the function that evaluates the CEL variable `authorizer`."""
 
     def decide(user: UserInfo, action: "Action") -> "Decision":
         from mooring.constraints.celenv.authorizer import Decision  # noqa: PLC0415 - imports the CEL engine

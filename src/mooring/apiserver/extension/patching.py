@@ -1,4 +1,4 @@
-"""Applies the patches of MutatingAdmissionPolicies: apply configurations and JSON patches."""
+"""Apply the patches of MutatingAdmissionPolicies: apply configurations and JSON patches."""
 
 import copy
 from collections.abc import Iterator, Sequence
@@ -70,7 +70,7 @@ class TreePatching:
 
 
 def _unknown(value: Any, node: Node | None, path: str = "") -> Iterator[str]:
-    """Yield the paths of fields that a type does not have."""
+    """Yield the paths of fields that a type does not define."""
     if node is None:
         yield path
     else:

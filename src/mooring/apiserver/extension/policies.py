@@ -1,7 +1,7 @@
-"""Admission policies as a step of admission (``registry/admission_chain.py``); follows them in the store.
+"""Admission policies as a step of admission (``registry/admission_chain.py``), read from the store.
 
-The response to a write of a policy waits until this server knows it (`catch_up`). A server without bindings is idle,
-whatever policies it has.
+The response to a write of a policy waits until this server evaluates it (`catch_up`). A server without bindings skips
+the step, whatever policies it has.
 """
 
 import asyncio
@@ -153,7 +153,7 @@ class PolicyStep(KindsFollower):
         return [each for each in trees if selector.matches(each["metadata"].get("labels") or {})]
 
     def _tree(self, kv: KeyValue, kind: Kind) -> Tree:
-        """Return an object as the tree of a version; it is shared and must not be changed."""
+        """Return an object as JSON in a version. Shared: do not modify."""
         return self._decoded.get(kv, partial(self._decode, kind), (PolicyStep, kind))
 
     def _decode(self, kind: Kind, kv: KeyValue) -> Tree:
@@ -169,5 +169,5 @@ def _namespace(kv: KeyValue) -> Tree:
 
 
 def _served(scheme: Scheme) -> set[Kind]:
-    """Return the served kinds of policies, each in its newest version."""
+    """Return the served kinds of policies and bindings, each in its newest version."""
     return {scheme.hub(kind) for kind in scheme.served if kind.group == GROUP and kind.kind in _KINDS}

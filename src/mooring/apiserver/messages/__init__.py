@@ -1,1 +1,3 @@
-"""The values that pass between the rooms: requests, responses, routes, users and the record of an exchange."""
+"""The values that the parts of the API server exchange: requests, responses, routes, users, and the record of an
+exchange.
+"""

@@ -14,11 +14,11 @@ _FAREWELL_SECONDS = 30.0
 
 
 class ConnectionLostError(Exception):
-    """The peer is gone, or does not read. The message says which."""
+    """The peer has closed the connection, or does not read; the message says which."""
 
 
 class Connection:
-    """A reader and a writer with limits."""
+    """An upgraded connection: a reader and a writer with bounded buffers."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stalled_seconds: float = 60.0
@@ -31,7 +31,7 @@ class Connection:
 
     @classmethod
     def over(cls, transport: asyncio.Transport, early: bytes, stalled_seconds: float) -> Self:
-        """Take a transport from its protocol; `early` was received after the last request."""
+        """Take over a transport from its protocol; `early` are bytes received after the last request."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=CHUNK, loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
@@ -42,7 +42,7 @@ class Connection:
         return cls(reader, asyncio.StreamWriter(transport, protocol, reader, loop), stalled_seconds)
 
     async def read(self) -> bytes:
-        """Return received bytes as soon as there are any; nothing at the end, however it ended."""
+        """Return received bytes as soon as there are any; empty bytes at the end, however it ended."""
         try:
             data = await self._reader.read(CHUNK)
         except OSError:
@@ -51,7 +51,7 @@ class Connection:
         return data
 
     async def write(self, data: bytes) -> None:
-        """Send; return when the peer has taken enough of it. Raise ConnectionLostError."""
+        """Send bytes; return when the peer has received enough of them. Raise ConnectionLostError."""
         if self._writer.is_closing():  # uvloop would raise RuntimeError
             raise ConnectionLostError("the connection is closed")
         self.sent += len(data)
@@ -66,18 +66,18 @@ class Connection:
             raise ConnectionLostError(f"the connection broke: {error}") from None
 
     def close(self) -> None:
-        """Close when all is sent, or after a while if the peer does not read."""
+        """Close the connection when all bytes are sent, or after a timeout if the peer does not read."""
         self._writer.close()
         transport = self._writer.transport
         asyncio.get_running_loop().call_later(_FAREWELL_SECONDS, transport.abort)
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close the connection at once, dropping unsent bytes."""
         self._writer.transport.abort()
 
 
 async def relay(one: Connection, other: Connection) -> None:
-    """Pass on bytes in both directions until either side ends; then close both."""
+    """Forward bytes in both directions until either side ends; then close both."""
     try:
         await run_until_one_ends(_copy(one, other), _copy(other, one))
     finally:

@@ -10,7 +10,7 @@ from mooring.apiserver.messages.routes import ResourceRoute
 
 
 class Exchange(msgspec.Struct):
-    """A request, its user and route, and how it ended."""
+    """The record of a request: its user, route, response status and times."""
 
     request: Request
     received: datetime
@@ -18,24 +18,24 @@ class Exchange(msgspec.Struct):
     """The monotonic time when it was received."""
     route: ResourceRoute | None = None
     verb: str = ""
-    """Kubernetes' verb; the method in lower case for paths that are no resources."""
+    """Kubernetes' verb; for non-resource paths, the HTTP method in lower case."""
     user: UserInfo | None = None
-    """The authenticated user; the request's own user is the impersonated one."""
+    """The authenticated user; with impersonation, the request itself has the impersonated user."""
     address: str = ""
     """The client's address; empty within the process."""
     created: tuple[str, str] = ("", "")
-    """Name and uid of a created object, for the audit log."""
+    """The name and uid of a created object, for the audit log."""
     code: int = 0
     reason: str = ""
-    """The reason of the Status for a failure."""
+    """The reason in the Status of a failed request."""
     allowed_by: str = ""
-    """The reason of the authorizer."""
+    """The authorizer's reason for allowing the request."""
     seconds: float = 0.0
     bytes_sent: int = 0
     streaming: bool = False
-    """Whether it lasts until a side ends it, as a watch does."""
+    """Whether the response lasts until either side ends it, as that of a watch does."""
 
     @property
     def is_stream(self) -> bool:
-        """Return whether the request is for a node: logs, exec, attach, port-forward or a proxy."""
+        """Return whether the request streams to a node: logs, exec, attach, port-forward or a proxy."""
         return self.route is not None and bool(self.route.subresource) and self.route.streams

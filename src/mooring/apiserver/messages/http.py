@@ -20,20 +20,20 @@ JSON = "application/json"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 YAML = "application/yaml"
 PRODUCED = (JSON, YAML, PROTOBUF)
-"""The formats of responses."""
+"""The media types in which the server can respond."""
 
 Format = Literal["json", "yaml", "protobuf"]
 TakeOver = Callable[[Connection], Awaitable[None]]
 _LONGEST_REMEMBERED = 256
 _PATCHES = frozenset(f"application/{way}+json" for way in ("json-patch", "merge-patch", "strategic-merge-patch"))
 _COMMON = _PATCHES | {JSON, PROTOBUF}
-"""The most frequent media types of bodies."""
+"""The most frequent media types of request bodies, to be compared first."""
 _NOT_TRUE = frozenset({"0", "false"})
 _LINE_BREAK = "\n"
 
 
 class Request(msgspec.Struct, kw_only=True):
-    """A request. Header names are in lower case; a query parameter has all the values that were given."""
+    """A request. Header names are in lower case; a query parameter has the list of its values."""
 
     method: str
     path: str
@@ -76,15 +76,16 @@ class Request(msgspec.Struct, kw_only=True):
         return self.headers.get("user-agent", "")
 
     def accepted(self, *, protobuf: bool = True) -> "Accepted":
-        """Return the format of the response; raise NotAcceptable when the client takes none.
+        """Return the format of the response; raise NotAcceptable if the client accepts none.
 
-        `protobuf` is False for responses that have no protobuf message; clients that prefer it name another format too.
+        `protobuf` is False for responses that have no protobuf message; clients that prefer it also accept another
+        format.
         """
         return accepted(self.headers.get("accept", ""), protobuf=protobuf)
 
 
 class Sink(Protocol):
-    """The target of a pushed body. One that was not ready calls `Pushed.tell` for what it missed."""
+    """The connection that receives a pushed body. If it could not accept data, it calls `Pushed.tell` once it can."""
 
     @property
     def is_ready(self) -> bool: ...
@@ -95,24 +96,23 @@ class Sink(Protocol):
         """End the body."""
 
     def break_off(self) -> None:
-        """End the body as incomplete."""
+        """End the body as incomplete, so that the client sees an error."""
 
 
 class Pushed(ABC):
-    """A body whose producer writes it, so that no task waits for the next piece: `beginning`, then `follow` with a
-    sink.
+    """A response body that its producer pushes into a sink, so that no task waits for the next piece.
 
-    It is an iterator too.
+    The sink first gets `beginning`, then `follow` is called. The body can be iterated over instead.
     """
 
     __slots__ = ("_pulled",)
     can_follow: bool
-    """Whether `follow` is possible."""
+    """Return whether `follow` can be called."""
     _pulled: AsyncGenerator[bytes, None] | None
 
     @abstractmethod
     def pulled(self) -> AsyncGenerator[bytes, None]:
-        """Return an iterator over all pieces."""
+        """Return an iterator over all pieces, for callers that do not push."""
 
     @abstractmethod
     def beginning(self) -> AsyncIterator[bytes]:
@@ -120,15 +120,15 @@ class Pushed(ABC):
 
     @abstractmethod
     def follow(self, sink: Sink) -> None:
-        """Write all further pieces into a sink."""
+        """Write all further pieces into a sink as they occur."""
 
     @abstractmethod
     def tell(self) -> None:
-        """Write what the sink missed: it is ready again."""
+        """Write the pieces that the sink could not accept before; it is ready again."""
 
     @abstractmethod
     def close(self) -> None:
-        """Stop: the client is gone."""
+        """Stop pushing, because the client has closed the connection."""
 
     def __aiter__(self) -> Self:
         return self
@@ -144,7 +144,7 @@ class Pushed(ABC):
 
 
 class Response(msgspec.Struct):
-    """A response. A body in pieces (a watch) is an iterator; closing it ends the work."""
+    """A response. A body in pieces (a watch) is an iterator; closing the iterator stops the work for it."""
 
     status: int = 200
     body: bytes | AsyncIterator[bytes] = b""
@@ -153,11 +153,11 @@ class Response(msgspec.Struct):
     warnings: Sequence[str] = ()
     """Texts for `Warning` headers; see `warning_header`."""
     take_over: TakeOver | None = None
-    """With status 101: handles the connection after HTTP, and returns when that ends."""
+    """With status 101, the function that handles the upgraded connection; it returns when the connection ends."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """A format, and the form in which the object is shown: as itself when `shown_as` is empty."""
+    """A response format, and the form of the object in it, such as Table; empty for the object itself."""
 
     format: Format = "json"
     shown_as: str = ""
@@ -239,8 +239,9 @@ def _served(clause: Clause) -> Accepted | None:
 
 
 def headers_by_name(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return headers by name, which ASGI has in lower case. Repeated ones are joined: with commas, for impersonation
-    with line breaks.
+    """Return headers by name, in lower case as in ASGI.
+
+    Repeated headers are joined: by commas, for impersonation by line breaks.
     """
     headers: dict[str, str] = {}
     for raw_name, raw_value in raw:

@@ -16,24 +16,24 @@ from mooring.apiserver.messages.http import Request
 from mooring.base.bounded_cache import BoundedCache
 
 MANY = "-"
-"""In place of a name: the body names several objects. No object can have this name."""
+"""Used in place of an object name when the body names several objects. No object can have this name."""
 _PROXY = re.compile(r"(/api/[^/]+/(?:namespaces/[^/]+/(?:pods|services)|nodes)/[^/]+/proxy)(/.*)", re.DOTALL)
 _COLLECTIONS, _LONGEST = 4096, 512
-"""How many collections are cached, and how long their paths may be."""
+"""The maximum number of cached collections, and the maximum length of their paths."""
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
 class ResourceRoute(msgspec.Struct, frozen=True):
-    """A resource that a path names. Without a name it is a collection, without a namespace a cluster-wide one."""
+    """The resource that a path names. Without a name it is a collection, without a namespace it spans the cluster."""
 
     kind: Kind
     namespace: str = ""
     name: str = ""
     subresource: str = ""
     watch: bool = False
-    """Whether the path had the old form with `/watch/`."""
+    """Whether the path had the deprecated form with `/watch/`."""
     path: str = ""
-    """The path after `proxy`, with its slash."""
+    """The part of the path after `proxy`, with its slash."""
 
     @property
     def group(self) -> str:
@@ -49,7 +49,7 @@ class ResourceRoute(msgspec.Struct, frozen=True):
 
     @property
     def streams(self) -> bool:
-        """Return whether the subresource reaches a node or a container: see ``streams/``."""
+        """Return whether the subresource streams to a node or a container: see ``streams/``."""
         found = self.kind.subresource(self.subresource) if self.subresource else None
         return found is not None and found.streams
 
@@ -65,16 +65,16 @@ class ResourceRoute(msgspec.Struct, frozen=True):
 
 
 class Routes:
-    """Resolves the paths of a server, with a cache of collections."""
+    """Resolves request paths to resources, with a cache of collections."""
 
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
         self._changes = scheme.changes
         self._collections: BoundedCache[str, ResourceRoute] = BoundedCache(_COLLECTIONS)
-        """Collections of objects, by their paths."""
+        """The cached routes of collections, by path."""
 
     def resolve_all(self, paths: Sequence[str]) -> list[ResourceRoute | None]:
-        """Resolve several paths, fast where they differ only in the names of objects."""
+        """Resolve several paths; fast if they differ only in the names of objects."""
         first = self.resolve(paths[0])
         behind = f"/{first.subresource}" if first and first.subresource else ""
         before = paths[0].removesuffix(behind).rpartition("/")[0] + "/"
@@ -88,7 +88,7 @@ class Routes:
         return routes
 
     def resolve(self, path: str) -> ResourceRoute | None:
-        """Return the resource that a path names; None if it names none that is served."""
+        """Return the resource that a path names; None if it names no served resource."""
         if self._changes != self._scheme.changes:
             self._changes, self._collections = self._scheme.changes, BoundedCache(_COLLECTIONS)
         found = self._collections.get(path)
@@ -109,13 +109,13 @@ class Routes:
 
 
 def _holds_objects(route: ResourceRoute) -> bool:
-    """Return whether the next segment after the path of a route is the name of an object."""
+    """Return whether the segment after the path of a route is an object's name."""
     kind = route.kind  # behind `namespaces` a namespace may follow, and a resource in it
     return not (route.name or route.watch or kind.plural == "namespaces") and bool(route.namespace) == kind.namespaced
 
 
 def resolve(scheme: Scheme, path: str) -> ResourceRoute | None:
-    """Resolve a decoded path; return None if it names no resource that is served."""
+    """Resolve a decoded path; return None if it names no served resource."""
     path, proxied = _cut_proxied(path)
     group, version, rest = _split(path)
     watch = bool(rest) and rest[0] == "watch" and len(rest) > 1
@@ -132,13 +132,13 @@ def resolve(scheme: Scheme, path: str) -> ResourceRoute | None:
 
 
 def _cut_proxied(path: str) -> tuple[str, str]:
-    """Split a path after `proxy`."""
+    """Split a path at `proxy` into the resource and the proxied path."""
     found = _PROXY.match(path)
     return (found[1], found[2]) if found else (path, "")
 
 
 def _split(path: str) -> tuple[str, str, list[str]]:
-    """Return group, version and the remaining segments; `/api/v1/x` is in the core group."""
+    """Return group, version and the remaining segments of a path; `/api/v1/x` is in the core group."""
     parts = path.strip("/").split("/") if path.startswith("/") else []
     if len(parts) >= 2 and parts[0] == "api":
         return "", parts[1], parts[2:]

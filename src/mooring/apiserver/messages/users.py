@@ -1,4 +1,4 @@
-"""The names of users and groups that the server knows, and the user of a client certificate."""
+"""The names of built-in users and groups, and the user of a client certificate."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -7,24 +7,24 @@ from typing import Any
 from mooring.api.authentication_v1 import UserInfo
 
 MASTERS = "system:masters"
-"""The group that may do everything, whatever the roles are: the way in after a wrong role."""
+"""The group with all rights, whatever roles exist, so that administrators can repair wrong roles."""
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 ANONYMOUS = "system:anonymous"
 SERVICE_ACCOUNTS = "system:serviceaccounts"
 SERVER = UserInfo(username="system:apiserver", groups=[MASTERS, AUTHENTICATED])
-"""The server, when it writes objects itself."""
+"""The user name of the API server for its own writes."""
 NODES = "system:nodes"
 """The group of kubelets; their users are `system:node:` and the name of the node."""
 BOOTSTRAPPERS = "system:bootstrappers"
 """The group of users with a bootstrap token."""
 JOINING_NODES = "system:bootstrappers:mooring:nodes"
-"""The group of the tokens of `mooring join-config`."""
+"""The group of the bootstrap tokens that `mooring join-config` creates."""
 _NODE_USER = "system:node:"
 SCHEDULER = "system:kube-scheduler"
 CONTROLLERS = "system:kube-controller-manager"
 KUBELET_CLIENT = "kube-apiserver-kubelet-client"
-"""The user of this server at kubelets."""
+"""The user as which this server authenticates to kubelets."""
 
 
 def anonymous() -> UserInfo:
@@ -32,12 +32,12 @@ def anonymous() -> UserInfo:
 
 
 def authenticated(username: str, uid: str = "", groups: list[str] | None = None) -> UserInfo:
-    """Return an authenticated user, who is in the group of all of them."""
+    """Return a user with the group `system:authenticated`."""
     return UserInfo(username=username, uid=uid, groups=_with_authenticated(groups or []))
 
 
 def node_name(user: UserInfo) -> str | None:
-    """Return the name of the node whose kubelet a user is; None for other users."""
+    """Return the node name of a kubelet's user; None for other users."""
     if NODES not in user.groups or not user.username.startswith(_NODE_USER):
         return None
     return user.username.removeprefix(_NODE_USER) or None
@@ -58,13 +58,13 @@ def service_account_groups(namespace: str) -> list[str]:
 
 
 def of_certificate(peer: Mapping[str, Any]) -> UserInfo | None:
-    """Return the user of a verified certificate, as `ssl` shows it; None without a common name."""
+    """Return the user of a verified certificate, in the format of the `ssl` module; None without a common name."""
     return _of_subject(peer.get("subject", ()))
 
 
 @lru_cache(maxsize=1024)
 def _of_subject(subject: tuple[tuple[tuple[str, str], ...], ...]) -> UserInfo | None:
-    """Return the user of a subject. All connections of a user share the object."""
+    """Return the user of a certificate subject. All connections of a user share the object."""
     name, groups = "", []
     for part in subject:
         for key, value in part:

@@ -1,1 +1,1 @@
-"""What clients are shown besides stored objects: tables, protobuf, OpenAPI and discovery; and formats of responses."""
+"""Representations of objects and of the API: tables, protobuf, OpenAPI, discovery, and response formats."""

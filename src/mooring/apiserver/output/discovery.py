@@ -1,7 +1,7 @@
-"""Discovery: the documents at `/api`, `/apis` and below them that list what is served, one by one and aggregated.
+"""Discovery: the documents at `/api`, `/apis` and below that list the served kinds, aggregated or one by one.
 
-Documents are made from the scheme when they are first requested, and again after custom kinds have changed. Clients
-that send the tag of a current document (`If-None-Match`) get `304`.
+A document is built from the scheme when it is first requested, and rebuilt after custom kinds have changed. Clients
+that send the ETag of a current document (`If-None-Match`) get `304`.
 """
 
 import base64
@@ -39,7 +39,7 @@ class Discovery:
         self._changes = scheme.changes
 
     def handle(self, request: Request) -> Response | None:
-        """Return the response; None if the path is no discovery document."""
+        """Return the response for a discovery path; None for other paths."""
         if self._changes != self._scheme.changes:
             self._documents.clear()
             self._changes = self._scheme.changes

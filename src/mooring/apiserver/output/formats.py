@@ -1,4 +1,4 @@
-"""Format a JSON response as the client asked: compact, indented, YAML or protobuf. Called by every handler."""
+"""Format a JSON response as requested: compact, indented, YAML or protobuf. Called by every handler."""
 
 import re
 from contextlib import suppress
@@ -11,16 +11,16 @@ from mooring.apiserver.messages.http import PROTOBUF, YAML, Accepted, Request
 from mooring.apiserver.output import protobuf
 
 MAX_BLOCK_YAML_BYTES = 512 * 1024
-"""Up to this many bytes of JSON become YAML in lines, which takes 0.2 s; more becomes flow YAML, which is JSON."""
+"""Up to this number of bytes, JSON is converted to block YAML, which takes 0.2 s; above it, to flow YAML."""
 MAX_INDENTED_BYTES = 16 * 1024 * 1024
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""Characters that YAML does not allow as they are, or takes for line breaks."""
+"""Characters that YAML does not allow unescaped, or treats as line breaks."""
 _HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
-"""User agents that get indented JSON, as kube-apiserver sends them."""
+"""User agents that get indented JSON, as from kube-apiserver."""
 
 
 def formatted(body: bytes, accepted: Accepted, request: Request) -> tuple[bytes, str]:
-    """JSON as the client wants it: on one line, indented for people, or as YAML."""
+    """Return JSON as the client requested it: compact, indented, or as YAML."""
     if accepted.format == "protobuf":
         with suppress(Unsupported):
             return protobuf.document(body), PROTOBUF
@@ -34,7 +34,7 @@ def formatted(body: bytes, accepted: Accepted, request: Request) -> tuple[bytes,
 
 
 def flow_yaml(body: bytes | memoryview) -> bytes:
-    """Turn JSON into YAML by escaping the few characters that only JSON allows in a string."""
+    """Convert JSON to flow YAML by escaping the few characters that only JSON allows in a string."""
     text = bytes(body)
     if text.isascii() and b"\x7f" not in text:
         return text
@@ -44,7 +44,7 @@ def flow_yaml(body: bytes | memoryview) -> bytes:
 
 
 def is_too_long(size: int, accepted: Accepted, request: Request) -> bool:
-    """Whether a list is sent in pieces, as compact JSON or flow YAML: formatting it would take the server too long."""
+    """Return whether a list is too long to format; it is then sent in pieces, as compact JSON or flow YAML."""
     if accepted.format == "yaml":
         return size > MAX_BLOCK_YAML_BYTES
     return accepted.format == "json" and (size > MAX_INDENTED_BYTES or not _is_pretty(request))

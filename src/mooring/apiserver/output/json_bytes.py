@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import json
 
 Pieces = Iterator[bytes | memoryview]
-"""Parts of a document, which only one join should ever copy."""
+"""The pieces of a document, which are joined once, when it is sent."""
 
 _REVISION = b'"resourceVersion":"%d",'
 _METADATA, _UID = b'"metadata":{', b'"uid":"'
@@ -47,27 +47,29 @@ def revision_size(revision: int) -> int:
 
 
 def metadata_begin(value: bytes) -> int:
-    """Return where the first field of the metadata begins."""
+    """Return the offset of the first field of the metadata."""
     return value.index(b"{", 1) + 1
 
 
 def managed_fields_begin(value: bytes) -> int:
-    """Return where the first managed fields begin, those of the object or of a template in it; -1 if there are none."""
+    """Return the offset of the first managed fields, those of the object or of a template in it; -1 if
+    there are none.
+    """
     return value.find(_MANAGED_FIELDS)
 
 
 def metadata_without_managed(value: bytes) -> bytes:
-    """Return the metadata of a stored object up to its managed fields; malformed for an object without any."""
+    """Return the metadata of a stored object up to its managed fields. Call it only for an object that has some."""
     return value[value.index(b"{", 1) : value.find(_MANAGED_FIELDS)] + b"}"
 
 
 def without_managed_fields(text: bytes) -> tuple[bytes, int]:
-    """Return an object without its managed fields, and where its metadata ends in the given text.
+    """Return an object without its managed fields, and the offset at which its metadata ends in the given text.
 
-    Where an object has none, or a template in it may have some, return the text as it is and -1.
+    If the object has none, or a template in it may have some, return the text unchanged and -1.
 
-    >>> without_managed_fields(b'{"metadata":{"name":"a","managedFields":[{"manager":"m"}]},"spec":{}}')
-    (b'{"metadata":{"name":"a"},"spec":{}}', 58)
+        >>> without_managed_fields(b'{"metadata":{"name":"a","managedFields":[{"manager":"m"}]},"spec":{}}')
+        (b'{"metadata":{"name":"a"},"spec":{}}', 58)
     """
     begin = text.find(_MANAGED_FIELDS)
     if begin < 0 or text.find(_METADATA, text.find(_METADATA) + 1, begin) >= 0:
@@ -92,27 +94,27 @@ def identity(text: bytes) -> bytes:
 
 
 def partial_metadata(head: bytes, metadata: bytes) -> bytes:
-    """Return a PartialObjectMetadata; `metadata` is an object in braces."""
+    """Return the JSON of a PartialObjectMetadata; `metadata` includes the braces."""
     return head[:-1] + metadata + b"}"
 
 
 def member(name: str, value: str) -> bytes:
-    """Return a field of an object with its value, both strings."""
+    """Return the JSON of an object's field with a string value."""
     return json.encode(name) + b":" + json.encode(value)
 
 
 def has_string(value: bytes, name: str) -> bool:
-    """Return whether an object has a string in a field of this name, anywhere in it."""
+    """Return whether an object contains, at any depth, a field of this name with a string value."""
     return b'"%b":"' % name.encode() in value
 
 
 def has_new_operators(value: bytes) -> bool:
-    """Return whether an object may use an operator of Mooring's; False is certain."""
+    """Return whether an object may use an operator that only Mooring has; False is certain, True is not."""
     return _NEW_OPERATORS.search(value) is not None
 
 
 def count_elements(value: bytes) -> tuple[int, int]:
-    """Return how many objects, arrays and values a document has, at most."""
+    """Return an upper bound of the number of objects, arrays and values in a document."""
     return value.count(b"{") + value.count(b"["), value.count(b",")
 
 
@@ -120,14 +122,14 @@ def count_elements(value: bytes) -> tuple[int, int]:
 
 
 def list_of(kind: str, api_version: str, metadata: bytes, items: Iterable[bytes | memoryview]) -> Pieces:
-    """Yield a list; `items` are its elements with the commas between them."""
+    """Yield the JSON of a list; `items` are its elements with the commas between them."""
     yield b'%b%b,"items":[' % (head(kind, api_version)[:-1], metadata)
     yield from items
     yield b"]}"
 
 
 def with_commas(items: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the elements of an array with the commas between them."""
+    """Yield array elements with commas between them."""
     comma = b""
     for item in items:
         yield comma + item
@@ -143,24 +145,24 @@ def plain_item(comma: bytes, revision: int, value: bytes, begin: int) -> tuple[b
 
 
 def table(head: bytes, metadata: bytes, columns: bytes, rows: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield a Table; `rows` have the commas between them."""
+    """Yield the JSON of a Table; `rows` include the commas between them."""
     yield b'%b%b,"columnDefinitions":%b,"rows":[' % (head[:-1], metadata, columns)
     yield from rows
     yield b"]}"
 
 
 def table_row(cells: bytes, conditions: bytes) -> bytes:
-    """Return a row without its object and its last brace."""
+    """Return the JSON of a row without its object and its closing brace."""
     return b'{"cells":%b,"conditions":%b' % (cells, conditions) if conditions else b'{"cells":' + cells
 
 
 def row_with_object(row: bytes, obj: bytes) -> bytes:
-    """Return a row with the object that it shows; without one if that is empty."""
+    """Return the JSON of a row with the object that it shows; without the object if that is empty."""
     return b'%b,"object":%b}' % (row, obj) if obj else row + b"}"
 
 
 def plain_row(comma: bytes, row: bytes, head: bytes, revision: int, metadata: bytes) -> bytes:
-    """Return a row with the metadata of its object, which is given without braces and resourceVersion."""
+    """Return the JSON of a row with the metadata of its object, which is given without braces and resourceVersion."""
     return b'%b%b,"object":%b"resourceVersion":"%d",%b}}' % (comma, row, head, revision, metadata)
 
 
@@ -168,5 +170,5 @@ def plain_row(comma: bytes, row: bytes, head: bytes, revision: int, metadata: by
 
 
 def watch_event(kind: str, obj: bytes) -> bytes:
-    """Return an event of a watch, on a line."""
+    """Return the JSON of a watch event, with a line break."""
     return b'{"type":"%b","object":%b}\n' % (kind.encode(), obj)

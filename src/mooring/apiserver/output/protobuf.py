@@ -1,8 +1,8 @@
-"""Responses in Kubernetes' protobuf encoding, which Go components request.
+"""Encode responses in Kubernetes' protobuf format, which Go components request.
 
-Objects are made as JSON and then transcoded, so that there is one way to show them. Transcoded objects are cached by
-their JSON, because many clients list and watch the same ones. Kinds without messages in Kubernetes (tables, custom
-resources) stay JSON. Called by ``registry/views.py``.
+Objects are rendered as JSON and then transcoded, so that there is one way to render them. Transcoded objects are cached
+by their JSON, because many clients list and watch the same ones. Kinds without a protobuf message in Kubernetes
+(tables, custom resources) stay JSON. Called by ``registry/views.py``.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from mooring.base.bounded_cache import BoundedCache
 WATCH_TYPE = f"{MEDIA_TYPE};stream=watch"
 _MAX_CACHED = 4096
 _TURN_SECONDS = 0.01
-"""How long to encode a list before other requests run."""
+"""The seconds for which a list is encoded before other requests get a turn."""
 _CACHE: BoundedCache[bytes, tuple[str, str, bytes]] = BoundedCache(_MAX_CACHED)
 
 

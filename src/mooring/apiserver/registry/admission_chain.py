@@ -20,14 +20,14 @@ from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
 
 
 class Step(Protocol):
-    """All policies, or all webhooks."""
+    """A step of the chain: all policies, or all webhooks."""
 
     names: tuple[str, str]
     """kube-apiserver's names of the mutating and of the validating admission plugin."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether there are none."""
+        """Return whether there are no policies, or no webhooks, so that the step is skipped."""
         ...
 
     def ignores(self, key: MatchKey, *, mutating: bool) -> bool:
@@ -44,14 +44,14 @@ class Step(Protocol):
 
 
 Mutate = Callable[[Resource], None]
-"""Runs built-in mutation once more, which changes an object in place."""
+"""A function that repeats built-in mutation on an object in place."""
 
 
 _is_idle = attrgetter("is_idle")
 
 
 class Chain:
-    """Calls the steps of one server in their order."""
+    """Calls the steps of one server in order."""
 
     def __init__(self, steps: Iterable[Step] = (), metrics: AdmissionMetrics | None = None) -> None:
         self._steps = list(steps)

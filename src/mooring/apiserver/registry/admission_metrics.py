@@ -25,7 +25,7 @@ ADMIT, VALIDATING = "admit", "validating"
 
 
 class AdmissionMetrics:
-    """Counts what policies and webhooks do."""
+    """Counts the decisions and durations of policies and webhooks."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._controllers = Histograms(

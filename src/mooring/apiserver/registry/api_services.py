@@ -1,5 +1,4 @@
-"""Keeps the APIServices of this server's group-versions: writes them on the first request for APIServices, and after
-changes.
+"""Write the APIServices of this server's group-versions, on the first request for APIServices and after changes.
 
 APIServices of other servers can be written and read; their status says that they are not available, because this server
 does not proxy requests. ``requests/app.py`` calls it before requests for APIServices.
@@ -41,7 +40,7 @@ _GROUPS = {
     "flowcontrol.apiserver.k8s.io": 16100,
     "storagemigration.k8s.io": 15800,
 }
-"""Kubernetes' priorities; clients prefer the highest."""
+"""By API group, Kubernetes' priorities; clients prefer the highest."""
 _OF_CUSTOM, _CUSTOM_VERSION = 1000, 100
 _VERSIONS = {
     GroupVersion("", "v1"): 1,
@@ -55,18 +54,18 @@ _STABLE, _OTHER = 15, 9
 
 
 class ApiServices:
-    """Writes and deletes the APIServices of this server's own group-versions."""
+    """Writes and deletes the APIServices of this server's group-versions."""
 
     def __init__(self, calls: LoopbackClient, scheme: Scheme, clock: Clock) -> None:
         self._calls = calls
         self._scheme = scheme
         self._clock = clock
         self._kept = -1
-        """The state of the scheme (`changes`) that was written last."""
+        """The change counter of the scheme at the last write."""
         self._writing = asyncio.Lock()
 
     async def keep(self) -> None:
-        """Write missing APIServices and delete those of group-versions that are no longer served, all at once."""
+        """Write missing APIServices and delete those of group-versions that are no longer served, concurrently."""
         if self._kept == self._scheme.changes:
             return
         async with self._writing:

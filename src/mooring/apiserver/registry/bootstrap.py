@@ -1,7 +1,4 @@
-"""What every cluster has from its first moment: its own namespaces and PriorityClasses.
-
-Called once when a server starts; what is there already is left alone.
-"""
+"""Create the initial namespaces and PriorityClasses of a cluster when a server starts; existing ones are unchanged."""
 
 import asyncio
 from contextlib import suppress
@@ -21,7 +18,7 @@ NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 async def bootstrap(resources: Resources) -> None:
-    """Create what is missing, all of it at the same time: the store then writes it together."""
+    """Create missing objects in concurrent writes, which the store commits together."""
     await asyncio.gather(
         *(
             _ensure(resources, Namespace(kind="Namespace", api_version="v1", metadata=ObjectMeta(name=name)))

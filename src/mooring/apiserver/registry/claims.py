@@ -27,13 +27,13 @@ PROTECTION = "resource.kubernetes.io/delete-protection"
 
 
 class ResourceClaimList(ResourceList):
-    """Claims with their new status; of the rest of them only name, namespace, uid and resourceVersion count."""
+    """Claims with their new status; their other fields are ignored, except name, namespace, uid and resourceVersion."""
 
     items: list[ResourceClaim] = []  # noqa: RUF012 - msgspec copies the empty list
 
 
 class Claims:
-    """`PUT resourceclaims/-/status`."""
+    """Handles `PUT resourceclaims/-/status`, which updates the status of many claims."""
 
     def __init__(self, context: HandlerContext, writing: Writing, writer: Writer) -> None:
         self._context = context
@@ -41,7 +41,7 @@ class Claims:
         self._writer = writer
 
     async def update_many(self, request: Request, route: ResourceRoute) -> Response:
-        """Change the status of claims; each has an outcome of its own."""
+        """Update the status of several claims; return an outcome for each."""
         options = write_options(request, "UpdateOptions")
         if options.dry_run:
             raise errors.bad_request("a list of claims cannot be tried without writing it")
@@ -69,7 +69,7 @@ class Claims:
 
 
 def _protect(call: Call, obj: Resource) -> None:
-    """Give an allocated claim the finalizer that keeps it; raises Conflict while it is being deleted."""
+    """Add the protection finalizer to an allocated claim; raise Conflict if it is being deleted."""
     claim, metadata = cast("ResourceClaim", obj), obj.metadata
     if claim.status.allocation is None or PROTECTION in metadata.finalizers:
         return

@@ -17,7 +17,7 @@ _FLAGS = ("stdin", "stdout", "stderr", "tty")
 
 
 async def admit_connection(context: HandlerContext, request: Request, route: ResourceRoute) -> None:
-    """Raise a `StatusError` if a policy or webhook refuses a connection. Reading a log is none."""
+    """Raise a `StatusError` if a policy or webhook refuses a connection. Reading a log is not a connection."""
     subresource = route.kind.subresource(route.subresource)
     if context.extensions.is_idle or subresource is None or not subresource.kind:
         return

@@ -1,4 +1,4 @@
-"""What all handlers of requests for objects share: the store, the scheme, admission's options and lookups, the clock.
+"""The state that all handlers of object requests share: store, scheme, admission options, lookups, clock.
 
 One `HandlerContext` serves all requests; a `Call` is one request. Read next: ``reading.py``.
 """
@@ -37,22 +37,24 @@ from mooring.base.clock import Clock, SystemClock
 from mooring.store.kv import Delete, KeyValue, Store
 
 Guard = Callable[[UserInfo, Resource | None, Resource | None, str], None]
-"""Raises Forbidden for an admitted write that a user may not make: user, new object, old object and subresource.
+"""A check that raises Forbidden for an admitted write: of user, new object, old object and subresource.
 
-The old object is None for a create, the new one for a deletion or eviction.
+The old object is None for a create, the new one for a delete or an eviction.
 """
 
 _OPTIONS = {CREATE: "CreateOptions", UPDATE: "UpdateOptions", DELETE: "DeleteOptions"}
 
 CreateCheck = Callable[[UserInfo, Kind, str, str], None]
-"""Raises Forbidden if an update or patch may not create an object of a kind, in a namespace, with a name."""
+"""A check that raises Forbidden if an update or patch may not create an object: of kind, namespace and name."""
 
 StoredAs = Callable[[Scheme, Kind], Stored]
-"""Makes the `Stored` of a custom kind; ``extension/converting.py`` has one for conversion webhooks."""
+"""A function that returns the `Stored` of a custom kind; ``extension/converting.py`` has one for conversion
+webhooks.
+"""
 
 
 class Call(msgspec.Struct):
-    """One request for objects of a kind, with the requested form of the response and the warnings so far."""
+    """One request for objects of a kind, with the format of the response and the warnings collected so far."""
 
     request: Request
     kind: Kind
@@ -72,20 +74,22 @@ class Call(msgspec.Struct):
 
 
 class Reserved(Protocol):
-    """Addresses and ports that were allocated to a Service that is about to be written."""
+    """Addresses and ports that were allocated for a Service that is about to be written."""
 
     async def commit(self) -> None:
-        """Release what the written Service no longer uses."""
+        """Release the addresses and ports that the written Service no longer uses."""
 
     async def undo(self) -> None:
-        """Release what was allocated, because the Service was not written."""
+        """Release the newly allocated ones, because the Service was not written."""
 
 
 class Allocation(Protocol):
     """Allocates the addresses and ports of Services (``services/allocation.py``)."""
 
     async def reserve(self, new: Service, old: Service | None, *, dry_run: bool) -> Reserved:
-        """Allocate what a Service lacks and set its fields; raise a `StatusError` if that is not possible."""
+        """Allocate the addresses and ports that a Service lacks and set its fields; raise a `StatusError` if none are
+        left.
+        """
 
     async def release(self, service: Service) -> None:
         """Release all addresses and ports of a deleted Service."""
@@ -134,7 +138,7 @@ class HandlerContext:
         self.accounting = QuotaAccounting(store, self.stored_quotas, self.evaluators, self.decoded)
         self._node_lowering = NodeLowering(store, options, self.decoded)
         self.extensions = extensions or Chain()
-        """Policies and webhooks."""
+        """The chain of policies and webhooks."""
         self.allocation = allocate(self) if allocate is not None else None
 
     @property
@@ -142,7 +146,7 @@ class HandlerContext:
         return self.stored(self.scheme.hub_of(ResourceQuota))
 
     def every_stored(self) -> Iterable[Stored]:
-        """Return every stored kind once."""
+        """Return every stored kind once, whatever versions it has."""
         custom = {stored.prefix: stored for stored in self._custom.values()}
         return (*self._stored.values(), *custom.values())
 
@@ -150,7 +154,7 @@ class HandlerContext:
         return self._custom[kind] if kind.custom else self._stored[kind.family]
 
     def serve(self, kinds: Iterable[Kind]) -> None:
-        """Serve all versions of a custom kind that the scheme has."""
+        """Serve all versions of a custom kind that the scheme contains."""
         from mooring.admission.custom.strategy import CustomStrategy  # noqa: PLC0415 - most servers never need it
 
         for kind in kinds:
@@ -159,7 +163,9 @@ class HandlerContext:
         self.accounting.recount("")
 
     def expect_current(self, kinds: Iterable[Kind], after: int) -> None:
-        """Trust that custom objects written after a revision conform to their schema, and show them as they are."""
+        """Record that custom objects written after a revision conform to their schema, so that they are shown without
+        pruning.
+        """
         for kind in kinds:
             if kind in self._custom:
                 self._custom[kind].current_after = after
@@ -171,14 +177,14 @@ class HandlerContext:
             unregister(kind.type)
 
     def read_by(self, call: Call) -> Rendering:
-        """Return what renders the objects of a call's kind for its sender."""
+        """Return the renderer of stored objects for a request: lowered for a node, or unchanged."""
         return self._node_lowering.of(call.request, call.stored)
 
     def strategy(self, stored: Stored) -> admission.Strategy[Any]:
         return strategy_of(stored.hub.type)
 
     def require_create(self, call: Call) -> None:
-        """Raise Forbidden unless the user may create what an update or a patch would create."""
+        """Raise Forbidden unless the user may create the object that an update or patch would create."""
         if self._create_check is not None:
             self._create_check(call.request.user, call.kind, call.namespace, call.name)
 
@@ -188,7 +194,7 @@ class HandlerContext:
             await self.allocation.release(deleted)
 
     async def find(self, call: Call) -> KeyValue:
-        """Return the stored object that a call names; raise NotFound."""
+        """Return the stored object that a request names; raise NotFound."""
         await self.store.revision()
         kv = self.store.peek(call.stored.key(call.namespace, call.name))
         if kv is None:
@@ -198,9 +204,9 @@ class HandlerContext:
         return kv
 
     async def clear_unserved(self, namespace: str) -> None:
-        """Delete the objects of a namespace that no client can delete: this server does not serve their kinds.
+        """Delete the objects of a deleted namespace whose kinds are not served, so that no client can delete them.
 
-        An emulated older version may not have them, and a new namespace of the same name must not own them.
+        An emulated older version may lack their kinds, and a new namespace of the same name must not contain them.
         """
         for stored in self._unserved:
             page = await self.store.range(stored.prefix_of(namespace))
@@ -213,7 +219,7 @@ class HandlerContext:
         return not self.extensions.ignores(MatchKey(call.kind, call.subresource, operation, bool(call.namespace)))
 
     def may_share(self, call: Call, operation: str) -> bool:
-        """Return whether rows of one template may share an admission: nothing applies to them one by one."""
+        """Return whether objects of one template may share an admission: no policy or webhook must see each of them."""
         return (
             call.stored.hub.type is Pod
             and call.kind is call.stored.hub
@@ -232,7 +238,7 @@ class HandlerContext:
         kind: Kind | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Attributes | None:
-        """Return a call as policies and webhooks see it; None if none can match.
+        """Return a request as policies and webhooks see it; None if none can match.
 
         `kind` is the kind of the object in a subresource; `options` replace those of the query.
         """
@@ -264,7 +270,9 @@ class HandlerContext:
         return None if attributes.is_policy else attributes
 
     async def admission_request(self, call: Call, obj: Resource | None = None) -> admission.Request:
-        """Return the input of admission for a call; its lookups know what `obj` names."""
+        """Return the input of admission for a request; its lookups are preloaded with the objects that
+        `obj` refers to.
+        """
         return admission.Request(
             options=self.options,
             lookups=await self.facts.about(obj, call.namespace),
@@ -277,7 +285,7 @@ class HandlerContext:
 
 
 def all_of(*guards: Guard) -> Guard:
-    """Combine several guards into one."""
+    """Combine several guards into one that calls all of them."""
 
     def check(user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
         for guard in guards:
@@ -287,4 +295,4 @@ def all_of(*guards: Guard) -> Guard:
 
 
 def _no_guard(user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
-    """Allow everything, as in tests without roles."""
+    """Allow every write; the default guard, for tests without roles."""

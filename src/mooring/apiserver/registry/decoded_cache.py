@@ -20,7 +20,10 @@ class DecodedCache:
         self._entries: BoundedCache[tuple[Hashable, str], tuple[int, Any]] = BoundedCache(_MAX_ENTRIES)
 
     def get(self, kv: KeyValue, decode: Callable[[KeyValue], T], view: Hashable = None) -> T:
-        """Return what `decode` makes of a stored object. `view` stands for a function that is made for each call."""
+        """Return the result of `decode` for a stored object, from the cache if possible.
+
+        `view` identifies the function if that is created for each call.
+        """
         place = (decode if view is None else view, kv.key)
         entry = self._entries.get(place)
         if entry is None or entry[0] != kv.mod_revision:
@@ -30,5 +33,5 @@ class DecodedCache:
         return value
 
     def put(self, key: str, revision: int, decode: Callable[[KeyValue], T], value: T) -> None:
-        """Store what `decode` would make of an object that this server has written itself."""
+        """Cache the decoded form of an object that this server has written itself."""
         self._entries.put((decode, key), (revision, value))

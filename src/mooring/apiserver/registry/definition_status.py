@@ -27,7 +27,7 @@ from mooring.api.quoting import go_quote
 def status_of(
     definition: CustomResourceDefinition, others: Iterable[CustomResourceDefinition], now: str
 ) -> CustomResourceDefinitionStatus:
-    """Return the status that a definition should have beside the others of its group."""
+    """Return the status that a definition should have, given the other definitions of its group."""
     status = copy_of(definition.status)
     status.accepted_names, conflict = _accepted(definition, others)
     if conflict is None:
@@ -45,9 +45,9 @@ def status_of(
 def usurpers(
     definition: CustomResourceDefinition, group: Iterable[CustomResourceDefinition]
 ) -> list[CustomResourceDefinition]:
-    """Return the younger definition of each pair with a common name, in pairs of one definition with another.
+    """Return, for each other definition with a common name, the younger one of the pair.
 
-    Two servers may have accepted the same names at once; then the older definition keeps them.
+    Two servers may have accepted the same names concurrently; the older definition then keeps them.
     """
     resources, kinds = _names(definition.status.accepted_names)
     return [
@@ -58,7 +58,7 @@ def usurpers(
 
 
 def _has_one_of(taken: CustomResourceDefinitionNames, resources: set[str], kinds: set[str]) -> bool:
-    """Return whether names are among others, without making sets of them as `_names` does: there may be thousands."""
+    """Return whether names are among others, without building sets as `_names` does: there may be thousands."""
     return (
         taken.plural in resources
         or taken.kind in kinds
@@ -98,7 +98,7 @@ def set_condition(
 def _accepted(
     definition: CustomResourceDefinition, others: Iterable[CustomResourceDefinition]
 ) -> tuple[CustomResourceDefinitionNames, tuple[str, str] | None]:
-    """Return the names that are free or its own already, and the reason and message of the last conflict."""
+    """Return the requested names that no other definition has, and the reason and message of the last conflict."""
     taken = [_names(other.status.accepted_names) for other in others]
     resources = {name for names, _ in taken for name in names}
     kinds = {name for _, names in taken for name in names}
@@ -121,7 +121,7 @@ def _accepted(
 
 
 def _clash(wanted: str | list[str], own: str | list[str], used: set[str]) -> str:
-    """Return the conflicts of one name or several as a text; empty if there are none."""
+    """Return a message about the names that other definitions have; empty if there is no conflict."""
     mine = {own} if isinstance(own, str) else set(own)
     asked = [wanted] if isinstance(wanted, str) else wanted
     texts = [f"{go_quote(name)} is already in use" for name in asked if name not in mine and name in used]
@@ -129,7 +129,7 @@ def _clash(wanted: str | list[str], own: str | list[str], used: set[str]) -> str
 
 
 def mark_for_deletion(definition: CustomResourceDefinition, now: str) -> None:
-    """Add the finalizer and condition with which a deletion waits for the objects of the kind."""
+    """Add the finalizer and the condition of a definition that is deleted once its objects are deleted."""
     if CLEANUP_FINALIZER not in definition.metadata.finalizers:
         definition.metadata.finalizers = [*definition.metadata.finalizers, CLEANUP_FINALIZER]
     message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
@@ -137,13 +137,13 @@ def mark_for_deletion(definition: CustomResourceDefinition, now: str) -> None:
 
 
 def report_progress(definition: CustomResourceDefinition, now: str) -> None:
-    """Set the condition that objects are being deleted."""
+    """Set the condition which reports that objects of the kind are being deleted."""
     message = "CustomResource deletion is in progress"
     set_condition(definition.status, TERMINATING, "True", why=("InstanceDeletionInProgress", message), now=now)
 
 
 def end(definition: CustomResourceDefinition, now: str, *, established: bool) -> None:
-    """Set the condition that all objects are deleted, and remove the finalizer."""
+    """Set the condition that all objects are deleted, and remove the definition's finalizer."""
     why = ("InstanceDeletionCompleted", "removed all instances")
     if not established:
         why = ("NeverEstablished", "resource was never established")

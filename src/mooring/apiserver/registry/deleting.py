@@ -1,7 +1,8 @@
-"""Deletions of one object or of a collection, as writes for the executor (``writes.py``).
+"""Delete one object or a collection, as writes for the executor (``writes.py``).
 
-A deletion that has to wait for a grace period (pods) or for finalizers sets `deletionTimestamp` and returns the object.
-The update that removes the last finalizer, or the kubelet's deletion, completes it (`is_deletable` in ``writing.py``).
+If a deletion has to wait for a grace period (pods) or for finalizers, it sets `deletionTimestamp` and returns the
+object. The update that removes the last finalizer, or the kubelet's deletion, completes it (`is_deletable` in
+``writing.py``).
 """
 
 from collections.abc import Callable, Sequence
@@ -56,10 +57,10 @@ _SHOWN_WHEN_DELETED = frozenset(
         "volumeattributesclasses",
     }
 )
-"""Resources whose deletion returns the object; others return a Status."""
+"""Resources for which a deletion responds with the deleted object; for others with a Status."""
 
 _ORPHANS_BY_DEFAULT = frozenset({("", "ReplicationController"), ("batch", "Job")})
-"""Kinds older than garbage collection: their dependents are orphaned unless the client requests otherwise."""
+"""Kinds older than garbage collection, whose dependents are orphaned unless the client requests otherwise."""
 _PODS_STAY = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
     "propagationPolicy=Orphan to suppress this warning"
@@ -73,7 +74,7 @@ class Deletion(StoredWrite, msgspec.Struct, eq=False):
     call: Call
     read: Callable[[], DeleteOptions]
     is_admitted: bool = False
-    """Whether policies and webhooks have admitted it already."""
+    """Whether policies and webhooks have already admitted the deletion."""
     template: Template | None = None
     options: DeleteOptions | None = None
 
@@ -96,7 +97,9 @@ class Deletion(StoredWrite, msgspec.Struct, eq=False):
         return await self.draft_of(kv, self.options)
 
     def _reused(self, kv: KeyValue) -> Reused | None:
-        """Return the outcome for a stored object that equals another row of the template before its deletion."""
+        """Return the outcome of another row of the template, if the stored object equals that row's object before its
+        deletion.
+        """
         row = self.call.request.row
         if self.template is None or row is None:
             return None
@@ -138,7 +141,7 @@ class Deletion(StoredWrite, msgspec.Struct, eq=False):
     def drafted(
         self, kv: KeyValue, write: Put | Delete | None, uid: str, *, is_gone: bool = False, last: bytes = b""
     ) -> Draft:
-        """Return the draft of a deletion; `last` is the object that the response shows."""
+        """Return the draft of a deletion; `last` is the object in the response."""
         value = write.value if isinstance(write, Put) else last or kv.value
         is_gone = is_gone or isinstance(write, Delete)
 
@@ -152,7 +155,7 @@ class Deletion(StoredWrite, msgspec.Struct, eq=False):
 
 
 class LastUpdate(StoredWrite, msgspec.Struct, eq=False):
-    """An update and the deletion of the updated object; in one transaction unless a quota counts the object."""
+    """A batch write that updates an object and then deletes it; in one transaction unless a quota counts the object."""
 
     call: Call
     update: Update
@@ -224,7 +227,7 @@ async def _follow(done: Response, last: Draft | errors.StatusError, revisions: S
 
 
 class Deleting:
-    """Makes the writes for `delete` and `deletecollection`."""
+    """Handles `delete` and `deletecollection`."""
 
     def __init__(self, context: HandlerContext, writer: Writer, reading: Reading) -> None:
         self.context = context
@@ -262,7 +265,7 @@ class Deleting:
     async def _delete_each(
         self, call: Call, found: Sequence[KeyValue], options: DeleteOptions, *, is_admitted: bool = False
     ) -> list[KeyValue]:
-        """Delete objects of a collection; return those that still existed. Raises the first error."""
+        """Delete the objects of a collection; return those that still existed. Raise the first error."""
         shown: list[KeyValue] = []
         for start in range(0, len(found), _AT_ONCE):
             group = found[start : start + _AT_ONCE]
@@ -276,7 +279,7 @@ class Deleting:
         return shown
 
     async def delete_all(self, kind: Kind) -> bool:
-        """Delete every object of a kind whose definition ends; return whether none is left."""
+        """Delete every object of a kind whose definition is terminating; return whether none is left."""
         stored = self.context.stored(kind)
         call = Call(Request(method="DELETE", path=""), kind, stored, "", "", "", Accepted())
         found = (await self.context.store.range(stored.prefix)).items
@@ -333,7 +336,7 @@ def check_preconditions(call: Call, obj: Resource, options: DeleteOptions) -> No
 
 
 def _grace_seconds(obj: Resource, options: DeleteOptions) -> int:
-    """Return the grace period: of a pod on a node, from the client or its spec; other objects have none."""
+    """Return the grace period: for a pod on a node, from the client or its spec; 0 for other objects."""
     if not isinstance(obj, Pod):
         return 0
     seconds = options.grace_period_seconds
@@ -345,14 +348,16 @@ def _grace_seconds(obj: Resource, options: DeleteOptions) -> int:
 
 
 def _is_pending(obj: Resource, options: DeleteOptions) -> bool:
-    """Return whether a pod is terminating and gets no shorter grace period: then admission is not repeated."""
+    """Return whether a pod is already terminating with no longer grace period, so that admission is not repeated."""
     if not isinstance(obj, Pod) or obj.metadata.deletion_timestamp is None:
         return False
     return _grace_seconds(obj, options) >= (obj.metadata.deletion_grace_period_seconds or 0)
 
 
 def _finalizers(obj: Resource, options: DeleteOptions) -> list[str]:
-    """Return the finalizers with the one for the propagation policy, and without those of other policies."""
+    """Return the finalizers of an object for a propagation policy: with that policy's finalizer and without those of
+    others.
+    """
     wanted = _propagation_finalizer(obj, options)
     kept = [name for name in obj.metadata.finalizers if name not in {ORPHAN, FOREGROUND}]
     return [*kept, wanted] if wanted else kept

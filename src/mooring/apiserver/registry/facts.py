@@ -1,8 +1,8 @@
-"""Cluster state that admission looks up: namespaces, service accounts, classes, limit ranges and pods.
+"""Look up the cluster state that admission needs: namespaces, service accounts, classes, limit ranges and pods.
 
-Admission never waits, so `ClusterFacts.about` makes sure beforehand that this server's memory has what a request names:
-a namespace can be used as soon as its creation was acknowledged, by whichever server. The lookups then read memory, and
-decode through the cache. The last two functions are for the usage of ResourceClaims in quotas.
+Admission never waits, so `ClusterFacts.about` first makes sure that this server's memory contains the objects that a
+request names; for example, a namespace can be used as soon as any server has acknowledged its creation. The lookups
+then read memory, and decode through the cache. The last two functions are for the quota usage of ResourceClaims.
 """
 
 import asyncio
@@ -40,7 +40,9 @@ T = TypeVar("T")
 
 
 class Collection(Generic[R, T]):
-    """A summary of all objects of a kind, computed again only when one of them has changed; for kinds with few."""
+    """A value derived from all objects of a kind, recomputed only when one of them has changed; for kinds with few
+    objects.
+    """
 
     def __init__(self, store: Store, prefix: str, object_type: type[R], sum_up: Callable[[list[R]], T]) -> None:
         self._store = store
@@ -68,7 +70,7 @@ class ClusterFacts(msgspec.Struct, frozen=True):
     ingress_classes: Collection[IngressClass, str | None]
     device_classes: Collection[DeviceClass, dict[str, str]]
     accounts: Mapping[str, ServiceAccount] | None = None
-    """The service accounts that a new pod may use."""
+    """The service accounts that a new pod may name."""
 
     @classmethod
     def of(cls, store: Store, decoded: DecodedCache) -> "ClusterFacts":
@@ -82,7 +84,7 @@ class ClusterFacts(msgspec.Struct, frozen=True):
         )
 
     async def about(self, obj: Resource | None, namespace: str) -> "ClusterFacts":
-        """Return the lookups for a write of `obj`, after making sure that they know what the object names."""
+        """Return the lookups for a write of `obj`, after loading the objects that it names."""
         if namespace and self.store.peek(f"/registry/namespaces/{namespace}") is None:
             await self.store.get(f"/registry/namespaces/{namespace}")
         if not isinstance(obj, Pod):
@@ -99,11 +101,12 @@ class ClusterFacts(msgspec.Struct, frozen=True):
         return self.store.peek(key) or await self.store.get(key)
 
     async def _service_accounts(self, pod: Pod, namespace: str) -> Mapping[str, ServiceAccount] | None:
-        """Return the account `default` and the one that a new pod names; None where a namespace has no `default`.
+        """Return the account `default` and the one that a new pod names; None if the namespace has no account
+        `default`.
 
-        A namespace gets its account `default` a moment after it was created. As in upstream Kubernetes, a pod that is
-        created meanwhile waits for it, at most a second; but only where accounts are created at all, as the namespace
-        `default` shows.
+        The service account controller creates the account `default` a moment after the namespace. As in upstream
+        Kubernetes, a pod created in between waits for it, at most a second; but only if that controller runs, which the
+        account of the namespace `default` shows.
         """
         default = await self._account(namespace, _DEFAULT_ACCOUNT)
         if default is None and await self._account("default", _DEFAULT_ACCOUNT) is not None:
@@ -180,9 +183,9 @@ class ClusterFacts(msgspec.Struct, frozen=True):
         return self.device_classes.summary()
 
     def pod_of_claim(self, claim: ResourceClaim) -> Pod | None:
-        """Return the pod for whose extended resources the scheduler made a claim; None for other claims.
+        """Return the pod for whose extended resources the scheduler created a claim; None for other claims.
 
-        Quotas charge the pod for its extended resources, and such a claim only for what exceeds them.
+        Quotas charge the pod for its extended resources, and such a claim only for the excess.
         """
         owner = controller_of(claim.metadata)
         if not _is_for_extended_resources(claim) or owner is None or (owner.api_version, owner.kind) != ("v1", "Pod"):
@@ -192,7 +195,7 @@ class ClusterFacts(msgspec.Struct, frozen=True):
         return pod if pod and pod.metadata.uid == owner.uid and self._is_claim_of(claim, pod) else None
 
     def _is_claim_of(self, claim: ResourceClaim, pod: Pod) -> bool:
-        """Return whether a pod names a claim, or the claim is the first that was made for the pod."""
+        """Return whether a pod's status names a claim, or the claim is the first one created for the pod."""
         named = pod.status.extended_resource_claim_status
         if named is not None:
             return named.resource_claim_name == claim.metadata.name
@@ -216,7 +219,7 @@ class _Labelled(msgspec.Struct):
 
 
 def labels_of(kv: KeyValue) -> Mapping[str, str]:
-    """Decode nothing but the labels of an object."""
+    """Return all PriorityClasses by name, and the default one; of several, that with the lowest value."""
     return msgspec.json.decode(kv.value, type=_Labelled).metadata.labels
 
 
@@ -238,7 +241,7 @@ def _limit_range(kv: KeyValue) -> LimitRange:
 
 
 def _priorities(classes: list[PriorityClass]) -> tuple[dict[str, Priority], Priority | None]:
-    """Return all classes by name, and the default one: of several, the one with the lowest value."""
+    """Return the default StorageClass, and the classes that allow volume expansion."""
     found = {
         each.metadata.name: Priority(each.metadata.name, each.value, each.preemption_policy or "PreemptLowerPriority")
         for each in classes
@@ -262,7 +265,9 @@ def _storage_classes(classes: list[StorageClass]) -> tuple[str | None, frozenset
 
 
 def _newest(marked: Iterable[Resource]) -> str | None:
-    """Return the name of the newest of several default classes; of equally old ones, the first by name."""
+    """Return the name of the newest of several default classes; of classes created at the same time, the
+    first by name.
+    """
     found = sorted(marked, key=lambda each: each.metadata.name)
     found.sort(key=lambda each: each.metadata.creation_timestamp or "", reverse=True)
     return found[0].metadata.name if found else None

@@ -38,12 +38,12 @@ _OPERATIONS = {"create": CREATE, "update": UPDATE, "patch": UPDATE, "delete": DE
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Writes of one request with the same method, collection, subresource and parameters."""
+    """Writes of one batch request with the same method, collection, subresource and parameters."""
 
     requests: Sequence[Request]
     routes: Sequence[ResourceRoute] = ()
     deletions: Sequence[Request] = ()
-    """The deletion that follows each update."""
+    """For each update, the deletion that follows it."""
 
 
 class Resources:
@@ -79,11 +79,11 @@ class Resources:
         }
 
     def serve(self, kinds: Iterable[Kind]) -> None:
-        """Serve all versions of a custom kind that the scheme has."""
+        """Serve all versions of a custom kind that the scheme contains."""
         self.context.serve(kinds)
 
     def expect_current(self, kinds: Iterable[Kind], *, after: int) -> None:
-        """Trust that custom objects written after a revision conform to the current schema."""
+        """Record that custom objects written after a revision conform to the current schema."""
         self.context.expect_current(kinds, after)
 
     def stop_serving(self, kinds: Iterable[Kind]) -> None:
@@ -135,7 +135,9 @@ class Resources:
             raise status_of(error) from None
 
     async def write(self, batch: Batch) -> Sequence[Outcome] | None:
-        """Execute writes with the same verb, collection and parameters; return None if each needs its own request."""
+        """Execute writes with the same verb, collection and parameters; return None if each needs a request
+        of its own.
+        """
         first, kind = batch.routes[0], batch.routes[0].kind
         verb = first.verb(batch.requests[0])
         is_special = (first.subresource, verb) in self._subresources or verb not in self._writes
@@ -166,7 +168,9 @@ class Resources:
         ]
 
     def _template(self, call: Call, verb: str) -> Template | None:
-        """Return the template of a batch of rows; None if the writes have bodies, or have to be admitted one by one."""
+        """Return the shared template of a batch of rows; None if the writes have bodies, or must be admitted one by
+        one.
+        """
         if call.request.row is None or (verb == "update" and call.subresource != "status"):
             return None
         if not self.context.may_share(call, _OPERATIONS[verb]):
@@ -186,7 +190,7 @@ class Resources:
         await self._writer.one(self._writing.create_object(call, obj, options))
 
     def _check_verb(self, route: ResourceRoute, verb: str) -> None:
-        """Raise MethodNotAllowed for a verb that the resource does not have, or does not have at this path."""
+        """Raise MethodNotAllowed for a verb that the resource does not support at this path."""
         kind = route.kind
         subresource = kind.subresource(route.subresource) if route.subresource else None
         verbs = subresource.verbs if subresource else kind.verbs
@@ -205,7 +209,7 @@ class Resources:
 
 
 def _accepted(request: Request, kind: Kind) -> Accepted:
-    """Return the form of the response: as requested, but JSON where protobuf has no message for the kind."""
+    """Return the response format: as requested, but JSON if protobuf has no message for the kind."""
     found = request.accepted()
     if found.format == "protobuf" and not protobuf_output.supports(kind.type, found.shown_as):
         return request.accepted(protobuf=False)

@@ -1,15 +1,14 @@
-"""Lowers pods and volumes for the nodes that read them, to operators that their kubelets know.
+"""Lower pods and volumes that nodes read to operators that their kubelets know.
 
 A kubelet checks required node affinity, NoExecute taints and the affinity of volumes again when a pod arrives, by the
 rules of its own release. So users in the group `system:nodes` get objects lowered (`mooring.constraints.lowering`) for
-the taints and labels that the node has now. Stored objects, their resourceVersions and the responses to other users
-stay as they are. `view_for` calls `NodeLowering.of` for every request.
+the current taints and labels of the node. Stored objects, their resourceVersions and the responses to other users are
+unchanged.
 
-Most objects have none of the new operators, which their bytes show, and are sent as they are stored. Lowered values are
-cached by revision and by those taints and labels of the node that matter, so that similar nodes share them.
-
-No event is sent when a change of a node's taints or labels changes how its pods are lowered: kubelets check pods when
-these arrive or when the kubelet starts, and then it lists. docs/real-nodes.md has the consequences.
+`view_for` calls `NodeLowering.of` for every request. The bytes of most objects show that they use no new operator;
+these are sent as stored. Lowered values are cached by revision and by the taints and labels that matter, so that
+similar nodes share them. When a change of a node's taints or labels changes how its pods are lowered, no event is sent:
+kubelets check pods when these arrive, or after a list when the kubelet starts. docs/real-nodes.md has the consequences.
 """
 
 from collections.abc import Hashable, Iterable
@@ -51,18 +50,20 @@ class Rendering(Protocol):
 
 
 class NodeLowering:
-    """Recognizes requests of nodes, and caches what was lowered for them."""
+    """Detects requests of nodes, and caches the values lowered for them."""
 
     def __init__(self, store: Store, options: AdmissionOptions, decoded: DecodedCache) -> None:
         self._store = store
         self._options = options
         self._decoded = decoded
         self._dependencies: BoundedCache[int, NodeDependencies | Literal[False]] = BoundedCache(_MAX_ENTRIES)
-        """By revision; False for objects that are the same for all nodes."""
+        """By revision, the taints and labels that an object's lowered form depends on; False if it is equal for all
+        nodes.
+        """
         self._lowered: BoundedCache[tuple[int, Hashable], KeyValue] = BoundedCache(_MAX_ENTRIES)
 
     def of(self, request: Request, stored: Stored) -> Rendering:
-        """Return what renders the objects of a kind for the sender of a request."""
+        """Return the renderer of a kind's objects for the sender of a request."""
         if stored.hub.type not in {Pod, PersistentVolume}:
             return stored
         node = users.node_name(request.user)
@@ -70,7 +71,7 @@ class NodeLowering:
         return stored if node is None else NodeReader(self, stored, node, may_cache=request.method == "GET")
 
     def lower_all(self, stored: Stored, node: str, items: Iterable[KeyValue]) -> list[KeyValue]:
-        """Return objects lowered for a node; unchanged ones as they are."""
+        """Return objects lowered for a node; unaffected ones unchanged."""
         properties: NodeProperties | None = None
         keys: dict[NodeDependencies, Hashable] = {}
         result: list[KeyValue] = []
@@ -93,7 +94,7 @@ class NodeLowering:
         return result
 
     def lower(self, stored: Stored, node: str, value: bytes) -> bytes:
-        """Return a value lowered for a node."""
+        """Return the stored bytes of an object, lowered for a node."""
         if not json_bytes.has_new_operators(value):
             return value
         from mooring.constraints import lowering  # noqa: PLC0415 - see above
@@ -115,7 +116,7 @@ class NodeLowering:
         return found
 
     def _properties_of(self, name: str) -> "NodeProperties":
-        """Return the current taints and labels of a node; an absent node has none."""
+        """Return the current taints and labels of a node; none if it does not exist."""
         from mooring.constraints import lowering  # noqa: PLC0415 - see above
 
         kv = self._store.peek(f"{ROOT}nodes/{name}")

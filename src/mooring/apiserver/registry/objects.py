@@ -1,4 +1,4 @@
-"""Reads objects for parts of the server: one by one, or all of a kind, kept up to date by a watch."""
+"""Read objects for parts of the server: one by one, or all of a kind, kept current by a watch."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -46,13 +46,13 @@ class Objects:
 
 
 class Follower(Generic[R]):
-    """All objects of a kind, kept up to date by a watch. `changed` is called after every batch of changes."""
+    """All objects of a kind, kept current by a watch. `changed` is called after every batch of changes."""
 
     def __init__(
         self, store: Store, scheme: Scheme, kind: Kind, changed: Callable[[], None], namespace: str = ""
     ) -> None:
         self.objects: dict[str, R] = {}
-        """By key: `namespace/name`, or the name alone."""
+        """The objects by key: `namespace/name`, or the name alone."""
         self.synced = asyncio.Event()
         self._store = store
         self._stored = Stored(scheme, kind)
@@ -97,7 +97,7 @@ class Follower(Generic[R]):
         self._progress = asyncio.Event()
 
     async def catch_up(self) -> None:
-        """Wait until `objects` has everything that is in the store now."""
+        """Wait until `objects` contains every object that is in the store now."""
         page = await self._store.range(self._prefix)
         present = {self._name(kv.key): str(kv.mod_revision) for kv in page.items}
         while self._revision < page.revision and present != self._versions():
@@ -114,7 +114,7 @@ class Follower(Generic[R]):
 
 
 class KindsFollower(ABC):
-    """Keeps the objects of several kinds up to date by watches; a base class for parts of the server."""
+    """A base class for parts of the server that follow the objects of several kinds."""
 
     def __init__(self, store: Store, scheme: Scheme, kinds: Iterable[Kind]) -> None:
         self._followers: dict[str, Follower[Any]] = {
@@ -123,14 +123,14 @@ class KindsFollower(ABC):
 
     @abstractmethod
     def _changed(self) -> None:
-        """Note that objects have changed."""
+        """Handle a batch of changes; subclasses override it."""
 
     def _objects(self, kind: str) -> Mapping[str, Any]:
-        """Return the objects of a kind by name; none if the kind is not followed."""
+        """Return the followed objects of a kind by name; none if the kind is not followed."""
         return self._followers[kind].objects if kind in self._followers else {}
 
     async def run(self) -> None:
-        """Follow until the store is closed."""
+        """Follow the kinds until the store is closed."""
         await asyncio.gather(*(each.run() for each in self._followers.values()))
 
     async def wait_for_sync(self) -> None:
@@ -138,6 +138,6 @@ class KindsFollower(ABC):
             await each.synced.wait()
 
     async def catch_up(self) -> None:
-        """Wait until this server knows the objects that are in the store now."""
+        """Wait until every object that is in the store now has been handled."""
         for each in self._followers.values():
             await each.catch_up()

@@ -1,4 +1,4 @@
-"""Reads the options of writes, from the query or the body of a deletion, and the objects in request bodies.
+"""Parse the options of writes, from the query or the body of a deletion, and the objects in request bodies.
 
 Called by ``writing.py`` and ``deleting.py``. Errors are worded as in Kubernetes.
 """
@@ -20,7 +20,7 @@ from mooring.api.struct_times import WrongTimeError, normalize_times
 from mooring.apiserver.messages.http import JSON, YAML, Request
 
 CONSUMED = (JSON, YAML)
-"""The formats that bodies can have."""
+"""The media types of request bodies that the server accepts."""
 
 MAX_MANAGER = 128
 _YAML_TYPES = frozenset({YAML, "text/yaml", "application/x-yaml", "application/apply-patch+yaml"})
@@ -34,13 +34,13 @@ class WriteOptions(msgspec.Struct, frozen=True):
 
     dry_run: bool = False
     manager: str = ""
-    """The field manager: `fieldManager`, else the first word of the User-Agent."""
+    """The field manager: the parameter `fieldManager`, or else the program in the User-Agent."""
     validation: FieldValidation = FieldValidation.WARN
     force: bool = False
 
 
 def write_options(request: Request, options_kind: str, *, is_apply: bool = False) -> WriteOptions:
-    """Read the options in a query; raise Invalid."""
+    """Parse the options in a query; raise Invalid."""
     if not request.query and not is_apply:
         return _without_query(request.user_agent)
     wrong = _dry_run_errors(list(request.query.get("dryRun", ())))
@@ -62,7 +62,7 @@ def write_options(request: Request, options_kind: str, *, is_apply: bool = False
 
 
 def options_tree(request: Request, options_kind: str) -> dict[str, Any]:
-    """Return the options in a query as policies and webhooks see them; shared, so callers must not change them."""
+    """Return the options in a query as policies and webhooks see them. Shared: do not modify."""
     if not request.query:
         return _options_without_query(options_kind)
     tree: dict[str, Any] = {"kind": options_kind, "apiVersion": "meta.k8s.io/v1"}
@@ -85,14 +85,14 @@ def _without_query(user_agent: str) -> WriteOptions:
 
 
 def manager_of(user_agent: str) -> str:
-    """Return the program in a User-Agent: `kubectl` of `kubectl/v1.32.4 (linux/amd64)`."""
+    """Return the program that a User-Agent names: `kubectl` for `kubectl/v1.32.4 (linux/amd64)`."""
     name = user_agent.partition("/")[0]
     printable = "".join(char for char in name if char.isprintable())
     return printable.encode()[:MAX_MANAGER].decode(errors="ignore") or "unknown"
 
 
 def delete_options(request: Request) -> DeleteOptions:
-    """Read the options of a deletion, from the body or else the query; raise Invalid or BadRequest."""
+    """Parse the options of a deletion, from the body or else the query; raise Invalid or BadRequest."""
     options = _delete_options_of_body(request) if request.body.strip() else _delete_options_of_query(request)
     if request.row is not None and request.row.uid:
         options.preconditions = Preconditions(uid=request.row.uid)
@@ -160,7 +160,7 @@ def read_object(request: Request, kind: Kind, validation: FieldValidation) -> co
 
 
 def check_object(obj: Resource, kind: Kind) -> None:
-    """Normalize type and times of an object; raise BadRequest if they are wrong."""
+    """Normalise type and times of an object; raise BadRequest if they are wrong."""
     check_type(obj, kind)
     try:
         normalize_times(obj)
@@ -188,7 +188,7 @@ def check_type(obj: TypeMeta, kind: Kind) -> None:
 
 
 def _wrong_body(request: Request, kind: str, api_version: str, error: DecodeError) -> errors.BadRequest:
-    """Return the error for a body that cannot be decoded, which names the kind that the body claims to be."""
+    """Return the error for a body that cannot be decoded; it names the kind stated in the body."""
     given = kind
     try:
         meta = _TYPE_META.decode(request.body)

@@ -1,4 +1,4 @@
-"""Reading objects: `get` and `list`, with paging and the rules of resource versions."""
+"""Read objects: `get` and `list`, with paging and the rules of resource versions."""
 
 import asyncio
 import base64
@@ -20,7 +20,7 @@ from mooring.store.kv import KeyValue
 
 _MAX_LIMIT = 2**31
 _SCAN = 500
-"""How many keys are matched against a selector before other requests run."""
+"""The number of keys matched against a selector before other requests run."""
 
 _CONTINUE_TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -32,7 +32,7 @@ _LIST_TOO_OLD = "The resourceVersion for the provided list is too old."
 
 
 class _Token(msgspec.Struct, rename={"version": "v", "revision": "rv", "start": "start"}):
-    """A continue token: the key to continue after, and the revision to read at (-1: the newest)."""
+    """The content of a continue token: the key to continue after, and the revision to read at (-1: the newest)."""
 
     revision: int
     start: str
@@ -48,7 +48,7 @@ class _Page(msgspec.Struct):
 
 
 class Reading:
-    """`get` and `list`."""
+    """Handles `get` and `list`."""
 
     def __init__(self, context: HandlerContext) -> None:
         self._context = context
@@ -81,7 +81,7 @@ class Reading:
         return respond(call, view.list(page.items, metadata))
 
     async def selected(self, call: Call, selection: Selection) -> Sequence[KeyValue]:
-        """Return every object that a deletecollection selects."""
+        """Return every object that the selectors of a deletecollection match."""
         page = await self._scan(call, selection, after_key="", limit=0, revision=None)
         return page.items
 
@@ -155,7 +155,7 @@ class Reading:
 
 
 def list_version(call: Call) -> ListVersion:
-    """Read the version parameters of a list; raise Invalid or BadRequest."""
+    """Parse the version parameters of a list; raise Invalid or BadRequest."""
     request = call.request
     version, match = request.parameter("resourceVersion"), request.parameter("resourceVersionMatch")
     token = request.parameter("continue")

@@ -1,4 +1,4 @@
-"""The `scale` subresource: the replicas of an object in one form for all kinds."""
+"""The `scale` subresource: the replica count of an object, in one form for all kinds."""
 
 from typing import Any, Protocol, cast
 
@@ -31,7 +31,7 @@ class _Scalable(Protocol):
 
 
 class Scaling:
-    """`get`, `update` and `patch` of a scale."""
+    """Handles `get`, `update` and `patch` of the scale subresource."""
 
     def __init__(self, context: HandlerContext, writing: Writing) -> None:
         self._context = context
@@ -75,7 +75,7 @@ class Scaling:
         return await self._change(call, options, _scaled_by(patched, _paths(call.kind)))
 
     def _applied(self, call: Call, options: WriteOptions) -> Change:
-        """Turn an applied scale into a configuration of the object that has only its replicas."""
+        """Turn an applied Scale into an apply configuration of the object that has only its replicas."""
         scale = self._writing.read_config(call, self._kind)
         replicas = {name: count for name, count in scale.get("spec", {}).items() if name == "replicas"}
         _check_replicas(call.name, replicas.get("replicas", 0))
@@ -118,7 +118,7 @@ class Scaling:
 
 
 def scale_of(obj: Resource, paths: CustomResourceSubresourceScale | None = None) -> Scale:
-    """Return the scale of an object; `paths` are the JSONPaths of a custom kind."""
+    """Return the Scale of an object; `paths` are the JSONPaths in a custom kind's definition."""
     metadata = ObjectMeta(
         name=obj.metadata.name,
         namespace=obj.metadata.namespace,
@@ -166,7 +166,7 @@ def _selector(obj: Resource) -> str:
 
 
 def _scaled_by(change: Any, paths: CustomResourceSubresourceScale | None) -> Change:
-    """Turn a change of the scale into a change of the object."""
+    """Turn a change of the Scale into a change of the object."""
 
     def scaled(old: Resource) -> Resource:
         scale: Scale = change(scale_of(old, paths))

@@ -30,13 +30,15 @@ _MAX_CACHED = 16_384
 _MAX_READERS = 1024
 _TREE: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
 _MAY_BE_UNQUOTED = re.compile("|true|false|[-+.0-9].*", re.DOTALL)
-"""Values of fields that JSON may have without quotes, or may omit."""
+"""Values of fields that stored JSON may have without quotes, or may omit."""
 _COMMON_FIELDS = frozenset({"metadata.name", "metadata.namespace"})
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
 class _Field(msgspec.Struct, frozen=True):
-    """A selectable field: its path in the stored object, its default, and the path of a field that replaces it."""
+    """A selectable field: its path in the stored object, its default, and the path of a newer field that
+    replaces it.
+    """
 
     path: str
     default: str = ""
@@ -82,7 +84,7 @@ FIELDS: Mapping[tuple[str, str], Mapping[str, _Field]] = {
 
 
 class _Selectable(NamedTuple):
-    """What selectors are matched against: the labels and selectable fields of an object."""
+    """The labels and selectable fields of an object, against which selectors are matched."""
 
     labels: Mapping[str, str]
     fields: Mapping[str, str]
@@ -92,7 +94,7 @@ _Read = Callable[[KeyValue], _Selectable]
 
 
 class _Hint(NamedTuple):
-    """Bytes that all selected objects have, so that most others need not be decoded."""
+    """Bytes that all matching objects contain, so that most others need not be decoded."""
 
     mark: bytes
     in_metadata: bool
@@ -103,7 +105,7 @@ class _Hint(NamedTuple):
 
 
 class Selection:
-    """The selectors of one request."""
+    """The label and field selectors of one request."""
 
     __slots__ = ("_hint", "_read", "asks", "fields", "is_everything", "labels")
 
@@ -119,7 +121,7 @@ class Selection:
         self.labels = labels
         self.fields = fields
         self.asks = asks
-        """Whether a conversion webhook has to be called before objects can be matched (`Stored.prepare`)."""
+        """Whether a conversion webhook must be called before objects can be matched (`Stored.prepare`)."""
         self._read = read
         self._hint = hint
         self.is_everything = labels.is_empty() and fields.is_empty()
@@ -141,13 +143,13 @@ class Selection:
 
 
 class Selections:
-    """Makes the selections of one store, and caches the labels and fields of its objects."""
+    """Creates the selections for one store, and caches the labels and fields of its objects."""
 
     def __init__(self) -> None:
         self._readers: BoundedCache[tuple[Kind, Stored | None, bool], _Read] = BoundedCache(_MAX_READERS)
 
     def of(self, request: Request, kind: Kind, stored: Stored, name: str = "") -> Selection:
-        """Return the selectors of a request, which a name restricts further; raise BadRequest."""
+        """Return the selection of a request, restricted to an object if it names one; raise BadRequest."""
         labels, fields = _selectors_of(request, kind)
         if name:
             fields = FieldSelector((*fields.terms, *field_selector.one_field("metadata.name", name).terms))
@@ -161,7 +163,7 @@ class Selections:
 
 
 def _hint_of(labels: Selector, fields: FieldSelector, kind: Kind) -> _Hint | None:
-    """Return the bytes of the first label or field that has to have one value."""
+    """Return the bytes of the first label or field that must have a certain value."""
     for requirement in labels.requirements:
         value = labels.requires_exactly(requirement.key)
         if value is not None:
@@ -246,7 +248,9 @@ def _custom_fields(kind: Kind) -> dict[str, str]:
 
 
 def _custom_reader(kind: Kind, converted: Stored | None) -> _Read:
-    """Return the same function for a custom kind, whose objects are converted first if needed."""
+    """Return the function that decodes the labels and selectable fields of a custom kind, after conversion
+    if needed.
+    """
     fields = {"metadata.name": ".metadata.name", "metadata.namespace": ".metadata.namespace", **_custom_fields(kind)}
 
     def read(kv: KeyValue) -> _Selectable:
@@ -287,7 +291,7 @@ def _text(value: Any, default: str) -> str:
 
 
 def _partial_type(paths: list[str]) -> type[msgspec.Struct]:
-    """Return a struct that decodes only the fields on these paths."""
+    """Return a struct type that decodes only the fields on the given paths."""
     children: dict[str, list[str]] = {}
     for path in paths:
         head, _, rest = path.partition(".")

@@ -24,7 +24,7 @@ _MAX_CONVERTED = 4096
 
 
 def check_elements(value: bytes, kind: Kind) -> None:
-    """Raise RequestEntityTooLarge for an object that has grown too large over several requests."""
+    """Raise RequestEntityTooLarge for an object that several requests have made too large."""
     most = Elements(*(2 * each for each in codec.max_elements(kind.type)))  # defaults have added some
     objects, values = json_bytes.count_elements(value)
     if objects <= most.objects and values <= most.values:
@@ -41,14 +41,14 @@ class Stored:
     """Encodes, decodes and renders the stored objects of one kind, in every version."""
 
     asks = False
-    """Whether a webhook converts objects between versions, so that `prepare` has to be awaited first."""
+    """Return whether a webhook converts objects between versions, so that `prepare` must be awaited first."""
 
     def __init__(self, scheme: Scheme, kind: Kind) -> None:
         self.hub = scheme.hub(kind)
         self.storage = scheme.storage(kind)
         self.prefix = f"{ROOT}{kind.group}/{kind.plural}/" if kind.custom else f"{ROOT}{self.hub.plural}/"
         self.current_after = kind.custom.revision if kind.custom else 0
-        """Custom objects written at later revisions conform to the current schema of their kind."""
+        """The revision after which stored custom objects are known to conform to the current schema of their kind."""
         self._scheme = scheme
         kinds = dict.fromkeys((self.storage, *scheme.family(kind)))
         self._heads = {kind: json_bytes.head(kind.kind, kind.api_version) for kind in kinds}
@@ -68,7 +68,7 @@ class Stored:
         """Convert stored objects ahead of a `decode` or `render`; only kinds with a conversion webhook need it."""
 
     async def encoded(self, obj: Resource) -> bytes:
-        """Encode an object whose conversion may take a call to a webhook."""
+        """Encode an object whose conversion may need a call to a webhook."""
         return self.encode(obj)
 
     def encode(self, obj: Resource) -> bytes:
@@ -116,7 +116,7 @@ class Stored:
             comma = b","
 
     def _in_version(self, value: bytes, revision: int, kind: Kind) -> tuple[bytes, bytes, int]:
-        """Return the head of a version, a value that is right for it, and where the metadata of that begins."""
+        """Return the head of a version, a value valid in that version, and the offset of the value's metadata."""
         source = self._source(value)
         if not source.has_shape_of(kind) or (revision <= self.current_after and revision):
             value, source = self._convert(value, kind), kind
@@ -130,7 +130,7 @@ class Stored:
         raise errors.internal_error(f"a stored object of kind {self.hub.kind} is in no version that this server knows")
 
     def _convert(self, value: bytes, kind: Kind) -> bytes:
-        """Return a value as if it had been stored in another version."""
+        """Return a stored value converted to another version."""
         found = self._converted.get((value, kind))
         if found is None:
             obj = codec.decode_own(value, self._source(value).type)

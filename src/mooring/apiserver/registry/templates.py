@@ -1,11 +1,10 @@
-"""Reuse the admission of one row of a template for the others of the same batch.
+"""Reuse the admission of one row of a template for the other rows of the same batch.
 
-A batch may carry writes of one template (``api/batch_writes.py``). The first row is admitted in full. What it was
-stored as, with its per-row values taken out (``admission/rows.py``), is kept beside the object that it replaced. A row
-whose stored object is equal except for per-row values is stored as the same, with its own values put in. Rows for which
-that is not certain are admitted in full: where policies or webhooks take part, a quota counts, or a value is invalid.
-
-Used by ``writing.py`` and ``deleting.py``; a `Template` lives as long as the request.
+A batch may contain writes of one template (``api/batch_writes.py``). The first row is admitted in full. Its stored
+form, with the per-row values taken out (``admission/rows.py``), is cached beside the object that it replaced. If the
+stored object of a later row is equal except for per-row values, the row is stored in the same form, with its own values
+filled in. A row is admitted in full if this is not certain: if policies or webhooks match, a quota counts the object,
+or a value is invalid. Used by ``writing.py`` and ``deleting.py``; a `Template` lives as long as the request.
 """
 
 from operator import eq
@@ -23,7 +22,9 @@ from mooring.apiserver.registry.stored import Stored
 from mooring.store.kv import KeyValue
 
 _MAX_KEPT = 16
-"""Stored objects of one template may differ in the second of their writes."""
+"""The maximum number of cached outcomes; stored objects of one template may differ in the second of their
+last write.
+"""
 
 _MAX_MISSES = 32
 
@@ -56,15 +57,15 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class Template:
-    """The admitted changes of one template."""
+    """The admitted changes of one template, which later rows reuse."""
 
     def __init__(self, *, keeps_spec: bool) -> None:
         self._keeps_spec = keeps_spec
-        """Whether the writes leave the spec as it is, and no rule reads more of it than `SpecRead` has."""
+        """Whether the writes leave the spec unchanged, and no rule reads more of it than `SpecRead` contains."""
         self.admitted: Resource | None = None
-        """For creates: the first row's object as it was admitted, without its per-row values."""
+        """For creates, the admitted object of the first row without its per-row values."""
         self.first = Row()
-        """These values."""
+        """The per-row values of the first row."""
         self.warnings: list[str] = []
         self._admitted: list[_Admitted] = []
         self._kept: list[_Kept] = []
@@ -72,7 +73,7 @@ class Template:
         self._misses = 0
 
     def reuse(self, stored: Stored, kv: KeyValue, given: Row | None) -> Reused | None:
-        """Return the outcome for a stored object; `given` are the row's values if the update writes them."""
+        """Return the outcome of a row for a stored object; `given` are the row's values if the update writes them."""
         if self._admitted:
             self._compare(stored)
         if not self._kept or (given is not None and not rows.is_valid(given)):
@@ -90,7 +91,7 @@ class Template:
         return None
 
     def keep(self, kv: KeyValue, value: bytes, given: Row | None, *, is_gone: bool) -> None:
-        """Keep an outcome that was admitted in full for the rows that follow."""
+        """Cache the outcome of a row that was admitted in full, for the rows that follow."""
         if self._is_usable and len(self._kept) < _MAX_KEPT:
             self._admitted = [_Admitted(kv, value, given, is_gone)]
 
@@ -120,7 +121,7 @@ def _is_equal(before: Resource | LeanPod, old: Resource | LeanPod) -> bool:
 
 
 def _filled(stored: Stored, kept: _Kept, old: Resource | LeanPod, row: Row) -> bytes:
-    """Return the stored form of an admitted change with the values of a row."""
+    """Return the stored form of an admitted change with the values of a row filled in."""
     after = kept.after
     rows.put(after, row)
     if isinstance(after, LeanPod) and isinstance(old, LeanPod):
@@ -133,7 +134,7 @@ def _filled(stored: Stored, kept: _Kept, old: Resource | LeanPod, row: Row) -> b
 
 
 def _merged(own: Row, given: Row | None) -> Row:
-    """Return the values of a row after a write: those of the client, and otherwise those before it."""
+    """Return the values of a row after a write: those of the client, or else those before the write."""
     if given is None:
         return own
     return replace(
@@ -147,7 +148,7 @@ def _merged(own: Row, given: Row | None) -> Row:
 
 
 def _pattern(own: Row, given: Row | None) -> tuple[bool, ...]:
-    """Return which values an update leaves as they are: changed ones get another field manager."""
+    """Return which per-row values an update leaves unchanged; changed ones get another field manager."""
     if given is None:
         return ()
     return (

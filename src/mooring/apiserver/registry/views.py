@@ -1,7 +1,7 @@
-"""Shows stored objects to clients: whole, their metadata alone, or as rows of a table; as JSON, YAML or protobuf.
+"""Render stored objects for clients: whole, as metadata, or as table rows; in JSON, YAML or protobuf.
 
 A `View` turns stored objects into the bytes of a response, of a list or of a watch event; `view_for` returns the one
-that the client asked for. Called by all handlers.
+that the client requested. Called by all handlers.
 """
 
 import asyncio
@@ -30,17 +30,20 @@ from mooring.base.clock import Clock
 from mooring.store.kv import Event, KeyValue
 
 Frame = Callable[[str, bytes], bytes]
-"""Makes an event of a watch from its type and object."""
+"""A function that encodes a watch event from its type and object."""
 
 _META_VERSION = "meta.k8s.io/v1"
 _PARTIAL_HEAD = json_bytes.head("PartialObjectMetadata", _META_VERSION)
 _TABLE_HEAD = json_bytes.head("Table", _META_VERSION)
 _PIECE = 64 * 1024 - len("ffff\r\n\r\n")
-"""With what HTTP adds, four records of TLS. The allocator reuses blocks of this size, but not much larger ones."""
+"""The size of response pieces: with HTTP's framing, four TLS records.
+
+The allocator reuses blocks of this size, but not much larger ones.
+"""
 
 
 class View(ABC):
-    """Shows the objects of a kind in one form and version."""
+    """Renders the objects of a kind in one form and version."""
 
     def __init__(self, stored: Rendering, kind: Kind, frame: Frame = json_bytes.watch_event) -> None:
         self.stored = stored
@@ -49,16 +52,16 @@ class View(ABC):
 
     @property
     def is_shared(self) -> bool:
-        """Whether all clients get the same, so that watchers can share it."""
+        """Whether the rendered bytes are equal for all clients, so that watchers can share them."""
         return isinstance(self.stored, Stored)
 
     @abstractmethod
     def object(self, value: bytes, revision: int) -> bytes:
-        """Return one object."""
+        """Return the response body for one object."""
 
     @abstractmethod
     def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Pieces:
-        """Yield a list of objects."""
+        """Yield the response body for a list of objects, in pieces."""
 
     def list(self, items: Sequence[KeyValue], metadata: ListMeta) -> bytes:
         return b"".join(self.pieces(items, metadata))
@@ -74,11 +77,11 @@ class View(ABC):
         return self.kind.list_kind, self.kind.api_version
 
     def watched(self, value: bytes, revision: int, *, first: bool) -> bytes:  # noqa: ARG002 - only tables differ
-        """Return the object of a watch event; `first` marks the first event of a watch."""
+        """Return the rendered object of a watch event; `first` marks the first event of a watch."""
         return self.object(value, revision)
 
     def deleted(self, value: bytes, revision: int) -> bytes:
-        """Return the object of a DELETED event."""
+        """Return the rendered object of a DELETED event."""
         return self.object(value, revision)
 
     def needed(self, events: Sequence[Event]) -> Sequence[Event]:
@@ -91,7 +94,7 @@ class View(ABC):
 
 
 class WholeView(View):
-    """Shows objects whole, or lowered for a node."""
+    """Renders whole objects, lowered if a node reads them."""
 
     def object(self, value: bytes, revision: int) -> bytes:
         return self.stored.render(value, revision, self.kind)
@@ -101,7 +104,9 @@ class WholeView(View):
 
 
 class CacheView(WholeView):
-    """Shows objects to a watching cache of Mooring's own client: without what it discards (``api/for_caches.py``)."""
+    """Renders objects for the watching cache of Mooring's own client, without fields that it discards
+    (``api/for_caches.py``).
+    """
 
     def object(self, value: bytes, revision: int) -> bytes:
         return json_bytes.without_managed_fields(super().object(value, revision))[0]
@@ -122,7 +127,7 @@ class CacheView(WholeView):
 
 
 class MetadataView(View):
-    """Shows the metadata alone, as PartialObjectMetadata."""
+    """Renders only the metadata, as PartialObjectMetadata."""
 
     def object(self, value: bytes, revision: int) -> bytes:
         rendered = self.stored.render_item(value, revision, self.kind)
@@ -141,7 +146,7 @@ class MetadataView(View):
 
 
 class TableView(View):
-    """Shows objects as rows of a table, for people."""
+    """Renders objects as rows of a Table."""
 
     def __init__(
         self, stored: Rendering, kind: Kind, frame: Frame, *, tables: Tables, include: str, clock: Clock
@@ -167,7 +172,7 @@ class TableView(View):
         return self._document(json_bytes.with_commas(rows), metadata, has_columns=True)
 
     def watched(self, value: bytes, revision: int, *, first: bool) -> bytes:
-        """Return a table of one row; only the first one has the columns."""
+        """Return a Table with one row; only the first event of a watch has the columns."""
         version = ListMeta(resource_version=str(revision) if revision else "")
         row = self._row(value, revision, Ages(self._clock.now()))
         return b"".join(self._document(iter([row]), version, has_columns=first))
@@ -181,7 +186,7 @@ class TableView(View):
         return json_bytes.table(_TABLE_HEAD, codec.encode(metadata), columns, rows)
 
     def _plain_rows(self, items: Sequence[KeyValue], ages: Ages, head: bytes) -> Iterator[bytes]:
-        """Yield rows with commas, without rendering objects that are stored with the same head, as most are."""
+        """Yield rows with commas; objects stored with the same head, which are most, are not rendered first."""
         cached, kind, make_row = self._table.cached, self._table.kind, self._table.make_row
         begin, comma = len(head), b""
         for kv in items:
@@ -210,7 +215,7 @@ class TableView(View):
 
 
 def view_for(context: HandlerContext, call: Call, *, is_watch: bool = False) -> View:
-    """Return the view that a client asked for; raise NotAcceptable for an unknown one."""
+    """Return the view that a client requested; raise NotAcceptable for an unknown one."""
     stored, accepted = context.read_by(call), call.accepted
     frame = protobuf_output.watch_frame if accepted.format == "protobuf" else json_bytes.watch_event
     match accepted.shown_as:
@@ -230,13 +235,15 @@ def view_for(context: HandlerContext, call: Call, *, is_watch: bool = False) -> 
 
 
 def respond(call: Call, body: bytes, status: int = 200) -> Response:
-    """Return the response with a JSON body, in the format that was asked for."""
+    """Return the response with a JSON body, converted to the requested format."""
     body, content_type = formatted(body, call.accepted, call.request)
     return Response(status, body, content_type, warnings=call.warnings)
 
 
 def in_turns(pieces: Pieces) -> bytes | AsyncIterator[bytes]:
-    """Join the pieces of a document: into one body if it is short, else into parts that are sent while others run."""
+    """Join the pieces of a document: into one body if it is short, otherwise into parts with turns for other requests
+    between them.
+    """
     parts = _parts(pieces)
     first, second = next(parts), next(parts, None)
     return first if second is None else _send_in_turns(chain((first, second), parts))

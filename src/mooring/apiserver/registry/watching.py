@@ -1,11 +1,10 @@
-"""Watching objects: a stream of events, each on a line.
+"""Watch objects: a stream of events, one a line.
 
 A watch over the network has no task after its initial events: the store calls it on changes, and it writes them to the
-connection (`Watch.follow`). In the same process, and where a conversion webhook has to be called first, it is an
-iterator (`Watch.pulled`). An event is framed once for each form and version, and shared by all watchers.
-
-With selectors, an object that begins or ceases to match is sent as ADDED or DELETED. A watcher whose revision was
-compacted gets `410 Gone` and has to list again.
+connection (`Watch.follow`). In the same process, and if a conversion webhook must be called first, it is an iterator
+(`Watch.pulled`). An event is encoded once for each form and version, and shared by all watchers. With selectors, an
+object that begins or ceases to match is sent as ADDED or DELETED. A watcher whose revision was compacted gets `410
+Gone` and must list again.
 """
 
 import asyncio
@@ -35,14 +34,17 @@ _MIN_SECONDS, _MAX_SECONDS = 1800, 3600
 _INITIAL_CHUNK = 500
 _MAX_EVENTS = 1000
 _WATCHES_PER_TURN = 500
-"""How many watches are notified before other callbacks of the event loop run."""
+"""The number of watches notified before other callbacks of the event loop run."""
 
 FrameKey = tuple[int, str, str, type[View], Kind, Frame]
-"""With the object's key, because events that expire together in etcd share a revision."""
+"""The cache key of an encoded event.
+
+It includes the object's key, because events that expire together in etcd share a revision.
+"""
 
 
 class _Start(msgspec.Struct, frozen=True):
-    """Where a watch begins: with all objects (`initial`), or after a revision."""
+    """The start of a watch: with all objects (`initial`), or after a revision."""
 
     initial: bool
     after: int
@@ -67,7 +69,7 @@ class Watching:
         return len(self._open)
 
     def end_all(self) -> None:
-        """End every open watch cleanly, and watches that are opened later: the server is about to stop."""
+        """End every open watch cleanly, and watches opened later, because the server is about to stop."""
         self._ending = True
         for watcher in list(self._open):
             watcher.close()
@@ -115,14 +117,16 @@ class Watching:
             watch.tell()
 
     def lines(self, view: View, place: str, events: list[Event], make: Callable[[Sequence[Event]], bytes]) -> bytes:
-        """Return the lines of a batch of events; the last lines are cached for other watchers of all of one place."""
+        """Return the encoded lines of a batch of events; the last result is cached for other watchers of the same
+        collection.
+        """
         key = (events[0].revision, events[-1].revision, len(events), place, type(view), view.kind, view.frame)
         if self._last[0] != key:
             self._last = (key, make(view.needed(events)))
         return self._last[1]
 
     def frame(self, view: View, kind: str, kv: KeyValue, revision: int, *, first: bool) -> bytes:
-        """Return an event on a line; the object is `kv` with the revision of the event."""
+        """Return an event as a line; the object is `kv` with the revision of the event."""
         if not view.is_shared:
             return view.frame(kind, view.watched(kv.value, revision, first=first))
         key = (revision, kv.key, kind, type(view), view.kind, view.frame)
@@ -135,7 +139,7 @@ class Watching:
 
 
 class Watch(Pushed):
-    """One watch."""
+    """One watch of one client."""
 
     __slots__ = (
         "_after",
@@ -236,7 +240,7 @@ class Watch(Pushed):
         self._watching.schedule(self)
 
     def tell(self) -> None:
-        """Write the events since the last time, unless the client still has to read earlier ones."""
+        """Write the events since the last call, unless the client has not read earlier ones yet."""
         sink, watcher = self._sink, self._watcher
         if sink is None or watcher is None or not sink.is_ready:
             return
@@ -288,14 +292,14 @@ class Watch(Pushed):
     # -- events
 
     def _final_events(self, watcher: Watcher) -> bytes:
-        """Return the events that are left when the time of a watch is over, and a bookmark."""
+        """Return the remaining events when a watch times out, and a bookmark."""
         if not self._start.bookmarks:
             return b""
         batch = watcher.take(_MAX_EVENTS)
         return (self._lines(batch.events) if batch.events else b"") + self._bookmark(batch.revision, {})
 
     def _final_error(self, error: Exception) -> bytes:
-        """Return the last line of a watch that fails; raise errors that are not for clients."""
+        """Return the last line of a failed watch; raise errors that are not meant for clients."""
         match error:
             case Compacted():
                 gone = errors.expired(f"too old resource version: {error.requested} ({error.floor})")
@@ -330,7 +334,7 @@ class Watch(Pushed):
         return self._view.frame("ADDED", self._view.watched(kv.value, kv.mod_revision, first=first))
 
     def _events(self, batch: Batch, now: float) -> bytes:
-        """Return the lines of a batch; a bookmark if no line was sent for a while."""
+        """Return the lines of a batch of events; a bookmark if nothing was sent for a while."""
         chunk = self._lines(batch.events) if batch.events else b""
         if not chunk and self._start.bookmarks and now - self._last_sent >= _BOOKMARK_SECONDS:
             chunk = self._bookmark(batch.revision, {})
@@ -372,7 +376,7 @@ class Watch(Pushed):
 
 
 def _start(call: Call, current: int) -> _Start:
-    """Read the parameters of a watch; raise Invalid or BadRequest."""
+    """Parse the parameters of a watch; raise Invalid or BadRequest."""
     request = call.request
     version = request.parameter("resourceVersion")
     initial_events = request.flag("sendInitialEvents") if "sendInitialEvents" in request.query else None
@@ -389,7 +393,7 @@ def _start(call: Call, current: int) -> _Start:
 
 
 def _seconds(call: Call) -> float:
-    """Return how long the watch lasts: as requested, or a random time, so that clients reconnect at different times."""
+    """Return the duration of a watch: as requested, or random, so that clients reconnect at different times."""
     text = call.request.parameter("timeoutSeconds")
     if text:
         try:
@@ -402,5 +406,5 @@ def _seconds(call: Call) -> float:
 
 
 def _values(batch: Batch) -> list[bytes]:
-    """Return the objects that the events of a batch may show."""
+    """Return the objects, old and new, that the events of a batch may show."""
     return [kv.value for event in batch.events for kv in (event.current, event.previous) if kv is not None]

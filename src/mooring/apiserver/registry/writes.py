@@ -1,9 +1,9 @@
-"""One write: decode → change → admit → commit → respond. `Writer.execute` runs a list of them; one request is a list
-of one.
+"""Execute writes: decode → change → admit → commit → respond.
 
-A `Write` drafts what is to be stored: ``writing.py`` has creates and updates, ``deleting.py`` deletions,
-``pods/pods.py`` bindings, ``claims.py`` allocations. The executor drafts all writes of a list, commits them in one
-round of the store (with their quotas where a namespace has any), and drafts those again that lost a compare-and-swap.
+`Writer.execute` runs a list of writes; one request is a list of one. A `Write` drafts the value to store:
+``writing.py`` has creates and updates, ``deleting.py`` deletions, ``pods/pods.py`` bindings, ``claims.py`` allocations.
+The executor drafts all writes of a list, commits them together (with the quotas of their namespace), and drafts those
+again that lost a compare-and-swap.
 """
 
 from asyncio import gather
@@ -25,7 +25,7 @@ from mooring.store.errors import StoreError, TooLarge, Unreachable
 from mooring.store.kv import Conflict, Delete, Event, Put
 
 _ATTEMPTS = 10
-"""How often a write is drafted. Each conflict means that another writer made progress."""
+"""The maximum number of times a write is drafted. Each conflict means that another writer made progress."""
 
 
 class Followed(msgspec.Struct, frozen=True):
@@ -37,11 +37,11 @@ class Followed(msgspec.Struct, frozen=True):
 
 Outcome: TypeAlias = Response | Followed | Exception
 Result: TypeAlias = list[int] | Exception | None
-"""The revisions of a stored draft, None for a conflict, or the error."""
+"""The result of a commit: the revisions of the stored values, None for a conflict, or the error."""
 
 
 class Written(msgspec.Struct, frozen=True):
-    """Stored bytes and their revision (0 if nothing was stored: dry run)."""
+    """A stored value and its revision (0 if nothing was stored: dry run)."""
 
     value: bytes
     revision: int
@@ -67,13 +67,13 @@ class Draft(msgspec.Struct, frozen=True):
 
     puts: Sequence[Put | Delete]
     respond: Callable[[Sequence[int]], Awaitable[Response | Followed]]
-    """Make the response, given the revisions of what was stored."""
+    """Makes the response from the revisions of the stored values."""
     charge: Charge | None = None
-    """The change of usage in quotas; a draft with one has exactly one put."""
+    """The change of quota usage; a draft with one has exactly one put."""
     settle: Settle | None = None
-    """Called after the commit with whether it succeeded: keeps or gives back what was reserved."""
+    """Called after the commit with whether it succeeded, to keep or release reservations."""
     value: bytes = b""
-    """The object as it will be stored; for a deletion, as it was stored."""
+    """The value as it will be stored; for a deletion, as it was stored."""
 
 
 class Write(Protocol):
@@ -81,24 +81,24 @@ class Write(Protocol):
 
     @property
     def is_extended(self) -> bool:
-        """Whether policies or webhooks match, so that writes are drafted concurrently."""
+        """Whether policies or webhooks match, so that several writes are drafted concurrently."""
         ...
 
     @property
     def reads_stored(self) -> bool:
-        """Whether it depends on the stored object, which another server may have changed."""
+        """Whether the draft depends on the stored object, which another server may have changed."""
         ...
 
     async def draft(self) -> Draft:
-        """Read, change and admit; raise a `StatusError`."""
+        """Read, change and admit the object; return the draft to commit. Raise a `StatusError`."""
         ...
 
     async def retry(self) -> None:
-        """Prepare for another draft after a conflict, or raise the error that the client gets."""
+        """Prepare for another draft after a conflict, or raise the error for the client."""
         ...
 
     def give_up(self) -> Exception:
-        """Return the error after too many conflicts."""
+        """Return the error to report after too many conflicts."""
         ...
 
 
@@ -117,7 +117,9 @@ class StoredWrite:
 
 
 def status_of(error: StoreError) -> StatusError:
-    """Return 504 if a write may have been done, 413 if it is too large, and 503 if the store refuses it now."""
+    """Return the error for a failed commit: 504 if the write may have happened, 413 if it is too large, 503 if the
+    store refuses it now.
+    """
     if isinstance(error, TooLarge):
         return errors.request_entity_too_large(str(error))
     if isinstance(error, Unreachable):
@@ -126,7 +128,7 @@ def status_of(error: StoreError) -> StatusError:
 
 
 def outcome_status(outcome: Outcome) -> Status | None:
-    """Return the Status of a write that failed, None for one that succeeded; raise errors that are not for clients."""
+    """Return the Status of a failed write, None for a successful one; raise errors that are not meant for clients."""
     error = status_of(outcome) if isinstance(outcome, StoreError) else outcome
     if isinstance(error, StatusError):
         return error.status
@@ -136,13 +138,13 @@ def outcome_status(outcome: Outcome) -> Status | None:
 
 
 class Writer:
-    """Executes writes."""
+    """Executes lists of writes."""
 
     def __init__(self, context: HandlerContext) -> None:
         self._context = context
 
     async def one(self, write: Write) -> Response:
-        """Execute a single write; raises its error."""
+        """Execute a single write; raise its error."""
         [outcome] = await self.execute([write])
         if isinstance(outcome, Exception):
             raise outcome
@@ -183,7 +185,7 @@ class Writer:
     async def _commit(
         self, writes: Sequence[Write], drafts: Sequence[tuple[int, Draft]], outcomes: dict[int, Outcome]
     ) -> list[int]:
-        """Store drafts and respond; return the indexes of those that conflicted."""
+        """Commit drafts and create their responses; return the indexes of drafts with a conflict."""
         conflicted: list[int] = []
         try:
             results = await self._store([draft for _, draft in drafts])

@@ -1,10 +1,9 @@
-"""Creates, updates and patches of objects and subresources, as writes for the executor (``writes.py``).
+"""Create, update and patch objects and subresources, as writes for the executor (``writes.py``).
 
-`Creation` admits a new object and stores it where nothing is stored. `Update` reads an object, changes it, admits the
-change, updates `managedFields`, and stores it with a compare-and-swap; it deletes an object whose last finalizer it
-removes. Which field may change, and how, is decided by admission. Read next: ``deleting.py``.
-
-Large objects are decoded and validated in a thread, so that other requests go on.
+`Creation` admits a new object and stores it if its key is free. `Update` reads an object, changes it, admits the
+change, updates `managedFields`, and stores it with a compare-and-swap; if it removes the last finalizer of a
+terminating object, it deletes the object. Admission determines which fields may change. Large objects are decoded and
+validated in a thread, so that other requests go on. Read next: ``deleting.py``.
 """
 
 from asyncio import get_running_loop
@@ -49,7 +48,7 @@ from mooring.store.kv import Delete, KeyValue, Put
 
 T = TypeVar("T")
 _LARGE = 50_000
-"""From so many bytes on, an object is decoded and validated in a thread."""
+"""Objects of at least this number of bytes are decoded and validated in a thread."""
 _THREAD = ThreadPoolExecutor(1, "large objects")
 _NAME_ATTEMPTS = 8
 
@@ -57,17 +56,19 @@ EVENT_SECONDS = 3600.0
 APPLY = "application/apply-patch+yaml"
 
 Change = Callable[[Resource], Resource]
-"""Makes the new object from the old one, both in the newest version; leaves the old one as it is."""
+"""A function that returns the new object for the old one, both in the newest version; it does not modify
+the old one.
+"""
 Respond = Callable[[Written], Awaitable[Response]]
 
 
 class View(msgspec.Struct, frozen=True):
-    """A subresource that shows an object as another kind, as its scale does."""
+    """The conversion of a subresource such as scale, which shows an object as another kind."""
 
     kind: Kind
     of: Callable[[Resource], Resource]
     into: Callable[[Resource, Resource | None], None]
-    """Put a changed view into the object."""
+    """Writes a changed view back into the object."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -75,7 +76,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     change: Change
     create: Callable[[], Resource] | None = None
-    """Makes the object if it does not exist; None where that is an error."""
+    """Creates the object if it does not exist; None if that is an error."""
 
 
 class Creation(msgspec.Struct, eq=False):
@@ -88,7 +89,7 @@ class Creation(msgspec.Struct, eq=False):
     managed_already: bool = False
     template: Template | None = None
     obj: Resource | None = None
-    """The admitted object: another generated name needs no other admission."""
+    """The admitted object; it is kept for a retry with another generated name, which needs no other admission."""
     has_generated_name: bool = False
     attempts: int = _NAME_ATTEMPTS
 
@@ -140,18 +141,18 @@ class Creation(msgspec.Struct, eq=False):
 
 
 class Update(StoredWrite, msgspec.Struct, eq=False):
-    """A write that changes an object, or creates it where the plan allows that."""
+    """A write that changes an object, or creates it if the plan allows that."""
 
     writing: "Writing"
     call: Call
     options: WriteOptions
     read: Callable[[], Plan]
     part: str
-    """The subresource whose rules apply."""
+    """The subresource whose admission rules apply."""
     managed_already: bool = False
     view: View | None = None
     adjust: Callable[[Resource], None] | None = None
-    """A further change by the server, after admission and without a field manager."""
+    """A further change by the server itself, after admission and without a field manager."""
     respond: Respond | None = None
     template: Template | None = None
     plan: Plan | None = None
@@ -162,7 +163,7 @@ class Update(StoredWrite, msgspec.Struct, eq=False):
 
     @property
     def given(self) -> Row | None:
-        """The row's values if the update writes them; None if it leaves them as they are."""
+        """The row's values if the update writes them; None if it leaves them unchanged."""
         return self.call.request.row if self.part == "status" and self.call.request.method == "PUT" else None
 
     async def draft(self) -> Draft:
@@ -181,7 +182,9 @@ class Update(StoredWrite, msgspec.Struct, eq=False):
         return await Creation(self.writing, call, self.options, self.plan.create, managed_already=managed).draft()
 
     def reuse(self, kv: KeyValue) -> Reused | None:
-        """Return the outcome for a stored object that equals another row of the template before its admission."""
+        """Return the outcome of another row of the template, if the stored object equals that row's object before its
+        change.
+        """
         row = self.call.request.row
         if self.template is None or row is None or row.resource_version not in {"", str(kv.mod_revision)}:
             return None
@@ -262,7 +265,7 @@ class Update(StoredWrite, msgspec.Struct, eq=False):
 
 
 class Writing:
-    """Makes the writes for `create`, `update` and `patch`."""
+    """Handles `create`, `update` and `patch`."""
 
     def __init__(self, context: HandlerContext, writer: Writer) -> None:
         self.context = context
@@ -280,7 +283,7 @@ class Writing:
         return Creation(self, call, options, read, template=template)
 
     def create_object(self, call: Call, obj: Resource, options: WriteOptions) -> Write:
-        """Create an object of the server's own, in the newest version."""
+        """Create an object on behalf of the server, in the newest version."""
         return Creation(self, call, options, lambda: obj)
 
     def update(self, call: Call, template: Template | None = None) -> Update:
@@ -368,7 +371,9 @@ class Writing:
         return Draft((put,), respond, context.accounting.change(stored.hub, obj, None, ""), settle, value)
 
     async def reserve(self, new: Service, old: Resource | None, options: WriteOptions) -> Settle | None:
-        """Allocate the addresses that a Service lacks; return what keeps or releases them after the write."""
+        """Allocate the addresses that a Service lacks; return the function that keeps or releases them
+        after the write.
+        """
         if self.context.allocation is None:
             return None
         before = old if isinstance(old, Service) else None
@@ -411,7 +416,7 @@ class Writing:
         self._managers.update(call.kind, old, new, self._manager(call, options))
 
     def read_config(self, call: Call, kind: Kind, validation: FieldValidation = FieldValidation.IGNORE) -> Tree:
-        """Return the configuration in the body of an apply; raise BadRequest."""
+        """Decode the configuration in the body of an apply; raise BadRequest."""
         return self._managers.read_config(call.request.body, kind, call.namespace, call.name, validation)
 
     def applier(self, call: Call, options: WriteOptions, config: Tree) -> Applier:
@@ -444,7 +449,7 @@ class Writing:
         return Plan(patched)
 
     def read(self, call: Call, options: WriteOptions) -> Resource:
-        """Return the object in the body, with the values of its row, in the newest version."""
+        """Return the object in the body, with the values of its row filled in, in the newest version."""
         decoded = read_object(call.request, call.kind, options.validation)
         if decoded.warnings:
             call.warn(*decoded.warnings)
@@ -461,7 +466,7 @@ def takes_long(call: Call, more: int = 0) -> bool:
 
 
 async def run_long(work: Callable[[], T]) -> T:
-    """Run work on a large object in a thread, one such work at a time: other requests go on meanwhile."""
+    """Run work on a large object in a thread, one at a time, while other requests go on."""
     context = copy_context()  # of the budget of a validation
     return await get_running_loop().run_in_executor(_THREAD, context.run, work)
 
@@ -514,6 +519,6 @@ def ttl_of(obj: Resource) -> float | None:
 
 
 async def release(context: HandlerContext, deleted: Resource, is_written: bool) -> None:
-    """Release what a deleted object had allocated, once its deletion is stored."""
+    """Release the addresses and ports of a deleted Service, once its deletion is stored."""
     if is_written:
         await context.release(deleted)

@@ -93,16 +93,16 @@ _ADDING = frozenset({"POST", "PUT", "PATCH"})
 _READS = frozenset({"get", "list", "watch"})
 _RBAC = "rbac.authorization.k8s.io"
 _FOLLOWED = frozenset({_RBAC, "apiextensions.k8s.io", POLICIES, API_SERVICES})
-"""Groups whose objects change how this server behaves."""
+"""API groups whose objects change the behaviour of this server, such as roles and definitions."""
 _METHODS = _WITH_BODY | {"GET", "HEAD"}
 _RESERVED_BYTES = 32 * 1024 * 1024
 _BYTES_OF_A_BYTE = 16
-"""The memory that a byte of a body may take while its request is handled."""
+"""The memory, in bytes for each byte of a body, that handling a request may take."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Application:
-    """All parts of the server, behind one ASGI callable."""
+    """The ASGI application that connects all parts of the server."""
 
     scheme: Scheme
     versions: VersionOptions
@@ -125,9 +125,9 @@ class Application:
     api_services: ApiServices
     audit: AuditLog | None = None
     paths: dict[str, PathHandler] = field(default_factory=dict)
-    """Handlers of further paths, by their first segment: `/explain` handles all paths below it."""
+    """Handlers of additional paths, by first segment: `/explain` handles all paths below it."""
     answers: dict[tuple[str, str], ResourceHandler] = field(default_factory=dict)
-    """Handlers of resources that are not stored, by group and resource; authorized like all others."""
+    """Handlers of resources that are computed and not stored, by group and resource; authorized like all others."""
     routes: Routes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -149,7 +149,7 @@ class Application:
     async def answer(
         self, request: Request, query: bytes, client: Client, receive: Receive | None = None
     ) -> tuple[Exchange, Response]:
-        """Respond to a request from the network; return the response, to be sent by the caller. Never raise.
+        """Return the response to a request from the network; the caller sends it. Never raise.
 
         The body is complete unless there is a `receive` that waits for it.
         """
@@ -168,7 +168,7 @@ class Application:
         return exchange, response
 
     def _held(self, exchange: Exchange, response: Response) -> Response:
-        """Count the bytes of a large response until it is sent; raise an error when too many wait for its user."""
+        """Reserve memory for a large response until it is sent; raise an error if too many bytes wait for its user."""
         body, request = response.body, exchange.request
         if not isinstance(body, bytes) or len(body) <= JOINED_BYTES:
             return response
@@ -211,7 +211,7 @@ class Application:
     async def respond_to_batch(self, batch: Batch) -> list[Response]:
         """Respond to writes that differ only in names, bodies and rows. Never raise.
 
-        Where a deletion follows each update, return the response to the last of the two that was executed.
+        If a deletion follows each update, return the response to the last of the two that was executed.
         """
         exchange, routes = self._exchange_of(batch.requests)
         ending = self._exchange_of(batch.deletions) if batch.deletions else None
@@ -280,7 +280,7 @@ class Application:
         requests: Sequence[Request],
         routes: Sequence[ResourceRoute],
     ) -> list[Response]:
-        """Return the responses of a batch, each counted and logged."""
+        """Return the responses of a batch; count and log each."""
         exchange.route = routes[0] if routes else exchange.route
         if self.audit or access_log.is_kept() or not all(isinstance(outcome, Response) for outcome in outcomes):
             each = zip_longest(outcomes, requests, routes)
@@ -307,7 +307,7 @@ class Application:
         return Exchange(request, self.clock.now(), self.clock.monotonic(), address=address)
 
     async def _respond(self, exchange: Exchange, receive: Receive | None) -> Response:
-        """Respond to an authenticated request. It takes a slot only when the whole body has arrived."""
+        """Respond to an authenticated request. It takes a slot only once the whole body has arrived."""
         request = exchange.request
         await self._admit(exchange)
         if receive is None or request.method not in _WITH_BODY or (request.upgrade and exchange.is_stream):
@@ -336,7 +336,7 @@ class Application:
             return response
 
     async def _admit(self, exchange: Exchange) -> None:
-        """Find the route and authorize the request; raise an error above the rate limit or without the right."""
+        """Find the route and authorize the request; raise an error above the rate limit or without permission."""
         request = exchange.request
         self.skew.see_agent(request.user_agent)
         self.limiter.check_rate(request.user)
@@ -356,7 +356,7 @@ class Application:
         exchange.allowed_by = decision.reason or "RBAC"
 
     async def _stream(self, exchange: Exchange, route: ResourceRoute) -> Response:
-        """Respond to a request for a node; it holds a slot for streams as long as it lasts."""
+        """Respond to a request that a kubelet answers; it holds a slot for streams as long as it lasts."""
         request = exchange.request
         with self.limiter.begin_stream(request.user) as place:
             try:
@@ -406,7 +406,9 @@ class Application:
         return await self._page(request)
 
     async def _catch_up(self, route: ResourceRoute) -> None:
-        """Make a written role, definition, policy or webhook take effect before the response."""
+        """Wait until a written role, definition, policy or webhook configuration is in effect, before the response is
+        sent.
+        """
         if route.group == _RBAC:
             await self.authorizer.catch_up()
         elif route.kind is self.definitions.kind:
@@ -418,7 +420,7 @@ class Application:
             await self.api_services.mark_unavailable()
 
     async def _page(self, request: Request) -> Response:
-        """Respond to paths other than resources."""
+        """Respond to non-resource paths."""
         match request.path.rstrip("/"):
             case "/version":
                 return _shown(request, self.versions.shown)
@@ -504,7 +506,7 @@ class Application:
             self.audit.write(exchange)
 
     async def _hand_over(self, exchange: Exchange, response: Response, scope: Scope) -> None:
-        """Pass the connection to a response until it is done."""
+        """Pass an upgraded connection to the response's handler until it is done."""
         self.count(exchange, response)
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items()]
         body = cast("Stream", response.body)
@@ -524,7 +526,7 @@ class Application:
             await body.aclose()
 
     async def send(self, exchange: Exchange, response: Response, receive: Receive, send: Send) -> None:
-        """Send a response by messages of ASGI."""
+        """Send a response by ASGI messages."""
         self.count(exchange, response)
         if response.status == 499:
             return  # the client is gone

@@ -25,7 +25,7 @@ _METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _LEASES = "/apis/coordination.k8s.io/"
 
 Respond = Callable[[Batch], Awaitable[list[Response]]]
-"""Responds to writes that differ only in names, bodies and rows. Never raises."""
+"""A function that responds to writes that differ only in names, bodies and rows. It never raises."""
 _Sort: TypeAlias = tuple[str, str, str, str, str, str, bool]
 _DECODER = msgspec.json.Decoder(Writes)
 _ENCODER = msgspec.json.Encoder()
@@ -59,7 +59,7 @@ class _Turns:
 
 
 class WriteBatches:
-    """Responds to batches of writes."""
+    """Handles batches of writes (`POST /writes`)."""
 
     def __init__(self, respond: Respond) -> None:
         self._respond = respond
@@ -100,7 +100,7 @@ def _read(body: bytes) -> list[Write]:
 
 
 def _wrong(write: Write) -> str:
-    """Return the field of a write that is wrong, and why; empty if none is."""
+    """Return the invalid field of a write, and why it is invalid; empty if none is."""
     if write.method not in _METHODS or not write.path.startswith(("/api/", "/apis/")):
         return f": {write.method} {write.path[:200]} writes no object"
     if write.accept.partition(";")[0] != JSON or "," in write.accept:
@@ -123,7 +123,7 @@ def _wrong(write: Write) -> str:
 
 
 def _parts(request: Request, writes: Sequence[Write]) -> Iterator[tuple[list[tuple[int, int]], Batch]]:
-    """Yield the parts to execute, with the place of each write in the response.
+    """Yield the parts of a batch to execute together, with the index of each write in the response.
 
     A part has the rows of one template, or writes that differ only in the object's name and the body.
     """

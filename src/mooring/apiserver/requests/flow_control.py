@@ -1,7 +1,7 @@
-"""Create the FlowSchemas and priority levels that every cluster has, restore them, and write the status of all.
+"""Create and restore the default FlowSchemas and priority levels of Kubernetes, and write the status of all.
 
-`FlowControl.run` is a task of ``server.py``. Deleted mandatory objects are created again at once, suggested
-ones within a minute. Nothing is limited by them: what limits requests is ``edge/limits.py``.
+`FlowControl.run` is a task of ``server.py``. Deleted mandatory objects are recreated at once, suggested ones within a
+minute. They limit nothing: ``edge/limits.py`` limits requests.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _DANGLING = "Dangling"
 
 
 class FlowControl:
-    """Keeps the FlowSchemas and priority levels of a cluster as Kubernetes has them."""
+    """Maintains the default FlowSchemas and priority levels of a cluster."""
 
     def __init__(self, store: Store, scheme: Scheme, calls: LoopbackClient, clock: Clock) -> None:
         self._calls = calls
@@ -72,7 +72,7 @@ class FlowControl:
         )
 
     async def _ensure_one(self, wanted: T, there: T | None) -> None:
-        """Create an object that is missing, or restore one whose annotation asks for that."""
+        """Create an object that is missing, or restore one whose annotation enables that."""
         try:
             if there is None:
                 await self._calls.create(copy_of(wanted))
@@ -96,7 +96,9 @@ class FlowControl:
                     continue  # its new state is seen next
 
     def _condition(self, schema: FlowSchema) -> FlowSchemaCondition | None:
-        """Return whether the level of a schema is missing; None if the schema has this condition already."""
+        """Return whether the priority level of a FlowSchema is missing; None if the schema's condition says
+        so already.
+        """
         level = schema.spec.priority_level_configuration.name
         if level in self._levels.objects:
             status, reason, what = "False", "Found", "and it exists"

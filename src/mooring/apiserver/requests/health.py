@@ -1,8 +1,8 @@
 """Health checks: `/healthz`, `/livez` and `/readyz`.
 
-Each check has a path of its own (`/readyz/store`). `?verbose` lists them all, `?exclude=name` leaves some out. The
-reason of a failure is logged, and not sent. A server without its store is alive but not ready: `store_answers` reads
-from the store, which may hang, with a short deadline.
+Each check has a path of its own (`/readyz/store`). `?verbose` lists all checks, `?exclude=name` skips some. The reason
+of a failure is logged, but not sent to the client. A server whose store does not respond is alive but not ready:
+`store_answers` reads from the store, which may hang, with a short deadline.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ from mooring.store.kv import Store
 
 log = logs.get(__name__)
 Check = Callable[[], str | Awaitable[str | None] | None]
-"""Return None if all is well, else the problem."""
+"""A health check: returns None if it succeeds, otherwise the problem."""
 PROBE_SECONDS = 2.0
-"""How long a store may take to answer, as in kube-apiserver."""
+"""The deadline in seconds for the store to respond, as in kube-apiserver."""
 _OTHER_NAMES = {"etcd": "store", "etcd-readiness": "store", "poststarthook/rbac/bootstrap-roles": "roles"}
-"""Names of these checks in kube-apiserver, which probes use."""
+"""kube-apiserver's names of these checks, which probes use."""
 _TEXT = "text/plain; charset=utf-8"
 
 
 def ping() -> str | None:
-    """Succeed: the event loop runs."""
+    """Succeed always; a response shows that the event loop runs."""
     return None
 
 
 async def store_answers(store: Store) -> str | None:
-    """Return why the store does not answer in time."""
+    """Return why the store does not respond in time; None if it does."""
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             await store.revision()
@@ -43,7 +43,7 @@ async def store_answers(store: Store) -> str | None:
 
 
 class Health:
-    """The checks of a server."""
+    """The health checks of a server."""
 
     def __init__(self, live: Mapping[str, Check], ready: Mapping[str, Check]) -> None:
         lives = {"ping": ping, **live}

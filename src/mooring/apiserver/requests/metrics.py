@@ -36,13 +36,13 @@ _STORE = {
     "watchers": "Watches on the store, the server's own among them.",
     "file_bytes": "The size of the store on disk; 0 where that is not known.",
 }
-"""Which of `store.kv.Stats` are shown."""
+"""The fields of `store.kv.Stats` that the metrics page shows."""
 _SORTS_KNOWN = 4096
 _Where = tuple[str, str, str, str, str, str, str]
 
 
 class _Series(NamedTuple):
-    """The series that requests with the same labels are added to."""
+    """The metric series for requests with the same labels."""
 
     counted: tuple[str, ...]
     durations: list[float]
@@ -50,7 +50,9 @@ class _Series(NamedTuple):
     sizes: list[float]
 
     def observe(self, seconds: float, size: int, times: int) -> None:
-        """Add to the three histograms; the buckets of the SLI histogram are the last of those of the durations."""
+        """Add a request to the three histograms; the buckets of the SLI histogram are the last of those of the
+        durations.
+        """
         bucket = bisect_left(_BUCKETS, seconds)
         self.durations[bucket] += times
         self.durations[-1] += seconds * times
@@ -127,7 +129,7 @@ class ServerMetrics:
         }
 
     def in_flight_from(self, reading: Callable[[], int], writing: Callable[[], int]) -> None:
-        """Read the number of concurrent requests from two functions."""
+        """Read the number of concurrent requests from two functions when the page is rendered."""
         self.in_flight.labels("readOnly").set_function(reading)
         self.in_flight.labels("mutating").set_function(writing)
 
@@ -136,7 +138,7 @@ class ServerMetrics:
             self.long_running.labels(*_where(exchange)).inc()
 
     def ended(self, exchange: Exchange, times: int = 1) -> None:
-        """Count a request, or several with the same labels and sizes."""
+        """Count a finished request, or several with the same labels and sizes."""
         where = _where(exchange)
         if exchange.streaming:
             self.long_running.labels(*where).dec()
@@ -150,7 +152,7 @@ class ServerMetrics:
             series.observe(exchange.seconds, exchange.bytes_sent, times)
 
     def _series_of(self, where: "_Where", dry_run: str, code: int) -> "_Series":
-        """Find the series for some labels."""
+        """Return the series for a set of labels; create it if it is missing."""
         durations = self._durations.series((*where, dry_run))
         found = _Series((*where, dry_run, str(code)), durations, self._slis.series(where), self._sizes.series(where))
         self._series.put((where, dry_run, code), found)
@@ -161,7 +163,7 @@ class ServerMetrics:
         self._certificates.observe((), seconds)
 
     def streamed(self, exchange: Exchange, received: int, sent: int) -> None:
-        """Count the bytes of a connection after HTTP."""
+        """Count the bytes of an upgraded connection."""
         subresource = exchange.route.subresource if exchange.route else ""
         self.stream_bytes.labels(subresource, "received").inc(received)
         self.stream_bytes.labels(subresource, "sent").inc(sent)
@@ -176,7 +178,7 @@ class ServerMetrics:
 
 
 def _where(exchange: Exchange) -> _Where:
-    """Return the labels of a request. Unknown paths and methods do not become labels."""
+    """Return the labels for the resource and scope of a request. Unknown paths and methods do not become labels."""
     route = exchange.route
     if route is None:
         method = exchange.request.method

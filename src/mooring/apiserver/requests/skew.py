@@ -1,7 +1,7 @@
-"""Report components whose version does not fit to this server (KEP-4330).
+"""Report components whose version is not compatible with this server's (KEP-4330).
 
 Components send their version in the User-Agent (`kubectl/v1.36.1 (linux/amd64) …`) and in annotations of their Leases.
-A version out of range is counted, and logged once; its requests are served all the same.
+An incompatible version is counted, and logged once; its requests are served.
 """
 
 import re
@@ -20,11 +20,11 @@ _AGENT = re.compile(r"([a-z][a-z-]{0,40})/v?(\d{1,3})\.(\d{1,3})(?![\d])")
 _VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?![\d])")
 _AGENTS = 1024
 _VERSIONS = 200
-"""How many versions become labels of the metric, so that clients cannot fill memory with invented ones."""
+"""The maximum number of versions that become metric labels, so that clients cannot fill memory with invented ones."""
 
 
 class SkewWatch:
-    """Checks the versions that components send."""
+    """Checks the versions that components report."""
 
     def __init__(self, expected: Mapping[str, VersionRange], counter: Counter) -> None:
         self._expected = expected
@@ -34,7 +34,7 @@ class SkewWatch:
         self._counted: set[tuple[str, MinorVersion]] = set()
 
     def see_agent(self, user_agent: str) -> None:
-        """Check the User-Agent of a request."""
+        """Check the version in the User-Agent of a request."""
         if user_agent in self._agents:
             outside = self._agents[user_agent]
         else:
@@ -45,14 +45,14 @@ class SkewWatch:
             self._tell(*outside)
 
     def see_leases(self, leases: Mapping[str, Lease]) -> None:
-        """Check the Leases that have changed since the last call."""
+        """Check the versions in the Leases that have changed since the last call."""
         for name, lease in leases.items():
             if self._leases.get(name) != lease.metadata.resource_version:
                 self.see_lease(lease)
         self._leases = {name: lease.metadata.resource_version for name, lease in leases.items()}
 
     def see_lease(self, lease: Lease) -> None:
-        """Check the version in a Lease, which is named after its component."""
+        """Check the version in a Lease, whose name is the component's."""
         component = lease.metadata.name
         found = _VERSION.match(lease.metadata.annotations.get(VERSION_ANNOTATION, ""))
         expected = self._expected.get(component)
@@ -62,7 +62,7 @@ class SkewWatch:
                 self._tell(component, version)
 
     def _outside(self, user_agent: str) -> tuple[str, MinorVersion] | None:
-        """Return component and version of a User-Agent that does not fit."""
+        """Return component and version of a User-Agent that is not compatible."""
         found = _AGENT.match(user_agent)
         expected = self._expected.get(found[1]) if found else None
         if not found or not expected:

@@ -1,8 +1,7 @@
-"""`/statusz` and `/flagz` for debugging, as in Kubernetes from 1.36 on.
+"""`/statusz` and `/flagz` for debugging, as in Kubernetes from 1.36 on, recorded from kube-apiserver 1.37.
 
 Text is for people only. Programs request `application/json;v=v1beta1;g=config.k8s.io;as=Statusz` (`Flagz`, or YAML);
-JSON without these parameters and text with them are refused. The right to read metrics includes both pages. Recorded
-from kube-apiserver 1.37.
+JSON without these parameters and text with them are refused. The right to read metrics includes both pages.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +28,7 @@ _PATHS = ("/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/v
 
 
 class StatusPageHandler:
-    """The two pages of a server."""
+    """Handles both pages of a server."""
 
     def __init__(self, pages: StatusPages, flags: Mapping[str, str], now: Callable[[], datetime]) -> None:
         self._pages = pages

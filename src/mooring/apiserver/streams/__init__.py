@@ -1,4 +1,4 @@
-"""Requests that the API server passes to kubelets: logs, exec, attach, port-forward and proxies.
+"""Forward requests to kubelets: logs, exec, attach, port-forward and proxies.
 
 | Module | Content |
 |---|---|
@@ -7,7 +7,7 @@
 | ``kubelet.py`` | `Kubelet`, the interface of the two below |
 | ``kubelets.py`` | finds the kubelet of a node |
 | ``real/`` | real kubelets: an HTTP client that relays upgraded connections |
-| ``simulated/`` | kubelets of simulated nodes, which answer from the annotations of pods |
+| ``simulated/`` | kubelets of simulated nodes, which respond from the annotations of pods |
 
 The response to an upgrade owns its connection (``messages/connection.py``) until it ends.
 """

@@ -27,7 +27,7 @@ class Proxied(msgspec.Struct, frozen=True):
     """The client's path up to the proxied one."""
     scheme: str = ""
     port: str = ""
-    """Empty for the kubelet's port, or the first port of the pod's containers."""
+    """The port to proxy to; empty for the kubelet's port, or the first port of the pod's containers."""
     client: str = ""
 
 

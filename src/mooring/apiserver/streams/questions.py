@@ -17,7 +17,7 @@ _MOST_PORTS = 64
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a log that a client wants, and its format."""
+    """The requested part of a log, and its format."""
 
     follow: bool = False
     previous: bool = False

@@ -108,6 +108,7 @@ class CountedDomains:
     def among(self, rows: Mask) -> NDArray[np.bool_]:
         """Return, by level and domain, whether the group contains one of `rows`; the same array while the answer is
         unchanged.
+
         The cost depends on how many rows differ from the last call's.
         """
         if self._rows is None:

@@ -70,6 +70,7 @@ class ClaimWriter:
     async def give(self, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
         """Add the pod to `reservedFor` of the claim, and write the allocation if the claim has none; return the written
         claim.
+
         On a conflict the claim is read again. If the server does not respond, the claim is read until the outcome is
         known, because the devices may be allocated. Raise ClaimWriteError if the claim was deleted or has another
         allocation, or if the server rejected the write.

@@ -115,5 +115,6 @@ class EventWithHint(msgspec.Struct, frozen=True):
     about: AboutFunction | None = None
     """Return the key of the object if the event can help only pods that refer to it (`refers_to`); None if it may help
     any pod.
+
     It saves calls of the hint for all other pods.
     """

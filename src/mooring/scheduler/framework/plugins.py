@@ -185,6 +185,7 @@ class FilterPlugin(Generic[S]):
     def applies_to(self, _spec: PodSpec) -> Status | None:
         """Return SKIP or SUCCESS if `pre_filter` returns it for every pod with this pod spec; None if it depends on the
         pod.
+
         For plugins that read the pod itself: most of them do not apply to most pods.
         """
         return None
@@ -192,6 +193,7 @@ class FilterPlugin(Generic[S]):
     def refresh(self, _state: S) -> Derived | Input:
         """Update the state after declared inputs of the cluster changed; return the revision at which verdicts last
         changed.
+
         Return inputs instead to leave the plugin out, as `SKIP` does, until one of these inputs changes.
         """
         raise NotImplementedError
@@ -266,6 +268,7 @@ class ScorePlugin(Generic[S]):
     def refresh_score(self, _state: S, _feasible: Mask) -> Derived | Input:
         """Update the state after declared inputs of the cluster changed; return the revision at which scores last
         changed.
+
         `feasible` is the mask of rows that passed every filter; it is never modified.
         """
         raise NotImplementedError

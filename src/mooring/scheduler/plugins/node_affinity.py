@@ -1,5 +1,6 @@
 """NodeAffinity: `nodeSelector`, required and preferred node affinity, and the affinity that the configuration adds to
 all pods.
+
 `mooring.constraints.node_selector` implements terms, operators and expressions, also for `addedAffinity` of the
 arguments, which is validated when the scheduler starts (``added_affinity.py``).
 """

@@ -1,5 +1,6 @@
 """TaintToleration: rejects nodes with taints that the pod does not tolerate; prefers nodes with fewer untolerated
 PreferNoSchedule taints.
+
 `mooring.constraints.tolerations` decides what a toleration tolerates, including numbers, versions and expressions;
 `mooring.constraints.columns` does so for all nodes at once.
 """

@@ -1,5 +1,6 @@
 """VolumeBinding: rejects nodes where a pod's volumes cannot be used, bound or provisioned; binds the volumes with the
 pod.
+
 Bound claims restrict the nodes by the node affinity of their volume. A claim that waits for its first consumer gets an
 existing volume that the node can use; otherwise one is provisioned, if the StorageClass allows it and the driver has
 capacity. The choice is made for all nodes at once (`volumes/matching.py`, `volumes/provisioning.py`), assumed for the

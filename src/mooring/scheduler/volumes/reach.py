@@ -1,5 +1,6 @@
 """Find the nodes from which a PersistentVolume can be used: the rows that its node affinity allows, cached until labels
 change.
+
 There are many local volumes, each usable on one node. If every term of the affinity requires one of some values of a
 label (mostly the hostname), nodes are looked up by that label and only those are evaluated. Other affinities are
 evaluated for all nodes at once, and volumes with the same affinity share the result.

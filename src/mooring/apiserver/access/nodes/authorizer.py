@@ -1,9 +1,9 @@
-"""The Node authorizer: what the kubelet of a node may ask for, by Kubernetes' rules.
+"""The Node authorizer: decides which requests the kubelet of a node may make, by Kubernetes' rules.
 
-A node reads its own Node, the pods that are bound to it, and the secrets, config maps, claims, volumes and accounts
-that those pods name, one by one. It writes its own Lease, CSINode and ResourceSlices. What is the same for all nodes
-stands in `node_rules`. What is not allowed here may still be by RBAC, of which nodes have nothing by default. What a
-node may write into an object is ``restriction.py``'s matter, as the authorizer does not see objects.
+A node may read its own Node, the pods bound to it, and, one by one, the secrets, config maps, claims, volumes and
+service accounts that these pods refer to. It may write its own Lease, CSINode and ResourceSlices. Rights that all nodes
+share are in `node_rules`. RBAC decides on all other requests; by default nodes have no RBAC rights. ``restriction.py``
+checks the contents of written objects, which the authorizer does not see.
 """
 
 from collections.abc import Callable
@@ -26,14 +26,14 @@ from mooring.store.kv import Store
 
 _ALLOWED: Final = ""
 _Rule = Callable[["NodeAuthorizer", str, Attributes], str | None]
-"""Given a node and an action: "" when it is allowed, else why it is not."""
+"""A rule for a node and an action: returns "" if the action is allowed, otherwise the reason why not."""
 _NOT_MINE: Final = "no relationship found between node '{}' and this object"
 _OWN_VERBS: Final = frozenset({"get", "create", "update", "patch", "delete"})
 _READ: Final = frozenset({"get", "list", "watch"})
 
 
 class NodeAuthorizer:
-    """Authorise nodes; pass other users, and what is not allowed here, to another authorizer."""
+    """Authorizes requests of nodes; passes other users, and actions it does not allow, to the next authorizer."""
 
     def __init__(self, store: Store, others: Authorizer) -> None:
         self._store = store
@@ -72,7 +72,7 @@ class NodeAuthorizer:
     # -- by relation to a pod on the node
 
     def _read_one(self, node: str, attributes: Attributes) -> str:
-        """Secrets and config maps: get, list and watch one that a pod names."""
+        """Allow get, list and watch of a single secret or config map that a pod of the node refers to."""
         if attributes.verb not in _READ:
             return "can only read resources of this type"
         if attributes.subresource:
@@ -249,4 +249,4 @@ _BY_NAME: Final = (
     NodeAuthorizer._pod_certificate,
 )
 _BY_RELATION: Final = frozenset(key for key, rule in _RULES.items() if rule not in _BY_NAME)
-"""Rules that depend on the pods of the node."""
+"""The rules for resources that depend on the pods of the node."""

@@ -1,7 +1,7 @@
-"""Which pods are on which node, and what they refer to: kept for the Node authorizer.
+"""Track the pods of each node and the objects they refer to, for the Node authorizer.
 
-Nothing is kept until a node asks for the first time. From then on a watch of the store lies ready, and is read when the
-next node asks: the answer is never older than the question, and servers without nodes pay nothing.
+Tracking starts with the first request of a node. From then on a watch of the store collects changes, which are applied
+when the next node makes a request: the state is never older than the request, and servers without nodes pay nothing.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from mooring.store.kv import KeyValue, Store, Watcher
 
 _PODS = f"{ROOT}pods/"
 _AT_ONCE = 500
-"""How many pods are read before others get a turn."""
+"""The number of pods that are processed before other tasks get a turn."""
 _REMEMBERED = 10_000
-"""How many pods are known to have been on a node when they were deleted."""
+"""The maximum number of deleted pods whose node is remembered."""
 
 
 class NodePods:
-    """The pods of each node, by key, with what they refer to."""
+    """The pods of each node by key, with the objects they refer to."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -40,11 +40,11 @@ class NodePods:
         return self._node_of.get(f"{_PODS}{namespace}/{name}") == node
 
     def had(self, node: str, namespace: str, name: str) -> bool:
-        """Whether a pod that is no more was on a node, and none has its name since."""
+        """Return whether a deleted pod was on a node and no pod of its name exists now."""
         return self._last_node_of.get(f"{_PODS}{namespace}/{name}") == node
 
     def refer_to(self, node: str, reference: Reference) -> bool:
-        """Whether a pod on a node refers to an object."""
+        """Return whether a pod on a node refers to an object."""
         return any(reference in held for held in self._nodes.get(node, {}).values())
 
     async def catch_up(self) -> None:

@@ -1,4 +1,4 @@
-"""The objects that a pod or a PersistentVolume names, which its node may read."""
+"""Find the objects that a pod or a PersistentVolume refers to, which the pod's node may read."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 Tree = Mapping[str, Any]
 
 MIRROR = "kubernetes.io/config.mirror"
-"""The annotation of pods that a node has made itself. It must not get rights by making them."""
+"""The annotation of mirror pods, which kubelets create themselves; a node must not gain rights by creating one."""
 _WITH_SECRET_REF = ("cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos")
 _OF_CSI = ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef")
-"""The secrets of a CSI volume that kubelets need; controllers have others."""
+"""The fields of a CSI volume with secrets that kubelets need; the other secrets are for controllers."""
 
 
 class Reference(NamedTuple):
-    """An object in a namespace, by its resource."""
+    """A reference to an object by resource, namespace and name."""
 
     resource: str
     namespace: str
@@ -21,7 +21,7 @@ class Reference(NamedTuple):
 
 
 def of_pod(pod: Tree) -> frozenset[Reference]:
-    """Return what the node of a pod may read because of it."""
+    """Return the references to all objects that a pod's node may read because of the pod."""
     return frozenset() if MIRROR in pod["metadata"].get("annotations", {}) else named_by(pod)
 
 
@@ -31,9 +31,9 @@ def named_by(pod: Tree) -> frozenset[Reference]:
 
 
 def api_objects_of(pod: Tree) -> Iterator[str]:
-    """Yield the resources that a pod leads its kubelet to, in kube-apiserver's words: a mirror pod may have none.
+    """Yield the resources that a pod refers to, with kube-apiserver's names, because a mirror pod may refer to none.
 
-    These are more than a node may read because of a pod: a claim template or a signer leads to other objects.
+    They include resources that a node may not read directly, such as claim templates and signers.
     """
     spec = pod["spec"]
     yield from sorted({reference.resource for reference in named_by(pod)})
@@ -64,7 +64,7 @@ _API_SOURCES = {
 
 
 def secrets_of_volume(volume: Tree) -> Iterator[Reference]:
-    """Return the secrets with which a kubelet mounts a PersistentVolume, for the pods of its claim."""
+    """Return the secrets that a kubelet needs to mount a PersistentVolume for pods that use its claim."""
     spec = volume["spec"]
     namespace = spec.get("claimRef", {}).get("namespace", "")
     if "azureFile" in spec:

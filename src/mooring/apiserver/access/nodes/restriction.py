@@ -1,6 +1,6 @@
-"""NodeRestriction: what a node may write into the objects that it may write, by Kubernetes' rules.
+"""NodeRestriction: restricts which fields and objects a node may write, by Kubernetes' rules.
 
-Called with every object that is about to be written or deleted (`context.Guard`). Users who are no nodes pass.
+Called for every object that is written or deleted (`context.Guard`). Users that are not nodes pass.
 """
 
 from collections.abc import Mapping, Set
@@ -28,7 +28,7 @@ from mooring.apiserver.registry.stored import ROOT
 from mooring.store.kv import Store
 
 NODE_LEASES: Final = "kube-node-lease"
-"""The namespace of the Leases with which nodes say that they are alive."""
+"""The namespace of the Leases by which nodes report that they are alive."""
 _KUBELET_LABELS: Final = frozenset(
     {
         "kubernetes.io/hostname",
@@ -44,21 +44,22 @@ _KUBELET_LABELS: Final = frozenset(
         "beta.kubernetes.io/arch",
     }
 )
-"""Labels of Kubernetes that a kubelet may give its own node, beside those of `_KUBELET_DOMAINS`."""
+"""Kubernetes' labels that a kubelet may set on its own node, in addition to those of `_KUBELET_DOMAINS`."""
 _KUBELET_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _RESTRICTED_DOMAIN: Final = "node-restriction.kubernetes.io"
 _KUBERNETES_DOMAINS: Final = ("kubernetes.io", "k8s.io")
 
 
 class NodeRestriction:
-    """Refuse what a node may not write."""
+    """Refuses writes that a node may not make."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
-        """Raise Forbidden for a write that a node may not make. `new` is None for a deletion or eviction, `old` for a
-        create.
+        """Raise Forbidden for a write that a node may not make.
+
+        `new` is None for a delete or an eviction, `old` for a create.
         """
         if users.NODES not in user.groups:
             return
@@ -90,7 +91,7 @@ class NodeRestriction:
             _check_slice(node, obj, "delete" if new is None else "create")
 
     def _check_pod_certificate(self, node: str, wanted: PodCertificateRequest) -> None:
-        """Allow certificates for pods of this node under their own service account."""
+        """Allow certificate requests only for pods of this node and with the pod's service account."""
         spec = wanted.spec
         if spec.node_name != node:
             _forbid(wanted, f'spec.nodeName is "{spec.node_name}", which is not the requesting node "{node}"')
@@ -117,7 +118,7 @@ class NodeRestriction:
 
 
 def check_token(user: UserInfo, request: TokenRequest, account: str, pod: Pod | None, audiences: Set[str]) -> None:
-    """Raise Forbidden for a token that a node may not request."""
+    """Raise Forbidden for a service account token that a node may not request."""
     refusal = _token_refusal(user, request, pod, audiences)
     if refusal:
         raise errors.forbidden("serviceaccounts", account, refusal)
@@ -212,7 +213,7 @@ def _check_node(node: str, new: Resource | None, old: Resource | None) -> None:
 
 
 def _forbidden_labels(new: Mapping[str, str], old: Mapping[str, str]) -> list[str]:
-    """Return changed labels that a node may not change, because they could attract pods."""
+    """Return the changed labels that a node may not change, because they could attract pods."""
     changed = {key for key in (*new, *old) if new.get(key) != old.get(key)}
     return sorted(key for key in changed if _is_forbidden_label(key))
 
@@ -247,7 +248,7 @@ def _check_claim(node: str, new: Resource | None, old: Resource | None, subresou
 
 
 def _unchangeable(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """Return the claim without the fields that a node may change."""
+    """Return a claim without the fields that a node may change, for comparison."""
     metadata = structs.replace(claim.metadata, resource_version="", managed_fields=[])
     status = structs.replace(
         claim.status, capacity={}, conditions=[], allocated_resources={}, allocated_resource_statuses={}

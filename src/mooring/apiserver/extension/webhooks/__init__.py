@@ -1,5 +1,5 @@
-"""Calls to webhooks: programs outside of the server that take part in admission, or convert objects.
+"""Calls of webhooks: external programs that take part in admission, or convert objects.
 
-- `step`: admission webhooks as a step of admission. `admission` calls them, `reviewing` has requests and responses.
-- `caller`: one request to a webhook, by URL or by Service, over TLS, within limits. All calls go through it.
+step       admission webhooks as a step of admission; `admission` calls them, `reviewing` has requests and responses
+caller     one request to a webhook, by URL or by Service, over TLS, within limits; all calls use it
 """

@@ -1,10 +1,10 @@
 """Admission by webhooks: mutating webhooks are called one after the other, validating webhooks all at once.
 
-`WebhookAdmission` is made by ``step.py`` from the stored configurations. Nothing is locked during a call: neither the
+``step.py`` creates a `WebhookAdmission` from the stored configurations. Nothing is locked during a call: neither the
 store nor other requests wait.
 
-CallError          the call failed or the response made no sense: the failure policy decides what follows
-StatusError        the request is refused: by a webhook, or because the webhook does not support dry run
+    CallError    the call failed or the response was invalid: the failure policy decides
+    StatusError  the request is refused: by a webhook, or because the webhook does not support dry run
 """
 
 import asyncio
@@ -45,7 +45,7 @@ log = logs.get(__name__)
 _MUTATION = "mutation.webhook.admission.k8s.io"
 _FAILED_OPEN_MUTATION = f"failed-open.{_MUTATION}"
 _NO_ERROR, _CALLING, _INTERNAL = "no_error", "calling_webhook_error", "apiserver_internal_error"
-"""Why a request was refused, as kube-apiserver's metrics name it."""
+"""The reasons of refused requests in kube-apiserver's metrics."""
 _FAILED_OPEN_VALIDATION = "failed-open.validating.webhook.admission.k8s.io"
 _DEFAULT_SECONDS = 10
 
@@ -65,7 +65,7 @@ class Caller(Protocol):
 
 
 class Hook:
-    """One webhook of a configuration, with its matcher."""
+    """One webhook of a configuration, with its matcher and match conditions."""
 
     def __init__(self, configuration: str, webhook: MutatingWebhook | ValidatingWebhook) -> None:
         self.configuration = configuration
@@ -80,7 +80,7 @@ class Hook:
 
     @cached_property
     def conditions(self) -> Conditions:
-        """The match conditions, compiled for the first request that matches otherwise."""
+        """The match conditions, compiled when the first request matches rules and selectors."""
         return Conditions(self.webhook.match_conditions, self.webhook.failure_policy)
 
 
@@ -88,7 +88,9 @@ Configuration = MutatingWebhookConfiguration | ValidatingWebhookConfiguration
 
 
 def hooks_of(configurations: Iterable[Configuration]) -> Index[Hook]:
-    """Return webhooks in the order of their calls: by configuration, then as listed. One without rules is left out."""
+    """Return the webhooks of all configurations in the order of their calls: by configuration, then as listed; those
+    without rules are left out.
+    """
     ordered = sorted(configurations, key=lambda each: each.metadata.name)
     return Index([Hook(each.metadata.name, webhook) for each in ordered for webhook in each.webhooks if webhook.rules])
 
@@ -169,11 +171,14 @@ class WebhookAdmission:
             self._failed(hook, attributes, error, VALIDATING, f"{_FAILED_OPEN_VALIDATION}/round_0_index_{place}")
 
     def _matching(self, hooks: Index[Hook], attributes: Attributes) -> list[Hook]:
-        """Return the webhooks whose rules may match; none for the configuration of admission itself."""
+        """Return the webhooks whose rules may match; none for webhook configurations and policies, which are exempt."""
         return [] if not hooks or attributes.is_exempt else hooks.candidates(attributes)
 
     def _match(self, hook: Hook, attributes: Attributes) -> RequestView | None:
-        """Return the request as a webhook sees it, None if it does not match; raise Forbidden if a condition fails."""
+        """Return the view in which a webhook sees the request; None if it does not match.
+
+        Raise Forbidden if a condition fails.
+        """
         match = hook.matcher.match(attributes, self._labels)
         if match is None or not hook.conditions:
             return match
@@ -186,7 +191,7 @@ class WebhookAdmission:
     async def _call(
         self, hook: Hook, attributes: Attributes, match: RequestView, type_: str, take: Callable[[Answer], None]
     ) -> None:
-        """Call a webhook, hand its answer to `take` and count the outcome; raise CallError or a `StatusError`."""
+        """Call a webhook, pass its response to `take` and count the outcome; raise CallError or a `StatusError`."""
         began, where = perf_counter(), (hook.name, type_, attributes.operation)
         try:
             answer = await self._ask(hook, attributes, match, mutating=type_ == ADMIT)
@@ -205,7 +210,7 @@ class WebhookAdmission:
         self._count(where, began, 200)
 
     async def _ask(self, hook: Hook, attributes: Attributes, match: RequestView, *, mutating: bool) -> Answer:
-        """Send the request of a review; return the answer, which may be a refusal."""
+        """Send the review of a request; return the webhook's response, which may be a refusal."""
         if attributes.dry_run and not hook.allows_dry_run:
             raise errors.bad_request(f'admission webhook "{hook.name}" does not support dry run')
         prefix = ""
@@ -223,7 +228,7 @@ class WebhookAdmission:
         return answer
 
     def _count(self, where: tuple[str, str, str], began: float, code: int, refused: str = "") -> None:
-        """Count a call; `refused` is the reason why the request was refused, if it was."""
+        """Count a call in the metrics; `refused` is the reason of a refused request, or empty."""
         if refused:
             self._metrics.refused(*where, refused, code)
         self._metrics.called(*where, perf_counter() - began, code, rejected=bool(refused))

@@ -1,10 +1,10 @@
-"""Sends requests to webhooks: JSON over HTTPS to a URL or a Service, within a limit of time and size.
+"""Send requests to webhooks: JSON over HTTPS to a URL or a Service, within a limit of time and size.
 
     answer = await caller.call(config, body, seconds=10)
 
 Calls to the same address share connections. A Service is called at the ready addresses of its EndpointSlices, one after
-the other, and its certificate has to be valid for `name.namespace.svc`; upstream's API server calls the cluster IP,
-which needs a kube-proxy. Failures are `WebhookError`s in kube-apiserver's words (``failures.py``).
+the other, and its certificate must be valid for `name.namespace.svc`. (kube-apiserver calls the cluster IP, which needs
+a kube-proxy.) Failures are `WebhookError`s with kube-apiserver's messages (``failures.py``).
 """
 
 import asyncio
@@ -50,11 +50,11 @@ class ClientConfig(Protocol):
 
 
 Addresses = Callable[[str, str, int], Awaitable[Sequence[tuple[str, int]]]]
-"""Returns the ready addresses for the namespace, name and port of a Service; raises WebhookError."""
+"""A function that returns the ready addresses for a Service's namespace, name and port; it raises WebhookError."""
 
 
 class _Place(NamedTuple):
-    """The address of a server, the authorities that sign its certificate, and the name in it."""
+    """A server address, the authorities that sign its certificate, and the expected name in it."""
 
     server: str
     authorities: bytes
@@ -69,7 +69,7 @@ class WebhookCaller:
         self._transports: OrderedDict[_Place, HttpsTransport] = OrderedDict()
 
     async def call(self, config: ClientConfig, body: bytes, *, seconds: int) -> bytes:
-        """Return the body of a successful response; raise WebhookError."""
+        """Send a request to a webhook; return the body of a successful response. Raise WebhookError."""
         shown, path = _target(config)
         request = Request(
             "POST",
@@ -137,7 +137,7 @@ class WebhookCaller:
 
 
 def _target(config: ClientConfig) -> tuple[str, str]:
-    """Return the URL of a webhook as errors show it, and the path in it."""
+    """Return the URL of a webhook, as errors show it, and the path in it."""
     if config.url is not None:
         return config.url, urlsplit(config.url).path or "/"
     service = config.service
@@ -148,7 +148,7 @@ def _target(config: ClientConfig) -> tuple[str, str]:
 
 
 def addresses_in(objects: Objects) -> Addresses:
-    """Return the function that looks addresses up in the EndpointSlices of the server's store."""
+    """Return the function that looks up a Service's addresses in the EndpointSlices of the server's store."""
 
     async def addresses(namespace: str, name: str, port: int) -> list[tuple[str, int]]:
         service = await objects.get(core_v1.Service, name, namespace)

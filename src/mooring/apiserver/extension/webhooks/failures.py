@@ -1,4 +1,4 @@
-"""The errors of calls to webhooks, in the words of kube-apiserver. Used by ``caller.py``."""
+"""The errors of calls to webhooks, with kube-apiserver's messages. Used by ``caller.py``."""
 
 import os
 import socket
@@ -29,7 +29,7 @@ _STATUS = msgspec.json.Decoder(Status, strict=False)
 
 
 class WebhookError(Exception):
-    """A call failed; the message says why, and the code is for metrics."""
+    """A call to a webhook failed; the message says why, and the code is for metrics."""
 
     def __init__(self, message: str, code: int = 503) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ def _distrust(error: ssl.SSLCertVerificationError, host: str) -> str:
 
 
 def refused_by_status(response: Response) -> WebhookError:
-    """Return the error for a response with a status of failure."""
+    """Return the error for a response with an HTTP status of failure."""
     is_text = response.headers.get("content-type", "").startswith("text/")
     text = response.body[:_LONGEST_TEXT].decode(errors="replace").strip() if is_text else "unknown"
     failure = None if is_text else _failure_in(response.body)
@@ -88,7 +88,7 @@ def _describe_status(status: int, text: str) -> str:
 
 
 def _failure_in(body: bytes) -> Status | None:
-    """Return the Status in a response, if it has one of a failure."""
+    """Return the Status in a response body if it reports a failure; otherwise None."""
     try:
         found = _STATUS.decode(body)
     except (msgspec.MsgspecError, RecursionError):

@@ -1,7 +1,7 @@
-"""Makes the AdmissionReview that is sent to a webhook, and reads and checks the one that it answers with.
+"""Build the AdmissionReview that is sent to a webhook, and validate the one it responds with.
 
-`review_of` uses the first version that both sides know. A malformed answer is a `WebhookError` in kube-apiserver's
-words; a refusal is an `Answer` that does not allow the request. Called by ``admission.py``.
+`review_of` uses the first version that both sides support. A malformed response is a `WebhookError` with
+kube-apiserver's message; a refusal is an `Answer` that does not allow the request. Called by ``admission.py``.
 """
 
 import base64
@@ -28,7 +28,7 @@ _FAILED = "failed to call webhook: "
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A review to send."""
+    """An AdmissionReview to send, encoded, with the uid and version that the response must have."""
 
     version: str
     uid: str
@@ -36,7 +36,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The checked answer of a webhook."""
+    """The validated response of an admission webhook."""
 
     allowed: bool
     status: Status | None = None
@@ -47,7 +47,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def review_of(attributes: Attributes, match: RequestView, versions: list[str]) -> Question:
-    """Return the review of a request for a webhook that knows these versions; raise WebhookError."""
+    """Return the AdmissionReview of a request, in a version that the webhook supports; raise WebhookError."""
     version = next((each for each in versions if each in REVIEWS), None)
     if version is None:
         known = f"webhook does not accept known AdmissionReview versions ({', '.join(REVIEWS)})"
@@ -84,7 +84,7 @@ _DECODER = msgspec.json.Decoder(_Review)
 
 
 def read(body: bytes, question: Question, *, mutating: bool) -> Answer:
-    """Decode and check the answer of a webhook; raise WebhookError."""
+    """Decode and validate the response of a webhook; raise WebhookError."""
     review = _decode(body)
     _check_type(review, question.version)
     response = review.response
@@ -116,7 +116,7 @@ def _decode(body: bytes) -> _Review:
 
 
 def _check_type(review: _Review, version: str) -> None:
-    """Raise WebhookError if an answer with a type is not a review in the version of the question."""
+    """Raise WebhookError if a response has a type that is not AdmissionReview in the requested version."""
     if not review.kind and not review.api_version:
         return
     group, _, given = review.api_version.rpartition("/")
@@ -128,7 +128,7 @@ def _check_type(review: _Review, version: str) -> None:
 
 
 def _check(review: _Review, response: _Response, question: Question) -> None:
-    """Raise WebhookError if an answer in v1 has another uid than the question, or no type."""
+    """Raise WebhookError if a v1 response has another uid than the request, or no type."""
     if response.uid != question.uid:
         got = response.uid or ""
         raise WebhookError(f'{_INVALID}expected response.uid="{question.uid}", got "{got}"')
@@ -138,7 +138,9 @@ def _check(review: _Review, response: _Response, question: Question) -> None:
 
 
 def _check_patch(response: _Response, patch: bytes, *, mutating: bool) -> None:
-    """Raise WebhookError if a v1 answer has a patch without type or a type without patch, or any in validation."""
+    """Raise WebhookError if a v1 response has a patch without type or a type without patch, or any patch from a
+    validating webhook.
+    """
     if not mutating:
         for name, is_there in (("patch", bool(patch)), ("patchType", response.patch_type is not None)):
             if is_there:

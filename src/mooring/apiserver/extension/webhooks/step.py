@@ -1,7 +1,7 @@
-"""Admission webhooks as a step of admission (``registry/admission_chain.py``); follows their stored configurations.
+"""Admission webhooks as a step of admission (``registry/admission_chain.py``), read from the stored configurations.
 
-The response to a write of a configuration waits until this server knows it (`catch_up`). Without configurations the
-step is idle, and ``admission.py`` is not even imported.
+The response to a write of a configuration waits until this server uses it (`catch_up`). Without configurations the step
+is skipped, and ``admission.py`` is not imported.
 """
 
 from collections.abc import Callable, Mapping

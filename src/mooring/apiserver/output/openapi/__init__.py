@@ -46,7 +46,7 @@ class OpenApi:
         }
 
     async def handle(self, request: Request) -> Response | None:
-        """Return the response; None if the path is no OpenAPI document."""
+        """Return the response for an OpenAPI path; None for other paths."""
         path = request.path.rstrip("/")
         if self._changes != self._scheme.changes:
             self._documents.clear()
@@ -68,7 +68,7 @@ class OpenApi:
         return response
 
     def v2(self) -> dict[str, Any]:
-        """Return the document of version 2."""
+        """Return the OpenAPI v2 document."""
         schemas = Schemas(Dialect.V2, self._scheme.served)
         operations = Operations(self._scheme, schemas, Dialect.V2)
         paths: dict[str, Any] = {}
@@ -84,7 +84,7 @@ class OpenApi:
         }
 
     def v3(self, where: GroupVersion) -> dict[str, Any]:
-        """Return the document of a group-version in version 3."""
+        """Return the OpenAPI v3 document of a group-version."""
         schemas = Schemas(Dialect.V3, self._scheme.served)
         paths = Operations(self._scheme, schemas, Dialect.V3).paths(where)
         return {

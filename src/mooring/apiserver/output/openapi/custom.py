@@ -1,7 +1,7 @@
-"""OpenAPI schemas of custom kinds: those of their definitions, with the type and metadata that all objects have.
+"""Build the OpenAPI schemas of custom kinds: those of their definitions, plus type and standard metadata.
 
-Version 2 cannot express everything, and kubectl takes some of it too literally; as in Kubernetes, that is left out
-there. Called by ``schemas.py``.
+OpenAPI v2 cannot express everything, and kubectl misinterprets parts of it; as in Kubernetes, these parts are left out
+of v2. Called by ``schemas.py``.
 """
 
 from typing import Any
@@ -69,7 +69,7 @@ def _selectable(kind: Kind, *, v2: bool) -> Schema:
 
 
 def _plain(schema: Schema, *, v2: bool) -> Schema:
-    """Return a schema without what the dialect cannot express, at all levels."""
+    """Return a schema without the keywords that the OpenAPI version does not support, at all levels."""
     for name in ("items", "additionalProperties"):
         if isinstance(schema.get(name), dict):
             schema[name] = _plain(schema[name], v2=v2)
@@ -96,7 +96,7 @@ def _plain(schema: Schema, *, v2: bool) -> Schema:
 
 
 def _embed(schema: Schema, metadata: Schema, *, v2: bool) -> None:
-    """Add the fields that every object has to embedded objects."""
+    """Add type and metadata fields to the schemas of embedded objects."""
     for child in [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]:
         if isinstance(child, dict):
             _embed(child, metadata, v2=v2)

@@ -1,8 +1,8 @@
-"""OpenAPI paths of resources, with their operations and parameters.
+"""Build the OpenAPI paths of resources, with their operations and parameters.
 
-`Operations` goes through the served kinds of a group-version. kubectl looks here for the kind behind a resource
-(`explain`), and for the parameters `dryRun` and `fieldValidation` of PATCH before it uses them. Subresources that
-stream from nodes and containers, such as `log`, `exec` and `proxy`, are answered by ``streams/``.
+`Operations` iterates over the served kinds of a group-version. kubectl looks here for the kind of a resource
+(`explain`), and for the parameters `dryRun` and `fieldValidation` of PATCH before it uses them. ``streams/`` serves
+subresources that stream to nodes and containers, such as `log`, `exec` and `proxy`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -86,7 +86,7 @@ _WRITING = ("dryRun", "fieldManager", "fieldValidation")
 
 
 class _Verb(NamedTuple):
-    """The method of a verb, the texts of its operations, its parameters and the codes of its responses."""
+    """The HTTP method of a verb, its description, its parameters and its response codes."""
 
     method: str
     prefix: str
@@ -108,7 +108,7 @@ _WORDS = {"200": "OK", "201": "Created", "202": "Accepted"}
 
 
 class Operations:
-    """Makes the paths of a document, and the schemas that they need."""
+    """Builds the paths of an OpenAPI document, and collects the schemas that they refer to."""
 
     def __init__(self, scheme: Scheme, schemas: Schemas, dialect: Dialect) -> None:
         self._scheme = scheme
@@ -215,7 +215,7 @@ class Operations:
         return self._schemas.of(kind.list_type if verb == "list" and kind.list_type else shown, where)
 
     def _shown(self, kind: Kind, subresource: Subresource | None) -> tuple[type[Object], GroupVersion]:
-        """Return the type that is read and written at a path, and its group-version."""
+        """Return the type that requests to a path read and write, and its group-version."""
         if subresource and subresource.kind:
             where = subresource.group_version or kind.group_version
             other = self._scheme.kind(where.api_version, subresource.kind)

@@ -66,7 +66,7 @@ def _parts(schema: Mapping[str, Any]) -> Iterable[bytes]:
 
 
 def _any(value: Any) -> bytes:
-    """Encode any value as YAML, of which JSON is a part."""
+    """Encode any value as YAML, of which JSON is a subset."""
     return _text(2, json.dumps(value, separators=(",", ":")))
 
 
@@ -83,7 +83,7 @@ def _number(field: int, value: int) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Seven bits a byte, the lowest first.
+    """Encode an integer as a protobuf varint: seven bits a byte, the lowest first.
 
     >>> _varint(300).hex()
     'ac02'

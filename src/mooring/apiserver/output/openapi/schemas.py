@@ -1,9 +1,9 @@
-"""Schemas of API types, made from the structs, their docstrings and their merge annotations.
+"""Build the OpenAPI schemas of API types from the structs, their docstrings and their merge annotations.
 
-A `Schemas` collects the definitions that the schemas it has made refer to. Names are those of Kubernetes
-(`io.k8s.api.core.v1.Pod`), because clients look for some of them. A struct that serves several versions of a group gets
-a definition for each. OpenAPI v2 and v3 differ in where definitions stand and in how a reference is given a
-description; that is all that `Dialect` knows.
+A `Schemas` collects all definitions to which its schemas refer. Names are those of Kubernetes
+(`io.k8s.api.core.v1.Pod`), because clients look some of them up. A struct that serves several versions of a group gets
+a definition for each. `Dialect` has the differences between OpenAPI v2 and v3: where definitions are, and how a
+reference gets a description.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ STATUS = f"{_META}.Status"
 
 
 class Dialect(Enum):
-    """A version of OpenAPI, by where its definitions stand."""
+    """A version of OpenAPI (v2 or v3), which determines where definitions are."""
 
     V2 = "#/definitions/"
     V3 = "#/components/schemas/"
@@ -48,7 +48,7 @@ class Dialect(Enum):
 
 
 class Schemas:
-    """Makes schemas for one document."""
+    """Builds the schemas of one OpenAPI document."""
 
     def __init__(self, dialect: Dialect, kinds: Iterable[Kind]) -> None:
         self.definitions: dict[str, Schema] = {}
@@ -72,7 +72,7 @@ class Schemas:
         return f"io.k8s.api.{package}.{version}.{cls.__name__}"
 
     def of(self, cls: type[Object], where: GroupVersion, description: str = "", *, default: bool = False) -> Schema:
-        """Return a reference to a struct, and make its definition unless it exists."""
+        """Return a reference to a struct's schema; build the schema if it is missing."""
         name = self.name(cls, where)
         if name not in self.definitions and name not in self._pending:
             self._pending.add(name)
@@ -81,7 +81,7 @@ class Schemas:
         return self._dialect.reference(name, description, default=default)
 
     def of_custom(self, kind: Kind, *, is_list: bool = False) -> Schema:
-        """Return a reference to a custom kind, or to a list of its objects."""
+        """Return a reference to the schema of a custom kind, or of a list of its objects."""
         name, v2 = custom.name_of(kind, is_list=is_list), self._dialect is Dialect.V2
         if name not in self.definitions:
             about = descriptions(ResourceList if is_list else Resource)["metadata"]
@@ -94,7 +94,7 @@ class Schemas:
         return self._dialect.reference(name)
 
     def patch(self) -> Schema:
-        """Return a reference to the body of a PATCH."""
+        """Return a reference to the schema of a PATCH body."""
         about = "Patch is provided to give a concrete name and type to the Kubernetes PATCH request body."
         self.definitions.setdefault(PATCH, {"description": about, "type": "object"})
         return self._dialect.reference(PATCH)

@@ -1,4 +1,4 @@
-"""Objects as tables for people: the columns that kubectl prints, per kind.
+"""Tables of objects: the columns that kubectl prints, by kind.
 
 `Tables` is shared by all requests; a `Table` has the columns and rows of one kind. Kinds without columns of their own
 show name and age. A printer serves all versions of its kind, whose fields have the same names.
@@ -13,7 +13,7 @@ from mooring.apiserver.output.tables.row import Row, Times, encode_row, split_me
 from mooring.base.bounded_cache import BoundedCache
 
 _MAX_ROWS = 65_536
-"""Each takes 370 bytes."""
+"""The maximum number of cached rows; each takes 370 bytes."""
 
 _PRINTERS: dict[str, Printer] = {
     **cluster.PRINTERS,
@@ -22,7 +22,7 @@ _PRINTERS: dict[str, Printer] = {
     **storage.PRINTERS,
     **workloads.PRINTERS,
 }
-"""By kind and group, as in `Deployment.apps`."""
+"""The printers by kind and group, as in `Deployment.apps`."""
 
 
 class Tables:
@@ -43,21 +43,21 @@ class Table:
         self._printer = printer = _printer(kind)
         self.columns: list[TableColumnDefinition] = [*printer.columns]
         self.cached = rows.get
-        """Rows by the keys of stored objects; callers compare kind and revision."""
+        """The cached rows by the keys of stored objects; callers compare kind and revision."""
         self._cache = rows.put
         self._write = printer.write or self._decode_and_write
 
     def row(self, key: str, revision: int, text: bytes, begin: int) -> Row:
-        """Return the cached row of an object, or make it."""
+        """Return the cached row of an object; build it if it is missing."""
         row = self.cached(key) if key else None
         if row is None or row.revision != revision or row.kind is not self.kind:
             row = self.make_row(key, revision, text, begin)
         return row
 
     def make_row(self, key: str, revision: int, text: bytes, begin: int) -> Row:
-        """Make the row of an object from its JSON, and cache it if the object has a key.
+        """Build the row of an object from its JSON; cache it if the object has a key.
 
-        `begin` is where its metadata goes on after the resourceVersion, which stored objects lack.
+        `begin` is the offset at which its metadata continues after the resourceVersion, which stored objects lack.
         """
         written, times, end = self._write(text)
         row = Row(self.kind, revision, end - begin, written, times)
@@ -66,7 +66,7 @@ class Table:
         return row
 
     def _decode_and_write(self, text: bytes) -> tuple[bytes, Times, int]:
-        """Return the row of an object, its times, and where the metadata of the object ends."""
+        """Return the row of an object, its times, and the offset at which the object's metadata ends."""
         printer = self._printer
         shown, end = split_metadata(text)
         obj = printer.read(text) if printer.read else codec.decode_own(shown, self.kind.type)

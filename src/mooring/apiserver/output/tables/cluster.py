@@ -1,4 +1,4 @@
-"""Tables of the kinds that belong to the cluster or configure pods: nodes, namespaces, services, events and more."""
+"""Table printers of cluster and configuration kinds: nodes, namespaces, services, events and others."""
 
 from collections.abc import Callable
 from typing import Any
@@ -76,7 +76,7 @@ def _first_few(values: list[str]) -> str:
 
 
 def _event_columns(subject: str, message: str, reporter: str, old: str) -> Printer:
-    """Return the table of events; the fields have other names in each of the two groups."""
+    """Return the columns of events, whose fields have different names in the two API groups."""
 
     def first(event: Any) -> Any:
         return getattr(event, f"{old}first_timestamp") or event.event_time
@@ -162,7 +162,7 @@ def _queuing(field: str) -> Callable[[Any], Any]:
 
 
 DEFAULT = printer(NAME, AGE)
-"""The table of kinds that have no other."""
+"""The printer of kinds that have none of their own: name and age."""
 _CREATED = printer(NAME, date("Created At", "metadata.creation_timestamp"))
 _ROLE_BINDINGS = printer(
     NAME,

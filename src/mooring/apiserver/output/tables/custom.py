@@ -1,4 +1,4 @@
-"""Tables of custom kinds: the name, then the columns that the definition gives, or the age where it gives none."""
+"""Table printers of custom kinds: the name, then the columns of the definition, or the age if it has none."""
 
 import json
 from typing import Any
@@ -38,7 +38,7 @@ def _column(column: CustomResourceColumnDefinition) -> TableColumnDefinition:
 
 
 def _cell(values: list[Any], column: CustomResourceColumnDefinition) -> Any:
-    """Return the first value as the column's type shows it; all values of a column of text."""
+    """Return the first value in the format of the column's type; for a string column, all values."""
     if not values or values[0] is None:
         return None
     value = values[0]

@@ -1,4 +1,4 @@
-"""Tables of Ingresses, network policies, autoscalers, certificates and other kinds that mostly other programs use."""
+"""Table printers of Ingresses, network policies, autoscalers, certificates and related kinds."""
 
 from typing import Any
 

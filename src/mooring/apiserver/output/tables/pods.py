@@ -1,7 +1,7 @@
-"""The tables of pods and pod templates: how many containers are ready, and the one word that says how the pod is.
+"""Table printers of pods and pod templates: ready containers, status and restarts.
 
-Lists of many pods are lists of few templates, whose pods differ in name, age, address and node only. `_PodRows` caches
-the rest of a row by the fields that it depends on.
+Pods of one template differ only in name, age, address and node. `_PodRows` caches the rest of a row by the fields that
+it depends on.
 """
 
 import sys
@@ -111,13 +111,13 @@ class _Pod(Struct, gc=False):
 
 _POD, _ENCODER = Decoder(_Pod), Encoder()
 _OWN_CELLS = (0, 5, 6)
-"""Name, address and node."""
+"""The cells that differ between pods of a template: name, address and node."""
 _HOLE = Raw(b"\1")
-"""Stands for one of them in a shared row; no JSON has this byte."""
+"""The placeholder of such a cell in a shared row; JSON never contains this byte."""
 
 
 class _Summary(Struct):
-    """The reason, ready containers and restarts that a row shows."""
+    """The status, ready containers and restarts that a pod's row shows."""
 
     reason: str
     ready: int = 0
@@ -177,7 +177,7 @@ def _summary(pod: _Pod) -> _Summary:
 
 
 def _initializing(pod: _Pod, summary: _Summary, sidecars: _Summary) -> bool:
-    """Return whether an init container is still to finish; if so, put which one into the reason."""
+    """Return whether an init container has not finished; if so, set the reason to the first such container."""
     specs = {each.name: each for each in pod.spec.init_containers}
     for done, status in enumerate(pod.status.init_container_statuses):
         summary.count_restarts(status)
@@ -201,7 +201,7 @@ def _initializing(pod: _Pod, summary: _Summary, sidecars: _Summary) -> bool:
 
 
 def _running(pod: _Pod, summary: _Summary) -> None:
-    """Count the main containers; the first one with a reason determines the reason of the pod."""
+    """Count the ready main containers; the first one with a reason determines the pod's reason."""
     has_running = False
     for status in reversed(pod.status.container_statuses):
         summary.count_restarts(status)
@@ -245,10 +245,10 @@ def _conditions(pod: _Pod) -> list[TableRowCondition]:
 class _PodRows:
     def __init__(self) -> None:
         self._shared: BoundedCache[Any, list[bytes]] = BoundedCache(_MAX_ENTRIES)
-        """The row around name, address and node, by the fields that the rest of it depends on."""
+        """The parts of a row around name, address and node, by the fields that they depend on."""
 
     def __call__(self, text: bytes) -> tuple[bytes, Times, int]:
-        """Return the row, its times, and where the metadata of the pod ends."""
+        """Return the row of a pod, its times, and the offset at which the pod's metadata ends."""
         shown, end = split_metadata(text)
         pod = _POD.decode(shown)
         meta, spec, status = pod.metadata, pod.spec, pod.status

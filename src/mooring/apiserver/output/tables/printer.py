@@ -1,9 +1,9 @@
-"""Declares the tables of kinds: a `Printer` has the columns of a kind, and a column says where its cells come from.
+"""Declare the tables of kinds: a `Printer` has the columns of a kind and the functions that compute its cells.
 
     printer(NAME, text("Type", "spec.type"), number("Data", lambda secret: len(secret.data)), AGE)
 
-Cells are what kubectl prints, so their words are those of Kubernetes' own tables. The other modules of this package
-declare the printers of the kinds; ``__init__.py`` gathers them.
+Cells equal those of kubectl's tables with Kubernetes. The other modules of this package declare printers;
+``__init__.py`` collects them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,11 +20,11 @@ NONE = "<none>"
 UNKNOWN = "<unknown>"
 UNSET = "<unset>"
 Cell = str | Callable[[Any], Any]
-"""The path of a field in an object, or a function that makes a cell of the object."""
+"""The path of a field in an object, or a function that computes a cell from the object."""
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column with the function that makes its cells."""
+    """A column with the function that computes its cells."""
 
     definition: TableColumnDefinition
     cell: Callable[[Any], Any]
@@ -37,34 +37,34 @@ class Printer(msgspec.Struct, frozen=True):
     cells: Callable[[Any], list[Any]]
     conditions: Callable[[Any], list[TableRowCondition]] | None = None
     read: Callable[[bytes], Any] | None = None
-    """Decodes what `cells` takes, where that is not an object of the kind's type."""
+    """Decodes the argument of `cells`, if that is not an object of the kind's type."""
     write: Callable[[bytes], tuple[bytes, Times, int]] | None = None
-    """Makes the row of an object's JSON directly: the row, its times, and where the object's metadata ends."""
+    """Renders a row directly from an object's JSON: the row, its times, and where the object's metadata ends."""
 
 
 def printer(*columns: Column) -> Printer:
-    """Return the printer with these columns."""
+    """Return a printer with the given columns."""
     cells = [column.cell for column in columns]
     return Printer(tuple(column.definition for column in columns), lambda obj: [cell(obj) for cell in cells])
 
 
 def text(name: str, cell: Cell, empty: str | None = None) -> Column:
-    """Return a column of text, which shows `empty` for empty values."""
+    """Return a string column, which shows `empty` for empty values."""
     return Column(define(name), _cell(cell, empty))
 
 
 def wide(name: str, cell: Cell, empty: str | None = None) -> Column:
-    """Return a column of text that only wide output shows."""
+    """Return a string column that only wide output shows."""
     return Column(define(name, priority=1), _cell(cell, empty))
 
 
 def number(name: str, cell: Cell) -> Column:
-    """Return a column of whole numbers."""
+    """Return an integer column."""
     return Column(define(name, "integer"), _cell(cell, None))
 
 
 def boolean(name: str, cell: Cell) -> Column:
-    """Return a column of truth values."""
+    """Return a boolean column."""
     return Column(define(name, "boolean"), _cell(cell, None))
 
 
@@ -92,7 +92,7 @@ def _cell(cell: Cell, empty: str | None) -> Callable[[Any], Any]:
 
 
 def age(time: str | None) -> Ago | str:
-    """Return the cell with the age of a time, which may be unknown."""
+    """Return a cell with the age of a time, which may be unknown."""
     return Ago(time) if time else UNKNOWN
 
 
@@ -101,7 +101,7 @@ AGE = text("Age", lambda obj: age(obj.metadata.creation_timestamp))
 
 
 def containers(path: str) -> tuple[Column, Column]:
-    """Return the wide columns for the names and images of the containers in a pod template."""
+    """Return the wide columns with the names and images of the containers in a pod template."""
     template = attrgetter(path)
 
     def listed(name: str, field: str) -> Column:
@@ -122,7 +122,7 @@ def labels(values: Mapping[str, str]) -> str:
 
 
 def selector(value: LabelSelector | None) -> str:
-    """Return a label selector as it is written in queries."""
+    """Format a label selector as in query parameters."""
     if value is None:
         return NONE
     try:

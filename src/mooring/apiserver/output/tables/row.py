@@ -1,6 +1,6 @@
-"""A row of a table as JSON, with placeholders for the ages in it, so that it is valid for as long as the object is.
+"""A table row as JSON with placeholders for the ages in it, so that it is valid as long as the object is unchanged.
 
-``__init__.py`` makes rows of objects and caches them; ``registry/views.py`` writes them into responses.
+``__init__.py`` builds and caches rows; ``registry/views.py`` writes them into responses.
 """
 
 import sys
@@ -15,7 +15,7 @@ from mooring.api.meta_v1 import TableRowCondition
 from mooring.apiserver.output import json_bytes
 
 AGE = b"\0"
-"""Stands for an age in the JSON of a row, which has no such byte otherwise."""
+"""The placeholder of an age in the JSON of a row, which never contains this byte otherwise."""
 Times = str | tuple[str, ...]
 """The times whose ages a row shows: one, or any other number of them."""
 
@@ -50,9 +50,9 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     kind: Kind
     revision: int
     metadata_size: int
-    """The length of the object's metadata without the resourceVersion, in bytes: responses show it beside the row."""
+    """The length in bytes of the object's metadata without the resourceVersion, which responses show beside the row."""
     text: bytes
-    """The JSON without `object` and the last brace."""
+    """The JSON of the row without `object` and the closing brace."""
     times: Times
 
     def write(self, ages: Ages) -> bytes:
@@ -89,13 +89,15 @@ _METADATA = msgspec.json.Decoder(_Metadata)
 
 
 def split_metadata(text: bytes) -> tuple[bytes, int]:
-    """Return an object without its managed fields, if it is known where they are, and where its metadata ends."""
+    """Return an object without its managed fields, if their position is known, and the offset at which its metadata
+    ends.
+    """
     shown, end = json_bytes.without_managed_fields(text)
     return shown, end if end >= 0 else json_bytes.metadata_begin(text) - 1 + len(bytes(_METADATA.decode(text).metadata))
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time in at most two units, the finer one only where it matters."""
+    """Format a duration in at most two units, the finer one only if it matters, as kubectl does."""
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"

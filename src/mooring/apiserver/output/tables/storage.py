@@ -1,4 +1,4 @@
-"""Tables of volumes, storage classes and devices."""
+"""Table printers of volumes, storage classes and devices."""
 
 from typing import Any
 

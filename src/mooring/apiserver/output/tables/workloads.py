@@ -1,4 +1,4 @@
-"""Tables of workloads: how many pods are wanted, exist and are ready."""
+"""Table printers of workloads: desired, current and ready pods."""
 
 from collections.abc import Callable
 from operator import attrgetter

@@ -1,7 +1,7 @@
-"""Server-side apply: who owns which field, and what an applied configuration makes of an object.
+"""Server-side apply: ownership of fields, and merging of applied configurations.
 
-- `field_set`: sets of fields, in the form in which `managedFields` stores them.
-- `comparison`: which fields two objects differ in, and which fields a configuration names.
-- `merging`: putting a configuration over an object, and taking away what it no longer names.
-- `field_managers`: keeps `metadata.managedFields` on every write, and finds conflicts. Start there.
+field_set       sets of fields, in the form in which `managedFields` stores them
+comparison      the fields in which two objects differ, and the fields of a configuration
+merging         merge a configuration into an object, and remove fields it no longer has
+field_managers  update `metadata.managedFields` on every write, and find conflicts (start here)
 """

@@ -1,8 +1,8 @@
-"""Compares trees field by field, and lists the fields of a tree, by the schema of their type.
+"""Compare trees field by field, and list the fields of a tree, by the schema of their type.
 
-`compare` is what decides who owns a field after a write; `named` is what an applied configuration claims. Both go down
-to the fields of structs, the keys of maps, the items of keyed lists and the values of sets; everything else is one
-field however large it is.
+`compare` determines which fields a write takes ownership of; `named` which fields an applied configuration claims. Both
+descend to the fields of structs, the keys of maps, the items of keyed lists and the values of sets; any other value
+counts as one field.
 """
 
 import json
@@ -15,7 +15,7 @@ from mooring.apiserver.registry.apply.field_set import SELF, Fields
 from mooring.apiserver.registry.patch.schema import Node
 
 Sinks = tuple[Fields, Fields, Fields]
-"""The sets that collect added, modified and removed fields."""
+"""The three sets that collect added, modified and removed fields."""
 
 _ABSENT: Any = object()
 _HOLDERS = (dict, list)
@@ -31,12 +31,12 @@ class Comparison(msgspec.Struct, frozen=True):
     """Fields that were added or modified."""
 
     def touches(self, fields: Fields) -> bool:
-        """Return whether fields of a set may have changed, by the top level alone."""
+        """Return whether fields of a set may have changed, according to the top-level fields."""
         return not (fields.keys().isdisjoint(self.changed) and fields.keys().isdisjoint(self.removed))
 
 
 class MissingKeyError(ValueError):
-    """An item of a keyed list has none of its keys."""
+    """An item of a keyed list lacks all of its keys."""
 
 
 def compare(old: dict[str, Any], new: dict[str, Any], node: Node) -> Comparison:
@@ -51,7 +51,7 @@ def _nothing() -> Sinks:
 
 
 def _compare(element: str, old: Any, new: Any, node: Node | None, sinks: Sinks) -> None:
-    """Put into the sinks (added, modified, removed) what is different about one element."""
+    """Add the differences in one element to the sets of added, modified and removed fields."""
     added, modified, removed = sinks
     if old is _ABSENT:
         added[element] = whole(new, node)
@@ -97,7 +97,7 @@ def _compare_maps(old: dict[str, Any], new: dict[str, Any], node: Node, sinks: S
 
 
 def _empty_like(value: Any) -> Any:
-    """Return the empty value that null means beside a value of this type."""
+    """Return the empty value of the same type, which null stands for in a comparison."""
     return type(value)() if isinstance(value, dict | list) else _ABSENT
 
 
@@ -137,7 +137,7 @@ def element_of(each: Any, node: Node) -> str:
 
 
 def whole(value: Any, node: Node | None) -> Fields:
-    """Return all fields of an added or removed value, and everything that holds fields."""
+    """Return all fields of an added or removed value, including its containers."""
     if node is None or node.is_atomic or not value or value.__class__ not in _HOLDERS:
         return {}
     result: Fields = {SELF: {}}

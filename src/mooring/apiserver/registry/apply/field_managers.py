@@ -1,9 +1,10 @@
-"""Keeps `metadata.managedFields`: which manager owns which fields, after every create, update, patch and apply.
+"""Update `metadata.managedFields`, which records the manager of each field, after every create, update, patch and
+apply.
 
-A manager owns the fields that it wrote last. An update or patch takes the fields that it changes from other managers.
-An apply that changes a field of another manager is a conflict, unless it is forced; it removes fields that its manager
-applied before and no longer names. Entries are distinguished by manager, operation, version and subresource. Called by
-``registry/writing.py``.
+A manager owns the fields that it wrote last. An update or patch takes over the fields that it changes from other
+managers. An apply that changes a field of another manager is a conflict, unless it is forced; it removes fields that
+its manager applied before and no longer has. Entries are distinguished by manager, operation, version and subresource.
+Called by ``registry/writing.py``.
 """
 
 import re
@@ -46,7 +47,7 @@ _SERVERS_OWN = {
     for name, encoded in zip(ObjectMeta.__struct_fields__, ObjectMeta.__struct_encode_fields__, strict=True)
     if encoded in _OWNED_BY_SERVER
 }
-"""The defaults of these fields, which trees leave out."""
+"""Fields with server-side defaults, which trees leave out."""
 Tree = dict[str, Any]
 _UNKNOWN = re.compile(r'unknown field "([^"]*)"')
 
@@ -60,14 +61,14 @@ class Manager(msgspec.Struct, frozen=True):
 
 
 class FieldManagers:
-    """Knows the versions of kinds, since every entry names fields in its own."""
+    """Updates managed fields for all kinds; an entry names fields in its own version of the kind."""
 
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
         self._empty: BoundedCache[Kind, Tree] = BoundedCache(_MAX_CACHED)
 
     def create(self, kind: Kind, obj: Resource, manager: Manager) -> None:
-        """Record that the creator owns the object's fields (still without those that admission adds).
+        """Record that the creator owns the object's fields, before admission adds its own.
 
         As in Kubernetes, no manager owns an object in which an item of a keyed list has no keys.
         """
@@ -95,8 +96,8 @@ class FieldManagers:
     def update(self, kind: Kind, old: Resource, new: Resource, manager: Manager) -> None:
         """Record that the manager owns the fields that it changed, and no other manager does.
 
-        As in Kubernetes, an object that no manager owns stays so, and owners stay as they are where an item of a keyed
-        list lacks a key.
+        As in Kubernetes, an object without managers gets none, and ownership is unchanged if an item of a keyed list
+        lacks a key.
         """
         given = new.metadata.managed_fields or old.metadata.managed_fields
         if given != old.metadata.managed_fields and not _are_field_sets(given):
@@ -122,7 +123,9 @@ class FieldManagers:
     def read_config(
         self, body: bytes, kind: Kind, namespace: str, name: str, validation: FieldValidation = FieldValidation.IGNORE
     ) -> Tree:
-        """Return the configuration in the body of an apply, with values as the server writes them; raise BadRequest."""
+        """Decode the configuration in the body of an apply, normalised as the server writes values; raise
+        BadRequest.
+        """
         try:
             documents = codec.read_yaml(body, most=codec.max_elements(kind.type))
             if len(documents) != 1 or not isinstance(documents[0].tree, dict):
@@ -146,14 +149,14 @@ class FieldManagers:
         return tree
 
     def tree(self, obj: Resource, kind: Kind, subresource: str) -> Tree:
-        """Return the fields of an object that can have a manager, in a version."""
+        """Return the fields of an object that can have a manager, as a tree in a version."""
         found = self._scheme.convert(obj, kind)
         if kind.custom:
             return relevant(codec.to_tree(found), kind, subresource)
         return _tree_of(found, _own_metadata(found), kind, subresource)
 
     def trees(self, old: Resource, new: Resource, kind: Kind, subresource: str) -> tuple[Tree, Tree]:
-        """Return `tree` before and after a change; without metadata if that is the same."""
+        """Return the trees before and after a change; without metadata if that is equal."""
         if kind.custom:
             return self.tree(old, kind, subresource), self.tree(new, kind, subresource)
         before, after = self._scheme.convert(old, kind), self._scheme.convert(new, kind)
@@ -176,7 +179,7 @@ class FieldManagers:
         return tree
 
     def version_of(self, entry: ManagedFieldsEntry, kind: Kind) -> Kind | None:
-        """Return the kind in the version of an entry; None for an unknown version."""
+        """Return the kind in the version of a managed-fields entry; None for an unknown version."""
         if entry.api_version == kind.api_version:
             return kind
         return self._scheme.kind(entry.api_version, kind.kind)
@@ -195,7 +198,7 @@ class FieldManagers:
 
 
 class Applier:
-    """Applies one configuration to one object."""
+    """Applies one configuration to one object (server-side apply)."""
 
     def __init__(self, managers: FieldManagers, kind: Kind, config: Tree, manager: Manager, *, force: bool) -> None:
         self._managers = managers
@@ -249,7 +252,9 @@ class Applier:
         return new
 
     def _pruned(self, result: Tree, before: ManagedFieldsEntry, owners: Iterable[ManagedFieldsEntry]) -> Tree:
-        """Remove the fields that this manager applied before, no longer names, and no other manager owns."""
+        """Remove the fields that this manager applied before, that its configuration no longer has, and that no other
+        manager owns.
+        """
         version = self._managers.version_of(before, self._kind) or self._kind
         same = version.type is self._kind.type
         tree = result if same else self._managers.whole_tree(self._managers.object_of(result, self._kind), version)
@@ -268,13 +273,13 @@ class Applier:
         return _entry(self._manager, APPLY, self._kind, ordered(self._claimed))
 
     def _before_first_apply(self, old: Resource) -> ManagedFieldsEntry:
-        """Return the entry of an object without managers: all that it has belongs to those that wrote it before."""
+        """Return the entry `before-first-apply`, which owns all fields of an object without managers."""
         fields = self._managers.fields_of_new(self._kind, old)
         return _entry(Manager(_BEFORE_FIRST_APPLY, "", self._manager.now), UPDATE, self._kind, fields)
 
 
 class _Trees:
-    """The differences between two objects, in each version that is asked for."""
+    """The differences between two objects, computed on demand in each version."""
 
     def __init__(self, managers: FieldManagers, kind: Kind, old: Resource, new: Resource, subresource: str) -> None:
         self._managers = managers
@@ -297,7 +302,7 @@ class _Trees:
 
 
 def _are_field_sets(entries: Iterable[ManagedFieldsEntry]) -> bool:
-    """Return whether entries of a client have trees of fields; as in Kubernetes, others are ignored."""
+    """Return whether a client's entries contain field sets; as in Kubernetes, others are ignored."""
     return all(_is_field_set(_fields(entry)) for entry in entries)
 
 
@@ -311,14 +316,14 @@ def _own_metadata(obj: Resource) -> ObjectMeta:
 
 
 def _tree_of(obj: Resource, metadata: ObjectMeta, kind: Kind, subresource: str) -> Tree:
-    """Return the part of a typed object that a write can own, as a tree."""
+    """Return the part of a typed object that a manager can own, as a tree."""
     if subresource == "status" and (status := getattr(obj, "status", None)) is not None:
         return {"metadata": codec.to_tree(metadata), "status": codec.to_tree(status)}
     return relevant(codec.to_tree(structs.replace(obj, metadata=metadata)), kind, subresource)
 
 
 def relevant(tree: Tree, kind: Kind, subresource: str) -> Tree:
-    """Return the part of an object that a write can own: without type, identity, and what it cannot change."""
+    """Return the part of an object that a manager can own: without type, identity and immutable metadata."""
     metadata = _ownable(tree.get("metadata", {}))
     left_out = {"apiVersion", "kind", "metadata"}
     if subresource == "status":
@@ -336,7 +341,7 @@ def _ownable(metadata: Tree) -> Tree:
 def _without_losses(
     entries: Iterable[ManagedFieldsEntry], trees: _Trees, except_for: tuple[str, ...] | None = None
 ) -> list[ManagedFieldsEntry]:
-    """Return the entries without changed and removed fields, and without entries that then own nothing."""
+    """Return the entries without the changed and removed fields; drop entries that own nothing any more."""
     kept = []
     for entry in entries:
         if except_for is not None and _identity(entry) == except_for:
@@ -385,7 +390,7 @@ def _shown(entry: ManagedFieldsEntry) -> str:
 
 
 def _without_empty_metadata(tree: Tree) -> Tree:
-    """Leave out empty metadata, which only identifies the object and claims no field."""
+    """Remove empty metadata, which only identifies the object and claims no field."""
     return tree if tree["metadata"] else {name: value for name, value in tree.items() if name != "metadata"}
 
 
@@ -408,7 +413,7 @@ def _check_config(config: Resource, kind: Kind, namespace: str, name: str) -> No
 
 
 def _typed(error: DecodeError) -> str:
-    """Return the text of an error; that of unknown fields is worded as in Kubernetes."""
+    """Return the message of an error; unknown fields are reported as in Kubernetes."""
     text = str(error)
     unknown = [f".{path}: field not declared in schema" for path in _UNKNOWN.findall(text)]
     if not unknown or not text.startswith("strict decoding error: "):
@@ -429,7 +434,7 @@ def _without_nulls(tree: Any) -> Any:
 
 
 def _canonical(config: Any, typed: Any) -> Any:
-    """Return the configuration with values as the server writes them (`1000m` becomes `1`)."""
+    """Return the configuration with values normalised as the server writes them (`1000m` becomes `1`)."""
     if isinstance(config, dict) and isinstance(typed, dict):
         return {name: _canonical(value, typed[name]) if name in typed else value for name, value in config.items()}
     if isinstance(config, list) and isinstance(typed, list):
@@ -438,7 +443,7 @@ def _canonical(config: Any, typed: Any) -> Any:
 
 
 def _identity(entry: ManagedFieldsEntry) -> tuple[str, ...]:
-    """Return what distinguishes entries; a manager that applies has one entry for all versions."""
+    """Return the key of an entry; a manager that applies has one entry for all versions."""
     version = "" if entry.operation == APPLY else entry.api_version
     return entry.manager, entry.operation, entry.subresource, version
 
@@ -464,7 +469,7 @@ def _entry(manager: Manager, operation: str, kind: Kind, fields: Fields) -> Mana
 
 
 def _renewed(before: ManagedFieldsEntry | None, mine: ManagedFieldsEntry, owned: Fields) -> ManagedFieldsEntry:
-    """Return the entry with the fields that it owns now; its time changes with them only."""
+    """Return the entry with its current fields; its time changes only if the fields do."""
     if before is not None and before.fields_v1 == owned and before.api_version == mine.api_version:
         return before
     return _with_fields(mine, owned)
@@ -475,7 +480,7 @@ def _with_fields(entry: ManagedFieldsEntry, fields: Fields) -> ManagedFieldsEntr
 
 
 def _capped(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
-    """Merge the oldest entries of updates where there are more than MAX_UPDATE_MANAGERS."""
+    """Merge the oldest update entries if there are more than MAX_UPDATE_MANAGERS."""
     if len(entries) <= MAX_UPDATE_MANAGERS:
         return entries
     updates = sorted((entry for entry in entries if entry.operation == UPDATE), key=lambda entry: entry.time or "")

@@ -20,18 +20,18 @@ _DECODER = msgspec.json.Decoder()
 
 
 def field(name: str) -> str:
-    """Return the element of a named field or of a map's key."""
+    """Return the path element of a struct field or of a map key."""
     return f"f:{name}"
 
 
 @lru_cache(maxsize=4096)
 def item(names: tuple[str, ...], keys: tuple[Any, ...]) -> str:
-    """Return the element of an item in a keyed list, by the names (in order) and values of its keys."""
+    """Return the path element of an item in a keyed list, by the names (in order) and values of its keys."""
     return f"k:{msgspec.json.encode(dict(zip(names, keys, strict=True))).decode()}"
 
 
 def value(scalar: Any) -> str:
-    """Return the element of a value in a set."""
+    """Return the path element of a value in a set."""
     return f"v:{msgspec.json.encode(scalar).decode()}"
 
 
@@ -48,7 +48,7 @@ def below(node: Fields | None) -> Fields:
 
 
 def node_of(children: Fields, *, member: bool) -> Fields | None:
-    """Return the node with these children; None for a node without any that is no member."""
+    """Return the node with these children; None if it has none and is not a member."""
     if not children:
         return {} if member else None
     return {SELF: {}, **children} if member else children

@@ -1,4 +1,4 @@
-"""Merges an applied configuration into an object, and prunes fields that it no longer has."""
+"""Merge an applied configuration into an object, and prune fields that it no longer has."""
 
 from typing import Any
 
@@ -8,7 +8,10 @@ from mooring.apiserver.registry.patch.schema import Node
 
 
 def merge(live: Any, config: Any, node: Node | None) -> Any:
-    """Return the live value with a configuration merged into it; neither is changed, parts are shared."""
+    """Return the live value with a configuration merged into it.
+
+    Neither is modified; the result shares parts with both.
+    """
     if node is None or node.is_atomic:
         return config
     if isinstance(live, dict) and isinstance(config, dict):
@@ -22,7 +25,7 @@ def merge(live: Any, config: Any, node: Node | None) -> Any:
 
 
 def _merge_lists(live: list[Any], config: list[Any], node: Node) -> list[Any]:
-    """Return items in the order of the configuration; other items stay before the items that they were before."""
+    """Merge items in the order of the configuration; other items keep their place before their successor."""
     wanted = {element_of(each, node): each for each in config}
     there = {element_of(each, node) for each in live}
     if not node.keys:
@@ -44,7 +47,7 @@ def _merge_lists(live: list[Any], config: list[Any], node: Node) -> list[Any]:
 
 
 def prune(value: Any, node: Node | None, last: Fields, kept: Fields) -> Any:
-    """Remove the fields in `last` that are neither in `kept` nor hold a field in `kept`."""
+    """Remove the fields in `last` that are neither in `kept` nor contain a field in `kept`."""
     if node is None or node.is_atomic or not last:
         return value
     if isinstance(value, dict):

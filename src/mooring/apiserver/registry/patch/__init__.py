@@ -1,8 +1,8 @@
-"""Patches: turns a request body into a function that changes the JSON tree of an object.
+"""Patches: turn a request body into a function that changes the JSON tree of an object.
 
-- `json_patch`: operations on paths (`application/json-patch+json`).
-- `strategic`: an object that is merged into another; its lists replace those there (`application/merge-patch+json`), or
-  are merged by keys (`application/strategic-merge-patch+json`), by `schema`.
+    json_patch  operations on paths (`application/json-patch+json`)
+    strategic   an object that is merged into another: lists replace the old ones (`application/merge-patch+json`), or
+                are merged by key (`application/strategic-merge-patch+json`), as `schema` defines
 
 Server-side apply is in ``mooring.apiserver.registry.apply``. Called by ``registry/writing.py``.
 """
@@ -34,20 +34,20 @@ CUSTOM_MEDIA_TYPES = (
     "application/merge-patch+json",
     "application/apply-patch+yaml",
 )
-"""Custom kinds have no keys for a strategic merge."""
+"""The patch formats for custom kinds, which have no merge keys for a strategic merge."""
 
 
 class Patcher(msgspec.Struct, frozen=True):
-    """A patch that was read."""
+    """A decoded and checked patch."""
 
     apply: Callable[[Any], Any]
-    """Takes the tree of an object, which it may change, and returns that of the patched one; raises PatchError."""
+    """Applies the patch to an object's tree, which it may modify; returns the patched tree, or raises PatchError."""
     is_plain: bool
-    """Whether it repeats no field, and its results nest no deeper than requests may."""
+    """Whether the patch repeats no field, and its results nest no deeper than requests may."""
 
 
 def patcher_for(media_type: str, body: bytes, kind: Kind) -> Patcher:
-    """Read the patch in a request; raise BadRequest or UnsupportedMediaType."""
+    """Decode the patch in a request; raise BadRequest or UnsupportedMediaType."""
     if kind.custom and media_type not in CUSTOM_MEDIA_TYPES[:2]:
         raise api_errors.unsupported_media_type(CUSTOM_MEDIA_TYPES)
     if media_type not in MEDIA_TYPES[:3]:

@@ -1,7 +1,7 @@
 """Errors of patches.
 
-PatchError             the patch itself makes no sense (HTTP 400)
-└── Inapplicable       the patch cannot be applied to this object (HTTP 422)
+PatchError         the patch itself is invalid (HTTP 400)
+└── Inapplicable   the patch cannot be applied to this object (HTTP 422)
 """
 
 # ruff: noqa: N818 - named after the condition
@@ -25,7 +25,7 @@ class Inapplicable(PatchError):
     """The patch cannot be applied to this object."""
 
     def status(self, kind: Kind, name: str) -> StatusError:
-        """Return the error for the client, which in Kubernetes gives no reason."""
+        """Return the error for the client, which gives no reason, as in Kubernetes."""
         refusal = errors.invalid(kind.kind, name, [], group=kind.group)
         refusal.status.message = _REJECTED
         refusal.status.details = StatusDetails()

@@ -1,4 +1,4 @@
-"""JSON Patch (RFC 6902): a list of operations on paths, all of which succeed or none."""
+"""JSON Patch (RFC 6902): a list of operations on paths; either all succeed or none is applied."""
 
 import copy
 from typing import Any
@@ -7,9 +7,11 @@ from mooring.apiserver.registry.patch.errors import Inapplicable, PatchError
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED = 3 * 1024 * 1024
-"""How much `copy` may copy in one patch, so that a short patch cannot make a huge object."""
+"""The maximum amount that `copy` operations may copy in one patch, so that a short patch cannot create a
+huge object.
+"""
 MAX_MOVED = 100_000_000
-"""How many items of lists one patch may move by inserting and removing before them: a fraction of a second."""
+"""The maximum number of list items that one patch may shift by insertions and removals: a fraction of a second."""
 _SHALLOW = 20
 
 
@@ -29,7 +31,7 @@ def is_shallow(operations: list[dict[str, Any]]) -> bool:
 
 
 def apply(operations: list[dict[str, Any]], tree: Any) -> Any:
-    """Apply checked operations to a tree, which changes it; their values become part of it."""
+    """Apply checked operations to a tree, modifying it; values of the patch become part of it."""
     document = _Document(tree)
     for operation in operations:
         document.apply(operation)
@@ -51,7 +53,7 @@ def _check(operation: Any) -> None:
 
 
 class _Document:
-    """A tree, with RFC 6901 pointers into it."""
+    """A JSON tree, addressed by RFC 6901 pointers."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
@@ -93,7 +95,9 @@ class _Document:
         return value
 
     def _parent(self, path: list[str], missing: str) -> tuple[Any, str]:
-        """Return the value that holds a path, and the last part of the path; `missing` is the error without one."""
+        """Return the value that contains a path's target, and the last step of the path; raise `missing` if there is
+        none.
+        """
         try:
             return self._find(path[:-1]), path[-1]
         except Inapplicable:
@@ -165,7 +169,7 @@ def _pointer(path: list[str]) -> str:
 
 
 def _index(text: str, highest: int, path: list[str]) -> int:
-    """Return an index in a list; negative numbers count from the end, as in Kubernetes' library."""
+    """Return a list index; negative numbers count from the end, as in Kubernetes' library."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 9 or (len(digits) > 1 and digits[0] == "0"):
         raise Inapplicable(f"{_pointer(path)}: {text!r} is not the index of an array")
@@ -178,7 +182,7 @@ def _index(text: str, highest: int, path: list[str]) -> int:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    """JSON's equality: true is not 1."""
+    """Compare as JSON does: true does not equal 1."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, dict) and isinstance(b, dict):

@@ -1,6 +1,6 @@
-"""How the fields of a type merge, as a tree of nodes: read by strategic merge patch and by server-side apply.
+"""The merge rules of a type's fields, as a tree of nodes, for strategic merge patch and server-side apply.
 
-`schema_of(Pod)` is the node of a type. Nodes are made from the structs in ``mooring.api`` on first use. A list without
+`schema_of(Pod)` is the node of a type. Nodes are built from the structs in ``mooring.api`` on first use. A list without
 an annotation is atomic: a write replaces all of it.
 """
 
@@ -22,7 +22,7 @@ _ATOMIC_LIST = Merge("atomic")
 
 
 class Node:
-    """A place in an object: a struct with named fields, a map, a list, or a leaf that is written as a whole."""
+    """A field in a type's schema: a struct with named fields, a map, a list, or a leaf that is written as a whole."""
 
     def __init__(self, annotation: Any, merge: Merge | None = None) -> None:
         self._type = _bare(annotation)
@@ -58,14 +58,14 @@ class Node:
 
     @cached_property
     def key_defaults(self) -> Mapping[str, Any]:
-        """The defaults of those fields: protocols, and zero values of fields that Go always writes."""
+        """The defaults of the key fields: protocols, and zero values of fields that Go always writes."""
         infos = msgspec.structs.fields(self.item._type) if self.item.shape == "struct" else ()
         found = {info.encode_name: cast("Any", info.default_factory)() for info in infos if is_required(info)}
         return {"protocol": "TCP", **{name: found[name] for name in self.keys if name in found}}
 
 
 class CustomNode(Node):
-    """A place in a custom object, by its schema. What has no schema is a leaf; maps without one merge by key."""
+    """A field of a custom object, by its schema. Values without a schema are leaves; maps without one merge by key."""
 
     def __init__(self, schema: Structural | None) -> None:
         self._schema = schema
@@ -95,7 +95,7 @@ class CustomNode(Node):
 
 
 class _Deduced(Node):
-    """A value without a schema: objects merge field by field, everything else is written as a whole."""
+    """A value without a schema: objects merge field by field, any other value is written as a whole."""
 
     def __init__(self) -> None:
         self.shape = "map"
@@ -135,7 +135,7 @@ _CUSTOM: WeakKeyDictionary[type[Object], Node] = WeakKeyDictionary()
 
 
 def schema_of(object_type: type[Object]) -> Node:
-    """Return the schema of a type."""
+    """Return the merge rules of a type."""
     if not issubclass(object_type, Dynamic):
         return _built_in(object_type)
     node = _CUSTOM.get(object_type)

@@ -26,7 +26,7 @@ _ORDER = "$setElementOrder/"
 
 
 def merge_values(target: Any, patch: Any) -> Any:
-    """Merge a patch into a target, which may be changed; return the result."""
+    """Merge a JSON merge patch into a target, which may be modified; return the result."""
     if not isinstance(patch, dict):
         return patch
     result = target if isinstance(target, dict) else {}
@@ -39,7 +39,7 @@ def merge_values(target: Any, patch: Any) -> Any:
 
 
 def merge_object(target: dict[str, Any], patch: dict[str, Any], node: Node | None) -> dict[str, Any]:
-    """Merge a patch into a target, which may be changed; return the result."""
+    """Merge a strategic merge patch into a target, which may be modified; return the result."""
     if _MARK not in "".join(patch):
         return _merge_fields(target, patch, node)
     directive = patch.get(_PATCH)
@@ -92,7 +92,7 @@ def _merge_value(found: Any, value: Any, node: Node | None, order: Any) -> Any:
 
 
 def _new_list(items: list[Any], node: Node) -> list[Any]:
-    """Return the items of a list that the object lacks; they need no merge keys."""
+    """Return the items of a patch for a list that the object lacks; they need no merge keys."""
     is_keyed = bool(node.merge and node.merge.patch_key)
     if any(isinstance(each, _HOLDERS) is not is_keyed for each in items):
         return _merge_list([], items, node, None)  # which refuses them
@@ -125,7 +125,7 @@ def _merge_list(found: list[Any], patch: list[Any], node: Node | None, order: An
 
 
 def _merge_items(found: list[Any], patch: list[Any], key: str, node: Node | None) -> list[Any]:
-    """Items with the same key are merged; new ones are appended."""
+    """Merge items with equal keys; append new ones."""
     items, replace = _without_directives(patch, key, found)
     result: list[Any] = [] if replace else found
     places = {_identity(item, key): place for place, item in enumerate(result)}
@@ -143,7 +143,9 @@ def _merge_items(found: list[Any], patch: list[Any], key: str, node: Node | None
 
 
 def _without_directives(patch: list[Any], key: str, found: list[Any]) -> tuple[list[dict[str, Any]], bool]:
-    """Return the items to merge, and whether they replace the whole list; delete items from `found`."""
+    """Separate directives from items: return the items to merge and whether they replace the whole list; delete items
+    from `found`.
+    """
     items, replace = [], False
     gone = set()
     for item in patch:
@@ -164,7 +166,7 @@ def _without_directives(patch: list[Any], key: str, found: list[Any]) -> tuple[l
 
 
 def _ordered(items: list[Any], wanted: list[Any], before: list[Any], key: str) -> list[Any]:
-    """Items in the wanted order; those that it does not name stay where they were relative to the named ones."""
+    """Return items in the requested order; items it does not name keep their position relative to named ones."""
     rank = {identity: place for place, identity in enumerate(wanted)}
     was = {identity: place for place, identity in enumerate(before)}
     named = deque(

@@ -1,7 +1,7 @@
-"""Eviction: deletes a pod if its PodDisruptionBudget allows it.
+"""Evict a pod if its PodDisruptionBudget allows it.
 
-The disruption controller writes into a budget's status how many disruptions it allows. An eviction takes one of them,
-with a compare-and-swap on the budget, so that two evictions never share the last one, and then deletes the pod.
+The disruption controller writes into a budget's status how many disruptions are allowed. An eviction uses up one of
+them, with a compare-and-swap on the budget, so that two evictions never share the last one, and then deletes the pod.
 """
 
 from mooring.api import errors, times
@@ -25,7 +25,7 @@ _MAX_DISRUPTED = 2000
 
 
 class Disruption:
-    """`pods/eviction`."""
+    """Handles `pods/eviction`."""
 
     def __init__(self, context: HandlerContext, writer: Writer, deleting: Deleting) -> None:
         self._context = context
@@ -33,7 +33,6 @@ class Disruption:
         self._deleting = deleting
 
     async def evict(self, call: Call) -> None:
-        """Delete the pod, or raise TooManyRequests when its budget does not allow it now."""
         eviction = self._read(call)
         options = eviction.delete_options or DeleteOptions()
         dry_run = bool(options.dry_run) or write_options(call.request, "CreateOptions").dry_run
@@ -118,7 +117,7 @@ class Disruption:
         return taken
 
     async def _mark(self, call: Call) -> None:
-        """Set the condition `DisruptionTarget` of the pod, which explains its deletion."""
+        """Return the budget with one disruption less; raise an error if none is left."""
         for _ in range(_ATTEMPTS):
             kv = await self._context.find(call)
             pod = self._pod(call, kv)
@@ -137,7 +136,7 @@ class Disruption:
 
 
 def _needs_no_budget(pod: Pod) -> bool:
-    """Return whether a pod has ended, has not started or is terminating: evicting it disrupts nothing."""
+    """Set the condition `DisruptionTarget` of the pod, which explains its deletion."""
     return has_ended(pod) or pod.status.phase == "Pending" or pod.metadata.deletion_timestamp is not None
 
 

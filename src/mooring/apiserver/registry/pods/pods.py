@@ -1,7 +1,8 @@
-"""Bindings and evictions of pods.
+"""Bind and evict pods.
 
-A `Bind` is a write for the executor (``writes.py``). Mooring's scheduler posts a `BindingList` to `/api/v1/bindings`,
-where upstream Kubernetes has nothing: all bindings are executed as one list, and each has a Status in the response.
+A `Bind` is a write for the executor (``writes.py``). Mooring's scheduler posts a `BindingList` to `/api/v1/bindings`, a
+path that upstream Kubernetes lacks: all bindings are executed as one list of writes, and each has a Status in the
+response.
 """
 
 from collections.abc import Mapping, Sequence
@@ -70,7 +71,7 @@ class Bind(StoredWrite, msgspec.Struct, eq=False):
 
 
 class Pods:
-    """`pods/binding`, `bindings` and `pods/eviction`."""
+    """Handles `pods/binding`, `bindings` and `pods/eviction`."""
 
     def __init__(self, context: HandlerContext, writer: Writer, deleting: Deleting) -> None:
         self.context = context
@@ -80,7 +81,7 @@ class Pods:
         self.stored = context.stored(context.scheme.hub_of(Pod))
 
     async def bind(self, call: Call) -> Response:
-        """`POST pods/web/binding`."""
+        """Handle `POST pods/web/binding`: bind one pod."""
         options = write_options(call.request, "CreateOptions")
         binding = self._read(call.request, options.validation)
         if binding.metadata.name not in {"", call.name}:
@@ -89,7 +90,7 @@ class Pods:
         return await self._bind_one(call, binding, dry_run=options.dry_run)
 
     async def bindings(self, request: Request, route: ResourceRoute) -> Response:
-        """`POST bindings`: one in a namespace, or a BindingList for all of them."""
+        """Handle `POST bindings`: one binding in a namespace, or a BindingList for any namespaces."""
         if route.namespace:
             options = write_options(request, "CreateOptions")
             binding = self._read(request, options.validation)
@@ -112,7 +113,7 @@ class Pods:
         return await self._writer.one(Bind(self, call, binding, dry_run=dry_run))
 
     async def evict(self, call: Call) -> Response:
-        """`POST pods/web/eviction`."""
+        """Handle `POST pods/web/eviction`."""
         await self._disruption.evict(call)
         return respond(call, codec.encode(_SUCCESS), 201)
 
@@ -123,7 +124,7 @@ class Pods:
             await self.context.extensions.admit(attributes)
 
     def labels(self, binding: Binding) -> Mapping[str, str]:
-        """Return the labels that binding adds to the pod (`PodTopologyLabels`)."""
+        """Return the node's topology labels that binding adds to the pod (`PodTopologyLabels`)."""
         if not self.context.options.pod_topology_labels:
             return {}
         return {**binding.metadata.labels, **self.context.facts.topology_labels(binding.target.name)}

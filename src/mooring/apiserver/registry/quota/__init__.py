@@ -1,1 +1,1 @@
-"""Usage of ResourceQuotas: ``accounting.py`` writes it with each object, ``recount.py`` computes it when in doubt."""
+"""Quota usage: ``accounting.py`` writes it together with each object, ``recount.py`` recomputes it when in doubt."""

@@ -31,16 +31,16 @@ from mooring.store.kv import Delete, Event, KeyValue, Outcome, Put, Store, Write
 
 _MAX_LOCKS = 4096
 _ATTEMPTS = 50
-"""How often writes are checked again after a conflict with another server."""
+"""How many times writes are checked again after a conflict with another server."""
 _MAX_PRECONDITIONS = 80
-"""The preconditions of the writes in a transaction, of at most 128 in etcd; a deletion has two."""
+"""The maximum number of preconditions for writes in a transaction (etcd allows 128); a deletion has two."""
 _MAX_QUOTAS = 40
-"""How many quotas may count the same object: what else fits into a transaction."""
+"""The maximum number of quotas that can count the same object, given the size of a transaction."""
 _MAX_BYTES = 512 * 1024
 
 
 class _Entry(msgspec.Struct, eq=False):
-    """A write that waits for its turn."""
+    """A write that waits for the next transaction of its namespace."""
 
     write: Write
     change: Change
@@ -60,7 +60,7 @@ class _Entry(msgspec.Struct, eq=False):
 
 
 class Quota(msgspec.Struct):
-    """A stored quota, and its usage after the writes that were checked so far."""
+    """A stored quota, and its usage after the writes checked so far."""
 
     kv: KeyValue
     object: ResourceQuota
@@ -68,7 +68,7 @@ class Quota(msgspec.Struct):
     is_touched: bool = False
 
     def charge(self, change: Change) -> "tuple[Quota, Usage] | None":
-        """Return the usage after a change, if this quota counts it; raise Forbidden."""
+        """Add a change to the usage, if this quota counts it; raise Forbidden if the quota is exceeded."""
         difference = difference_of(self.object, self.used, change)
         if difference:
             return self, used_with(self.object, self.used, difference, change)
@@ -78,14 +78,14 @@ class Quota(msgspec.Struct):
 
 
 class _Turn(asyncio.Lock):
-    """The lock of a namespace."""
+    """The lock for quota writes in a namespace."""
 
     is_crowded = False
-    """Whether several writes were committed together the last time, so that a write waits for others."""
+    """Whether the last transaction committed several writes, so that a new write waits for others."""
 
 
 class _Update(NamedTuple):
-    """A write of a quota, and the quota after it."""
+    """A write of a quota's status, and the quota after it."""
 
     write: Put
     quota: ResourceQuota
@@ -103,16 +103,16 @@ class QuotaAccounting:
         self._turns: dict[str, asyncio.Task[None]] = {}
         self._locks: BoundedCache[str, _Turn] = BoundedCache(_MAX_LOCKS)
         self.doubtful: set[str] = set()
-        """Namespaces whose quotas ``recount.py`` has to count again; "" for all of them."""
+        """Namespaces whose quotas ``recount.py`` must recount; "" for all of them."""
         self.has_doubts = asyncio.Event()
 
     def recount(self, namespace: str) -> None:
-        """Have the quotas of a namespace counted again; of all namespaces if it is empty, as for a new kind."""
+        """Request a recount of the quotas of a namespace; of all namespaces if it is empty, as for a new kind."""
         self.doubtful.add(namespace)
         self.has_doubts.set()
 
     async def write(self, write: Write, change: Change) -> Outcome:
-        """Write an admitted object together with the usage it changes; raises Forbidden when a quota is exceeded."""
+        """Commit an admitted object together with the changed quota usage; raise Forbidden if a quota is exceeded."""
         entry, namespace = _Entry(write, change), (change.new or change.old or Resource()).metadata.namespace
         turn = self.turn(namespace)
         if namespace in self._turns or turn.locked() or turn.is_crowded:
@@ -127,7 +127,9 @@ class QuotaAccounting:
         return await entry.done
 
     def _start_turns(self, namespace: str) -> None:
-        """Start a task that commits the waiting writes, unless it runs; writes of this turn of the loop join them."""
+        """Start a task that commits the waiting writes, unless it runs; writes of the same turn of the event loop join
+        them.
+        """
         if namespace in self._waiting and namespace not in self._turns:
             task = asyncio.create_task(self._take_turns(namespace), name=f"quotas of {namespace}")
             self._turns[namespace] = task
@@ -144,7 +146,7 @@ class QuotaAccounting:
         return not self._store.peek_all(self._stored.prefix_of(namespace))
 
     def change(self, kind: Kind, new: Resource | None, old: Resource | None, subresource: str) -> Change | None:
-        """Return the change of usage by a write; None for nearly all writes, which change none."""
+        """Return how a write changes quota usage; None for nearly all writes, which do not."""
         obj = new or old
         if obj is None or not kind.namespaced:
             return None
@@ -172,7 +174,7 @@ class QuotaAccounting:
     # -- taking turns
 
     def turn(self, namespace: str) -> "_Turn":
-        """Return the lock for writes to the quotas of a namespace, with which this server avoids conflicts."""
+        """Return the lock for quota writes in a namespace, by which this server avoids conflicts with itself."""
         turn = self._locks.get(namespace)
         if turn is None:
             turn = _Turn()
@@ -236,7 +238,7 @@ class QuotaAccounting:
             entry.refuse(errors.conflict(evaluator.resource, obj.metadata.name, group=evaluator.group))
 
     async def _relieve(self, namespace: str, batch: Sequence[_Entry], error: DiskFull) -> None:
-        """Commit only deletions, without the quotas, which are counted again later: the store is full."""
+        """Commit deletions without updating quotas, which are recounted later, because the store is full."""
         self.recount(namespace)
         for entry in batch:
             if isinstance(entry.write, Delete):
@@ -266,7 +268,9 @@ class QuotaAccounting:
 
 
 def _first_batch(waiting: Sequence[_Entry]) -> list[_Entry]:
-    """Return the first waiting writes that fit into one transaction; a write of a quota is alone in its own."""
+    """Return the first waiting writes that fit into one transaction; a write of a quota gets a transaction
+    of its own.
+    """
     batch: list[_Entry] = []
     keys: set[str] = set()
     size = preconditions = 0

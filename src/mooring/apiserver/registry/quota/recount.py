@@ -1,10 +1,9 @@
-"""Counts the usage of ResourceQuotas: of new and changed ones, where the usage is in doubt, and every five minutes.
+"""Recount the usage of ResourceQuotas: of new and changed ones, of those in doubt, and of all every five minutes.
 
-Upstream Kubernetes has a controller for it. Here the server counts, which has all objects in memory, and writes the
-usage only if the quota has not changed meanwhile. Since every counted write changes the quota as well
-(``accounting.py``), the usage is exact. After a conflict only changed objects are decoded again.
-
-`Recount.run` is a task of ``server.py``. Several servers on one store all count; the first one writes.
+Upstream Kubernetes has a controller for it. Here the server counts, because it has all objects in memory, and writes
+the usage only if the quota has not changed meanwhile. Since every counted write also changes the quota
+(``accounting.py``), the usage is exact. After a conflict only changed objects are decoded again. `Recount.run` is a
+task of ``server.py``. If several servers share a store, all count and the first one writes.
 """
 
 import asyncio
@@ -26,10 +25,12 @@ log = logs.get(__name__)
 
 _RESYNC_SECONDS = 300.0
 _SETTLING_SECONDS = 3.0
-"""When a new quota is counted again: writes on their way to etcd did not know it yet."""
+"""The seconds after which a new quota is counted a second time, because writes in transit to etcd did not
+know it yet.
+"""
 _RETRY_SECONDS = 1.0
 _PAUSE_SECONDS = 0.02
-"""How long to collect changes of quotas: every counted write changes one."""
+"""The seconds for which changes of quotas are collected: every counted write changes one."""
 _ATTEMPTS = 20
 _AT_ONCE = 200
 
@@ -39,14 +40,14 @@ class _Amounts(msgspec.Struct):
 
 
 class _Limits(msgspec.Struct):
-    """The limits in spec and status of a quota: they are equal once it was counted."""
+    """The limits in spec and status of a quota; they are equal once it was counted."""
 
     spec: _Amounts
     status: _Amounts
 
 
 class Recount:
-    """Keeps the usage in the status of all quotas correct."""
+    """Keeps the usage in the status of all quotas current."""
 
     def __init__(self, context: HandlerContext) -> None:
         self._context = context
@@ -59,7 +60,9 @@ class Recount:
         self._news = context.accounting.has_doubts
 
     def _schedule_doubtful(self) -> None:
-        """Schedule quotas whose usage is in doubt; those of one namespace after a pause, as more writes may follow."""
+        """Schedule a recount of quotas in doubt; those of one namespace after a pause, because more writes
+        may follow.
+        """
         while self._context.accounting.doubtful:
             namespace = self._context.accounting.doubtful.pop()
             for kv in self._store.peek_all(self._stored.prefix_of(namespace)):
@@ -162,7 +165,7 @@ class Recount:
     async def _usage(self, quota: ResourceQuota, known: dict[str, tuple[int, Usage]]) -> Usage:
         """Return the usage of a quota by the objects of its namespace, in the order of its limits.
 
-        Objects are looked up without waiting. `known` caches the usage of single objects by revision.
+        Objects are read from memory without waiting. `known` caches the usage of single objects by revision.
         """
         found = list(self._measured(quota))
         objects = [
@@ -195,7 +198,7 @@ class Recount:
 
     @staticmethod
     def _counted(quota: ResourceQuota, evaluator: Evaluator, names: Iterable[str], number: int) -> Usage:
-        """Return the usage of objects that are only counted; they are in no scope."""
+        """Return the usage of objects that only count by number; no quota scope selects them."""
         if not is_in_scope(quota.spec, evaluator, quota):
             return {}
         one = evaluator.usage(quota)

@@ -1,8 +1,8 @@
-"""Cluster IPs and node ports of Services: each is allocated once, also where several servers share a store.
+"""Allocate cluster IPs and node ports of Services, each only once, also if several servers share a store.
 
-`ServiceAllocation` is what the handlers call when a Service is written (``allocation.py``). A cluster IP is taken by
-creating its IPAddress object, which only one can do (``addresses.py``); node ports are bits of one object that is
-replaced by compare-and-swap (``ports.py``). What a crash left behind is put right when a server starts, and every three
+The handlers call `ServiceAllocation` when a Service is written (``allocation.py``). A cluster IP is allocated by
+creating its IPAddress object, which succeeds only once (``addresses.py``); node ports are bits of one object that is
+replaced by compare-and-swap (``ports.py``). Leftovers of a crash are repaired when a server starts, and every three
 minutes (``repair.py``).
 """
 

@@ -22,20 +22,20 @@ Network = IPv4Network | IPv6Network
 FAMILY_LABEL, MANAGED_BY = "ipaddress.kubernetes.io/ip-family", "ipaddress.kubernetes.io/managed-by"
 MANAGER = "ipallocator.k8s.io"
 _LARGEST = 2**32
-"""How many addresses of a network are allocated at most."""
+"""The maximum number of addresses that are allocated from a network."""
 _GUESSES = 16
 
 
 class TakenError(Exception):
-    """An address cannot be allocated; the message is Kubernetes'."""
+    """The address cannot be allocated; the message is Kubernetes'."""
 
 
 class FullError(Exception):
-    """No address is left."""
+    """All addresses of a family are allocated."""
 
 
 class ClusterAddresses:
-    """Takes and releases addresses."""
+    """Allocates and releases cluster IPs."""
 
     def __init__(self, context: HandlerContext) -> None:
         self._context = context
@@ -48,7 +48,7 @@ class ClusterAddresses:
         return [network for network in self._networks.summary() if family_of(network) == family]
 
     async def take(self, text: str, service: Service, *, dry_run: bool) -> None:
-        """Allocate a certain address; raise TakenError."""
+        """Allocate a requested address; raise TakenError."""
         address = ip_address(text)
         networks = self.networks(family_of(address))
         if not any(address in network and _is_given(address, network) for network in networks):
@@ -67,7 +67,7 @@ class ClusterAddresses:
         raise FullError("range is full")
 
     async def release(self, text: str, service: Service) -> None:
-        """Release an address of a Service."""
+        """Release the address of a Service."""
         kv = await self._context.store.get(self._key(ip_address(text)))
         if kv is None:
             return
@@ -102,7 +102,7 @@ def family_of(place: Address | Network) -> str:
 
 
 def parent_of(service: Service) -> ParentReference:
-    """Return the reference from an address to its Service."""
+    """Return the `parentRef` of an IPAddress: a reference to its Service."""
     return ParentReference(resource="services", namespace=service.metadata.namespace, name=service.metadata.name)
 
 
@@ -118,7 +118,7 @@ def _networks(cidrs: list[ServiceCIDR]) -> list[Network]:
 
 
 def _span(network: Network) -> tuple[int, int]:
-    """Return the first address to allocate and how many there are, without network and broadcast address."""
+    """Return the first address that can be allocated and their number, without network and broadcast address."""
     count = network.num_addresses - (2 if network.version == 4 else 1)
     return int(network.network_address) + 1, max(min(count, _LARGEST), 0)
 
@@ -130,7 +130,9 @@ def _is_given(address: Address, network: Network) -> bool:
 
 
 def _candidates(network: Network) -> Iterator[Address]:
-    """Yield addresses to try: random ones of the upper part, then all; the lower part, where users choose, last."""
+    """Yield addresses to try: random ones in the upper part of the range, then all, with the lower part, where users
+    choose addresses, last.
+    """
     first, count = _span(network)
     if not count:
         return

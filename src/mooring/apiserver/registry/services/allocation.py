@@ -1,10 +1,10 @@
-"""Allocates what a Service needs when it is written: cluster IPs, node ports, a port for health checks.
+"""Allocate the cluster IPs, node ports and health-check port of a Service when it is written.
 
-    reservation = await allocation.reserve(new, old, dry_run=False)   # sets the fields of `new`; raises Invalid
-    ...                                                                # the Service is written
-    await reservation.commit()                                         # or `undo`, if it was not
+    reservation = await allocation.reserve(new, old, dry_run=False)  # sets the fields of `new`; raises Invalid
+    ...                                                              # the Service is written
+    await reservation.commit()                                       # or `undo`, if it was not
 
-Which families a Service has is decided in admission (``admission/service_families.py``).
+Admission determines the IP families of a Service (``admission/service_families.py``).
 """
 
 import msgspec
@@ -22,7 +22,7 @@ _SPEC = Path("spec")
 
 
 class Reservation(msgspec.Struct):
-    """The addresses and ports that were allocated for a Service, and those that it no longer uses."""
+    """The addresses and ports allocated for a Service, and those that it no longer uses."""
 
     allocation: "ServiceAllocation"
     service: Service
@@ -32,11 +32,11 @@ class Reservation(msgspec.Struct):
     left_ports: list[int] = msgspec.field(default_factory=list)
 
     async def commit(self) -> None:
-        """Release what the written Service no longer uses."""
+        """Release the addresses and ports that the written Service no longer uses."""
         await self._release(self.left, self.left_ports)
 
     async def undo(self) -> None:
-        """Release what was allocated, because the Service was not written."""
+        """Release the newly allocated ones, because the Service was not written."""
         await self._release(self.taken, self.taken_ports)
 
     async def _release(self, addresses: list[str], ports: list[int]) -> None:
@@ -53,7 +53,9 @@ class ServiceAllocation:
         self.ports = NodePorts(context, ports)
 
     async def reserve(self, new: Service, old: Service | None, *, dry_run: bool) -> Reservation:
-        """Allocate what a Service lacks and set its fields; raise a `StatusError` if that is not possible."""
+        """Allocate the addresses and ports that a Service lacks and set its fields; raise a `StatusError` if none are
+        left.
+        """
         made = Reservation(self, new)
         try:
             await self._reserve_addresses(made, new, old, dry_run=dry_run)
@@ -115,7 +117,7 @@ class ServiceAllocation:
 
 
 def _missing(service: Service) -> list[int]:
-    """Return the ports that need a node port. Equal ports of several protocols share one."""
+    """Return the service ports that need a node port. Equal ports of several protocols share one."""
     spec = service.spec
     allocates = spec.type == "NodePort" or (
         spec.type == "LoadBalancer" and spec.allocate_load_balancer_node_ports is not False

@@ -1,8 +1,8 @@
-"""The Service `default/kubernetes`: how everything in a cluster finds the API server.
+"""Maintain the Service `default/kubernetes`, by which clients in a cluster find the API server.
 
-The server keeps it itself, from the moment it listens: the Service, its Endpoints and its EndpointSlice, looked at
-again every ten seconds. Each server keeps an identity Lease in `kube-system`, with its address; where several share a
-store, those whose Lease is fresh are the endpoints. ``server.py`` runs one.
+The server itself writes the Service, its Endpoints and its EndpointSlice when it starts to listen, and checks them
+every ten seconds. Each server has an identity Lease in `kube-system` with its address; if several share a store, those
+with a fresh Lease are the endpoints. ``server.py`` runs one.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ _SHARED_LEASE_SECONDS, _LEASE_SECONDS = 30, 3600
 _LEASES = "kube-system"
 _IDENTITY = {"apiserver.kubernetes.io/identity": "kube-apiserver"}
 _ADDRESS = "mooring.dev/advertise-address"
-"""On a Lease: where its server can be reached."""
+"""The annotation of an identity Lease with the address of its server."""
 _SOMEWHERE = "192.0.2.1"
-"""An address for documentation: choosing a route to it sends nothing."""
+"""An address reserved for documentation, used to find the outgoing network interface; nothing is sent to it."""
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
@@ -47,7 +47,10 @@ class Place(msgspec.Struct, frozen=True, order=True):
 
 
 class KubernetesService:
-    """Keeps the Service of one server. `own` is where it can be reached, None if only from this machine."""
+    """Maintains the Service `kubernetes` for one server.
+
+    `own` is the server's address; None if only this machine can reach it.
+    """
 
     def __init__(
         self, calls: LoopbackClient, clock: Clock, own: Place | None, cluster_ip: str, *, is_shared: bool
@@ -88,7 +91,7 @@ class KubernetesService:
     async def leave(self) -> None:
         """Remove this server from the endpoints, if there are other servers.
 
-        A reconciliation that runs is finished first; interrupted, it could leave the Service without an address.
+        A running reconciliation is finished first; interrupted, it could leave the Service without an address.
         """
         self._has_left = True
         with suppress(TimeoutError):
@@ -99,7 +102,7 @@ class KubernetesService:
                 await self._calls.delete(_lease(self._own, self._clock.now(), _SHARED_LEASE_SECONDS))
 
     async def _keep_service(self, target: int) -> None:
-        """Only the first server creates it; changes by users stay, as in Kubernetes."""
+        """Create the Service if it does not exist; changes by users stay, as in Kubernetes."""
         if await self._calls.get(core_v1.Service, NAME, NAMESPACE) is None:
             with suppress(errors.AlreadyExists):
                 await self._calls.create(_service(self._cluster_ip, target))
@@ -119,7 +122,7 @@ class KubernetesService:
         return places
 
     async def _keep_lease(self) -> None:
-        """Renew the identity Lease: every turn where other servers read it, else now and then."""
+        """Renew the identity Lease: in every turn if other servers read it, otherwise less often."""
         now = self._clock.now()
         seconds = _SHARED_LEASE_SECONDS if self._is_shared else _LEASE_SECONDS
         wanted = _lease(self._own, now, seconds)
@@ -140,7 +143,7 @@ class KubernetesService:
 
 
 def advertised(address: str, bound: str, port: int) -> Place | None:
-    """Return the address of a server that listens on `bound`; `address` is the configured one, if any."""
+    """Return the address to advertise for a server that listens on `bound`; `address` is the configured one, if any."""
     if address:
         return Place(port, address)
     if not _is_local(bound):
@@ -234,7 +237,7 @@ def _is_fresh(lease: Lease, now: datetime) -> bool:
 
 
 def _completed(found: Resource, wanted: Resource) -> Resource | None:
-    """Return the stored object with the wanted content; None if it has that already."""
+    """Return the stored object with the desired content; None if it has that already."""
     same_labels = wanted.metadata.labels.items() <= found.metadata.labels.items()
     match found, wanted:
         case core_v1.Endpoints() as old, core_v1.Endpoints() as new:

@@ -1,4 +1,4 @@
-"""Allocates node ports: bits of one object, which every change replaces by compare-and-swap."""
+"""Allocate node ports, which are bits of one object that every change replaces by compare-and-swap."""
 
 import asyncio
 import random
@@ -16,7 +16,7 @@ _ATTEMPTS = 100
 
 
 class PortError(Exception):
-    """A port cannot be allocated; the message is Kubernetes'."""
+    """A node port cannot be allocated; the message is Kubernetes'."""
 
     def __init__(self, port: int, why: str) -> None:
         super().__init__(why)
@@ -32,10 +32,10 @@ class NodePorts:
         self._stored = context.stored(context.scheme.hub_of(RangeAllocation))
         self._key = self._stored.key("", NAME)
         self._lock = asyncio.Lock()
-        """Held while this server changes the object, so that only other servers can be in the way."""
+        """Held while this server changes the object, so that only other servers can cause conflicts."""
 
     async def take(self, wanted: Collection[int], number: int, *, dry_run: bool) -> list[int]:
-        """Allocate certain ports and a number of others; return the others. Raise PortError."""
+        """Allocate requested ports and a number of random ones; return the latter. Raise PortError."""
         for port in wanted:
             if port not in self.ports:
                 last = self.ports[-1]
@@ -54,7 +54,7 @@ class NodePorts:
         raise errors.too_many_requests("other servers change node ports all the time: try again", 1)
 
     async def release(self, ports: Iterable[int]) -> None:
-        """Release ports."""
+        """Release node ports."""
         gone = set(ports)
         if not gone:
             return
@@ -66,7 +66,7 @@ class NodePorts:
                     return
 
     async def replace(self, used: Collection[int]) -> None:
-        """Set the allocated ports; for repair."""
+        """Set the allocated ports, for the repair after a crash."""
         kv = await self._context.store.get(self._key)
         wanted = {port for port in used if port in self.ports}
         if kv is None or self.used(kv) != wanted or self._decoded(kv).range != self._range:
@@ -111,7 +111,9 @@ class NodePorts:
         return ObjectMeta(name=NAME, uid=str(uuid4()), creation_timestamp=now)
 
     def _choose(self, used: Collection[int], number: int) -> list[int]:
-        """Choose random free ports, of the upper part if possible: users choose from the lower one."""
+        """Choose random free ports, from the upper part of the range if possible, because users choose from the lower
+        one.
+        """
         if not number:
             return []
         count = len(self.ports)

@@ -1,8 +1,8 @@
-"""Repairs the allocation of addresses and node ports, which a server that died may have left inconsistent.
+"""Repair the allocation of addresses and node ports, which a crashed server may have left inconsistent.
 
-Addresses and ports without a Service are released; Services get the IPAddress that they lack. `prepare` creates the
-ServiceCIDR of a new cluster and repairs once; `run` repairs every three minutes. Where several servers share a store,
-new addresses are left alone for a minute, because another server may be about to use them.
+Addresses and ports without a Service are released; missing IPAddresses of Services are created. `prepare` creates the
+ServiceCIDR of a new cluster and repairs once; `run` repairs every three minutes. If several servers share a store,
+addresses younger than a minute are not released, because another server may be about to use them.
 """
 
 from datetime import timedelta
@@ -27,7 +27,7 @@ _GRACE = timedelta(seconds=60)
 
 
 class Repair:
-    """Repairs the addresses and ports of one server's cluster."""
+    """Repairs the allocated addresses and ports of a cluster."""
 
     def __init__(
         self,
@@ -61,7 +61,9 @@ class Repair:
                 log.warning("The addresses of Services cannot be looked at", extra={"fields": {"why": str(error)}})
 
     async def repair(self, *, at_start: bool = False) -> None:
-        """Compare Services with the allocation; at the start of an only server, new addresses are released too."""
+        """Compare Services with allocations and repair them; when an only server starts, new addresses are released
+        too.
+        """
         services = await self._calls.list(Service)
         await self._repair_addresses(services, at_start=at_start)
         await self._repair_ports(services, at_start=at_start)
@@ -109,7 +111,7 @@ class Repair:
         await self._allocation.ports.replace(used | kept)
 
     async def _keep_networks(self) -> None:
-        """Create the ServiceCIDR of the flags, or add a second network to it; it is never changed otherwise."""
+        """Create the ServiceCIDR of the flags, or add a second network to it; existing networks never change."""
         wanted = list(self._network.cluster_ips)
         found = await self._calls.get(ServiceCIDR, NAME)
         if found is None:

@@ -117,7 +117,7 @@ class _Received(msgspec.Struct):
     headers: list[tuple[str, str]] = []
     parts: list[bytes] = []
     status: int = 0
-    """0 until the headers are complete."""
+    """The status code; 0 until the headers are complete."""
     is_complete: bool = False
     parser: httptools.HttpResponseParser | None = None
 

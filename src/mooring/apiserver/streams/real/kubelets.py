@@ -265,7 +265,7 @@ async def pass_on(address: Address, proxied: Proxied, name: str) -> Response:
 
 
 async def _shown(answer: Answer, proxied: Proxied, address: Address) -> Response:
-    """Return a proxied response, with links and redirects to the same server rewritten."""
+    """Return the response to a proxied request, with links and redirects to the same server rewritten."""
     kept = {
         key: value
         for key, value in answer.first().items()
@@ -284,7 +284,7 @@ async def _shown(answer: Answer, proxied: Proxied, address: Address) -> Response
 
 
 def _relocated(location: str, proxied: Proxied, address: Address) -> str:
-    """Return a link, below the proxy's path if it leads to the proxied server."""
+    """Return a link rewritten to go through the proxy if it leads to the proxied server."""
     for own in (f"https://{address}", f"http://{address}"):
         location = location.removeprefix(own)
     is_outside = not location.startswith("/") or location.startswith(("//", proxied.below))

@@ -11,7 +11,7 @@ from mooring.apiserver.streams.simulated.rules import http_body
 
 _MOST_HEADERS = 64 * 1024
 _MOST_ANSWERED = 1024 * 1024
-"""The connection closes after so many bytes of responses to pipelined requests."""
+"""The connection is closed after this number of bytes of responses to pipelined requests."""
 _BAD = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 

@@ -33,7 +33,7 @@ _TEXT = "text/plain"
 _SPDY = "SPDY/3.1"
 _SPDY_PROTOCOL = "x-stream-protocol-version"
 _REMEMBERED = 100
-"""Cached outputs of runs, each at most a quarter of a megabyte."""
+"""The maximum number of cached outputs of runs, each at most a quarter of a megabyte."""
 
 
 class SimulatedKubelet:

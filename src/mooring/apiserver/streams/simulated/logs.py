@@ -22,7 +22,7 @@ from mooring.shell import Outcome, bytes_of
 KEPT_LINES = 10_000
 KEPT_BYTES = 10 * 1024 * 1024
 _LOOK_SECONDS = 1.0
-"""How often a follower checks whether the container still runs."""
+"""The interval, in seconds, at which a follower checks whether the container still runs."""
 _PIECE_BYTES = 64 * 1024
 
 
@@ -100,7 +100,7 @@ def shown(log: Log, options: LogOptions, now: datetime) -> Iterator[bytes]:
 
 
 def _first_kept(log: Log, count: int, most: int) -> int:
-    """Return the index of the first line of the last `most`, or of fewer if these have more than 10 MiB."""
+    """Return the index of the first of the last `most` lines, or of fewer lines if these exceed 10 MiB."""
     first, size = count, 0
     while first > max(0, count - most):
         size += len(bytes_of(log.text(first - 1))) + 1

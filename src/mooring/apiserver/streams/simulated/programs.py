@@ -26,7 +26,7 @@ from mooring.base.processes import kill_and_wait, spawn
 _PIECE = 32 * 1024
 _NOT_FOUND = 127
 _REMEMBERED = 16
-"""Cached logs: a follower reads its log every second."""
+"""The maximum number of cached logs; a follower reads its log every second."""
 
 
 class ProgramStreams:

@@ -35,7 +35,7 @@ Process = Callable[[Stdio], Awaitable[int]]
 
 
 class Talk(Protocol):
-    """Channels to a client. Each method raises ConnectionLostError when the connection is closed."""
+    """The channels to a client. Each method raises ConnectionLostError when the connection is closed."""
 
     async def ready(self) -> None: ...
     async def receive(self) -> tuple[int, bytes] | None: ...

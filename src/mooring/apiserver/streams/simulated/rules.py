@@ -44,7 +44,7 @@ class CommandRule(msgspec.Struct, rename="camel", forbid_unknown_fields=True, fr
 
     command: str
     container: str = ""
-    """Empty for every container."""
+    """The container that the rule applies to; empty for every container."""
     stdout: str = ""
     stderr: str = ""
     exit_code: int = 0

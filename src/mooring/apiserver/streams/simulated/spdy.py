@@ -54,14 +54,14 @@ class SpdyError(Exception):
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """The client has opened a stream."""
+    """Event: the client has opened a stream."""
 
     stream: int
     headers: dict[str, str]
 
 
 class Received(msgspec.Struct, frozen=True):
-    """The client has sent data on a stream; `last` if it sends no more."""
+    """Event: the client has sent data on a stream; `last` if it sends no more."""
 
     stream: int
     data: bytes

@@ -21,7 +21,7 @@ from mooring.apiserver.streams.simulated.container import spec_of
 _MOST_BYTES = 16 * 1024 * 1024
 _MOST_FILES = 10_000
 Issue = Callable[[str, str, TokenRequest], Awaitable[TokenRequest]]
-"""Issues a token for a namespace and a service account; returns the request with its status."""
+"""A function that issues a token for a namespace and a service account; it returns the TokenRequest with its status."""
 
 
 class _Stored(msgspec.Struct, frozen=True):
