@@ -1,5 +1,6 @@
 """What one request may make the server do is limited where it cannot grow with the request alone."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,8 @@ import pytest
 
 from asgi_calls import Caller
 from counted_work import Work, count, watched
+from mooring.admission.cron_job import find_schedule_problem
+from mooring.admission.pod.defaults import pull_policy
 from mooring.api.core_v1 import Pod
 from mooring.apiserver.registry.patch.errors import Inapplicable
 from mooring.apiserver.registry.patch.json_patch import apply
@@ -114,3 +117,20 @@ JSON_PATCHES = [
 def test_a_json_patch_does_a_limited_amount(case: Expensive) -> None:
     with pytest.raises(Inapplicable):
         apply(case.operations, case.document)
+
+
+MIB = 1024 * 1024
+LONG_STRINGS: dict[str, Callable[[], object]] = {
+    "an image": lambda: pull_policy("a/" * MIB),
+    "an image without an end": lambda: pull_policy("a." * MIB + "!"),
+    "a schedule with many values": lambda: find_schedule_problem("0-59/1," * MIB + "1 * * * *"),
+    "a schedule with a long duration": lambda: find_schedule_problem("@every " + "1h" * MIB),
+}
+
+
+@pytest.mark.parametrize("read", LONG_STRINGS.values(), ids=LONG_STRINGS.keys())
+def test_a_long_string_is_not_parsed(read: Callable[[], object]) -> None:
+    """A regular expression calls no function that could be counted; each of these took 0.4 s or more."""
+    begun = time.process_time()
+    read()
+    assert time.process_time() - begun < 0.1

@@ -10,6 +10,7 @@ from asgi_calls import Caller
 from mooring.api.core_v1 import Pod
 from mooring.apiserver.registry import writing
 from mooring.apiserver.registry.apply.field_managers import FieldManagers
+from mooring.apiserver.registry.stored import Stored
 
 pytestmark = pytest.mark.req("S.6")
 PODS = "/api/v1/namespaces/default/pods"
@@ -61,5 +62,36 @@ async def test_large_objects_alone_are_written_in_a_thread(
     assert (await call("POST", PODS, pod(containers, "i"))).status == 201
     changed = await call(method, f"{PODS}/p{query}", pod(containers, "j"), content_type=media)
     assert changed.status == 200, changed.message
+    assert (threading.current_thread() in threads) is (containers == 1)
+    assert len(threads) == 1
+
+
+SUBRESOURCES = {
+    "a binding": ("POST", "/binding", {"target": {"name": "n"}}),
+    "an eviction": ("POST", "/eviction", {"metadata": {"name": "p"}}),
+    "a deletion with a grace period": ("DELETE", "", {"gracePeriodSeconds": 5}),
+    "a deletion": ("DELETE", "", {"gracePeriodSeconds": 0}),
+}
+
+
+@pytest.mark.parametrize("write", SUBRESOURCES.values(), ids=SUBRESOURCES.keys())
+@pytest.mark.parametrize("containers", [2000, 1], ids=["large", "small"])
+async def test_large_objects_alone_are_decoded_and_encoded_in_a_thread(
+    call: Caller, monkeypatch: pytest.MonkeyPatch, write: tuple[str, str, Any], containers: int
+) -> None:
+    method, path, body = write
+    spec = pod(containers, "i") | {"metadata": {"name": "p", "finalizers": ["example.com/later"]}}
+    assert (await call("POST", PODS, spec)).status == 201
+    threads: set[threading.Thread] = set()
+    for name in ("decode", "encode"):
+        plain = getattr(Stored, name)
+
+        def watched(*args: Any, plain: Callable[..., Any] = plain) -> Any:
+            threads.add(threading.current_thread())
+            return plain(*args)
+
+        monkeypatch.setattr(Stored, name, watched)
+    answer = await call(method, f"{PODS}/p{path}", body)
+    assert answer.status in {200, 201}, answer.message
     assert (threading.current_thread() in threads) is (containers == 1)
     assert len(threads) == 1

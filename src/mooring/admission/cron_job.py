@@ -24,6 +24,7 @@ from mooring.api.field_path import Path
 
 MAX_NAME = 63 - 11
 """The names of the Jobs end with a dash and ten digits."""
+_MAX_SCHEDULE_CHARACTERS = 4096
 _POLICIES = ("Allow", "Forbid", "Replace")
 
 
@@ -148,6 +149,8 @@ def find_schedule_problem(schedule: str) -> str | None:
 def _check(schedule: str) -> None:
     if not schedule:
         raise _SyntaxError("empty spec string")
+    if len(schedule) > _MAX_SCHEDULE_CHARACTERS:
+        raise _SyntaxError(f"must be no more than {_MAX_SCHEDULE_CHARACTERS} characters")
     rest = _ZONE.sub("", schedule, count=1) if schedule.startswith(("TZ=", "CRON_TZ=")) else schedule
     if rest.startswith("@"):
         _check_named(rest)

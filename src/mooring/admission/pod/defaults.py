@@ -23,6 +23,8 @@ _IMAGE = re.compile(
     r"(?P<digest>@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?",
     re.ASCII,
 )
+_MAX_IMAGE_CHARACTERS = 1024
+"""Registries have shorter names: 255 characters, a tag of 128 and a digest."""
 
 
 def default_pod(pod: core_v1.Pod) -> None:
@@ -78,7 +80,7 @@ def default_pod_spec(spec: core_v1.PodSpec) -> None:
 @cache_short(1024)
 def pull_policy(image: str) -> str:
     """Return the default pull policy: Always for `latest` or no tag."""
-    found = _IMAGE.fullmatch(image)
+    found = _IMAGE.fullmatch(image) if len(image) <= _MAX_IMAGE_CHARACTERS else None
     if found is None:
         return "IfNotPresent"
     tag = found["tag"] or ("" if found["digest"] else "latest")

@@ -23,7 +23,7 @@ from mooring.api.scheme import Scheme
 from mooring.apiserver.extension.webhooks.caller import WebhookCaller
 from mooring.apiserver.extension.webhooks.failures import WebhookError
 from mooring.apiserver.registry.context import StoredAs
-from mooring.apiserver.registry.stored import Stored, check_elements
+from mooring.apiserver.registry.stored import Stored
 from mooring.base.bounded_cache import BoundedCache
 
 _MAX_CONVERTED = 65_536
@@ -97,7 +97,6 @@ class Converting(Stored):
         version, obj.metadata.resource_version = obj.metadata.resource_version, ""
         own = codec.encode(obj)
         obj.metadata.resource_version = version
-        check_elements(own, self.hub)
         return own
 
     def _convert(self, value: bytes, kind: Kind) -> bytes:

@@ -30,7 +30,7 @@ from mooring.apiserver.registry.templates import Reused, Template
 from mooring.apiserver.registry.views import respond as responded
 from mooring.apiserver.registry.views import view_for
 from mooring.apiserver.registry.writes import Draft, Followed, StoredWrite, Write, Writer, Written
-from mooring.apiserver.registry.writing import Update, is_deletable, release
+from mooring.apiserver.registry.writing import Update, is_deletable, release, run_long, takes_long
 from mooring.store.kv import JUST_WRITTEN, Delete, KeyValue, Put
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
@@ -114,7 +114,9 @@ class Deletion(StoredWrite, msgspec.Struct, eq=False):
         context, stored = deleting.context, call.stored
         if call.name in _IMMORTAL and stored.hub.type is Namespace:
             raise errors.forbidden("namespaces", call.name, "this namespace may not be deleted")
-        obj = stored.decode(kv.value, kv.mod_revision)
+        long = takes_long(call, len(kv.value))
+        decode = partial(stored.decode, kv.value, kv.mod_revision)
+        obj = await run_long(decode) if long else decode()
         context.guard(call.request.user, None, obj, call.subresource)
         check_preconditions(call, obj, options)
         if isinstance(obj, Job) and options.propagation_policy is None and options.orphan_dependents is None:
@@ -123,20 +125,24 @@ class Deletion(StoredWrite, msgspec.Struct, eq=False):
             await deleting.admit(call, obj, options)
         before = replace(obj, metadata=replace(obj.metadata))
         is_gone = not deleting.mark(obj, options)
-        value = kv.value if is_gone else await stored.encoded(obj)
+        value = kv.value if is_gone else await self._encoded(obj, long=long)
         if is_gone and not options.dry_run and isinstance(obj, Namespace):
             await context.clear_unserved(call.name)
         charge = context.accounting.change(stored.hub, None, before, "") if is_gone else None
         if self.template is not None and charge is None and not call.warnings and not _names_version(options):
             self.template.keep(kv, value, None, is_gone=is_gone)
         if is_gone and isinstance(obj, Pod) and not call.request.omit_body:
-            value = await stored.encoded(obj)  # the response shows the mark
+            value = await self._encoded(obj, long=long)  # the response shows the mark
         if options.dry_run or not is_gone:
             is_changed = value != kv.value and not options.dry_run
             put = Put(kv.key, value, expect=kv.mod_revision) if is_changed else None
             return self.drafted(kv, put, obj.metadata.uid, is_gone=is_gone, last=value)
         draft = self.drafted(kv, Delete(kv.key, expect=kv.mod_revision), obj.metadata.uid, last=value)
         return replace(draft, charge=charge, settle=partial(release, context, obj))
+
+    async def _encoded(self, obj: Resource, *, long: bool) -> bytes:
+        stored = self.call.stored
+        return await run_long(partial(stored.encode, obj)) if long and not stored.asks else await stored.encoded(obj)
 
     def drafted(
         self, kv: KeyValue, write: Put | Delete | None, uid: str, *, is_gone: bool = False, last: bytes = b""

@@ -7,8 +7,6 @@ decoding them; versions with other fields are converted once for each value.
 
 from collections.abc import Iterable
 
-import msgspec
-
 from mooring.api import codec, errors
 from mooring.api.dynamic import Dynamic, normalize
 from mooring.api.json_tree import Elements, TooLargeError, check_limits
@@ -29,10 +27,8 @@ def check_elements(value: bytes, kind: Kind) -> None:
     objects, values = json_bytes.count_elements(value)
     if objects <= most.objects and values <= most.values:
         return
-    tree = msgspec.json.decode(value)
-    tree.get("metadata", {}).pop("managedFields", None)
     try:
-        check_limits(msgspec.json.encode(tree), most)
+        check_limits(json_bytes.without_managed_fields(value)[0], most)
     except TooLargeError as error:
         raise errors.request_entity_too_large(str(error)) from None
 
@@ -76,7 +72,6 @@ class Stored:
         version, obj.metadata.resource_version = obj.metadata.resource_version, ""
         value = codec.encode(self._scheme.convert(obj, self.storage))
         obj.metadata.resource_version = version
-        check_elements(value, self.hub)
         return value
 
     def decode(self, value: bytes, revision: int) -> Resource:

@@ -42,6 +42,7 @@ from mooring.apiserver.registry.apply.field_managers import Applier, FieldManage
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.parameters import WriteOptions, check_type, read_object, write_options
 from mooring.apiserver.registry.patch import PatchError, patcher_for
+from mooring.apiserver.registry.stored import check_elements
 from mooring.apiserver.registry.templates import Reused, Template
 from mooring.apiserver.registry.writes import Draft, Settle, StoredWrite, Write, Writer, Written
 from mooring.store.kv import Delete, KeyValue, Put
@@ -221,7 +222,7 @@ class Update(StoredWrite, msgspec.Struct, eq=False):
         settle = None
         if isinstance(new, Service) and not call.subresource:
             settle = await self.writing.reserve(new, old, self.options)
-        value = await call.stored.encoded(new) if call.stored.asks else call.stored.encode(new)
+        value = await encoded(call, new, len(kv.value))
         if self.options.dry_run:
             await context.accounting.check(call.stored.hub, new, old, part)
             return self.drafted(kv, value, settle=settle)
@@ -353,7 +354,7 @@ class Writing:
         context, stored, meta = self.context, call.stored, obj.metadata
         settle = await self.reserve(obj, None, options) if isinstance(obj, Service) else None
         key = stored.key(meta.namespace, meta.name)
-        value = await stored.encoded(obj) if stored.asks else stored.encode(obj)
+        value = await encoded(call, obj)
         name = meta.name
 
         async def respond(revisions: Sequence[int]) -> Response:
@@ -463,6 +464,19 @@ class Writing:
 def takes_long(call: Call, more: int = 0) -> bool:
     """Return whether to decode and validate an object in a thread; `more` is the size of the stored object."""
     return len(call.request.body) + more > _LARGE
+
+
+async def encoded(call: Call, obj: Resource, more: int = 0) -> bytes:
+    """Return the stored form of an admitted object; raise RequestEntityTooLarge."""
+    stored = call.stored
+    if stored.asks:
+        value = await stored.encoded(obj)
+    elif takes_long(call, more):
+        value = await run_long(partial(stored.encode, obj))
+    else:
+        value = stored.encode(obj)
+    check_elements(value, stored.hub)
+    return value
 
 
 async def run_long(work: Callable[[], T]) -> T:

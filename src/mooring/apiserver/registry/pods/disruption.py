@@ -4,6 +4,8 @@ The disruption controller writes into a budget's status how many disruptions are
 them, with a compare-and-swap on the budget, so that two evictions never share the last one, and then deletes the pod.
 """
 
+from functools import partial
+
 from mooring.api import errors, times
 from mooring.api.admissionregistration_v1 import CREATE
 from mooring.api.base import copy_of
@@ -17,6 +19,7 @@ from mooring.apiserver.registry.deleting import Deleting, check_preconditions
 from mooring.apiserver.registry.parameters import check_type, read_body, write_options
 from mooring.apiserver.registry.stored import Stored
 from mooring.apiserver.registry.writes import Writer
+from mooring.apiserver.registry.writing import run_long, takes_long
 from mooring.constraints import disruption_budgets
 from mooring.store.kv import Event, KeyValue, Put
 
@@ -39,7 +42,7 @@ class Disruption:
         options.dry_run = ["All"] if dry_run else []
         await self._admit(call, eviction)
         kv = await self._context.find(call)
-        pod = self._pod(call, kv)
+        pod = await self._pod(call, kv)
         self._context.guard(call.request.user, None, pod, call.subresource)  # before a budget is touched
         check_preconditions(call, pod, options)
         if options.preconditions is not None:
@@ -67,8 +70,9 @@ class Disruption:
             raise errors.bad_request("name in URL does not match name in Eviction object")
         return eviction
 
-    def _pod(self, call: Call, kv: KeyValue) -> Pod:
-        pod = call.stored.decode(kv.value, kv.mod_revision)
+    async def _pod(self, call: Call, kv: KeyValue) -> Pod:
+        decode = partial(call.stored.decode, kv.value, kv.mod_revision)
+        pod = await run_long(decode) if takes_long(call, len(kv.value)) else decode()
         assert isinstance(pod, Pod), "pods are stored below their own prefix"  # noqa: S101 - says what is known
         return pod
 
@@ -120,7 +124,7 @@ class Disruption:
         """Return the budget with one disruption less; raise an error if none is left."""
         for _ in range(_ATTEMPTS):
             kv = await self._context.find(call)
-            pod = self._pod(call, kv)
+            pod = await self._pod(call, kv)
             condition = PodCondition(
                 type="DisruptionTarget",
                 status="True",
@@ -130,7 +134,9 @@ class Disruption:
             )
             others = [each for each in pod.status.conditions if each.type != condition.type]
             pod.status.conditions = [*others, condition]
-            put = Put(kv.key, call.stored.encode(pod), expect=kv.mod_revision)
+            encode = partial(call.stored.encode, pod)
+            value = await run_long(encode) if takes_long(call, len(kv.value)) else encode()
+            put = Put(kv.key, value, expect=kv.mod_revision)
             if isinstance(await self._context.store.write(put), Event):
                 return
 

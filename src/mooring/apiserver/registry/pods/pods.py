@@ -24,6 +24,7 @@ from mooring.apiserver.registry.pods.disruption import Disruption
 from mooring.apiserver.registry.stored import Stored
 from mooring.apiserver.registry.views import respond
 from mooring.apiserver.registry.writes import Draft, StoredWrite, Writer, outcome_status
+from mooring.apiserver.registry.writing import run_long, takes_long
 from mooring.store.kv import Put
 
 
@@ -61,9 +62,14 @@ class Bind(StoredWrite, msgspec.Struct, eq=False):
         kv = context.store.peek(stored.key(call.namespace, binding.metadata.name))
         if kv is None:
             raise errors.not_found("pods", binding.metadata.name)
-        pod = stored.decode(kv.value, kv.mod_revision)
-        assert isinstance(pod, Pod), "pods are stored below their own prefix"  # noqa: S101 - says what is known
-        value = stored.encode(bind(pod, binding, context.clock.now(), self.pods.labels(binding)))
+
+        def bound() -> bytes:
+            pod = stored.decode(kv.value, kv.mod_revision)
+            assert isinstance(pod, Pod), "pods are stored below their own prefix"  # noqa: S101 - says what is known
+            return stored.encode(bind(pod, binding, now, labels))
+
+        now, labels = context.clock.now(), self.pods.labels(binding)
+        value = await run_long(bound) if takes_long(call, len(kv.value)) else bound()
         return Draft(() if self.dry_run else (Put(kv.key, value, expect=kv.mod_revision),), _respond)
 
     def give_up(self) -> Exception:
