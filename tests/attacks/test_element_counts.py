@@ -145,13 +145,64 @@ def test_merging_maps_of_yaml_grows_with_the_maps(text: Callable[[int], str]) ->
     assert time.process_time() - begun < 1.5
 
 
-async def test_label_keys_are_limited(call: Caller) -> None:
-    def hostile(keys: int) -> dict[str, Any]:
-        names = [f"k{number}" for number in range(100)]
-        term = {"topologyKey": "z", "labelSelector": {}, "matchLabelKeys": names}
-        affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term] * (keys // 100)}}
-        spec = {"containers": [{"name": "c", "image": "i"}], "affinity": affinity}
-        return {"metadata": {"generateName": "p", "labels": dict.fromkeys(names, "v")}, "spec": spec}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+KEYS = [f"k{number}" for number in range(200)]
+ABSENT = {"key": "a", "operator": "DoesNotExist"}
 
-    assert (await call("POST", PODS, hostile(5000))).status == 201
-    assert (await call("POST", PODS, hostile(5100))).status == 413
+
+def _pod_affinity(terms: int, **term: Any) -> dict[str, Any]:
+    return {"affinity": {"podAntiAffinity": {REQUIRED: [{"topologyKey": "z", "labelSelector": {}, **term}] * terms}}}
+
+
+def _spread(number: int, **fields: Any) -> dict[str, Any]:
+    each = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}, **fields}
+    return {"topologySpreadConstraints": [{**each, "topologyKey": f"z{place}"} for place in range(number)]}
+
+
+def _node_affinity(terms: int, **term: Any) -> dict[str, Any]:
+    preferred = [{"weight": 1, "preference": term}] * (terms // 2)
+    return {
+        "affinity": {
+            "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term] * (terms - terms // 2)}, PREFERRED: preferred}
+        }
+    }
+
+
+SCHEDULING_LIMITS: list[tuple[str, int, Callable[[int], dict[str, Any]]]] = [
+    ("pod affinity terms", 64, _pod_affinity),
+    ("spread constraints", 64, _spread),
+    ("label keys of pod affinity", 200, lambda n: _pod_affinity(1, matchLabelKeys=KEYS[:n] + ["k"] * (n - 200))),
+    ("label keys of spread", 200, lambda n: _spread(1, matchLabelKeys=KEYS[:n] + ["k"] * (n - 200))),
+    ("requirements on pods", 200, lambda n: _pod_affinity(1, labelSelector={"matchExpressions": [ABSENT] * n})),
+    (
+        "requirements on namespaces",
+        200,
+        lambda n: _pod_affinity(1, namespaceSelector={"matchExpressions": [ABSENT] * n}),
+    ),
+    ("requirements on nodes", 200, lambda n: _node_affinity(n, matchExpressions=[ABSENT])),
+    ("CEL expressions on nodes", 64, lambda n: _node_affinity(n, matchCELExpressions=["node.labels['a'] == 'b'"])),
+]
+
+
+@pytest.mark.parametrize(
+    ("most", "spec"), [case[1:] for case in SCHEDULING_LIMITS], ids=[case[0] for case in SCHEDULING_LIMITS]
+)
+async def test_what_a_pod_asks_of_the_scheduler_is_limited(
+    call: Caller, most: int, spec: Callable[[int], dict[str, Any]]
+) -> None:
+    def hostile(number: int) -> dict[str, Any]:
+        containers = {"containers": [{"name": "c", "image": "i"}], "schedulingGates": [{"name": "example.com/g"}]}
+        meta = {"name": f"p{number}", "labels": dict.fromkeys(KEYS, "v")}
+        return {"metadata": meta, "spec": spec(number) | containers}
+
+    assert (await call("POST", PODS, hostile(most))).status == 201
+    refused = await call("POST", PODS, hostile(most + 1))
+    assert (refused.status, f"limit is {most}" in refused.message) == (413, True)
+
+
+async def test_a_gated_pod_does_not_get_more_requirements_later(call: Caller) -> None:
+    gated = {"containers": [{"name": "c", "image": "i"}], "schedulingGates": [{"name": "example.com/g"}]}
+    few, many = (_node_affinity(number, matchExpressions=[ABSENT]) for number in (1, 201))
+    assert (await call("POST", PODS, {"metadata": {"name": "p"}, "spec": few | gated})).status == 201
+    assert (await call("PATCH", f"{PODS}/p", {"spec": many}, content_type=MERGE)).status == 413

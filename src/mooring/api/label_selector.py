@@ -129,6 +129,7 @@ EVERYTHING = Selector()
 NOTHING = Selector(selectable=False)
 
 
+@cache_short(16_384)
 def parse_lax_int64(text: str) -> int | None:
     """Parse a signed 64-bit integer with optional sign and leading zeros (as in node affinity's `Gt` and `Lt`)."""
     if not re.fullmatch("[+-]?[0-9]+", text) or len(text) > 1000:

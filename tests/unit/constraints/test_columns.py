@@ -19,7 +19,8 @@ from mooring.api.label_selector import Operator, Requirement
 from mooring.constraints import node_selector, tolerations
 from mooring.constraints.columns import NO_NODE, TOLERATED, LabelColumns, TaintColumns
 from mooring.constraints.columns.column import Column, RowVerdicts
-from mooring.constraints.node_selector import NameRequirement, PreferredAffinity, RequiredAffinity
+from mooring.constraints.columns.labels import Mask
+from mooring.constraints.node_selector import Condition, NameRequirement, PreferredAffinity, RequiredAffinity
 from mooring.constraints.options import ConstraintOptions
 
 OPTIONS = ConstraintOptions()
@@ -318,3 +319,22 @@ class TestTaintColumns:
         columns.put(0, [])
         assert list(columns.untolerated([]).numbers) == [TOLERATED, NO_NODE]
         assert columns.untolerated([]).taint(1) is None
+
+
+@pytest.mark.req("S.6")
+def test_only_labels_that_nodes_have_are_looked_up_for_a_long_node_selector(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = LabelColumns()
+    for row in range(4):
+        columns.put(row, f"node-{row}", {"zone": "a"})
+    read: list[Condition] = []
+    mask = LabelColumns.mask
+
+    def watched(columns: LabelColumns, condition: Condition) -> Mask:
+        read.append(condition)
+        return mask(columns, condition)
+
+    monkeypatch.setattr(LabelColumns, "mask", watched)
+    absent = tuple(Requirement(f"absent{number}", Operator.EQUALS, ("v",)) for number in range(1000))
+    zone = Requirement("zone", Operator.EQUALS, ("a",))
+    assert not columns.required_mask(RequiredAffinity((zone, *absent))).any()
+    assert read == [zone, absent[0]]

@@ -1,9 +1,9 @@
-"""Mutate new pods: priority, default tolerations, merged label keys, gated fields."""
+"""Mutate new pods: priority, default tolerations, merged label keys, gated fields; limit their scheduling terms."""
 
 from collections.abc import Callable
 
 from mooring.admission.options import AdmissionOptions
-from mooring.admission.pod.rules import pod_affinity_terms, uses_label_keys
+from mooring.admission.pod.rules import node_selector_terms, pod_affinity_terms, uses_label_keys
 from mooring.admission.strategy import Priority, Request
 from mooring.api import errors
 from mooring.api.core_v1 import Pod, PodSpec, Toleration
@@ -51,10 +51,6 @@ def _forbidden(pod: Pod, why: str) -> errors.Forbidden:
     return errors.forbidden("pods", pod.metadata.name, why)
 
 
-_MAX_LABEL_KEYS = 5_000
-"""Each becomes a requirement of a selector, which costs much more than its name."""
-
-
 def add_default_tolerations(spec: PodSpec) -> None:
     """Add the tolerations of five minutes for not-ready and unreachable nodes, unless the pod has its own.
 
@@ -73,13 +69,44 @@ def add_default_tolerations(spec: PodSpec) -> None:
         )
 
 
+_MAX_POD_TERMS, _MAX_POD_REQUIREMENTS = 64, 200
+"""Each is evaluated for every pod in the cluster."""
+_MAX_NODE_REQUIREMENTS, _MAX_NODE_EXPRESSIONS = 200, 64
+"""Each is evaluated for every node in the cluster."""
+
+
+def check_scheduling_terms(spec: PodSpec) -> None:
+    """Raise RequestEntityTooLarge for a pod that would occupy the scheduler for long."""
+    spread = spec.topology_spread_constraints
+    if spec.affinity is None and not spread:
+        return
+    terms, node_terms = list(pod_affinity_terms(spec)), list(node_selector_terms(spec))
+    selectors = [selector for term in terms for selector in (term.label_selector, term.namespace_selector)]
+    selectors += [constraint.label_selector for constraint in spread]
+    requirements = sum(len(each.match_labels) + len(each.match_expressions) for each in selectors if each is not None)
+    requirements += sum(len(term.match_label_keys) + len(term.mismatch_label_keys) for term in terms)
+    requirements += sum(len(constraint.match_label_keys) for constraint in spread)
+    for count, most, what in (
+        (len(terms) + len(spread), _MAX_POD_TERMS, "pod affinity terms and topology spread constraints"),
+        (requirements, _MAX_POD_REQUIREMENTS, "requirements and label keys in pod affinity and topology spread"),
+        (
+            sum(len(term.match_expressions) + len(term.match_fields) for term in node_terms),
+            _MAX_NODE_REQUIREMENTS,
+            "requirements in node affinity",
+        ),
+        (
+            sum(len(term.match_cel_expressions) for term in node_terms),
+            _MAX_NODE_EXPRESSIONS,
+            "CEL expressions in node affinity",
+        ),
+    ):
+        if count > most:
+            raise errors.request_entity_too_large(f"limit is {most} {what} of one pod")
+
+
 def merge_label_keys(pod: Pod, options: AdmissionOptions) -> None:
-    """Merge the label keys into the selectors, on create only; raise RequestEntityTooLarge."""
+    """Merge the label keys into the selectors, on create only."""
     labels, spec = pod.metadata.labels, pod.spec
-    keys = sum(len(term.match_label_keys) + len(term.mismatch_label_keys) for term in pod_affinity_terms(spec))
-    keys += sum(len(constraint.match_label_keys) for constraint in spec.topology_spread_constraints)
-    if keys > _MAX_LABEL_KEYS:
-        raise errors.request_entity_too_large(f"limit is {_MAX_LABEL_KEYS} label keys in the affinity of one pod")
     if options.label_keys_in_pod_affinity:
         for term in pod_affinity_terms(spec):
             if term.label_selector is not None:

@@ -13,6 +13,7 @@ from mooring.admission.pod.containers import image_without_spaces
 from mooring.admission.pod.defaults import default_pod
 from mooring.admission.pod.mutation import (
     add_default_tolerations,
+    check_scheduling_terms,
     drop_disabled_fields,
     merge_label_keys,
     resolve_priority,
@@ -80,6 +81,7 @@ class PodStrategy(Strategy[Pod]):
         drop_disabled_fields(obj.spec, None, request.options, request.warn)
         if obj.spec.scheduling_gates:
             obj.status.conditions.append(replace(GATED, last_transition_time=times.to_seconds(request.now)))
+        check_scheduling_terms(obj.spec)
         merge_label_keys(obj, request.options)
 
     def validate_create(self, obj: Pod, request: Request) -> Errors:
@@ -96,6 +98,8 @@ class PodStrategy(Strategy[Pod]):
     def prepare_for_update(self, new: Pod, old: Pod, request: Request) -> None:
         keep_status(new, old)
         drop_disabled_fields(new.spec, old.spec, request.options, request.warn)
+        if new.spec.affinity != old.spec.affinity:
+            check_scheduling_terms(new.spec)
         new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
 
     def validate_update(self, new: Pod, old: Pod, request: Request) -> Errors:

@@ -109,12 +109,12 @@ class LabelColumns:
 
     def required_mask(self, required: RequiredAffinity) -> Mask:
         """Return the rows that a pod's `nodeSelector` and required node affinity allow."""
-        masks = [self.mask(condition) for condition in required.node_selector]
-        if required.affinity is not None:
-            masks.append(self.selector_mask(required.affinity))
-        if not masks:
-            return self.nodes
-        return masks[0] if len(masks) == 1 else np.logical_and.reduce(masks)
+        found = self.nodes
+        for condition in required.node_selector:
+            found = found & self.mask(condition)
+            if not found.any():  # a pod may require thousands of labels
+                return found
+        return found if required.affinity is None else found & self.selector_mask(required.affinity)
 
     def preferred_scores(self, preferred: PreferredAffinity) -> NDArray[np.int64]:
         """Return for each row the sum of the weights of the terms that match."""
