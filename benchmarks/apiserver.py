@@ -22,6 +22,7 @@ import uvloop
 import yaml
 
 from benchmarks.bare_client import answered, connected, request
+from mooring.api.batch_writes import PATH, ROW
 
 _START = "from mooring.cli.commands.apiserver import apiserver; apiserver()"
 _PODS = "/api/v1/namespaces/default/pods"
@@ -186,15 +187,14 @@ async def _binds(server: _Server, size: int = 100, groups: int = 20) -> float:
         names = [item["metadata"]["name"] for item in json.loads(body)["items"]]
         bodies = []
         for start in range(0, len(names), size):
-            items = [
-                {"metadata": {"name": name, "namespace": "default"}, "target": {"kind": "Node", "name": "node-1"}}
-                for name in names[start : start + size]
-            ]
-            bodies.append(json.dumps({"kind": "BindingList", "apiVersion": "v1", "items": items}).encode())
+            rows = [{"name": name, "nodeName": "node-1"} for name in names[start : start + size]]
+            body = {"metadata": {"name": ROW}, "target": {"kind": "Node", "name": ROW}}
+            write = {"method": "POST", "path": _PODS, "subresource": "binding", "body": body, "rows": rows}
+            bodies.append(json.dumps({"items": [write]}).encode())
         begun = time.perf_counter()
         for group in bodies:
-            head, answer = await connection.send("POST", "/api/v1/bindings", group)
-            assert head.startswith(b"HTTP/1.1 201"), answer
+            head, answer = await connection.send("POST", PATH, group)
+            assert head.startswith(b"HTTP/1.1 200"), answer
             assert b"Failure" not in answer, answer
         return len(names) / (time.perf_counter() - begun)
 

@@ -11,18 +11,23 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from msgspec import structs
+
 from mooring.admission.options import AdmissionOptions
 from mooring.api import codec
 from mooring.api.authentication_v1 import UserInfo
+from mooring.api.batch_writes import PATH as BATCHES
 from mooring.api.errors import StatusError
 from mooring.api.scheme import Scheme
 from mooring.apiserver.extension.converting import converting_by
 from mooring.apiserver.extension.webhooks.caller import WebhookCaller
-from mooring.apiserver.messages.http import Request
+from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.messages.routes import resolve
 from mooring.apiserver.output.tables import Tables
 from mooring.apiserver.registry import HandlerContext, Resources, bootstrap
 from mooring.apiserver.registry.admission_chain import Chain
+from mooring.apiserver.registry.handler import Batch
+from mooring.apiserver.requests.batch import WriteBatches
 from mooring.store.kv import Store
 from mooring.store.memory import MemoryStore
 from mooring.testing.clock import MockClock
@@ -98,10 +103,13 @@ class ApiCaller:
             body=body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode(),
             user=self.user,
         )
-        route = resolve(self.scheme, parts.path)
-        assert route is not None, f"no route for {parts.path}"
         try:
-            response = await self.resources.handle(request, route)
+            if parts.path == BATCHES:
+                response = await WriteBatches(self._respond_to_batch).handle(request)
+            else:
+                route = resolve(self.scheme, parts.path)
+                assert route is not None, f"no route for {parts.path}"
+                response = await self.resources.handle(request, route)
         except StatusError as error:
             return Answer(error.status.code, codec.encode(error.status))
         assert "watch" not in request.query, "use `watch`"
@@ -109,6 +117,16 @@ class ApiCaller:
             response.body if isinstance(response.body, bytes) else b"".join([part async for part in response.body])
         )
         return Answer(response.status, reported, list(response.warnings))
+
+    async def _respond_to_batch(self, batch: Batch) -> list[Response]:
+        routes = [route for request in batch.requests if (route := resolve(self.scheme, request.path))]
+        outcomes = await self.resources.write(structs.replace(batch, routes=routes))
+        assert outcomes is not None, "the writes need a request each"
+        return [
+            Response(outcome.status.code, codec.encode(outcome.status)) if isinstance(outcome, StatusError) else outcome
+            for outcome in outcomes
+            if isinstance(outcome, Response | StatusError)
+        ]
 
     async def get(self, url: str, **options: str) -> Answer:
         return await self.call("GET", url, **options)

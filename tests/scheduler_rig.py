@@ -33,7 +33,6 @@ NOTHING: Mapping[str, bool] = {}
 _SECONDS = 20.0
 
 
-_BINDINGS = ("/binding", "/bindings")
 _EVERY = 3
 
 
@@ -52,7 +51,8 @@ class FlakyTransport(InProcessTransport):
 
     def _share(self, request: Request) -> float:
         """Of such requests that are lost."""
-        if not self.share or not request.path.endswith(_BINDINGS):
+        is_batch = request.path == "/writes" and b'"subresource":"binding"' in request.body
+        if not self.share or not (is_batch or request.path.endswith("/binding")):
             return self.share
         self._bindings += 1
         is_lost = self._bindings % _EVERY == 1

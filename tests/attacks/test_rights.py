@@ -193,15 +193,6 @@ async def test_a_question_about_an_odd_name_does_not_change_later_answers(call: 
     assert [await may_get("nodes", "status"), await may_get("nodes/status")] == [True, False]
 
 
-async def test_a_name_that_stands_for_many_objects_is_not_a_name_in_a_role(call: Caller) -> None:
-    """`resourceclaims/-` changes any claim in the cluster, so that a rule for the name `-` does not allow it."""
-    path = "/apis/resource.k8s.io/v1/resourceclaims/-/status"
-    mallory = await user_with(call, rule("update", "resourceclaims/status", "resource.k8s.io", names="-"))
-    assert (await mallory("PUT", path, {"items": []})).status == 403
-    ann = await user_with(call, rule("update", "resourceclaims/status", "resource.k8s.io"), name="ann")
-    assert (await ann("PUT", path, {"items": []})).status == 200
-
-
 async def test_a_role_of_very_many_rights_is_refused_before_they_are_compared(call: Caller) -> None:
     """A thousand verbs of a thousand groups and resources, each a word, would be a billion rights."""
     mallory = await user_with(call, rule("create", "clusterroles", RBAC), rule("get", "pods secrets"))

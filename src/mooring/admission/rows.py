@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from mooring.admission.addresses import validate_status_ips
 from mooring.api import names
 from mooring.api.batch_writes import ROW, Row
-from mooring.api.core_v1 import HostIP, NodeSelectorRequirement, Pod, PodIP, PodSpec, PodStatus
+from mooring.api.core_v1 import Binding, HostIP, NodeSelectorRequirement, Pod, PodIP, PodSpec, PodStatus
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.base.short_string_cache import cache_short
@@ -87,6 +87,8 @@ def split(obj: T) -> tuple[T, Row]:
     copied = replace(obj, metadata=_copied_metadata(obj.metadata))
     if isinstance(copied, Pod):
         copied.spec, copied.status = _copied_spec(copied.spec), _copied_status(copied.status)
+    elif isinstance(copied, Binding):
+        copied.target = replace(copied.target)
     return copied, take(copied)
 
 
@@ -100,6 +102,8 @@ def take(obj: Resource | LeanPod) -> Row:
     meta.creation_timestamp = ROW if row.creation_timestamp else None
     if isinstance(obj, Pod):
         _take_spec(obj.spec, row)
+    elif isinstance(obj, Binding):
+        row.node_name, obj.target.name = obj.target.name, ROW if obj.target.name else ""
     if isinstance(obj, Pod | LeanPod):
         _take_status(obj, row)
     return row
@@ -118,6 +122,8 @@ def put(obj: Resource | LeanPod, row: Row) -> None:
         meta.creation_timestamp = row.creation_timestamp or None
     if isinstance(obj, Pod):
         _put_spec(obj.spec, row)
+    elif isinstance(obj, Binding) and obj.target.name == ROW:
+        obj.target.name = row.node_name
     if isinstance(obj, Pod | LeanPod):
         _put_status(obj, row)
 

@@ -9,7 +9,8 @@ Writes of one template carry the document once, with `ROW` in place of the value
      "body": {"kind": "Pod", "metadata": {"name": "<row>", …}, "status": {"podIP": "<row>", …}},
      "rows": [{"name": "web-0", "podIP": "10.0.0.1"}, {"name": "web-1", "podIP": "10.0.0.2"}]}
 
-Which fields a row may have is declared in ``admission/rows.py``. ``client/batching.py`` sends batches,
+With ``"subresource": "binding"`` and POST, each row binds a pod to a node (`nodeName`). Which fields a row may have is
+declared in ``admission/rows.py``. ``client/batching.py`` sends batches,
 ``apiserver/requests/batch.py`` answers.
 """
 
@@ -30,6 +31,7 @@ class Row(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fie
     resource_version: str = ""
     creation_timestamp: str = ""
     node_name: str = ""
+    """The node of a pod; of a Binding, its target."""
     target_node: str = ""
     """The node that a DaemonSet makes a pod for, in its node affinity."""
     hostname: str = ""

@@ -13,13 +13,13 @@
 | ``informer.py``, ``cache.py`` | the objects of a kind, kept up to date, with handlers and indexes |
 | ``workqueue.py`` | what a controller works on next, and when it tries again |
 | ``leader_election.py``, ``events.py`` | one leader among several instances; events for people |
-| ``bulk.py`` | bindings and claims in lists, where the server takes these |
+| ``bulk.py`` | many bindings at once |
 | ``errors.py`` | errors of the transport; those of the server are in ``mooring.api.errors`` |
 
 Read next: ``client.py``, then ``informer.py``.
 """
 
-from mooring.client.bulk import BulkBinding, BulkClaims
+from mooring.client.bulk import BulkBinding
 from mooring.client.cache import Change, Index, key_of
 from mooring.client.client import Client, PatchType
 from mooring.client.connect import connect, user_agent
@@ -43,7 +43,6 @@ from mooring.client.workqueue import Backoff, WorkQueue
 __all__ = [
     "Backoff",
     "BulkBinding",
-    "BulkClaims",
     "Change",
     "Client",
     "ClientError",

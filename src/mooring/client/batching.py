@@ -109,7 +109,7 @@ class BatchingTransport:
                 log.info("this server takes no such batch of writes, sending them one by one: %s", response.status)
                 await asyncio.gather(*map(self._send_alone, group))
                 return
-            for each, answer in zip(group, _responses(response, len(group)), strict=True):
+            for each, answer in zip(group, responses_of(response, len(group)), strict=True):
                 answer.has_deleted = bool(each.request.then_delete)
                 if not each.answer.done():
                     each.answer.set_result(answer)
@@ -242,7 +242,7 @@ def _combine_guards(guards: list[Callable[[], None]]) -> Callable[[], None] | No
     return guard
 
 
-def _responses(response: Response, count: int) -> list[Response]:
+def responses_of(response: Response, count: int) -> list[Response]:
     """Return the response to each write of a batch; the batch's own where it was refused."""
     if response.status >= 400:
         return [response] * count

@@ -1,7 +1,6 @@
-"""Bind many pods, or write the status of many ResourceClaims, in one request where the server is Mooring's.
+"""Bind many pods in one batch where the server is Mooring's (``api/batch_writes.py``), else each by its own request.
 
-On other servers `BulkBinding` binds each pod by a request of its own, many at once, and `BulkClaims` returns None. The
-outcome for each object is a value, because some of a list succeed and others do not. Used by the scheduler.
+The outcome for each pod is a value, because some of a list succeed and others do not. Used by the scheduler.
 """
 
 import asyncio
@@ -10,26 +9,22 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
-from msgspec import structs
 
+from mooring.admission import rows
 from mooring.api import codec, errors
-from mooring.api.base import required
+from mooring.api.batch_writes import JSON, PATH, Write, Writes
 from mooring.api.core_v1 import Binding
 from mooring.api.errors import StatusError
-from mooring.api.meta_v1 import ObjectMeta, ResourceList, Status
 from mooring.api.protobuf import MEDIA_TYPE
-from mooring.api.resource_v1 import ResourceClaim
 from mooring.base import logs
-from mooring.client.client import JSON, Client
-from mooring.client.errors import DisconnectedError, TransportError
+from mooring.client import wire
+from mooring.client.batching import responses_of
+from mooring.client.client import Client
+from mooring.client.errors import TransportError
 
 log = logs.get(__name__)
 Failure: TypeAlias = StatusError | TransportError
-"""Why an object was not written. After `TransportError` it may have been written or not."""
-ClaimOutcome: TypeAlias = ResourceClaim | Failure
-PROTECTION = "resource.kubernetes.io/delete-protection"
-"""The finalizer that keeps a claim while devices are allocated for it; the server adds it with the allocation."""
-BINDINGS, CLAIMS = "/api/v1/bindings", "/apis/resource.k8s.io/v1/resourceclaims/-/status"
+"""Why a pod was not bound. After `TransportError` it may have been bound or not."""
 _MAX_BINDINGS = 500
 _CONCURRENT_BATCHES = 2
 """The server works on one while the other is on its way."""
@@ -40,87 +35,7 @@ _FIRST_WORKERS = 8
 """Each worker that has bound a pod starts another: if all started at once, none would send anything before all have a
 connection, which costs more than binding a few pods."""
 _ACCEPT = f"{MEDIA_TYPE}, {JSON}"
-
-
-class BindingList(ResourceList):
-    items: list[Binding] = required(list)
-
-
-class ResourceClaimList(ResourceList):
-    items: list[ResourceClaim] = required(list)
-
-
-class StatusList(ResourceList):
-    """The outcomes, in the order of the request."""
-
-    items: list[Status] = required(list)
-
-
-class _Endpoint:
-    """A path that takes a list of objects, on servers that have it."""
-
-    def __init__(self, client: Client, method: str, path: str) -> None:
-        self._client = client
-        self._method = method
-        self._path = path
-        self.is_offered = True
-        """Whether the server has the path, or was not asked yet."""
-
-    async def send(self, objects: ResourceList, count: int) -> list[Status | Failure] | None:
-        """Return the outcome of each object; None where the server does not have the path."""
-        try:
-            response = await self._client.raw(self._method, self._path, body=codec.encode(objects))
-            statuses = codec.decode_own(response.body, StatusList).items
-        except (errors.NotFound, errors.MethodNotAllowed, errors.Forbidden) as error:
-            log.info("this server takes no lists at %s: %s", self._path, error)
-            self.is_offered = False
-            return None
-        except (StatusError, TransportError) as error:
-            return [error] * count
-        if len(statuses) != count:
-            return [DisconnectedError(f"the server answered {count} objects with {len(statuses)} outcomes")] * count
-        return [status if status.status == "Success" else errors.from_status(status) for status in statuses]
-
-
-class BulkClaims:
-    """Writes the status of ResourceClaims in lists."""
-
-    def __init__(self, client: Client) -> None:
-        self._endpoint = _Endpoint(client, "PUT", CLAIMS)
-
-    @property
-    def is_offered(self) -> bool:
-        """Return whether the server takes lists, as far as is known."""
-        return self._endpoint.is_offered
-
-    async def update_status(self, claims: Sequence[ResourceClaim]) -> list[ClaimOutcome] | None:
-        """Return each claim as written, or why it was not; None where the server does not take lists."""
-        items = [_status_alone(claim) for claim in claims]
-        sent = ResourceClaimList(kind="ResourceClaimList", api_version="resource.k8s.io/v1", items=items)
-        outcomes = await self._endpoint.send(sent, len(items))
-        if outcomes is None:
-            return None
-        return [
-            _as_written(claim, outcome) if isinstance(outcome, Status) else outcome
-            for claim, outcome in zip(claims, outcomes, strict=True)
-        ]
-
-
-def _status_alone(claim: ResourceClaim) -> ResourceClaim:
-    meta = claim.metadata
-    metadata = ObjectMeta(
-        name=meta.name, namespace=meta.namespace, uid=meta.uid, resource_version=meta.resource_version
-    )
-    return ResourceClaim(metadata=metadata, status=claim.status)
-
-
-def _as_written(claim: ResourceClaim, status: Status) -> ResourceClaim:
-    finalizers = claim.metadata.finalizers
-    if claim.status.allocation is not None and PROTECTION not in finalizers:
-        finalizers = [*finalizers, PROTECTION]
-    version = status.metadata.resource_version
-    metadata = structs.replace(claim.metadata, resource_version=version, finalizers=finalizers)
-    return structs.replace(claim, metadata=metadata)
+_ENCODER = msgspec.json.Encoder()
 
 
 class _Waiting(msgspec.Struct, eq=False, frozen=True):
@@ -139,18 +54,19 @@ class _Waiting(msgspec.Struct, eq=False, frozen=True):
 
 
 class BulkBinding:
-    """Binds pods in lists, or many at once by a request each. Bindings that arrive meanwhile go with the next list."""
+    """Binds pods in batches, or many at once by a request each. Later bindings go with the next batch."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._endpoint = _Endpoint(client, "POST", BINDINGS)
+        self._is_offered = True
+        """Whether the server takes batches, or was not asked yet."""
         self._waiting: deque[_Waiting] = deque()
         self._workers: set[asyncio.Task[None]] = set()
         self._busy = 0
         """Workers that have not found the queue empty yet."""
 
     async def bind(self, bindings: Sequence[Binding]) -> list[Failure | None]:
-        """Bind pods; return None or the failure for each. Without bindings, find out whether the server takes lists."""
+        """Bind pods; return None or the failure for each. Without any, find out whether the server takes batches."""
         if not bindings:
             await self._send([])
             return []
@@ -161,7 +77,7 @@ class BulkBinding:
         return await asyncio.gather(*(each.outcome for each in waiting))
 
     def _start_workers(self, number: int) -> None:
-        most = _CONCURRENT_BATCHES if self._endpoint.is_offered else _CONCURRENT_BINDINGS
+        most = _CONCURRENT_BATCHES if self._is_offered else _CONCURRENT_BINDINGS
         for _ in range(min(number, most - self._busy, len(self._waiting))):
             self._busy += 1
             worker = asyncio.get_running_loop().create_task(self._work(), name="binding pods")
@@ -171,15 +87,15 @@ class BulkBinding:
     async def _work(self) -> None:
         try:
             while self._waiting:
-                if self._endpoint.is_offered and len(self._waiting) > 1:
+                if self._is_offered and len(self._waiting) > 1:
                     taken = [self._waiting.popleft() for _ in range(min(_MAX_BINDINGS, len(self._waiting)))]
-                    await self._bind_list([each for each in taken if not each.outcome.done()])
+                    await self._bind_batch([each for each in taken if not each.outcome.done()])
                 else:
                     await self._bind_one(self._waiting.popleft())
         finally:
             self._busy -= 1
 
-    async def _bind_list(self, taken: Sequence[_Waiting]) -> None:
+    async def _bind_batch(self, taken: Sequence[_Waiting]) -> None:
         if not taken:
             return
         try:
@@ -193,18 +109,40 @@ class BulkBinding:
             self._start_workers(_FIRST_WORKERS)
             return
         for each, outcome in zip(taken, outcomes, strict=True):
-            each.finish(None if isinstance(outcome, Status) else outcome)
+            each.finish(outcome)
 
-    async def _send(self, bindings: Sequence[Binding]) -> list[Status | Failure] | None:
-        items = [structs.replace(binding, api_version="v1", kind="Binding") for binding in bindings]
-        return await self._endpoint.send(BindingList(kind="BindingList", api_version="v1", items=items), len(items))
+    async def _send(self, bindings: Sequence[Binding]) -> list[Failure | None] | None:
+        """Return the outcome of each binding; None where the server does not take batches."""
+        writes: dict[tuple[str, bytes], tuple[Write, list[int]]] = {}
+        for index, binding in enumerate(bindings):
+            template, row = rows.split(binding)
+            place = (binding.metadata.namespace, codec.encode(template))
+            if place not in writes:
+                writes[place] = (_write_of(*place), [])
+            writes[place][0].rows.append(row)
+            writes[place][1].append(index)
+        try:
+            body = _ENCODER.encode(Writes([write for write, _ in writes.values()]))
+            answers = responses_of(await self._client.raw("POST", PATH, body=body), len(bindings))
+        except (errors.NotFound, errors.MethodNotAllowed, errors.Forbidden) as error:
+            log.info("this server takes no batches of bindings: %s", error)
+            self._is_offered = False
+            return None
+        except (StatusError, TransportError) as error:
+            return [error] * len(bindings)
+        outcomes: list[Failure | None] = [None] * len(bindings)
+        order = (index for _, indexes in writes.values() for index in indexes)
+        for index, answer in zip(order, answers, strict=True):
+            if answer.status >= 400:
+                outcomes[index] = wire.status_error(answer.status, answer.body)
+        return outcomes
 
     async def _bind_one(self, waiting: _Waiting) -> None:
         if waiting.outcome.done():
             return
         binding, failure = waiting.binding, None
         try:
-            if self._endpoint.is_offered:
+            if self._is_offered:
                 await self._client.bind_with(binding)
             else:
                 path = f"/api/v1/namespaces/{binding.metadata.namespace}/pods/{binding.metadata.name}/binding"
@@ -218,6 +156,13 @@ class BulkBinding:
         waiting.finish(failure)
         if self._busy < _CONCURRENT_BINDINGS:
             self._start_workers(1)
+
+
+def _write_of(namespace: str, template: bytes) -> Write:
+    body = msgspec.Raw(template)
+    return Write(
+        "POST", f"/api/v1/namespaces/{namespace}/pods", body=body, omit_body=True, subresource="binding", rows=[]
+    )
 
 
 def _as_protobuf(binding: Binding) -> bytes:

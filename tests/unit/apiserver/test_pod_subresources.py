@@ -7,6 +7,7 @@ import pytest
 
 from api_caller import PODS, ApiCaller, api_caller, pod
 from mooring.admission.options import AdmissionOptions
+from mooring.api.batch_writes import ROW
 
 pytestmark = pytest.mark.req("S.1")
 
@@ -122,35 +123,52 @@ async def test_refused_is(api: ApiCaller, case: Refused) -> None:
     assert (answer.code, answer.message) == (case.code, case.message)
 
 
-async def test_many_pods_are_bound_at_once_each_with_its_own_outcome(api: ApiCaller) -> None:
+def bindings_of(*rows: dict[str, str], **change: Any) -> dict[str, Any]:
+    """Return a batch that binds pods to nodes."""
+    body = {"metadata": {"name": ROW}, "target": {"kind": "Node", "name": ROW}}
+    write = {"method": "POST", "path": PODS, "subresource": "binding", "body": body, "rows": rows}
+    return {"items": [{**write, **change}]}
+
+
+@pytest.mark.req("W.1")
+async def test_many_pods_are_bound_in_one_batch_each_with_its_own_outcome(api: ApiCaller) -> None:
     for name in ("a", "b"):
         await api.post(PODS, pod(name))
     await api.post(PODS, pod("taken", nodeName="n0"))
     before = await api.store.revision()
-    items = [binding(name, namespace="default") for name in ("a", "taken", "none", "b")]
-    answer = await api.post("/api/v1/bindings", {"apiVersion": "v1", "kind": "BindingList", "items": items})
-    assert (answer.code, answer.body["kind"]) == (201, "StatusList")
-    assert [status.get("reason", "Success") for status in answer.body["items"]] == [
-        "Success",
-        "Conflict",
-        "NotFound",
-        "Success",
+    rows = [{"name": name, "nodeName": f"n-{name}"} for name in ("a", "taken", "none", "b")]
+    found = (await api.post("/writes", bindings_of(*rows))).body["items"]
+    assert [(each["code"], each["body"].get("reason", "Success")) for each in found] == [
+        (201, "Success"),
+        (409, "Conflict"),
+        (404, "NotFound"),
+        (201, "Success"),
     ]
     assert await api.store.revision() == before + 2
     nodes = {item["metadata"]["name"]: item["spec"].get("nodeName") for item in (await api.get(PODS)).body["items"]}
-    assert nodes == {"a": "n1", "b": "n1", "taken": "n0"}
+    assert nodes == {"a": "n-a", "b": "n-b", "taken": "n0"}
 
 
-async def test_one_pod_twice_in_one_list_is_bound_once(api: ApiCaller) -> None:
+async def test_a_batch_of_bindings_requires_the_uids_of_its_rows(api: ApiCaller) -> None:
+    uid = (await api.post(PODS, pod())).body["metadata"]["uid"]
+    body = {"metadata": {"name": ROW, "uid": ROW}, "target": {"name": ROW}}
+    rows = [{"name": "web", "uid": each, "nodeName": "n"} for each in ("another", uid)]
+    found = (await api.post("/writes", bindings_of(*rows, body=body))).body["items"]
+    assert [each["code"] for each in found] == [409, 201]
+
+
+async def test_one_pod_twice_in_one_batch_is_bound_once(api: ApiCaller) -> None:
     await api.post(PODS, pod())
-    items = [binding(namespace="default", node=node) for node in ("n1", "n2")]
-    answer = await api.post("/api/v1/bindings", {"kind": "BindingList", "items": items})
-    assert [status.get("code") for status in answer.body["items"]] == [201, 409]
+    rows = [{"name": "web", "nodeName": node} for node in ("n1", "n2")]
+    found = (await api.post("/writes", bindings_of(*rows, omitBody=True))).body["items"]
+    assert [each["code"] for each in found] == [201, 409]
+    assert found[0]["body"] is None
     assert (await api.get(f"{PODS}/web")).body["spec"]["nodeName"] == "n1"
 
 
-async def test_no_single_binding_without_a_namespace(api: ApiCaller) -> None:
-    assert (await api.post("/api/v1/bindings", {"kind": "Binding"})).code == 405
+@pytest.mark.parametrize("kind", ["Binding", "BindingList"])
+async def test_bindings_are_created_in_a_namespace(api: ApiCaller, kind: str) -> None:
+    assert (await api.post("/api/v1/bindings", {"kind": kind})).code == 405
 
 
 # -- eviction

@@ -103,37 +103,11 @@ async def test_each_of_many_bindings_is_reviewed_by_itself() -> None:
         api.answers["/bind"] = not_a
         await api.configure("Validating", hook("bind.example.com", **only("pods/binding")))
         target = {"kind": "Node", "name": "n"}
-        items = [{"metadata": {"name": name, "namespace": "default"}, "target": target} for name in ("a", "b")]
-        many = await api.post("/api/v1/bindings", {"kind": "BindingList", "apiVersion": "v1", "items": items})
-        assert [each["status"] for each in many.body["items"]] == ["Failure", "Success"]
+        rows = [{"name": name} for name in ("a", "b")]
+        write = {"method": "POST", "path": PODS, "subresource": "binding", "body": {"target": target}, "rows": rows}
+        many = await api.post("/writes", {"items": [write]})
+        assert [each["body"]["status"] for each in many.body["items"]] == ["Failure", "Success"]
         assert "nodeName" not in (await api.get(f"{PODS}/a")).body["spec"]
-
-
-async def test_each_of_many_claims_that_get_devices_is_reviewed_and_changed_by_itself() -> None:
-    async with webhook_api() as api:
-        requests = [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]
-        made = [
-            (await api.post(CLAIMS, {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}})).body
-            for name in ("a", "b")
-        ]
-
-        def not_a(asked: Tree) -> Tree:
-            return review(asked, {"allowed": asked["request"]["name"] != "a"})
-
-        api.answers["/judge"] = not_a
-        api.answers["/move"] = patches({"op": "replace", "path": f"{RESULT}/device", "value": "g1"})
-        rules = only("resourceclaims/status", group="resource.k8s.io", operations=("UPDATE",))
-        await api.configure("Validating", hook("judge.example.com", **rules))
-        await api.configure("Mutating", hook("move.example.com", **rules))
-        results = [{"request": "r", "driver": "gpu.example.com", "pool": "p", "device": "g0"}]
-        items = [{**each, "status": {"allocation": {"devices": {"results": results}}}} for each in made]
-        body = {"kind": "ResourceClaimList", "apiVersion": "resource.k8s.io/v1", "items": items}
-        many = await api.put("/apis/resource.k8s.io/v1/resourceclaims/-/status", body)
-        assert [each["status"] for each in many.body["items"]] == ["Failure", "Success"]
-        assert "allocation" not in (await api.get(f"{CLAIMS}/a")).body.get("status", {})
-        [result] = (await api.get(f"{CLAIMS}/b")).body["status"]["allocation"]["devices"]["results"]
-        assert result["device"] == "g1"
-        assert [each["subResource"] for each in api.asked] == ["status"] * 4
 
 
 async def test_no_webhook_is_called_about_configurations_and_policies() -> None:

@@ -20,9 +20,13 @@ def binding(name: str) -> Binding:
     return Binding(metadata=ObjectMeta(name=name, namespace="prod"), target=ObjectReference(kind="Node", name="n1"))
 
 
-def conflict() -> dict[str, object]:
-    found: dict[str, object] = json.loads(codec.encode(errors.conflict("pods", "b").status))
-    return found
+CONFLICT = {"code": 409, "body": json.loads(codec.encode(errors.conflict("pods", "b").status))}
+SUCCESSFUL = {"code": 201, "body": None}
+
+
+def names_in(request: Request) -> list[str]:
+    """Return the names of the pods that a batch binds."""
+    return [row["name"] for write in json.loads(request.body)["items"] for row in write["rows"]]
 
 
 class Server:
@@ -37,14 +41,11 @@ class Server:
     def _answer(self, request: Request) -> Answer:
         if self.fault is not None and "/a/" in request.path:
             raise self.fault
-        if request.path != "/api/v1/bindings":
+        if request.path != "/writes":
             return errors.conflict("pods", "b") if "/b/" in request.path else json_response(SUCCESS, 201)
         if self._bulk is not None:
             return self._bulk
-        items = [
-            conflict() if item["metadata"]["name"] == "b" else SUCCESS for item in json.loads(request.body)["items"]
-        ]
-        return json_response({"kind": "StatusList", "apiVersion": "v1", "items": items}, 201)
+        return json_response({"items": [CONFLICT if name == "b" else SUCCESSFUL for name in names_in(request)]})
 
     @property
     def paths(self) -> list[str]:
@@ -55,7 +56,21 @@ async def test_a_group_is_one_call_and_each_binding_has_its_outcome() -> None:
     server = Server()
     outcomes = await server.binder.bind([binding("a"), binding("b"), binding("c")])
     assert [type(outcome) for outcome in outcomes] == [type(None), errors.Conflict, type(None)]
-    assert server.paths == ["/api/v1/bindings"]
+    assert server.paths == ["/writes"]
+
+
+async def test_bindings_of_several_namespaces_are_templates_of_one_batch() -> None:
+    server = Server()
+    wanted = [binding(name) for name in ("a", "b", "c", "d")]
+    wanted[1].metadata.namespace = wanted[2].metadata.namespace = "test"
+    wanted[3].target.name = "n4"
+    outcomes = await server.binder.bind(wanted)
+    assert [type(outcome) for outcome in outcomes] == [type(None), errors.Conflict, type(None), type(None)]
+    writes = json.loads(server.transport.requests[0].body)["items"]
+    assert [(each["path"], [(row["name"], row["nodeName"]) for row in each["rows"]]) for each in writes] == [
+        ("/api/v1/namespaces/prod/pods", [("a", "n1"), ("d", "n4")]),
+        ("/api/v1/namespaces/test/pods", [("b", "n1"), ("c", "n1")]),
+    ]
 
 
 async def test_a_large_group_is_cut() -> None:
@@ -74,8 +89,8 @@ async def test_a_single_binding_takes_the_standard_way() -> None:
     "refusal",
     [
         pytest.param(errors.path_not_found(), id="not found"),
-        pytest.param(errors.method_not_allowed("create", "bindings"), id="not allowed"),
-        pytest.param(errors.forbidden("bindings", "", "no"), id="forbidden"),
+        pytest.param(errors.method_not_allowed("post", "/writes"), id="not allowed"),
+        pytest.param(errors.forbidden("", "", "no"), id="forbidden"),
     ],
 )
 async def test_a_server_without_the_call_gets_single_ones_and_is_not_asked_again(refusal: errors.StatusError) -> None:
@@ -83,14 +98,14 @@ async def test_a_server_without_the_call_gets_single_ones_and_is_not_asked_again
     for _ in range(2):
         outcomes = await server.binder.bind([binding("a"), binding("b")])
         assert [type(outcome) for outcome in outcomes] == [type(None), errors.Conflict]
-    assert server.paths.count("/api/v1/bindings") == 1
+    assert server.paths.count("/writes") == 1
 
 
 async def test_to_bind_none_finds_out_whether_there_is_the_call() -> None:
     server = Server(errors.path_not_found())
     assert await server.binder.bind([]) == []
     await server.binder.bind([binding("a"), binding("c")])
-    assert [path.split("/")[-2] for path in server.paths] == ["v1", "a", "c"]
+    assert [path.split("/")[-2] for path in server.paths] == ["", "a", "c"]
 
 
 async def test_a_server_without_the_call_gets_protobuf() -> None:
@@ -159,7 +174,7 @@ async def test_what_comes_while_two_calls_are_under_way_goes_with_the_next() -> 
         *[[type(None), type(None)]] * 2,
         *[[errors.Conflict, type(None)]] * 3,
     ]
-    assert [len(json.loads(request.body)["items"]) for request in slow.requests] == [2, 2, 6]
+    assert [len(names_in(request)) for request in slow.requests] == [2, 2, 6]
 
 
 async def test_single_calls_become_more_as_they_are_answered() -> None:
@@ -201,7 +216,7 @@ async def test_a_defect_is_raised_to_the_callers_of_bind_and_to_no_other() -> No
     [
         pytest.param(lost(), TransportError, id="the connection broke"),
         pytest.param(errors.service_unavailable("no"), errors.ServiceUnavailable, id="the server cannot"),
-        pytest.param(json_response({"items": [SUCCESS]}), TransportError, id="too few outcomes"),
+        pytest.param(json_response({"items": [SUCCESSFUL]}), TransportError, id="too few outcomes"),
     ],
 )
 async def test_what_befalls_the_call_befalls_every_binding(answer: Answer, expected: type[Exception]) -> None:

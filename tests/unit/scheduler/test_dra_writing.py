@@ -8,14 +8,11 @@ from typing import Any, cast
 import pytest
 from msgspec import structs
 
-from mooring.api import codec, meta_v1
 from mooring.api.core_v1 import Pod
-from mooring.api.errors import StatusError, conflict, internal_error, not_found
-from mooring.api.meta_v1 import ListMeta, Resource
+from mooring.api.errors import conflict
+from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceClaimConsumerReference, ResourceSlice
 from mooring.client import Client, DisconnectedError
-from mooring.client.bulk import ResourceClaimList, StatusList
-from mooring.client.transport import Response
 from mooring.scheduler.deciding.engine import Engine, Outcome
 from mooring.scheduler.framework import QueueingHint, Status
 from mooring.scheduler.plugins.dynamic_resources import DynamicResources
@@ -47,36 +44,22 @@ def using(*claims: str, name: str = "p") -> Pod:
 class Server:
     """A client that keeps claims, as the API server would, and notes what is written."""
 
-    def __init__(self, *claims: ResourceClaim, offers_groups: bool = False) -> None:
-        self.offers_groups = offers_groups
+    def __init__(self, *claims: ResourceClaim) -> None:
         self.clock = MockClock()
         self.claims = {entry.metadata.name: entry for entry in claims}
         self.calls: list[str] = []
+        self.at_once = self.most_at_once = 0
         self.before: Callable[[str], None] = lambda _: None
         self.version = 10
 
     async def get(self, _kind: type[ResourceClaim], name: str, _namespace: str) -> ResourceClaim:
         return self.claims[name]
 
-    async def raw(self, _method: str, _path: str, *, body: bytes) -> Response:
-        """Write in groups, where that is offered."""
-        if not self.offers_groups:
-            raise not_found("resourceclaims", "-")
-        self.before("group")
-        self.calls.append("group")
-        items: list[meta_v1.Status] = []
-        for sent in codec.decode_own(body, ResourceClaimList).items:
-            full = structs.replace(self.claims[sent.metadata.name], status=sent.status)
-            metadata = structs.replace(full.metadata, resource_version=sent.metadata.resource_version)
-            try:
-                written = self._write("in a group", structs.replace(full, metadata=metadata))
-                version = ListMeta(resource_version=written.metadata.resource_version)
-                items.append(meta_v1.Status(status="Success", metadata=version))
-            except StatusError as problem:
-                items.append(problem.status)
-        return Response(200, {}, codec.encode(StatusList(kind="StatusList", api_version="v1", items=items)))
-
     async def update(self, thing: ResourceClaim) -> ResourceClaim:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(0)
+        self.at_once -= 1
         return self._write("update", thing)
 
     async def update_status(self, thing: ResourceClaim) -> ResourceClaim:
@@ -141,9 +124,9 @@ def test_allocation_and_consumer_are_written() -> None:
     assert [(entry.resource, entry.name) for entry in written.status.reserved_for] == [("pods", "p")]
 
 
-def test_the_claims_of_many_pods_are_written_in_groups_where_the_server_offers_that() -> None:
+def test_the_claims_of_many_pods_are_written_at_the_same_time_up_to_a_limit() -> None:
     names = [f"c{number}" for number in range(250)]
-    server = Server(*map(claim, names), offers_groups=True)
+    server = Server(*map(claim, names))
     engine = engine_with(server, slice_on("a", *(f"g{number}" for number in range(250))))
     plugin = plugin_of(engine)
     ready = []
@@ -157,41 +140,11 @@ def test_the_claims_of_many_pods_are_written_in_groups_where_the_server_offers_t
         return await asyncio.gather(*(plugin.pre_bind(cycle, wanted, "a") for cycle, wanted in ready))
 
     assert all(status.is_success for status in asyncio.run(run()))
-    assert server.calls.count("group") <= 5, "the first two alone, then a hundred at a time"
+    assert server.most_at_once == 64
     assert all(entry.status.allocation is not None for entry in server.claims.values())
     assert [cycle.pre_filter["DynamicResources"].claims[0].metadata.finalizers for cycle, _ in ready] == [
         [FINALIZER]
     ] * 250
-
-
-def test_a_conflict_in_a_group_is_tried_again_with_the_claim_as_it_is() -> None:
-    server = Server(claim(), offers_groups=True)
-    engine = engine_with(server, slice_on("a", "g0"))
-
-    def disturb(_call: str) -> None:
-        server.before = lambda _: None
-        server._keep(structs.replace(server.claims["c"]))
-
-    server.before = disturb
-    status, _ = prepare(engine, using("c"))
-    assert status.is_success
-    assert server.calls == ["group", "group", "in a group"]
-
-
-def test_a_group_that_the_server_cannot_handle_is_written_one_by_one() -> None:
-    server = Server(claim(), offers_groups=True)
-    engine = engine_with(server, slice_on("a", "g0"))
-
-    def fail(call: str) -> None:
-        if call == "group":
-            raise internal_error("a defect")
-
-    server.before = fail
-    plugin, wanted = plugin_of(engine), using("c")
-    outcome = engine.schedule(wanted)
-    assert plugin.reserve(outcome.cycle, wanted, "a").is_success
-    assert asyncio.run(with_time(server, plugin.pre_bind(outcome.cycle, wanted, "a"))).is_success
-    assert server.calls == ["update", "update status"]
 
 
 async def with_time(server: Server, work: Coroutine[Any, Any, Status]) -> Status:

@@ -13,7 +13,7 @@ from mooring.api.kinds import Kind
 from mooring.api.quoting import go_quote
 from mooring.api.rbac_v1 import PolicyRule
 from mooring.apiserver.messages.http import Request
-from mooring.apiserver.messages.routes import MANY, ResourceRoute
+from mooring.apiserver.messages.routes import ResourceRoute
 
 _OF_COLLECTIONS = frozenset({"list", "watch", "deletecollection"})
 
@@ -76,8 +76,7 @@ def attributes_of(request: Request, route: ResourceRoute | None) -> Attributes:
     if route is None:
         return Attributes(verb=request.method.lower(), path=request.path)
     kind, verb = route.kind, route.verb(request)
-    name = "" if route.name == MANY else route.name  # which takes the right to all of them
-    node = ""
+    name, node = route.name, ""
     if verb in _OF_COLLECTIONS:
         selector = request.parameter("fieldSelector")
         name = name or _only(selector, "metadata.name")

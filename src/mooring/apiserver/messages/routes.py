@@ -15,8 +15,6 @@ from mooring.api.scheme import Scheme
 from mooring.apiserver.messages.http import Request
 from mooring.base.bounded_cache import BoundedCache
 
-MANY = "-"
-"""Used in place of an object name when the body names several objects. No object can have this name."""
 _PROXY = re.compile(r"(/api/[^/]+/(?:namespaces/[^/]+/(?:pods|services)|nodes)/[^/]+/proxy)(/.*)", re.DOTALL)
 _COLLECTIONS, _LONGEST = 4096, 512
 """The maximum number of cached collections, and the maximum length of their paths."""
@@ -161,7 +159,7 @@ def _resource(
     kind = scheme.resource(group, version, rest[0])
     if kind is None or len(rest) > 3:
         return None
-    if kind.namespaced and not namespace and len(rest) > 1 and rest != ["resourceclaims", MANY, "status"]:
+    if kind.namespaced and not namespace and len(rest) > 1:
         return None
     name, subresource = (*rest[1:], "", "")[:2]
     if subresource and kind.subresource(subresource) is None:

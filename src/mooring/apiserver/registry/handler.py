@@ -17,9 +17,8 @@ from mooring.api.apiextensions_v1 import TERMINATING, holds
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.apiserver.messages.http import Accepted, Request, Response
-from mooring.apiserver.messages.routes import MANY, ResourceRoute
+from mooring.apiserver.messages.routes import ResourceRoute
 from mooring.apiserver.output import protobuf as protobuf_output
-from mooring.apiserver.registry.claims import Claims
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.deleting import Deleting, LastUpdate
 from mooring.apiserver.registry.parameters import WriteOptions
@@ -56,7 +55,6 @@ class Resources:
         self._deleting = deleting = Deleting(self.context, self._writer, reading)
         self._watching = Watching(self.context)
         self._pods = Pods(self.context, self._writer, deleting)
-        self._claims = Claims(self.context, writing, self._writer)
         scaling = Scaling(self.context, writing)
         self._writes: dict[str, MakeWrite] = {
             "create": writing.create,
@@ -64,6 +62,7 @@ class Resources:
             "patch": writing.patch,
             "delete": deleting.delete,
         }
+        self._subresource_writes: dict[tuple[str, str], MakeWrite] = {("binding", "create"): self._pods.bind}
         self._verbs: dict[str, Handler] = {
             "get": reading.get,
             "list": reading.list,
@@ -71,7 +70,6 @@ class Resources:
             "deletecollection": deleting.delete_collection,
         }
         self._subresources: dict[tuple[str, str], Handler] = {
-            ("binding", "create"): self._pods.bind,
             ("eviction", "create"): self._pods.evict,
             ("scale", "get"): scaling.get,
             ("scale", "update"): scaling.update,
@@ -108,18 +106,10 @@ class Resources:
         """Handle a request; raise a `StatusError` for the client if it fails."""
         kind, verb = route.kind, route.verb(request)
         try:
-            if kind.kind == "Binding" and kind.group == "" and verb == "create":
-                return await self._pods.bindings(request, route)
-            if (
-                route.name == MANY
-                and not route.namespace
-                and verb == "update"
-                and kind is self.context.stored(kind).hub
-            ):
-                return await self._claims.update_many(request, route)
             self._check_verb(route, verb)
             accepted = _accepted(request, kind)
-            stored = self.context.stored(kind)
+            is_binding = kind is self._pods.kind  # `POST bindings`, which binds the pod that the body names
+            stored = self._pods.stored if is_binding else self.context.stored(kind)
             call = Call(request, kind, stored, route.namespace, route.name, route.subresource, accepted)
             if warning := self.context.scheme.deprecation_warning(kind):
                 call.warn(warning)
@@ -127,7 +117,8 @@ class Resources:
             try:
                 if handler is not None:
                     return await handler(call)
-                return await self._writer.one(self._writes[verb](call, None))
+                make = self._pods.bind if is_binding else self._maker(route, verb)
+                return await self._writer.one(make(call, None))
             except errors.StatusError as error:
                 error.warnings = call.warnings
                 raise
@@ -140,9 +131,12 @@ class Resources:
         """
         first, kind = batch.routes[0], batch.routes[0].kind
         verb = first.verb(batch.requests[0])
-        is_special = (first.subresource, verb) in self._subresources or verb not in self._writes
+        place = (first.subresource, verb)
+        is_special = place in self._subresources or verb not in self._writes
         creates_no_object = verb == "create" and bool(first.subresource)  # such as a token
-        if is_special or creates_no_object or not kind.stored or self.context.scheme.deprecation_warning(kind):
+        if is_special or (creates_no_object and place not in self._subresource_writes):
+            return None
+        if not kind.stored or self.context.scheme.deprecation_warning(kind):
             return None
         self._check_verb(first, verb)
         calls = self._calls(batch.requests, batch.routes)
@@ -157,7 +151,7 @@ class Resources:
 
     def _batch_writes(self, batch: Batch, verb: str, calls: Sequence[Call]) -> list[Write]:
         template = self._template(calls[0], verb)
-        make = self._writes[verb]
+        make = self._maker(batch.routes[0], verb)
         if not batch.deletions:
             return [make(call, template) for call in calls]
         routes = [replace(route, subresource="") for route in batch.routes]
@@ -167,11 +161,15 @@ class Resources:
             for call, deletion in zip(calls, last, strict=True)
         ]
 
+    def _maker(self, route: ResourceRoute, verb: str) -> MakeWrite:
+        return self._subresource_writes.get((route.subresource, verb)) or self._writes[verb]
+
     def _template(self, call: Call, verb: str) -> Template | None:
         """Return the shared template of a batch of rows; None if the writes have bodies, or must be admitted one by
         one.
         """
-        if call.request.row is None or (verb == "update" and call.subresource != "status"):
+        shares = {"create": call.subresource == "", "update": call.subresource == "status"}
+        if call.request.row is None or not shares.get(verb, True):
             return None
         if not self.context.may_share(call, _OPERATIONS[verb]):
             return None
@@ -200,7 +198,7 @@ class Resources:
             or (verb == "create" and kind.namespaced and not route.namespace)
             or (verb == "deletecollection" and kind.namespaced and not route.namespace)
         )
-        if verb not in verbs or misplaced or not kind.stored:
+        if verb not in verbs or misplaced or not (kind.stored or kind is self._pods.kind):
             raise errors.method_not_allowed(verb, kind.plural, group=kind.group)
         if verb == "create" and kind.custom and holds(kind.custom.definition, TERMINATING):
             refusal = errors.method_not_allowed(verb, kind.plural, group=kind.group)

@@ -1,9 +1,9 @@
 """Execute writes: decode → change → admit → commit → respond.
 
 `Writer.execute` runs a list of writes; one request is a list of one. A `Write` drafts the value to store:
-``writing.py`` has creates and updates, ``deleting.py`` deletions, ``pods/pods.py`` bindings, ``claims.py`` allocations.
-The executor drafts all writes of a list, commits them together (with the quotas of their namespace), and drafts those
-again that lost a compare-and-swap.
+``writing.py`` has creates and updates, ``deleting.py`` deletions, ``pods/pods.py`` bindings. The executor drafts all
+writes of a list, commits them together (with the quotas of their namespace), and drafts those again that lost a
+compare-and-swap.
 """
 
 from asyncio import gather
@@ -16,7 +16,7 @@ import msgspec
 from mooring.admission.accounting.enforcement import Change as Charge
 from mooring.api import codec, errors
 from mooring.api.errors import StatusError
-from mooring.api.meta_v1 import ObjectMeta, Status
+from mooring.api.meta_v1 import ObjectMeta
 from mooring.apiserver.messages.http import Response
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.views import respond as responded
@@ -125,16 +125,6 @@ def status_of(error: StoreError) -> StatusError:
     if isinstance(error, Unreachable):
         return errors.timeout(str(error))
     return errors.service_unavailable(f"the store cannot do this now: {error}")
-
-
-def outcome_status(outcome: Outcome) -> Status | None:
-    """Return the Status of a failed write, None for a successful one; raise errors that are not meant for clients."""
-    error = status_of(outcome) if isinstance(outcome, StoreError) else outcome
-    if isinstance(error, StatusError):
-        return error.status
-    if isinstance(error, Exception):
-        raise error
-    return None
 
 
 class Writer:

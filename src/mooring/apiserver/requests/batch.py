@@ -109,7 +109,7 @@ def _wrong(write: Write) -> str:
         if not _is_collection(write.path):
             return f".path: rows need the path of a collection in a namespace: {write.path[:200]}"
         for number, row in enumerate(write.rows):
-            if write.method != "POST" and (not row.name or "/" in row.name):
+            if (write.method != "POST" or write.subresource) and (not row.name or "/" in row.name):
                 return f".rows[{number}].name: the name of the object that is written"
             if row.creation_timestamp:
                 return f".rows[{number}].creationTimestamp: is set by the server"
@@ -162,7 +162,7 @@ def _place(path: str) -> tuple[str, str]:
 def _of_rows(batch: Request, write: Write) -> Batch:
     end = f"/{write.subresource}" if write.subresource else ""
     first = _request(batch, write, write.path)
-    if write.method == "POST":
+    if write.method == "POST" and not write.subresource:
         return Batch([replace(first, row=row, audit_annotations={}) for row in write.rows])
     requests = [
         replace(first, path=f"{write.path}/{row.name}{end}", row=row, audit_annotations={}) for row in write.rows

@@ -4,7 +4,7 @@ Called by ``plugins/dynamic_resources.py`` before a pod is bound, and after bind
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -24,14 +24,8 @@ log = logs.get(__name__)
 FINALIZER = "resource.kubernetes.io/delete-protection"
 """The finalizer that keeps an allocated claim from being deleted."""
 _ATTEMPTS = 5
-_GROUP = 100
-"""The maximum size of a batch.
-
-The server executes a batch without interruption, so a small one delays other requests less.
-"""
-_GROUPS_AT_ONCE = 2
-"""Concurrent batches: the server works on one while the other is in transit."""
-_SINGLY_AT_ONCE = 32
+_MAX_CONCURRENT_WRITES = 64
+"""So few that other requests (bindings, events) get connections of the client."""
 _LOOK_AGAIN, _LOOK_AGAIN_AT_LEAST = 0.1, 5.0
 """How soon, in seconds, a claim with unknown outcome is read again, and the minimum number of times it is read."""
 
@@ -52,20 +46,14 @@ def given_to(pod: Pod, claim: ResourceClaim, allocation: AllocationResult | None
 
 
 class ClaimWriter:
-    """Writes the claims for all pods of a scheduler: in batches if the server supports them, otherwise one by one.
+    """Writes the claims for all pods of a scheduler, as kube-scheduler does: the finalizer, then the status.
 
-    A batch contains the claims that arrived while the last one was being written. The number of concurrent single
-    writes is limited, so that other requests (bindings, events) get connections of the client.
+    The client sends concurrent writes in one batch if the server supports batches.
     """
 
     def __init__(self, client: "Client") -> None:
-        from mooring.client import BulkClaims  # noqa: PLC0415 - simulations, which write nothing, need not load it
-
         self._client = client
-        self._bulk = BulkClaims(client)
-        self._waiting: list[tuple[ResourceClaim, asyncio.Future[ResourceClaim | None]]] = []
-        self._groups: set[asyncio.Task[None]] = set()
-        self._slots = asyncio.Semaphore(_SINGLY_AT_ONCE)
+        self._slots = asyncio.Semaphore(_MAX_CONCURRENT_WRITES)
 
     async def give(self, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
         """Add the pod to `reservedFor` of the claim, and write the allocation if the claim has none; return the written
@@ -85,7 +73,7 @@ class ClaimWriter:
                     if is_reserved_for(pod, claim) and claim.status.allocation is not None:
                         return claim  # it had been written
                 _check(claim, allocation)
-                return await self._write(claim, pod, allocation, with_others=not failures)
+                return await self._write(claim, pod, allocation)
             except Conflict as problem:
                 conflicts += 1
                 if conflicts == _ATTEMPTS:
@@ -98,57 +86,16 @@ class ClaimWriter:
                     log.warning("the server did not say whether a claim was allocated, looking it up: %s", problem)
                 await self._client.clock.sleep(min(_LOOK_AGAIN * 2**failures, _LOOK_AGAIN_AT_LEAST))
 
-    async def _write(
-        self, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None, *, with_others: bool
-    ) -> ResourceClaim:
+    async def _write(self, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
         if allocation is not None:
             now = times.to_seconds(self._client.clock.now())
             allocation = structs.replace(allocation, allocation_timestamp=now)
         wanted = given_to(pod, claim, allocation)
-        if with_others and self._bulk.is_offered:
-            written = await self._in_group(wanted)
-            if written is not None:
-                return written
         async with self._slots:
             if allocation is not None and FINALIZER not in claim.metadata.finalizers:
                 metadata = structs.replace(claim.metadata, finalizers=[*claim.metadata.finalizers, FINALIZER])
                 claim = await self._client.update(structs.replace(claim, metadata=metadata))
             return await self._client.update_status(structs.replace(claim, status=wanted.status))
-
-    # -- groups
-
-    async def _in_group(self, claim: ResourceClaim) -> ResourceClaim | None:
-        outcome: asyncio.Future[ResourceClaim | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((claim, outcome))
-        self._begin()
-        return await outcome
-
-    def _begin(self) -> None:
-        while self._waiting and len(self._groups) < _GROUPS_AT_ONCE:
-            group, self._waiting = self._waiting[:_GROUP], self._waiting[_GROUP:]
-            task = asyncio.get_running_loop().create_task(self._send(group))
-            self._groups.add(task)
-            task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._groups.discard(task)
-        if not task.cancelled():
-            self._begin()
-
-    async def _send(self, group: Sequence[tuple[ResourceClaim, asyncio.Future[ResourceClaim | None]]]) -> None:
-        wanted = [(claim, future) for claim, future in group if not future.done()]
-        outcomes: Sequence[ResourceClaim | Exception | None]
-        try:
-            outcomes = await self._bulk.update_status([claim for claim, _ in wanted]) or [None] * len(wanted)
-        except Exception as problem:  # every waiting pod gets an outcome
-            outcomes = [problem] * len(wanted)
-        for (_, future), outcome in zip(wanted, outcomes, strict=True):
-            if future.done():
-                continue  # no pod waits any more
-            if isinstance(outcome, Exception):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
 
 
 def _check(claim: ResourceClaim, allocation: AllocationResult | None) -> None:

@@ -1,43 +1,29 @@
 """Bind and evict pods.
 
-A `Bind` is a write for the executor (``writes.py``). Mooring's scheduler posts a `BindingList` to `/api/v1/bindings`, a
-path that upstream Kubernetes lacks: all bindings are executed as one list of writes, and each has a Status in the
-response.
+A `Bind` is a write for the executor (``writes.py``); Mooring's scheduler sends many in a batch (``requests/batch.py``).
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 
+from mooring.admission import rows
 from mooring.admission.pod.binding import bind
 from mooring.api import codec, errors
 from mooring.api.admissionregistration_v1 import CREATE
-from mooring.api.codec import FieldValidation
 from mooring.api.core_v1 import Binding, Pod
-from mooring.api.meta_v1 import ResourceList, Status
-from mooring.apiserver.messages.http import Accepted, Request, Response
-from mooring.apiserver.messages.routes import ResourceRoute
+from mooring.api.meta_v1 import Status
+from mooring.apiserver.messages.http import Response
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.deleting import Deleting
-from mooring.apiserver.registry.parameters import check_type, read_body, write_options
+from mooring.apiserver.registry.parameters import WriteOptions, check_type, read_body, write_options
 from mooring.apiserver.registry.pods.disruption import Disruption
-from mooring.apiserver.registry.stored import Stored
+from mooring.apiserver.registry.templates import Template
 from mooring.apiserver.registry.views import respond
-from mooring.apiserver.registry.writes import Draft, StoredWrite, Writer, outcome_status
+from mooring.apiserver.registry.writes import Draft, StoredWrite, Write, Writer
 from mooring.apiserver.registry.writing import run_long, takes_long
 from mooring.store.kv import Put
-
-
-class BindingList(ResourceList):
-    """Several bindings, in one request."""
-
-    items: list[Binding] = []  # noqa: RUF012 - msgspec copies the empty list
-
-
-class StatusList(ResourceList):
-    """The outcomes of several writes, in the order of the request."""
-
-    items: list[Status] = []  # noqa: RUF012 - as above
 
 
 class Bind(StoredWrite, msgspec.Struct, eq=False):
@@ -45,20 +31,19 @@ class Bind(StoredWrite, msgspec.Struct, eq=False):
 
     pods: "Pods"
     call: Call
-    binding: Binding
-    dry_run: bool = False
-    is_admitted: bool = False
+    options: WriteOptions
+    binding: Binding | None = None
+    """The admitted Binding."""
 
     @property
     def is_extended(self) -> bool:
         return self.pods.context.may_extend(self.call, CREATE)
 
     async def draft(self) -> Draft:
-        context, binding, call = self.pods.context, self.binding, self.call
-        if not self.is_admitted:
-            await self.pods.admit(call, binding)
-            self.is_admitted = True
-        stored = self.pods.stored
+        context, call, stored = self.pods.context, self.call, self.pods.stored
+        if self.binding is None:
+            self.binding = await self.pods.admitted(call, self.options)
+        binding = self.binding
         kv = context.store.peek(stored.key(call.namespace, binding.metadata.name))
         if kv is None:
             raise errors.not_found("pods", binding.metadata.name)
@@ -70,10 +55,11 @@ class Bind(StoredWrite, msgspec.Struct, eq=False):
 
         now, labels = context.clock.now(), self.pods.labels(binding)
         value = await run_long(bound) if takes_long(call, len(kv.value)) else bound()
-        return Draft(() if self.dry_run else (Put(kv.key, value, expect=kv.mod_revision),), _respond)
+        puts = () if self.options.dry_run else (Put(kv.key, value, expect=kv.mod_revision),)
+        return Draft(puts, partial(_respond, call))
 
     def give_up(self) -> Exception:
-        return errors.conflict("pods", self.binding.metadata.name)
+        return errors.conflict("pods", self.binding.metadata.name if self.binding is not None else "")
 
 
 class Pods:
@@ -81,53 +67,37 @@ class Pods:
 
     def __init__(self, context: HandlerContext, writer: Writer, deleting: Deleting) -> None:
         self.context = context
-        self._writer = writer
         self._disruption = Disruption(context, writer, deleting)
-        self._kind = context.scheme.kind("v1", "Binding")
+        self.kind = context.scheme.hub_of(Binding)
         self.stored = context.stored(context.scheme.hub_of(Pod))
 
-    async def bind(self, call: Call) -> Response:
-        """Handle `POST pods/web/binding`: bind one pod."""
-        options = write_options(call.request, "CreateOptions")
-        binding = self._read(call.request, options.validation)
-        if binding.metadata.name not in {"", call.name}:
+    def bind(self, call: Call, _: Template | None = None) -> Write:
+        """Return the write for `POST pods/web/binding`, or for `POST bindings`, whose body names the pod."""
+        return Bind(self, call, write_options(call.request, "CreateOptions"))
+
+    async def admitted(self, call: Call, options: WriteOptions) -> Binding:
+        """Return the Binding in the body after policies and webhooks have admitted it."""
+        binding = read_body(call.request, Binding, "Binding", "v1", options.validation).object
+        check_type(binding, self.kind)
+        if call.request.row is not None:
+            rows.put(binding, call.request.row)
+        meta = binding.metadata
+        if call.name and meta.name not in {"", call.name}:
             raise errors.bad_request("name in URL does not match name in Binding object")
-        binding.metadata.name = call.name
-        return await self._bind_one(call, binding, dry_run=options.dry_run)
-
-    async def bindings(self, request: Request, route: ResourceRoute) -> Response:
-        """Handle `POST bindings`: one binding in a namespace, or a BindingList for any namespaces."""
-        if route.namespace:
-            options = write_options(request, "CreateOptions")
-            binding = self._read(request, options.validation)
-            call = Call(request, route.kind, self.stored, route.namespace, "", "", request.accepted())
-            return await self._bind_one(call, binding, dry_run=options.dry_run)
-        many = read_body(request, BindingList, "BindingList", "v1", FieldValidation.STRICT).object
-        if many.kind not in {"", "BindingList"}:
-            raise errors.method_not_allowed("create", "bindings")
-        accepted = request.accepted()
-        writes = [Bind(self, _call_of(request, self.stored, each, accepted), each) for each in many.items]
-        statuses = [outcome_status(outcome) or _SUCCESS for outcome in await self._writer.execute(writes)]
-        return Response(201, codec.encode(StatusList(kind="StatusList", api_version="v1", items=statuses)))
-
-    async def _bind_one(self, call: Call, binding: Binding, *, dry_run: bool) -> Response:
-        if binding.metadata.namespace not in {"", call.namespace}:
+        if meta.namespace not in {"", call.namespace}:
             raise errors.bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
-        binding.metadata.namespace = call.namespace
-        return await self._writer.one(Bind(self, call, binding, dry_run=dry_run))
+        meta.name, meta.namespace = call.name or meta.name, call.namespace
+        attributes = self.context.attributes_of(call, CREATE, binding, None, kind=self.kind)
+        if attributes is not None:
+            await self.context.extensions.admit(attributes)
+        return binding
 
     async def evict(self, call: Call) -> Response:
         """Handle `POST pods/web/eviction`."""
         await self._disruption.evict(call)
         return respond(call, codec.encode(_SUCCESS), 201)
-
-    async def admit(self, call: Call, binding: Binding) -> None:
-        """Let policies and webhooks admit or refuse a binding."""
-        attributes = self.context.attributes_of(call, CREATE, binding, None, kind=self._kind)
-        if attributes is not None:
-            await self.context.extensions.admit(attributes)
 
     def labels(self, binding: Binding) -> Mapping[str, str]:
         """Return the node's topology labels that binding adds to the pod (`PodTopologyLabels`)."""
@@ -135,20 +105,11 @@ class Pods:
             return {}
         return {**binding.metadata.labels, **self.context.facts.topology_labels(binding.target.name)}
 
-    def _read(self, request: Request, validation: FieldValidation) -> Binding:
-        binding = read_body(request, Binding, "Binding", "v1", validation).object
-        if self._kind is not None:
-            check_type(binding, self._kind)
-        return binding
-
 
 _SUCCESS = Status(kind="Status", api_version="v1", status="Success", code=201)
 
 
-async def _respond(_: Sequence[int]) -> Response:
-    return Response(201, codec.encode(_SUCCESS))
-
-
-def _call_of(request: Request, stored: Stored, binding: Binding, accepted: Accepted) -> Call:
-    place = binding.metadata
-    return Call(request, stored.hub, stored, place.namespace, place.name, "binding", accepted)
+async def _respond(call: Call, _: Sequence[int]) -> Response:
+    if call.request.omit_body:
+        return Response(201, warnings=call.warnings)
+    return respond(call, codec.encode(_SUCCESS), 201)
