@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -22,7 +22,6 @@ import uvloop
 import yaml
 
 from benchmarks.bare_client import answered, connected, request
-from mooring.api.batch_writes import PATH, ROW
 
 _START = "from mooring.cli.commands.apiserver import apiserver; apiserver()"
 _PODS = "/api/v1/namespaces/default/pods"
@@ -185,18 +184,30 @@ async def _binds(server: _Server, size: int = 100, groups: int = 20) -> float:
     async with await _Connection.open(server) as connection:
         _, body = await connection.send("GET", f"{_PODS}?limit={size * groups}&fieldSelector=spec.nodeName%3D")
         names = [item["metadata"]["name"] for item in json.loads(body)["items"]]
-        bodies = []
-        for start in range(0, len(names), size):
-            rows = [{"name": name, "nodeName": "node-1"} for name in names[start : start + size]]
-            body = {"metadata": {"name": ROW}, "target": {"kind": "Node", "name": ROW}}
-            write = {"method": "POST", "path": _PODS, "subresource": "binding", "body": body, "rows": rows}
-            bodies.append(json.dumps({"items": [write]}).encode())
+        parts = [names[start : start + size] for start in range(0, len(names), size)]
+        _, probe = await connection.send("POST", "/writes", _bindings(["none"]))
+        is_old = b'"code":404' not in probe  # a commit that binds by a list of its own
         begun = time.perf_counter()
-        for group in bodies:
-            head, answer = await connection.send("POST", PATH, group)
-            assert head.startswith(b"HTTP/1.1 200"), answer
+        for part in parts:
+            path, body = ("/api/v1/bindings", _binding_list(part)) if is_old else ("/writes", _bindings(part))
+            head, answer = await connection.send("POST", path, body)
+            assert head.startswith(b"HTTP/1.1 20"), answer
             assert b"Failure" not in answer, answer
         return len(names) / (time.perf_counter() - begun)
+
+
+def _bindings(names: Sequence[str]) -> bytes:
+    body = {"metadata": {"name": "<row>"}, "target": {"kind": "Node", "name": "node-1"}}
+    write = {"method": "POST", "path": _PODS, "subresource": "binding", "body": body}
+    return json.dumps({"items": [{**write, "rows": [{"name": name} for name in names]}]}).encode()
+
+
+def _binding_list(names: Sequence[str]) -> bytes:
+    items = [
+        {"metadata": {"name": name, "namespace": "default"}, "target": {"kind": "Node", "name": "node-1"}}
+        for name in names
+    ]
+    return json.dumps({"kind": "BindingList", "apiVersion": "v1", "items": items}).encode()
 
 
 async def _fan_out(server: _Server, watchers: int, changes: int = 5) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+import socket
 from collections.abc import Sequence
 
 from mooring.api import field_errors
@@ -15,7 +16,7 @@ NOT_AN_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 
 def validate_ip(text: str, path: Path) -> Errors:
     """Validate an address of either family. Old fields accept leading zeros, as Kubernetes does."""
-    return [] if _parsed(text) is not None else [field_errors.invalid(path, text, NOT_AN_IP)]
+    return [] if is_ip(text) else [field_errors.invalid(path, text, NOT_AN_IP)]
 
 
 def validate_endpoint_ip(text: str, path: Path) -> Errors:
@@ -50,7 +51,11 @@ def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def is_ip(text: str) -> bool:
-    return _parsed(text) is not None
+    try:
+        socket.inet_pton(socket.AF_INET, text)  # a tenth of the time of `ipaddress`, for nearly all addresses
+    except (OSError, ValueError):
+        return _parsed(text) is not None
+    return True
 
 
 def validate_status_ips(new: Sequence[str], old: Sequence[str], path: Path) -> Errors:
@@ -58,8 +63,7 @@ def validate_status_ips(new: Sequence[str], old: Sequence[str], path: Path) -> E
     errors = [
         error for index, text in enumerate(new) if text not in old for error in validate_ip(text, path.index(index))
     ]
-    families = [address.version for text in new if (address := _parsed(text)) is not None]
-    if len(new) > 1 and sorted(families) != [4, 6]:
+    if len(new) > 1 and sorted(address.version for text in new if (address := _parsed(text)) is not None) != [4, 6]:
         shown = [{"ip": text} for text in new]
         errors.append(field_errors.invalid(path, shown, "may specify no more than one IP for each IP family"))
     return errors

@@ -66,7 +66,7 @@ def normalize_times(obj: msgspec.Struct) -> None:
     """Normalize all times of an object in place. Raise WrongTimeError."""
     for attribute, name, written in _steps(Dynamic if isinstance(obj, Dynamic) else type(obj)):  # types come and go
         value = getattr(obj, attribute)
-        if value is None:
+        if value is None or (written is None and not value):
             continue
         try:
             if written is None:

@@ -22,8 +22,11 @@ _MAX_CONVERTED = 4096
 
 
 def check_elements(value: bytes, kind: Kind) -> None:
-    """Raise RequestEntityTooLarge for an object that several requests have made too large."""
-    most = Elements(*(2 * each for each in codec.max_elements(kind.type)))  # defaults have added some
+    """Raise RequestEntityTooLarge for an object that has grown too large over several requests."""
+    objects, values = codec.max_elements(kind.type)
+    if len(value) <= 2 * objects:
+        return  # an element takes at least a byte
+    most = Elements(2 * objects, 2 * values)  # defaults have added some
     objects, values = json_bytes.count_elements(value)
     if objects <= most.objects and values <= most.values:
         return

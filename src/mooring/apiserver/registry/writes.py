@@ -9,6 +9,7 @@ compare-and-swap.
 from asyncio import gather
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import Protocol, TypeAlias, cast
 
 import msgspec
@@ -127,6 +128,9 @@ def status_of(error: StoreError) -> StatusError:
     return errors.service_unavailable(f"the store cannot do this now: {error}")
 
 
+_reads_stored = attrgetter("reads_stored")
+
+
 class Writer:
     """Executes lists of writes."""
 
@@ -144,8 +148,9 @@ class Writer:
         """Execute writes; return a response or an error for each, in their order."""
         outcomes: dict[int, Outcome] = {}
         open_: Sequence[int] = range(len(writes))
+        reads_stored = any(map(_reads_stored, writes))
         for _ in range(_ATTEMPTS):
-            if any(write.reads_stored for write in writes):
+            if reads_stored:
                 await self._context.store.revision()  # once for all writes: this server may be stale
             drafts = await self._drafts(writes, open_, outcomes)
             open_ = await self._commit(writes, drafts, outcomes) if drafts else []
@@ -158,11 +163,15 @@ class Writer:
     async def _drafts(
         self, writes: Sequence[Write], indexes: Sequence[int], outcomes: dict[int, Outcome]
     ) -> list[tuple[int, Draft]]:
-        if len(indexes) > 1 and any(writes[index].is_extended for index in indexes):
-            made = await gather(*(writes[index].draft() for index in indexes), return_exceptions=True)
-        else:
-            made = [await _attempt(writes[index]) for index in indexes]
         drafts: list[tuple[int, Draft]] = []
+        if len(indexes) == 1 or not any(writes[index].is_extended for index in indexes):
+            for index in indexes:
+                try:
+                    drafts.append((index, await writes[index].draft()))
+                except Exception as error:
+                    outcomes[index] = error
+            return drafts
+        made = await gather(*(writes[index].draft() for index in indexes), return_exceptions=True)
         for index, each in zip(indexes, made, strict=True):
             if isinstance(each, Draft):
                 drafts.append((index, each))
@@ -239,10 +248,3 @@ class Writer:
         else:
             body = self._context.read_by(call).render(written.value, written.revision, call.kind)
         return responded(call, body, 201 if written.created else 200)
-
-
-async def _attempt(write: Write) -> Draft | BaseException:
-    try:
-        return await write.draft()
-    except Exception as error:
-        return error
