@@ -138,6 +138,17 @@ def test_a_pod_stays_while_the_sla_is_tolerated_and_leaves_when_it_drops(cluster
 
 
 @pytest.mark.req("B.2", "B.5")
+def test_a_pod_leaves_when_its_seconds_are_over(cluster: Kubectl) -> None:
+    """The taint has no `timeAdded`, so the webhook refuses the taint manager, and the bridge evicts."""
+    node(cluster, "spot", {}, "sla=960:NoExecute")
+    pod(cluster, "web", {annotations.TOLERATIONS: [{**SLA, "tolerationSeconds": 2}]})
+    assert eventually(lambda: place(cluster, "web")) == "spot"
+    reason = 'jsonpath={.status.conditions[?(@.type=="DisruptionTarget")].reason}'
+    eventually(lambda: cluster("get", "pod", "web", "-o", "jsonpath={.metadata.deletionTimestamp}"))
+    assert cluster("get", "pod", "web", "-o", reason) == "DeletionByMooringBridge"
+
+
+@pytest.mark.req("B.2", "B.5")
 def test_no_pod_that_tolerates_is_evicted_however_late_its_tolerations_are_seen(tmp_path: Path) -> None:
     """200 changes of a value, while kube-controller-manager learns of pods a second later than of nodes."""
     names = [f"n{number}" for number in range(LAGGING_NODES)]

@@ -186,13 +186,16 @@ class BridgedCluster:
 
     # -- pods and volumes, by key
 
-    def register(self, pod: str, rules: Iterable[NodeRule], *, is_limited: bool = False) -> str | None:
-        """Register the rules that a pod or volume requires; return the limit that it exceeds, if `is_limited`."""
+    def register(self, pod: str, rules: Iterable[NodeRule], limit: int = 0) -> str | None:
+        """Register the rules that a pod or volume requires; return what it exceeds of `limit` times the limits.
+
+        Without a `limit`, as for volumes, it exceeds none.
+        """
         wanted = {rule.label: rule for rule in rules}
         before = self._required_labels.get(pod, ())
         if before == tuple(wanted):
             return None
-        excess = self._excess(pod, wanted) if is_limited else None
+        excess = self._excess(pod, wanted, limit) if limit else None
         if excess is not None:
             self.unregister(pod)
             self._over_limit.add(pod)
@@ -212,12 +215,14 @@ class BridgedCluster:
             self._required_labels.pop(pod, None)
         return None
 
-    def _excess(self, pod: str, wanted: Collection[str]) -> str | None:
+    def _excess(self, pod: str, wanted: Collection[str], limit: int) -> str | None:
         labels = self._namespaces.get(pod.partition("/")[0], Counter())
-        if len(labels.keys() | set(wanted)) > MAX_LABELS_PER_NAMESPACE:
-            return f"the pods of a namespace may ask for {MAX_LABELS_PER_NAMESPACE} distinct node constraints"
-        if len(self.rules.keys() | set(wanted)) > MAX_LABELS_PER_NODE:
-            return f"the pods of a cluster may ask for {MAX_LABELS_PER_NODE} distinct node constraints"
+        for known, most, where in (
+            (labels.keys(), MAX_LABELS_PER_NAMESPACE * limit, "namespace"),
+            (self.rules.keys(), MAX_LABELS_PER_NODE * limit, "cluster"),
+        ):
+            if len(known | set(wanted)) > most:
+                return f"the pods of a {where} may ask for {most} distinct node constraints"
         return None
 
     def unregister(self, pod: str) -> None:

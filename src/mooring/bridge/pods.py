@@ -18,6 +18,11 @@ from mooring.constraints import annotations
 from mooring.controllers.controller import Context, Controller
 
 COMPONENT = "mooring-bridge"
+_RELEASED_LIMIT = 2
+"""Released pods may have the labels that they had before a restart, after which gated pods may register first.
+
+They are limited, because clients can write annotations and affinity of released pods themselves.
+"""
 RULES = PodRules(options=AdmissionOptions(), is_pod=True)
 _ANNOTATIONS = Path("metadata", "annotations")
 _CHANGED = "the annotations were changed after the pod was released, which has no effect: make a new pod instead"
@@ -86,7 +91,7 @@ class PodConstraints(Controller):
 
     def _ask(self, key: str, pod: Pod) -> str | None:
         rules = [] if problems(pod) else plan.required_rules(pod)
-        return self._cluster.register(key, rules, is_limited=plan.is_gated(pod))
+        return self._cluster.register(key, rules, limit=1 if plan.is_gated(pod) else _RELEASED_LIMIT)
 
     def _left(self, pod: Pod) -> None:
         key = key_of(pod)
@@ -113,17 +118,17 @@ class PodConstraints(Controller):
         if wrong:
             self._refuse(pod, "InvalidConstraints", "; ".join(wrong))
             return
+        excess = self._ask(key, pod)
+        if excess is not None:
+            self._waiting.add(key)  # woken when other pods need fewer
+            self._refuse(pod, "TooManyConstraints", f"{excess}; the pod stays as it is until others need fewer")
+            return
         try:
             await (self._release(key, pod) if plan.is_gated(pod) else self._follow(pod))
         except plan.TooManyTaintsError as error:
             self._refuse(pod, "TooManyTaints", str(error))
 
     async def _release(self, key: str, pod: Pod) -> None:
-        excess = self._ask(key, pod)
-        if excess is not None:
-            self._waiting.add(key)  # woken when other pods need fewer
-            self._refuse(pod, "TooManyConstraints", f"{excess}; the pod stays gated until others need fewer")
-            return
         if not self._cluster.is_current_for(key):
             self._waiting.add(key)  # woken when the last node has its label
             return

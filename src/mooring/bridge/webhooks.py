@@ -209,6 +209,9 @@ class TimedEviction(TaintEviction):
     name = "bridge-eviction"
     metrics_prefix = "mooring_bridge_eviction"
     component = COMPONENT
+    condition_reason = "DeletionByMooringBridge"
+    """Not the taint manager's: `EvictionReviews` does not know when a taint without `timeAdded` was added."""
+    condition_message = "Mooring bridge: deleting because tolerationSeconds of a NoExecute taint are over"
 
     def due(self, pod: Pod, now: datetime) -> datetime | None:
         node = self.nodes.get(pod.spec.node_name) if is_released(pod) else None

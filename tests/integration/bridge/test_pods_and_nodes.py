@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bridged_cluster import StockCluster, gated, newer_than, stock_cluster, tolerated
-from mooring.api import errors
+from mooring.api import codec, errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.rbac_v1 import ClusterRoleBinding
@@ -365,3 +365,25 @@ async def test_a_namespace_may_put_few_labels_on_nodes(monkeypatch: pytest.Monke
             await cluster.client.delete(Pod, "p0", "default", grace_period_seconds=0)
             await cluster.until_released("beyond")
             await cluster.until_labelled("a", 2)
+
+
+@pytest.mark.req("B.6", "S.6")
+async def test_pods_that_pretend_to_be_released_put_few_labels_on_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user may take the gate away, and can compute the labels that a released pod has in its affinity."""
+    monkeypatch.setattr(cluster_module, "MAX_LABELS_PER_NAMESPACE", 2)
+    async with stock_cluster() as cluster:
+        await cluster.node("a", {"kernel": "9.0.0"})
+        async with cluster.bridged():
+            for number in range(8):
+                pod = gated(f"p{number}", required=[newer_than(f"{number}.0")])
+                changes = plan.release(pod, plan.ClusterFacts([], {}))
+                affinity = next(each["value"] for each in changes if each["path"] == "/spec/affinity")
+                tree = codec.to_tree(pod)
+                tree["metadata"]["annotations"][plan.RELEASED] = plan.digest(pod)
+                tree["spec"] |= {"affinity": affinity, "schedulingGates": []}
+                await cluster.create(made(Pod, tree))
+            assert "4 distinct node constraints" in await cluster.until_reported("TooManyConstraints")
+            await cluster.until_labelled("a", 4)
+            await cluster.client.delete(Pod, "p0", "default", grace_period_seconds=0)
+            await cluster.until_labelled("a", 4)
+            assert len(await cluster.bridge_labels("a")) == 4

@@ -19,6 +19,7 @@ from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.bridge.checking import check_answers
 from mooring.bridge.serving import WebhookServer
+from mooring.bridge.webhooks import TimedEviction
 from mooring.client import PatchType
 from mooring.constraints import annotations
 from mooring.testing.builders import made, taint
@@ -112,6 +113,18 @@ async def test_a_taint_manager_may_mark_only_pods_whose_time_is_over(case: Marki
             await mark(cluster, "web")
 
 
+@pytest.mark.req("B.2", "B.5")
+async def test_the_bridge_evicts_on_its_own_count_of_the_seconds() -> None:
+    """kube-apiserver sets no `timeAdded`, so the review cannot know when the seconds are over."""
+    async with installed() as cluster:
+        await cluster.node("a", {}, ["sla=960:NoExecute"])
+        async with cluster.bridged():
+            await cluster.client.create(without_gate("web", [{**SLA, "tolerationSeconds": 3600}]))
+            await cluster.until_released("web")
+        await bind(cluster, "web", "a")
+        await mark(cluster, "web", TimedEviction.condition_reason)
+
+
 @pytest.mark.req("B.5")
 async def test_marks_of_pods_that_the_bridge_never_released_are_left_alone() -> None:
     async with installed() as cluster:
@@ -146,9 +159,9 @@ async def bind(cluster: StockCluster, name: str, node: str) -> None:
     await cluster.client.raw("POST", path, body=json.dumps(target).encode())
 
 
-async def mark(cluster: StockCluster, name: str) -> None:
+async def mark(cluster: StockCluster, name: str, reason: str = "DeletionByTaintManager") -> None:
     """Write the condition that a taint manager writes before it deletes a pod."""
-    condition = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": reason}
     await cluster.client.patch(Pod, name, {"status": {"conditions": [condition]}}, "default", subresource="status")
 
 
