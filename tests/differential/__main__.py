@@ -33,6 +33,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seeds", type=_positive, default=100, metavar="N", help="how many seeds to run")
     parser.add_argument("--seed", type=int, default=None, metavar="S", help="the first seed (default: from the clock)")
     parser.add_argument("--emulation-version", metavar="V", help="the release that both emulate")
+    parser.add_argument("--explained", action="store_true", help="list the explained differences by shape as well")
     parser.add_argument("--no-shrink", action="store_true", help="print differences as they were found")
     args = parser.parse_args(argv)
     if args.real is None and args.kubeconfig_real is None:
@@ -87,7 +88,7 @@ def _api(args: argparse.Namespace, first: int) -> int:
                 found = found if args.no_shrink else comparison.shrink(found)
             if found is not None:
                 report.add(seed, found.key, f"{found.text}\n    {found.request}")
-    return report.print()
+    return report.print(lists_explained=args.explained)
 
 
 def _scheduling(args: argparse.Namespace, first: int) -> int:
@@ -117,7 +118,7 @@ def _scheduling(args: argparse.Namespace, first: int) -> int:
                 is_shrunk = report.is_new(key) and not args.no_shrink
                 steps = comparison.shrink(scenario, key).operations if is_shrunk else ()
                 report.add(seed, key, "\n    ".join((text, *(f"{each.verb} {each.tree}" for each in steps))))
-    return report.print()
+    return report.print(lists_explained=args.explained)
 
 
 if __name__ == "__main__":

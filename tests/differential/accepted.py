@@ -215,8 +215,8 @@ class Report:
         self._counts[key] += 1
         self._examples.setdefault(key, example)
 
-    def print(self) -> int:
-        """Print the totals; return the exit code."""
+    def print(self, *, lists_explained: bool = False) -> int:
+        """Print the totals, and the explained differences one by one if asked; return the exit code."""
         explained: Counter[str] = Counter()
         unexplained = 0
         for key, number in self._counts.items():
@@ -226,8 +226,11 @@ class Report:
             else:
                 explained[reason] += number
         for (where, what), number in self._counts.most_common():
-            if explanation((where, what)) is None:
+            reason = explanation((where, what))
+            if reason is None:
                 print(f"unexplained {number} times: {where}: {what[:200]}")
+            elif lists_explained:
+                print(f"{reason.split(':')[0]} {number} times: {where}: {what[:200]}")
         for reason, number in explained.most_common():
             print(f"explained {number} times: {reason}")
         print(f"{self.units} {self._unit}, {unexplained} unexplained differences in {self._counts.total()} findings")

@@ -58,10 +58,13 @@ def is_ip(text: str) -> bool:
     return True
 
 
-def validate_status_ips(new: Sequence[str], old: Sequence[str], path: Path) -> Errors:
+def validate_status_ips(new: Sequence[str], old: Sequence[str], path: Path, *, strict: bool) -> Errors:
     """Validate new addresses in a pod's status: at most one of each family."""
     errors = [
-        error for index, text in enumerate(new) if text not in old for error in validate_ip(text, path.index(index))
+        error
+        for index, text in enumerate(new)
+        if text not in old
+        for error in validate_legacy_ip(text, path.index(index), strict=strict)
     ]
     if len(new) > 1 and sorted(address.version for text in new if (address := _parsed(text)) is not None) != [4, 6]:
         shown = [{"ip": text} for text in new]

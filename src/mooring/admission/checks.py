@@ -154,24 +154,20 @@ def validate_conditions(conditions: list[Condition], path: Path) -> Errors:
     seen = Unique()
     for index, condition in enumerate(conditions):
         here = path.index(index)
-        errors += seen.add(condition.type, here.child("type"))
+        errors += seen.add(condition.type, here)
         errors += _condition(condition, here)
     return errors
 
 
 def _condition(condition: Condition, path: Path) -> Errors:
-    errors = names.validate_label_key(condition.type, path.child("type"))
-    errors += one_of(condition.status, STATUSES, path.child("status"))
+    errors = require_name(condition.type, path.child("type"), names.label_key, "is required")
+    errors += require_one_of(condition.status, STATUSES, path.child("status"))
     if condition.observed_generation < 0:
         detail = "must be greater than or equal to zero"
         errors.append(field_errors.invalid(path.child("observedGeneration"), condition.observed_generation, detail))
     if condition.last_transition_time is None:
-        errors.append(field_errors.required(path.child("lastTransitionTime"), "must be set"))
-    if not condition.reason:
-        errors.append(field_errors.required(path.child("reason"), "must be set"))
-    else:
-        wrong = names.condition_reason(condition.reason)
-        errors += names.validate(path.child("reason"), condition.reason, wrong)
-        errors += limit_bytes(condition.reason, _MAX_REASON_BYTES, path.child("reason"))
+        errors.append(field_errors.required(path.child("lastTransitionTime")))
+    errors += require_name(condition.reason, path.child("reason"), names.condition_reason)
+    errors += limit_bytes(condition.reason, _MAX_REASON_BYTES, path.child("reason"))
     errors += limit_bytes(condition.message, _MAX_MESSAGE_BYTES, path.child("message"))
     return errors

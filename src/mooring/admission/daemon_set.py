@@ -49,6 +49,9 @@ class DaemonSetStrategy(TemplateStrategy[DaemonSet]):
         count = int(number) if number.isdecimal() and len(number) < 19 else 1
         new.metadata.annotations[_TEMPLATE_GENERATION] = str(count + (new.spec.template != old.spec.template))
 
+    def warnings(self, new: DaemonSet, old: DaemonSet | None, request: Request) -> list[str]:
+        return [] if old is not None and new.spec.template == old.spec.template else super().warnings(new, old, request)
+
     def rules(self, obj: DaemonSet, old: DaemonSet | None, request: Request) -> Errors:
         spec, here = obj.spec, SPEC.child("selector")
         errors = label_selector.validate(spec.selector, here)

@@ -13,6 +13,7 @@ from mooring.admission.workload import (
     TemplateStrategy,
     is_nothing,
     is_valid,
+    never_decremented,
     rolling_numbers,
     runs_for_ever,
     validate_lasting_template,
@@ -60,10 +61,7 @@ class DeploymentStrategy(TemplateStrategy[Deployment]):
         errors = non_negative_fields(status, STATUS, "observedGeneration", "replicas", *parts)
         errors += non_negative_fields(status, STATUS, "unavailableReplicas", "terminatingReplicas", "collisionCount")
         errors += validate_replica_counts(status, MORE_THAN_READY, *parts)
-        if old.status.collision_count is not None and (status.collision_count or 0) < old.status.collision_count:
-            here = STATUS.child("collisionCount")
-            errors.append(field_errors.invalid(here, status.collision_count or 0, "cannot be decremented"))
-        return errors
+        return errors + never_decremented(status.collision_count, old.status.collision_count)
 
 
 def _default_strategy(strategy: UpdateStrategy) -> None:

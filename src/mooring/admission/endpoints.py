@@ -1,7 +1,9 @@
 """Endpoints and EndpointSlices: the endpoint addresses of a Service."""
 
-from mooring.admission.addresses import NOT_AN_IP, validate_endpoint_ip
-from mooring.admission.checks import Unique, limit_items, one_of, optional_name, require_one_of
+from collections.abc import Callable
+
+from mooring.admission.addresses import canonical_ip_problems, is_ip, validate_endpoint_ip, validate_legacy_ip
+from mooring.admission.checks import Unique, limit_items, one_of, optional_name, require, require_one_of
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.service import PROTOCOLS
@@ -14,7 +16,7 @@ from mooring.api.field_path import Path
 MAX_ENDPOINTS = 1000
 MAX_ADDRESSES = 100
 MAX_PORTS = 20_000
-MAX_ZONE_HINTS = 8
+MAX_HINTS = 8
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 
 
@@ -30,27 +32,29 @@ class EndpointsStrategy(RuleStrategy[Endpoints]):
     def rules(self, obj: Endpoints, old: Endpoints | None, request: Request) -> Errors:
         if old is not None and obj.subsets == old.subsets:
             return []
-        return [
-            error for index, subset in enumerate(obj.subsets) for error in _subset(subset, Path("subsets").index(index))
-        ]
+        here, strict = Path("subsets"), request.options.strict_addresses
+        return [error for index, each in enumerate(obj.subsets) for error in _subset(each, here.index(index), strict)]
 
 
-def _subset(subset: EndpointSubset, path: Path) -> Errors:
+def _subset(subset: EndpointSubset, path: Path, strict: bool) -> Errors:
     errors: Errors = []
     if not subset.addresses and not subset.not_ready_addresses:
         errors.append(field_errors.required(path, "must specify `addresses` or `notReadyAddresses`"))
     for name, addresses in (("addresses", subset.addresses), ("notReadyAddresses", subset.not_ready_addresses)):
         for index, address in enumerate(addresses):
-            errors += _address(address, path.child(name).index(index))
+            errors += _address(address, path.child(name).index(index), strict)
     for index, port in enumerate(subset.ports):
         errors += _port(port, path.child("ports").index(index), needs_name=len(subset.ports) > 1)
     return errors
 
 
-def _address(address: EndpointAddress, path: Path) -> Errors:
-    errors = validate_endpoint_ip(address.ip, path.child("ip"))
-    if [error.detail for error in errors] == [NOT_AN_IP]:
-        errors.append(field_errors.invalid(path.child("ip"), address.ip, "must be a valid IP address"))
+def _address(address: EndpointAddress, path: Path, strict: bool) -> Errors:
+    here = path.child("ip")
+    errors = validate_legacy_ip(address.ip, here, strict=strict)
+    if is_ip(address.ip):
+        errors += validate_endpoint_ip(address.ip, here)
+    else:
+        errors.append(field_errors.invalid(here, address.ip, "must be a valid IP address"))
     if address.hostname:
         errors += names.validate(path.child("hostname"), address.hostname, names.dns1123_label(address.hostname))
     errors += optional_name(address.node_name, path.child("nodeName"), names.dns1123_subdomain)
@@ -77,7 +81,9 @@ class EndpointSliceStrategy(RuleStrategy[discovery_v1.EndpointSlice]):
         self, obj: discovery_v1.EndpointSlice, old: discovery_v1.EndpointSlice | None, request: Request
     ) -> Errors:
         errors = require_one_of(obj.address_type, _ADDRESS_TYPES, Path("addressType"))
-        errors += _slice_endpoints(obj.endpoints, obj.address_type, Path("endpoints"))
+        if old is None or obj.endpoints != old.endpoints:
+            strict = request.options.strict_addresses
+            errors += _slice_endpoints(obj.endpoints, obj.address_type, Path("endpoints"), strict)
         errors += _slice_ports(obj.ports, Path("ports"))
         if old is not None and obj.address_type != old.address_type:
             errors.append(field_errors.invalid(Path("addressType"), obj.address_type, IMMUTABLE))
@@ -104,40 +110,47 @@ class EndpointSliceStrategy(RuleStrategy[discovery_v1.EndpointSlice]):
         return ["spec.addressType: FQDN endpoints are deprecated"]
 
 
-def _slice_endpoints(endpoints: list[discovery_v1.Endpoint], kind: str, path: Path) -> Errors:
+def _slice_endpoints(endpoints: list[discovery_v1.Endpoint], kind: str, path: Path, strict: bool) -> Errors:
     if len(endpoints) > MAX_ENDPOINTS:
         return [field_errors.too_many(path, len(endpoints), MAX_ENDPOINTS)]
     errors: Errors = []
     for index, endpoint in enumerate(endpoints):
         here = path.index(index)
-        errors += _slice_addresses(endpoint.addresses, kind, here.child("addresses"))
+        errors += _slice_addresses(endpoint.addresses, kind, here.child("addresses"), strict)
         errors += optional_name(endpoint.node_name, here.child("nodeName"), names.dns1123_subdomain)
         errors += optional_name(endpoint.hostname, here.child("hostname"), names.dns1123_label)
         if endpoint.hints is not None:
-            zones, seen = here.child("hints", "forZones"), Unique()
-            for place, zone in enumerate(endpoint.hints.for_zones):
-                errors += seen.add(zone.name, zones.index(place).child("name"))
-            for place, each in enumerate(endpoint.hints.for_nodes):
-                at = here.child("hints", "forNodes").index(place).child("name")
-                errors += names.validate(at, each.name, names.dns1123_subdomain(each.name))
-            errors += limit_items(endpoint.hints.for_zones, MAX_ZONE_HINTS, zones)
+            hints, at = endpoint.hints, here.child("hints")
+            errors += _hints([zone.name for zone in hints.for_zones], at.child("forZones"), names.label_value)
+            errors += _hints([node.name for node in hints.for_nodes], at.child("forNodes"), names.dns1123_subdomain)
     return errors
 
 
-def _slice_addresses(addresses: list[str], kind: str, path: Path) -> Errors:
-    if not addresses:
-        return [field_errors.required(path, "must contain at least 1 address")]
-    if len(addresses) > MAX_ADDRESSES:
-        return [field_errors.too_many(path, len(addresses), MAX_ADDRESSES)]
-    errors: Errors = []
+def _hints(given: list[str], path: Path, check: Callable[[str], names.Messages]) -> Errors:
+    if len(given) > MAX_HINTS:
+        return [field_errors.too_many(path, len(given), MAX_HINTS)]
+    errors, seen = Errors(), Unique()
+    for index, name in enumerate(given):
+        here = path.index(index).child("name")
+        errors += seen.add(name, here) + names.validate(here, name, check(name))
+    return errors
+
+
+def _slice_addresses(addresses: list[str], kind: str, path: Path, strict: bool) -> Errors:
+    errors = require(addresses, path)
+    errors += limit_items(addresses, MAX_ADDRESSES, path)
     for index, address in enumerate(addresses):
         here = path.index(index)
         if kind == "FQDN":
             errors += names.validate_fully_qualified_name(address, here)
-            continue
-        errors += validate_endpoint_ip(address, here)
-        if (":" in address) != (kind == "IPv6"):
-            errors.append(field_errors.invalid(path, address, f"must be an {kind} address"))
+        elif kind in ("IPv4", "IPv6"):
+            if kind == "IPv4":
+                wrong = validate_legacy_ip(address, here, strict=strict)
+            else:
+                wrong = names.validate(here, address, canonical_ip_problems(address))
+            if not wrong and (":" in address) != (kind == "IPv6"):
+                errors.append(field_errors.invalid(path, address, f"must be an {kind} address"))
+            errors += wrong or validate_endpoint_ip(address, here)
     return errors
 
 

@@ -1,6 +1,6 @@
 """Events. Those with `eventTime` are of the newer form and have more required fields."""
 
-from mooring.admission.checks import limit_bytes, require
+from mooring.admission.checks import require
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
@@ -32,17 +32,19 @@ class EventStrategy(RuleStrategy[Event]):
 
 def _validate_new_form(event: Event) -> Errors:
     reporter = Path("reportingComponent")
-    if not event.reporting_component:
-        errors = [field_errors.required(reporter)]
-    else:
-        wrong = names.label_key(event.reporting_component)
-        errors = names.validate(reporter, event.reporting_component, wrong)
+    errors = require(event.reporting_component, reporter)
+    errors += names.validate_label_key(event.reporting_component, reporter)
     for name, value in (
         ("reportingInstance", event.reporting_instance),
         ("action", event.action),
         ("reason", event.reason),
     ):
         errors += require(value, Path(name))
-        errors += limit_bytes(value, _MAX_BYTES, Path(name))
-    errors += limit_bytes(event.message, _MAX_NOTE_BYTES, Path("message"))
-    return errors
+        errors += _limit_text(value, _MAX_BYTES, Path(name))
+    return errors + _limit_text(event.message, _MAX_NOTE_BYTES, Path("message"))
+
+
+def _limit_text(text: str, limit: int, path: Path) -> Errors:
+    if len(text.encode(errors="surrogatepass")) <= limit:
+        return []
+    return [field_errors.invalid(path, "", f"can have at most {limit} characters")]

@@ -6,7 +6,7 @@ Two of each are mandatory with fixed specs; ``flow_control_defaults.py`` has the
 import math
 
 from mooring.admission import flow_control_defaults as defaults
-from mooring.admission.checks import Unique, require, require_name
+from mooring.admission.checks import Unique, one_of, require, require_name, require_one_of
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
@@ -244,10 +244,10 @@ def _level(spec: v1.PriorityLevelConfigurationSpec, name: str) -> Errors:
                 errors.append(field_errors.required(_SPEC.child("limited")))
             else:
                 errors += _limited(spec.limited, _SPEC.child("limited"))
-        case "":
-            errors.append(field_errors.required(here))
         case _:
-            errors.append(field_errors.not_supported(here, spec.type, ("Exempt", "Limited")))
+            errors += require_one_of(spec.type, ("Exempt", "Limited"), here)
+    if spec.limited is not None:  # whichever the type is
+        errors += _response(spec.limited.limit_response, _SPEC.child("limited", "limitResponse"))
     return errors
 
 
@@ -264,7 +264,11 @@ def _shares(shares: int | None, lendable: int | None, path: Path) -> Errors:
 
 def _limited(limited: v1.LimitedPriorityLevelConfiguration, path: Path) -> Errors:
     errors = _shares(limited.nominal_concurrency_shares, None, path)
-    errors += _response(limited.limit_response, path.child("limitResponse"))
+    response, here = limited.limit_response, path.child("limitResponse")
+    if response.type:
+        errors += one_of(response.type, ("Queue", "Reject"), here.child("type"))
+    if response.type == "Queue" and response.queuing is not None:
+        errors += _queues(response.queuing, here.child("queuing"))
     errors += _shares(None, limited.lendable_percent, path)
     borrowing = limited.borrowing_limit_percent
     if borrowing is not None and borrowing < 0:
@@ -274,15 +278,10 @@ def _limited(limited: v1.LimitedPriorityLevelConfiguration, path: Path) -> Error
 
 
 def _response(response: v1.LimitResponse, path: Path) -> Errors:
-    here, queuing = path.child("queuing"), response.queuing
+    here, errors = path.child("queuing"), require(response.type, path.child("type"))
     if response.type == "Queue":
-        return [field_errors.required(here)] if queuing is None else _queues(queuing, here)
-    errors = [] if queuing is None else [field_errors.forbidden(here, "")]
-    if not response.type:
-        errors.append(field_errors.required(path.child("type")))
-    elif response.type != "Reject":
-        errors.append(field_errors.not_supported(path.child("type"), response.type, ("Queue", "Reject")))
-    return errors
+        return errors + require(response.queuing, here)
+    return errors if response.queuing is None else [*errors, field_errors.forbidden(here, "")]
 
 
 def _queues(queuing: v1.QueuingConfiguration, path: Path) -> Errors:

@@ -5,12 +5,12 @@ while a Job is suspended: before its first start, and with the gate MutableSched
 it has no active pods.
 """
 
-from mooring.admission.checks import immutable_fields, limit_bytes, non_negative_fields
+from mooring.admission.checks import immutable_fields, limit_bytes, non_negative_fields, optional_one_of
 from mooring.admission.job_policies import validate_failure_policy, validate_success_policy
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.pod.template import default_template, validate_template
 from mooring.admission.strategy import Request
-from mooring.admission.workload import LABELS_DIFFER, SPEC, STATUS, TEMPLATE, TemplateStrategy
+from mooring.admission.workload import SPEC, STATUS, TEMPLATE, TemplateStrategy, is_valid, validate_match
 from mooring.api import field_errors, label_selector, names
 from mooring.api.base import copy_of
 from mooring.api.batch_v1 import Job, JobSpec
@@ -41,7 +41,7 @@ class JobStrategy(TemplateStrategy[Job]):
         if spec.backoff_limit is None:
             spec.backoff_limit = 6 if spec.backoff_limit_per_index is None else _MAX_INT32
         obj.metadata.labels = obj.metadata.labels or spec.template.metadata.labels
-        spec.completion_mode = spec.completion_mode or "NonIndexed"
+        spec.completion_mode = "NonIndexed" if spec.completion_mode is None else spec.completion_mode
         spec.suspend = bool(spec.suspend)
         spec.manual_selector = bool(spec.manual_selector)
         if spec.pod_replacement_policy is None:
@@ -74,7 +74,7 @@ class JobStrategy(TemplateStrategy[Job]):
             errors.append(field_errors.required(here))
         else:
             errors += label_selector.validate(spec.selector, here)
-        errors += _matches_template(spec)
+        errors += validate_match(spec.selector, spec.template, TEMPLATE)
         return errors + (_indexed_name(obj) if old is None else _changes(obj, old, request))
 
     def status_rules(self, new: Job, old: Job, request: Request) -> Errors:
@@ -110,24 +110,10 @@ def _generated_selector(job: Job) -> Errors:
             expected[label] = value
             if label in labels and labels[label] != value:
                 errors.append(field_errors.invalid(here.key(label), labels[label], f"must be '{value}'"))
-    try:
-        matches = label_selector.from_label_selector(job.spec.selector).matches(expected)
-    except label_selector.SelectorError:
-        return errors  # reported by the selector's own rules
-    if not matches:
-        here = SPEC.child("selector")
-        errors.append(field_errors.invalid(here, job.spec.selector, "`selector` not auto-generated"))
+    selector = job.spec.selector
+    if is_valid(selector) and not label_selector.from_label_selector(selector).matches(expected):
+        errors.append(field_errors.invalid(SPEC.child("selector"), selector, "`selector` not auto-generated"))
     return errors
-
-
-def _matches_template(spec: JobSpec) -> Errors:
-    labels = spec.template.metadata.labels
-    try:
-        matches = label_selector.from_label_selector(spec.selector).matches(labels)
-    except label_selector.SelectorError:
-        return []
-    here = TEMPLATE.child("metadata", "labels")
-    return [] if matches else [field_errors.invalid(here, labels or None, LABELS_DIFFER)]
 
 
 def validate_job_spec(spec: JobSpec, old: JobSpec | None, path: Path, request: Request) -> Errors:
@@ -150,13 +136,10 @@ def validate_job_spec(spec: JobSpec, old: JobSpec | None, path: Path, request: R
 
 
 def _completion_mode(spec: JobSpec, path: Path) -> Errors:
-    mode = spec.completion_mode or "NonIndexed"
-    if mode == "Indexed":
+    if spec.completion_mode == "Indexed":
         return _indexed(spec, path)
-    errors = []
-    if mode != "NonIndexed":
-        here = path.child("completionMode")
-        errors.append(field_errors.not_supported(here, mode, ["NonIndexed", "Indexed"]))
+    errors = optional_one_of(spec.completion_mode, ("NonIndexed", "Indexed"), path.child("completionMode"))
+    if errors:
         return errors
     if spec.backoff_limit_per_index is not None:
         here = path.child("backoffLimitPerIndex")
@@ -208,7 +191,7 @@ def _restart_policy(spec: JobSpec, path: Path) -> Errors:
         errors.append(field_errors.required(path, 'valid values: "OnFailure", "Never"'))
     elif policy not in ("OnFailure", "Never"):
         errors.append(field_errors.not_supported(path, policy, ["OnFailure", "Never"]))
-    if spec.pod_failure_policy is not None and policy != "Never":
+    elif spec.pod_failure_policy is not None and policy != "Never":
         detail = 'only "Never" is supported when podFailurePolicy is specified'
         errors.append(field_errors.invalid(path, policy, detail))
     return errors

@@ -112,7 +112,7 @@ def _success_rule(rule: SuccessPolicyRule, completions: int, path: Path) -> Erro
         detail = "at least one of succeededCount or succeededIndexes must be specified"
         return [field_errors.required(path, detail)]
     errors: Errors = []
-    listed: int | None = None
+    listed = 0
     if indexes is not None:
         here = path.child("succeededIndexes")
         errors += limit_bytes(indexes, _MAX_INDEXES_BYTES, here)
@@ -128,7 +128,7 @@ def _success_rule(rule: SuccessPolicyRule, completions: int, path: Path) -> Erro
         if count > completions:
             detail = f"{limit} {completions} (the number of specified completions)"
             errors.append(field_errors.invalid(here, count, detail))
-        if listed is not None and count > listed:
+        if indexes is not None and count > listed:
             detail = f"{limit} {listed} (the number of indexes in the specified succeededIndexes field)"
             errors.append(field_errors.invalid(here, count, detail))
     return errors

@@ -76,6 +76,8 @@ def validate_object_meta_update(
         for name, value, was in zip(_FIXED, now, before, strict=True):
             errors += immutable(value, was, path, name)
     errors += _labels_and_owners(new, path)
+    if new.finalizers:
+        errors += _finalizers(new.finalizers, path.child("finalizers"))
     errors += _managed_fields(new.managed_fields, path)
     if new.finalizers and not any_finalizer:
         errors += _finalizer_names(new.finalizers, path)

@@ -9,6 +9,7 @@ counts as not set. No time is set when a node is created with a taint, because i
 """
 
 import ipaddress
+import re
 
 from mooring.admission.checks import Unique, non_negative_quantity, require_one_of
 from mooring.admission.rule_strategy import RuleStrategy
@@ -18,6 +19,7 @@ from mooring.api.core_v1 import Node, Taint
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity
+from mooring.api.quoting import go_quote
 from mooring.constraints.expressions import parse_time_added
 from mooring.constraints.requests import is_extended
 
@@ -25,6 +27,12 @@ EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
 _TAINTS = Path("metadata", "taints")  # Kubernetes names this path instead of spec.taints
 _POD_CIDRS = Path("spec", "podCIDRs")
+_FEATURE = re.compile("[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*")
+_MAX_FEATURE_BYTES = 253
+_FEATURE_RULE = (
+    "must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or "
+    "MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
+)
 _ONE_PER_FAMILY = "may specify no more than one CIDR for each IP family"
 
 
@@ -57,6 +65,7 @@ class NodeStrategy(RuleStrategy[Node]):
     def rules(self, obj: Node, old: Node | None, request: Request) -> Errors:
         errors = validate_taints(obj.spec.taints, _TAINTS)
         errors += _resources(obj.status.capacity, "capacity") + _resources(obj.status.allocatable, "allocatable")
+        errors += _declared_features(obj.status.declared_features)
         return errors + _pod_cidrs(obj.spec.pod_cidrs) + (_changes(obj, old) if old is not None else [])
 
     def status_rules(self, new: Node, old: Node, request: Request) -> Errors:
@@ -81,6 +90,22 @@ def validate_taints(taints: list[Taint], path: Path) -> Errors:
             errors.append(field_errors.invalid(here.child("value"), taint.value, ";".join(wrong)))
         errors += require_one_of(taint.effect, EFFECTS, here.child("effect"))
         errors += seen.add((taint.key, taint.effect), here, taint, "taints must be unique by key and effect pair")
+    return errors
+
+
+def _declared_features(features: list[str]) -> Errors:
+    errors: Errors = []
+    for index, feature in enumerate(features):
+        here = Path("status", "declaredFeatures").index(index)
+        if len(feature.encode(errors="surrogatepass")) > _MAX_FEATURE_BYTES or not _FEATURE.fullmatch(feature):
+            errors.append(
+                field_errors.invalid(here, feature, f"invalid feature name {go_quote(feature)}: {_FEATURE_RULE}")
+            )
+        before = features[index - 1] if index else None
+        if feature == before:
+            errors.append(field_errors.duplicate(here, feature))
+        elif before is not None and feature < before:
+            errors.append(field_errors.invalid(here, feature, "list must be sorted alphabetically"))
     return errors
 
 

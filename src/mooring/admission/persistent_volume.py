@@ -28,6 +28,9 @@ from mooring.api.field_path import Path
 
 PROTECTION = "kubernetes.io/pv-protection"
 VOLUME_MODES = ("Block", "Filesystem")
+_NO_RECYCLING = (
+    "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."
+)
 RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
 NOT_INLINE = "may not be specified in the context of inline volumes"
 _SPEC = Path("spec")
@@ -61,7 +64,11 @@ class PersistentVolumeStrategy(RuleStrategy[PersistentVolume]):
         return errors if old is None else errors + _changes(obj.spec, old.spec, request.options)
 
     def warnings(self, new: PersistentVolume, old: PersistentVolume | None, request: Request) -> list[str]:
+        policy, recycles = new.spec.persistent_volume_reclaim_policy, []
+        if policy == "Recycle":
+            recycles = [f"spec.persistentVolumeReclaimPolicy: {_NO_RECYCLING}"]
         return [
+            *recycles,
             *(
                 f"spec.{name}: deprecated in {since}"
                 for attribute, name, since in _DEPRECATED

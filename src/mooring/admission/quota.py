@@ -36,6 +36,7 @@ _POD_SCOPES = frozenset(
 _SCOPES = _POD_SCOPES | {"BestEffort", "VolumeAttributesClass"}
 _CONFLICTS = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_SHOWN = {"defaultRequest": "default request"}
 _SPEC = Path("spec")
 
 
@@ -191,25 +192,20 @@ def _limits(item: LimitRangeItem, path: Path) -> Errors:
         detail = "either minimum or maximum storage value is required, but neither was provided"
         errors.append(field_errors.required(path.child("limits"), detail))
     check = container_resource_problems if item.type in ("Pod", "Container") else resource_problems
-    lists = {"max": item.max, "min": item.min, "maxLimitRequestRatio": item.max_limit_request_ratio}
-    if item.type != "Pod":
-        lists |= {"default": item.default, "defaultRequest": item.default_request}
-    for field, amounts in lists.items():
+    lists = {"min": item.min, "defaultRequest": item.default_request, "default": item.default, "max": item.max}
+    if item.type == "Pod":
+        lists = {"min": item.min, "max": item.max}
+    for field, amounts in {**lists, "maxLimitRequestRatio": item.max_limit_request_ratio}.items():
         for name in amounts:
             errors += names.validate(path.child(field).key(name), name, check(name))
     for name in {**item.max, **item.min, **item.default, **item.default_request, **item.max_limit_request_ratio}:
-        errors += _in_order(item, name, path)
+        errors += _in_order(lists, name, path)
         errors += _ratio(item, name, path.child("maxLimitRequestRatio").key(name))
     return errors
 
 
-def _in_order(item: LimitRangeItem, name: str, path: Path) -> Errors:
-    steps = [
-        ("min", "min", item.min.get(name)),
-        ("defaultRequest", "default request", item.default_request.get(name)),
-        ("default", "default", item.default.get(name)),
-        ("max", "max", item.max.get(name)),
-    ]
+def _in_order(lists: dict[str, dict[str, Quantity]], name: str, path: Path) -> Errors:
+    steps = [(field, _SHOWN.get(field, field), amounts.get(name)) for field, amounts in lists.items()]
     errors = []
     for place, (child, shown, value) in enumerate(steps):
         for _, other_shown, other in steps[place + 1 :]:

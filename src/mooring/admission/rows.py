@@ -152,7 +152,7 @@ def is_valid(row: Row) -> bool:
 
 @cache_short(4096)
 def _is_address(text: str) -> bool:
-    return not validate_status_ips([text], [], Path("status", "podIPs"))
+    return not validate_status_ips([text], [], Path("status", "podIPs"), strict=True)
 
 
 def may_share(template: Resource) -> bool:

@@ -39,6 +39,7 @@ _DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _SOURCE_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
 _BALANCERS_ONLY = "may only be used when `type` is 'LoadBalancer'"
 _EXTERNAL = ("NodePort", "LoadBalancer")
+_TRAFFIC_POLICIES = ("Cluster", "Local")
 
 
 class ServiceStrategy(RuleStrategy[Service]):
@@ -73,6 +74,7 @@ class ServiceStrategy(RuleStrategy[Service]):
         if obj.spec.cluster_ip and not obj.spec.cluster_ips:
             obj.spec.cluster_ips = [obj.spec.cluster_ip]
         super().prepare_for_create(obj, request)
+        _drop_internal_policy(obj.spec)
         service_families.choose(obj, None, request.options.service_families)
 
     def prepare_for_update(self, new: Service, old: Service, request: Request) -> None:
@@ -80,6 +82,7 @@ class ServiceStrategy(RuleStrategy[Service]):
         _set_cluster_ips(new.spec)
         _keep_allocated(new.spec, old.spec)
         _drop_useless(new.spec, old.spec)
+        _drop_internal_policy(new.spec)
         if new.spec.type != "LoadBalancer":
             new.status = replace(new.status, load_balancer=LoadBalancerStatus())
         service_families.choose(new, old, request.options.service_families)
@@ -177,14 +180,17 @@ def _keep_allocated(new: ServiceSpec, old: ServiceSpec) -> None:
         new.health_check_node_port = new.health_check_node_port or old.health_check_node_port
 
 
+def _drop_internal_policy(spec: ServiceSpec) -> None:
+    if spec.type == "ExternalName" and spec.internal_traffic_policy in _TRAFFIC_POLICIES:
+        spec.internal_traffic_policy = None
+
+
 def _drop_useless(new: ServiceSpec, old: ServiceSpec) -> None:
     if new.type == "ExternalName" != old.type:
         if (new.cluster_ip, new.cluster_ips) == (old.cluster_ip, old.cluster_ips):
             new.cluster_ip, new.cluster_ips = "", []
         new.ip_families = [] if new.ip_families == old.ip_families else new.ip_families
         new.ip_family_policy = None if new.ip_family_policy == old.ip_family_policy else new.ip_family_policy
-        if new.internal_traffic_policy == old.internal_traffic_policy:
-            new.internal_traffic_policy = None
     if old.type in _EXTERNAL and new.type not in _EXTERNAL:
         if {port.node_port for port in new.ports} <= {port.node_port for port in old.ports}:
             for port in new.ports:
@@ -331,14 +337,12 @@ def _distribution(spec: ServiceSpec, *, same_node: bool) -> Errors:
 
 def _traffic(spec: ServiceSpec) -> Errors:
     errors: Errors = []
-    policies = ("Cluster", "Local")
     external, here = spec.external_traffic_policy, _SPEC.child("externalTrafficPolicy")
     if external and spec.type not in _EXTERNAL and not spec.external_ips:
         errors.append(field_errors.invalid(here, external, "may only be set for externally-accessible services"))
-    elif external and external not in policies:
-        errors.append(field_errors.not_supported(here, external, policies))
-    internal = spec.internal_traffic_policy
-    errors += optional_one_of(internal, policies, _SPEC.child("internalTrafficPolicy"))
+    elif external:
+        errors += one_of(external, _TRAFFIC_POLICIES, here)
+    errors += optional_one_of(spec.internal_traffic_policy, _TRAFFIC_POLICIES, _SPEC.child("internalTrafficPolicy"))
     if spec.type == "LoadBalancer":
         balancer = spec.load_balancer_class
         wrong = names.label_key(balancer) if balancer is not None else ()

@@ -141,7 +141,8 @@ def _match_families(spec: ServiceSpec) -> Errors:
 
 
 def _configured(spec: ServiceSpec, old: Service | None, families: tuple[str, ...]) -> Errors:
-    if (is_headless(spec) and not spec.selector) or (old is not None and old.spec.ip_families == spec.ip_families):
+    stored = None if old is None else (old.spec.ip_families, old.spec.ip_family_policy)
+    if (is_headless(spec) and not spec.selector) or stored == (spec.ip_families, spec.ip_family_policy):
         return []
     errors = [
         field_errors.invalid(

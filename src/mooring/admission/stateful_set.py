@@ -7,6 +7,7 @@ from mooring.admission.checks import at_most_all, immutable_fields, non_negative
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.persistent_volume_claim import default_claim, validate_claim_spec
 from mooring.admission.pod.template import default_template
+from mooring.admission.pod.warnings import fractional_bytes
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.admission.workload import (
@@ -16,6 +17,7 @@ from mooring.admission.workload import (
     TemplateStrategy,
     is_nothing,
     is_valid,
+    never_decremented,
     runs_for_ever,
     validate_lasting_template,
     validate_match,
@@ -36,6 +38,7 @@ from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 _RETENTION = ("Retain", "Delete")
+_KEEPS_ALL = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
 _IMMUTABLE = ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy")
 
 
@@ -66,6 +69,14 @@ class StatefulSetStrategy(TemplateStrategy[StatefulSet]):
             claim.api_version, claim.kind = "v1", "PersistentVolumeClaim"
             default_claim(claim)
 
+    def warnings(self, new: StatefulSet, old: StatefulSet | None, request: Request) -> list[str]:
+        found, here = super().warnings(new, old, request), SPEC.child("volumeClaimTemplates")
+        for index, claim in enumerate(new.spec.volume_claim_templates):
+            found += fractional_bytes(claim.spec.resources, here.index(index), "storage")
+        if new.spec.revision_history_limit is not None and new.spec.revision_history_limit < 0:
+            found.append(_KEEPS_ALL)
+        return found
+
     def template_of(self, obj: StatefulSet) -> PodTemplateSpec:
         return obj.spec.template
 
@@ -76,6 +87,7 @@ class StatefulSetStrategy(TemplateStrategy[StatefulSet]):
     def status_rules(self, new: StatefulSet, old: StatefulSet, request: Request) -> Errors:
         parts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
         errors = non_negative_fields(new.status, STATUS, "replicas", *parts, "observedGeneration", "collisionCount")
+        errors += never_decremented(new.status.collision_count, old.status.collision_count)
         return errors + validate_replica_counts(new.status, "cannot be greater than status.readyReplicas", *parts)
 
 
@@ -91,7 +103,6 @@ def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: 
     errors += non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
     if spec.ordinals is not None:
         errors += non_negative(spec.ordinals.start, SPEC.child("ordinals", "start"))
-    errors += non_negative(spec.revision_history_limit, SPEC.child("revisionHistoryLimit"))
     if spec.service_name and (old is None or old.service_name != spec.service_name):
         errors += names.validate(SPEC.child("serviceName"), spec.service_name, names.dns1123_label(spec.service_name))
     if old is None:
@@ -107,14 +118,14 @@ def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: 
 
 
 def _with_claims(spec: StatefulSetSpec) -> PodTemplateSpec:
+    """Return the template with the claims' volumes, without the names that the controller gives to each pod."""
     brought = dict.fromkeys(claim.metadata.name for claim in spec.volume_claim_templates)
-    if not brought:
+    if not brought and not spec.template.spec.hostname and not spec.template.spec.subdomain:
         return spec.template
     template = copy_of(spec.template)
-    template.spec.volumes = [volume for volume in template.spec.volumes if volume.name not in brought]
-    for name in brought:
-        source = PersistentVolumeClaimVolumeSource(claim_name=name)
-        template.spec.volumes.append(Volume(name=name, persistent_volume_claim=source))
+    template.spec.hostname = template.spec.subdomain = ""
+    claims = [Volume(name=name, persistent_volume_claim=PersistentVolumeClaimVolumeSource(name)) for name in brought]
+    template.spec.volumes = claims + [volume for volume in template.spec.volumes if volume.name not in brought]
     return template
 
 

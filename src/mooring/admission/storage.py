@@ -1,6 +1,14 @@
 """storage.k8s.io: storage classes, CSI drivers and nodes, attachments and capacities."""
 
-from mooring.admission.checks import Unique, immutable_fields, non_negative, non_negative_quantity, one_of, require
+from mooring.admission.checks import (
+    Unique,
+    immutable_fields,
+    non_negative,
+    non_negative_quantity,
+    one_of,
+    optional_name,
+    require,
+)
 from mooring.admission.meta import IMMUTABLE, immutable
 from mooring.admission.persistent_volume import affinity_rules, default_source, validate_spec
 from mooring.admission.rule_strategy import RuleStrategy
@@ -256,8 +264,7 @@ class VolumeAttachmentStrategy(RuleStrategy[v1.VolumeAttachment]):
         elif inline is not None:
             affinity = affinity_rules(request.options, None)
             errors += validate_spec(inline, here.child("inlineVolumeSpec"), affinity, inline=True)
-        if name:
-            errors += names.validate(here.child("persistentVolumeName"), name, names.dns1123_subdomain(name))
+        errors += optional_name(name, here.child("persistentVolumeName"), names.dns1123_subdomain)
         errors += names.validate(_SPEC.child("nodeName"), spec.node_name, names.dns1123_subdomain(spec.node_name))
         if old is not None and spec != old.spec:
             errors.append(field_errors.invalid(_SPEC, spec, IMMUTABLE))

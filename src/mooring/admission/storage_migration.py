@@ -1,5 +1,7 @@
 """StorageVersionMigrations: stored and checked; kube-controller-manager's controller works on them."""
 
+import re
+
 from mooring.admission.checks import validate_conditions
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
@@ -11,6 +13,7 @@ from mooring.api.storagemigration_v1 import StorageVersionMigration
 
 _RESOURCE = Path("spec", "resource")
 _STATUS = Path("status")
+_VERSION = re.compile("[1-9][0-9]*")
 
 
 class StorageVersionMigrationStrategy(RuleStrategy[StorageVersionMigration]):
@@ -31,8 +34,8 @@ class StorageVersionMigrationStrategy(RuleStrategy[StorageVersionMigration]):
     def status_rules(self, new: StorageVersionMigration, old: StorageVersionMigration, request: Request) -> Errors:
         version, here = new.status.resource_version, _STATUS.child("resourceVersion")
         errors: Errors = []
-        if version and not (version.isascii() and version.isdecimal()):
-            errors.append(field_errors.invalid(here, version, "must be the version of a collection"))
+        if version and not _VERSION.fullmatch(version):
+            errors.append(field_errors.invalid(here, version, f"resource version is not well formed: {version}"))
         conditions = _STATUS.child("conditions")
         errors += validate_conditions(new.status.conditions, conditions)
         if old.status.resource_version not in ("", version):

@@ -58,8 +58,9 @@ class TemplateStrategy(RuleStrategy[T]):
 
     def warnings(self, new: T, old: T | None, request: Request) -> list[str]:
         found = name_warnings(new.metadata) if self.warns_about_name and old is None else []
-        if template := self.template_of(new):
-            found += template_warnings(template, self.template_of(old) if old is not None else None, self.template_path)
+        is_changed = old is None or new.metadata.generation != old.metadata.generation
+        if is_changed and (template := self.template_of(new)):
+            found += template_warnings(template, self.template_path)
         return found
 
     def admit(self, new: T, old: T | None, request: Request) -> None:
@@ -133,6 +134,13 @@ def validate_replica_counts(status: msgspec.Struct, detail: str, *parts: str) ->
     if counts["availableReplicas"] > counts["readyReplicas"]:
         errors.append(field_errors.invalid(STATUS.child("availableReplicas"), counts["availableReplicas"], detail))
     return errors
+
+
+def never_decremented(collisions: int | None, before: int | None) -> Errors:
+    """Check that the number of name collisions of a status does not fall."""
+    if before is None or (collisions or 0) >= before:
+        return []
+    return [field_errors.invalid(STATUS.child("collisionCount"), collisions or 0, "cannot be decremented")]
 
 
 def name_warnings(metadata: ObjectMeta) -> list[str]:

@@ -9,7 +9,7 @@ from admission_pods import Tree, create_problems, request, update_problems
 from mooring.admission.options import for_component
 from mooring.admission.pipeline import admit_create
 from mooring.admission.strategy import NoCluster, Priority
-from mooring.api import errors
+from mooring.api import errors, names
 from mooring.api.autoscaling_v1 import Scale, ScaleSpec
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.base import component
@@ -242,6 +242,8 @@ OTHERS = [
         {"eventTime": "2026-01-01T00:00:00.000000Z"},
         [
             "reportingComponent: Required value",
+            'reportingComponent: Invalid value: "": name part must be non-empty',
+            f'reportingComponent: Invalid value: "": {names.label_key("")[1]}',
             "reportingInstance: Required value",
             "action: Required value",
         ],

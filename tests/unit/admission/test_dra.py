@@ -676,7 +676,7 @@ CLASSES = [
         "a resource of Kubernetes",
         "DeviceClass",
         {"spec": {"extendedResourceName": "cpu"}},
-        ['spec.extendedResourceName: Invalid value: "cpu": must be a valid extended resource name'],
+        ['spec.extendedResourceName: Invalid value: "cpu": a name must be a domain-prefixed path, …'],
     ),
     Create("a resource of one's own", "DeviceClass", {"spec": {"extendedResourceName": "example.com/gpu"}}),
 ]

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from admission_kinds import SCHEME, Create, example, stored
+from admission_kinds import SCHEME, Create, Update, example, shortened, stored
 from admission_pods import NOW, ON, Tree, created, request, update_problems
-from mooring.admission.pipeline import admit_create, begin_create
+from mooring.admission.pipeline import admit_create, admit_update, begin_create
 from mooring.admission.strategy import NoCluster
 from mooring.api.base import copy_of
 from mooring.api.errors import StatusError
@@ -218,6 +218,133 @@ CREATES = [
         ],
     ),
     Create(
+        "two ways to request devices, whose values are validated all the same",
+        "ResourceClaim",
+        devices(
+            requests=[
+                {
+                    "name": "a",
+                    "exactly": {"deviceClassName": "c", "tolerations": [{"operator": "Bad"}]},
+                    "firstAvailable": [{"name": "s", "tolerations": [{"key": "a b", "operator": "Exists"}]}],
+                }
+            ]
+        ),
+        [
+            "spec.devices.requests[0]: Invalid value: null: …",
+            'spec.devices.requests[0].exactly.tolerations[0].operator: Unsupported value: "Bad": …',
+            "spec.devices.requests[0].firstAvailable[0].deviceClassName: Required value",
+            'spec.devices.requests[0].firstAvailable[0].tolerations[0].key: Invalid value: "a b": …',
+        ],
+    ),
+    Create(
+        "the domain of Kubernetes",
+        "DeviceClass",
+        {"spec": {"extendedResourceName": "kubernetes.io/gpu"}},
+        ['spec.extendedResourceName: Invalid value: "kubernetes.io/gpu": must not have "kubernetes.io/" domain'],
+    ),
+    Create(
+        "a limit whose type matters less than its response",
+        "PriorityLevelConfiguration",
+        {"spec": {"type": "Other", "limited": {"limitResponse": {"type": "", "queuing": {"queues": -1}}}}},
+        [
+            "spec.limited: Forbidden",
+            'spec.type: Unsupported value: "Other": …',
+            "spec.limited.limitResponse.type: Required value",
+            "spec.limited.limitResponse.queuing: Forbidden",
+        ],
+    ),
+    Create(
+        "exit codes of which any are accepted",
+        "PodTemplate",
+        container(
+            restartPolicy="Never",
+            restartPolicyRules=[
+                {"action": "Restart", "exitCodes": {"operator": "In"}},
+                {"action": "Restart", "exitCodes": {"operator": "NotIn", "values": [-1, 300]}},
+            ],
+        ),
+    ),
+    Create(
+        "an address with leading zeros",
+        "Endpoints",
+        {"subsets": [{"addresses": [{"ip": "010.0.0.1"}]}]},
+        ['subsets[0].addresses[0].ip: Invalid value: "010.0.0.1": must not have leading 0s'],
+    ),
+    Create(
+        "an address of the other family and one that is none",
+        "EndpointSlice",
+        {"endpoints": [{"addresses": ["fd00::1", "x"]}]},
+        [
+            'endpoints[0].addresses: Invalid value: "fd00::1": must be an IPv4 address',
+            'endpoints[0].addresses[1]: Invalid value: "x": …',
+        ],
+    ),
+    Create(
+        "hints with bad names",
+        "EndpointSlice",
+        {
+            "endpoints": [
+                {
+                    "addresses": ["10.0.0.1"],
+                    "hints": {"forZones": [{"name": "a b"}], "forNodes": [{"name": "n"}, {"name": "n"}]},
+                }
+            ]
+        },
+        [
+            'endpoints[0].hints.forZones[0].name: Invalid value: "a b": …',
+            'endpoints[0].hints.forNodes[1].name: Duplicate value: "n"',
+        ],
+    ),
+    Create(
+        "a long note",
+        "Event",
+        {"eventTime": "2026-01-01T00:00:00.000000Z", "message": "x" * 1025, "action": "a", "reportingInstance": "i"}
+        | {"reportingComponent": "c"},
+        ['message: Invalid value: "": can have at most 1024 characters'],
+    ),
+    Create(
+        "an empty completion mode",
+        "Job",
+        {"spec": {"completionMode": ""}},
+        ['spec.completionMode: Unsupported value: "": supported values: "NonIndexed", "Indexed"'],
+    ),
+    Create(
+        "more successes than its indexes, which cannot be read",
+        "Job",
+        {
+            "spec": {
+                "completionMode": "Indexed",
+                "completions": 3,
+                "successPolicy": {"rules": [{"succeededIndexes": "a", "succeededCount": 1}]},
+            }
+        },
+        [
+            'spec.successPolicy.rules[0].succeededIndexes: Invalid value: "a": …',
+            "spec.successPolicy.rules[0].succeededCount: Invalid value: 1: …",
+        ],
+    ),
+    Create(
+        "names that the controller overwrites, and any history",
+        "StatefulSet",
+        {"spec": {"revisionHistoryLimit": -1, "template": {"spec": {"hostname": "A B", "subdomain": "C/"}}}},
+    ),
+    Create(
+        "defaults of pods, which are not compared with the bounds",
+        "LimitRange",
+        limits(type="Pod", min={"cpu": "2"}, default={"cpu": "1"}),
+        ["spec.limits[0].default: Forbidden: may not be specified when `type` is 'Pod'"],
+    ),
+    Create(
+        "features in no order",
+        "Node",
+        {"status": {"declaredFeatures": ["B", "A/b", "A/b", "c"]}},
+        [
+            'status.declaredFeatures[1]: Invalid value: "A/b": list must be sorted alphabetically',
+            'status.declaredFeatures[2]: Duplicate value: "A/b"',
+            'status.declaredFeatures[3]: Invalid value: "c": invalid feature name "c": …',
+        ],
+    ),
+    Create(
         "an unknown resource of the whole pod",
         "PodTemplate",
         {"template": {"spec": {"resources": {"requests": {"a": "1"}}}}},
@@ -386,3 +513,62 @@ def test_an_update_of_a_claim_template_is_validated_in_full() -> None:
     new.metadata.resource_version = "1"
     new.spec.spec.devices.requests[0].name = "Bad_Name"
     assert [each.split(":")[0] for each in update_problems(new, old)] == ["spec", "spec.spec.devices.requests[0].name"]
+
+
+UPDATES = [
+    Update(
+        "a bad finalizer",
+        "ConfigMap",
+        {},
+        {"metadata": {"finalizers": ["a b"]}},
+        ['metadata.finalizers: Invalid value: "a b": …', 'metadata.finalizers[0]: Invalid value: "a b": …'],
+    ),
+    Update(
+        "a source without a name",
+        "VolumeAttachment",
+        {},
+        {"spec": {"source": {"persistentVolumeName": ""}}},
+        [
+            "spec.source.persistentVolumeName: Required value: …",
+            'spec.source.persistentVolumeName: Invalid value: "": …',
+            "spec: Invalid value: …",
+        ],
+    ),
+    Update(
+        "both families in a cluster of one",
+        "Service",
+        {},
+        {"spec": {"ipFamilyPolicy": "RequireDualStack"}},
+        ['spec.ipFamilyPolicy: Invalid value: "RequireDualStack": …'],
+    ),
+    Update("any history", "StatefulSet", {}, {"spec": {"revisionHistoryLimit": -1}}),
+]
+
+
+@pytest.mark.parametrize("case", UPDATES, ids=lambda case: f"{case.kind}: {case.id}")
+def test_an_update_is_validated_as_kubernetes_does(case: Update) -> None:
+    assert shortened(case.validate(), case.problems) == case.problems
+
+
+def test_an_external_service_has_no_internal_policy() -> None:
+    spec = {"type": "ExternalName", "externalName": "a.b", "internalTrafficPolicy": "Local"}
+    assert stored("Service", {"spec": spec}).spec.internal_traffic_policy is None
+
+
+def test_ports_of_all_containers_are_compared_for_warnings() -> None:
+    ports = [[{"containerPort": 80, "hostPort": port}] for port in (0, 0, 81)]
+    containers = [{"name": f"c{index}", "image": "i", "ports": each} for index, each in enumerate(ports)]
+    deployment = example("Deployment", {"spec": {"template": {"spec": {"containers": containers}}}})
+    assert [each.split("spec.template.spec.")[1] for each in admit_create(deployment, request()).warnings] == [
+        "containers[1].ports[0]: duplicate port definition with ",
+        "containers[2].ports[0]: overlapping port definition with ",
+        "containers[2].ports[0]: overlapping port definition with ",
+    ]
+
+
+def test_a_template_is_warned_about_whenever_the_spec_changes() -> None:
+    old = stored("Deployment", {"spec": {"template": {"spec": {"nodeSelector": {"beta.kubernetes.io/os": "x"}}}}})
+    new = copy_of(old)
+    new.metadata.resource_version = "1"
+    new.spec.replicas = 5
+    assert len(admit_update(new, old, request()).warnings) == 1

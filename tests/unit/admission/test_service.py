@@ -259,7 +259,7 @@ CREATES = [
         "no addresses",
         "EndpointSlice",
         endpoint(addresses=[]),
-        ["endpoints[0].addresses: Required value: must contain at least 1 address"],
+        ["endpoints[0].addresses: Required value"],
     ),
     Create(
         "the same port name twice",

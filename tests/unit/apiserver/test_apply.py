@@ -291,6 +291,30 @@ async def test_force_takes_fields_over(api: ApiCaller) -> None:
     assert owners(answer.body) == {"first Apply": [".data.b"], "second Apply": [".data.a"]}
 
 
+async def test_an_empty_list_takes_a_field_from_its_manager(api: ApiCaller) -> None:
+    config = deployment()
+    config["spec"]["template"]["spec"]["tolerations"] = [{"key": "a", "operator": "Exists"}]
+    await api.apply(f"{DEPLOYMENTS}/web", config, "first")
+    config["spec"]["template"]["spec"]["tolerations"] = []
+    refused = await api.apply(f"{DEPLOYMENTS}/web", config, "second")
+    assert refused.message == 'Apply failed with 1 conflict: conflict with "first": .spec.template.spec.tolerations'
+    forced = await api.apply(f"{DEPLOYMENTS}/web", config, "second", force=True)
+    assert "tolerations" not in forced.body["spec"]["template"]["spec"]
+
+
+async def test_null_clears_a_field_and_claims_it(api: ApiCaller) -> None:
+    await api.apply(f"{DEPLOYMENTS}/web", deployment(), "first")
+    await api.patch(f"{DEPLOYMENTS}/web?fieldManager=autoscaler", {"spec": {"replicas": 5}})
+    config = deployment()
+    config["spec"] |= {"replicas": None, "strategy": None}
+    refused = await api.apply(f"{DEPLOYMENTS}/web", config, "second")
+    assert refused.message == ('Apply failed with 1 conflict: conflict with "autoscaler" using apps/v1: .spec.replicas')
+    forced = await api.apply(f"{DEPLOYMENTS}/web", config, "second", force=True)
+    assert forced.body["spec"]["replicas"] == 1
+    assert forced.body["spec"]["strategy"]["type"] == "RollingUpdate"
+    assert {".spec.replicas", ".spec.strategy"} <= set(owners(forced.body)["second Apply"])
+
+
 async def test_the_same_value_is_owned_together(api: ApiCaller) -> None:
     await api.apply(SETTINGS, config_map(a="1"), "first")
     answer = await api.apply(SETTINGS, config_map(a="1"), "second")

@@ -166,7 +166,7 @@ def _versions_together(versions: list[v1.CustomResourceDefinitionVersion], share
     if sum(version.storage for version in versions) != 1:
         detail = "must have exactly one version marked as storage version"
         errors.append(field_errors.invalid(path, shown, detail))
-    if versions and (wrong := names.dns1035_label(versions[0].name)):
+    if versions and versions[0].name and (wrong := names.dns1035_label(versions[0].name)):
         errors.append(field_errors.invalid(SPEC.child("version"), versions[0].name, ",".join(wrong)))
     return errors
 

@@ -40,7 +40,6 @@ from mooring.api import resource_v1 as v1
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.resource_v1 import DeviceClass
-from mooring.constraints.requests import is_extended
 
 MAX_RESERVED_FOR = 256
 _SPEC = Path("spec")
@@ -304,8 +303,17 @@ class DeviceClassStrategy(RuleStrategy[DeviceClass]):
             errors += validate_list(
                 spec.config, MAX_CONFIGS, _SPEC.child("config"), lambda each, here: validate_opaque(each.opaque, here)
             )
-        name = spec.extended_resource_name
-        if name is not None and not is_extended(name):
-            here = _SPEC.child("extendedResourceName")
-            errors.append(field_errors.invalid(here, name, "must be a valid extended resource name"))
+        if spec.extended_resource_name is not None:
+            errors += _extended_resource(spec.extended_resource_name, _SPEC.child("extendedResourceName"))
         return errors
+
+
+def _extended_resource(name: str, path: Path) -> Errors:
+    wrong: names.Messages = ()
+    if "/" not in name:
+        wrong = ("a name must be a domain-prefixed path, such as 'example.com/my-prop'",)
+    elif "kubernetes.io/" in name:
+        wrong = ('must not have "kubernetes.io/" domain',)
+    if name.startswith("requests."):
+        wrong += ('must not have "requests." prefix',)
+    return names.validate(path, name, wrong + names.label_key(f"requests.{name}"))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from mooring.admission import expressions
+from mooring.admission.checks import limit_items, one_of, require_name
 from mooring.admission.dra.names import (
     MAX_CONFIGS,
     MAX_REQUESTS,
@@ -130,11 +131,13 @@ def _request(request: v1.DeviceRequest, path: Path, context: _Context) -> Errors
     errors = validate_label(request.name, path.child("name"))
     if request.exactly is not None and request.first_available:
         errors.append(field_errors.invalid(path, None, f"{_ONE_OF}, but multiple fields are set"))
+        errors += _validate_values(request.exactly, path.child("exactly"), context)
         return errors + validate_set(
-            [each.name for each in request.first_available],
+            request.first_available,
             MAX_ALTERNATIVES,
             path.child("firstAvailable"),
-            lambda name, here: [],  # noqa: ARG005 - only their number and their names are checked
+            lambda each, here: _class_name(each, here) + _validate_values(each, here, context),
+            lambda each: each.name,
         )
     if request.exactly is not None:
         return errors + _validate_request(request.exactly, path.child("exactly"), context)
@@ -150,14 +153,26 @@ def _request(request: v1.DeviceRequest, path: Path, context: _Context) -> Errors
 
 
 def _validate_request(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path, context: _Context) -> Errors:
-    options, name = context.options, request.device_class_name
-    here = path.child("deviceClassName")
-    errors = names.validate(here, name, names.dns1123_subdomain(name)) if name else [field_errors.required(here)]
+    options = context.options
+    errors = _class_name(request, path)
     errors += validate_selectors(request.selectors, path.child("selectors"), options)
     errors += _allocation_mode(request, path)
     return errors + validate_tolerations(
         request.tolerations, path.child("tolerations"), numeric=options.comparison_operators
     )
+
+
+def _class_name(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path) -> Errors:
+    return require_name(request.device_class_name, path.child("deviceClassName"), names.dns1123_subdomain)
+
+
+def _validate_values(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path, context: _Context) -> Errors:
+    """Validate the fields that Kubernetes checks even beside another way to request devices."""
+    errors = limit_items(request.selectors, MAX_SELECTORS, path.child("selectors"))
+    errors += one_of(request.allocation_mode, _MODES, path.child("allocationMode"))
+    here, numeric = path.child("tolerations"), context.options.comparison_operators
+    found = validate_tolerations(request.tolerations, here, numeric=numeric)
+    return errors + [error for error in found if not str(error.path).endswith(".value")]
 
 
 def _allocation_mode(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path) -> Errors:

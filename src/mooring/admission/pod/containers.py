@@ -2,7 +2,7 @@
 
 import msgspec
 
-from mooring.admission.checks import one_of, optional_one_of
+from mooring.admission.checks import limit_items, one_of, optional_one_of
 from mooring.admission.pod.environment import validate_env, validate_env_from, validate_ports
 from mooring.admission.pod.probes import ProbeContext, probe_context, validate_probes
 from mooring.admission.pod.resources import validate_resources
@@ -226,8 +226,6 @@ def _restart_policy(container: Container, path: Path, pod: _Pod, *, init: bool =
     rules, rules_path = container.restart_policy_rules, path.child("restartPolicyRules")
     if rules and policy is None:
         errors.append(field_errors.required(here, "must specify restartPolicy when restart rules are used"))
-    if rules and init and policy == "Always":
-        errors.append(field_errors.forbidden(rules_path, "not supported for restartPolicy=Always init containers"))
     if len(rules) > _MAX_RESTART_RULES:
         errors.append(field_errors.too_many(rules_path, len(rules), _MAX_RESTART_RULES))
     for index, rule in enumerate(rules):
@@ -243,14 +241,7 @@ def _restart_rule(rule: ContainerRestartRule, path: Path) -> Errors:
         errors.append(field_errors.required(here, "must be specified"))
         return errors
     errors += one_of(codes.operator, ("In", "NotIn"), here.child("operator"))
-    if not codes.values:
-        errors.append(field_errors.required(here.child("values"), "must have at least one value"))
-    elif len(codes.values) > _MAX_EXIT_CODES:
-        errors.append(field_errors.too_many(here.child("values"), len(codes.values), _MAX_EXIT_CODES))
-    for index, code in enumerate(codes.values):
-        if not 0 <= code <= 255:
-            errors.append(field_errors.invalid(here.child("values").index(index), code, names.out_of_range(0, 255)))
-    return errors
+    return errors + limit_items(codes.values, _MAX_EXIT_CODES, here.child("values"))
 
 
 def _resize_policy(policies: list[ContainerResizePolicy], path: Path, restart_policy: str) -> Errors:

@@ -132,7 +132,7 @@ class PodStatusStrategy(StatusStrategy[Pod]):
     def validate_update(self, new: Pod, old: Pod, request: Request) -> Errors:
         errors = super().validate_update(new, old, request)
         errors += validate_annotation_updates(new.metadata, old.metadata, _ANNOTATIONS)
-        return errors + validate_status_update(new, old)
+        return errors + validate_status_update(new, old, strict_addresses=request.options.strict_addresses)
 
 
 class EphemeralContainersStrategy(Strategy[Pod]):

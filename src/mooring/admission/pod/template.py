@@ -3,7 +3,7 @@
     default_template(obj.spec.template)                                     in default
     prepare_template(obj.spec.template, old_template_or_none, request)      in prepare_for_create and _for_update
     validate_template(obj.spec.template, old_template_or_none, path, request)   in validate_*
-    template_warnings(obj.spec.template, old_template_or_none, path)            in warnings
+    template_warnings(obj.spec.template, path)                                  in warnings
 
 Label keys are merged and tolerations added only when a pod is created from the template.
 """
@@ -50,7 +50,5 @@ def template_rules(old: PodTemplateSpec | None, request: Request) -> PodRules:
     return rules_for_update(request.options, old.spec, old.metadata, is_pod=False)
 
 
-def template_warnings(template: PodTemplateSpec, old: PodTemplateSpec | None, path: Path) -> list[str]:
-    if old is not None and old == template:
-        return []
+def template_warnings(template: PodTemplateSpec, path: Path) -> list[str]:
     return warnings.pod_spec_warnings(template.spec, path.child("spec"))

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from mooring.admission import meta
 from mooring.admission.addresses import validate_status_ips
-from mooring.admission.checks import require
+from mooring.admission.checks import json_fields, require, require_name
 from mooring.admission.pod.annotations import MIRROR
 from mooring.admission.pod.containers import image_without_spaces
 from mooring.admission.pod.requests import qos_class
@@ -29,7 +29,7 @@ from mooring.api.core_v1 import (
     ResourceRequirements,
     Toleration,
 )
-from mooring.api.core_v1.pod_status import ContainerStatus
+from mooring.api.core_v1.pod_status import ContainerStatus, PodExtendedResourceClaimStatus
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity
@@ -216,7 +216,7 @@ def validate_ephemeral_update(new: list[EphemeralContainer], old: list[Ephemeral
     return errors
 
 
-def validate_status_update(new: Pod, old: Pod) -> Errors:
+def validate_status_update(new: Pod, old: Pod, *, strict_addresses: bool) -> Errors:
     errors: Errors = []
     for index, condition in enumerate(new.status.conditions):
         if condition.type not in _SYSTEM_CONDITIONS and (wrong := names.label_key(condition.type)):
@@ -226,9 +226,10 @@ def validate_status_update(new: Pod, old: Pod) -> Errors:
     if nominated and nominated != old.status.nominated_node_name:
         errors += names.validate(STATUS.child("nominatedNodeName"), nominated, names.dns1123_subdomain(nominated))
     if _pod_ips(new) != _pod_ips(old):
-        errors += validate_status_ips(_pod_ips(new), _pod_ips(old), STATUS.child("podIPs"))
+        here = STATUS.child("podIPs")
+        errors += validate_status_ips(_pod_ips(new), _pod_ips(old), here, strict=strict_addresses)
     if new.status.host_ips != old.status.host_ips:
-        errors += _host_ip_errors(new, old)
+        errors += _host_ip_errors(new, old, strict=strict_addresses)
     if new.status.qos_class != old.status.qos_class:
         errors.append(field_errors.invalid(STATUS.child("qosClass"), new.status.qos_class, "field is immutable"))
     policy = old.spec.restart_policy
@@ -247,7 +248,35 @@ def validate_status_update(new: Pod, old: Pod) -> Errors:
             detail = "must match the name of an entry in `spec.resourceClaims`"
             here = STATUS.child("resourceClaimStatuses").index(index).child("name")
             errors.append(field_errors.invalid(here, status.name, detail))
+    if new.status.observed_generation < 0:
+        here = STATUS.child("observedGeneration")
+        errors.append(field_errors.invalid(here, new.status.observed_generation, "must be a non-negative integer"))
+    if new.status.extended_resource_claim_status is not None:
+        errors += _extended_claim(new.status.extended_resource_claim_status, new.spec)
     return errors
+
+
+def _extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSpec) -> Errors:
+    """Validate which requests of the generated claim stand for which extended resources."""
+    path = STATUS.child("extendedResourceClaimStatus")
+    mappings, errors, seen = path.child("requestMappings"), Errors(), set()
+    requests = {each.name: each.resources.requests for each in (*spec.init_containers, *spec.containers)}
+    errors += require(status.request_mappings, mappings, "at least one request mapping is required")
+    for index, each in enumerate(status.request_mappings):
+        here, given = mappings.index(index), json_fields(each)
+        containers = "spec.initContainers{0} or spec.containers{0}"
+        if each.container_name not in requests:
+            detail = f"must match the name of an entry in {containers.format('.name')}"
+            errors.append(field_errors.invalid(here.child("containerName"), each.container_name, detail))
+        elif each.resource_name not in requests[each.container_name]:
+            entry = containers.format(".resources.requests")
+            detail = f"must match the extended resource name of an entry in {entry}"
+            errors.append(field_errors.invalid(here.child("resourceName"), each.resource_name, detail))
+        errors += names.validate(path.child("requestName"), each.request_name, names.dns1123_label(each.request_name))
+        if tuple(given.values()) in seen:
+            errors += [field_errors.duplicate(here.child(name), value) for name, value in given.items()]
+        seen.add(tuple(given.values()))
+    return errors + require_name(status.resource_claim_name, path.child("resourceClaimName"), names.dns1123_subdomain)
 
 
 def _pod_ips(pod: Pod) -> list[str]:
@@ -255,12 +284,12 @@ def _pod_ips(pod: Pod) -> list[str]:
     return found if not single or found[:1] == [single] else [single]
 
 
-def _host_ip_errors(new: Pod, old: Pod) -> Errors:
+def _host_ip_errors(new: Pod, old: Pod, *, strict: bool) -> Errors:
     path, found = STATUS.child("hostIPs"), [each.ip for each in new.status.host_ips]
     errors = []
     if found and found[0] != new.status.host_ip:
         errors.append(field_errors.invalid(path.index(0).child("ip"), found[0], "must be equal to `hostIP`"))
-    return errors + validate_status_ips(found, [each.ip for each in old.status.host_ips], path)
+    return errors + validate_status_ips(found, [each.ip for each in old.status.host_ips], path, strict=strict)
 
 
 def _transitions(

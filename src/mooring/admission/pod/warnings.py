@@ -1,11 +1,13 @@
 """Warnings about accepted pods and templates: deprecated names, duplicates, fields without effect."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from mooring.admission.pod.security import containers_of
 from mooring.api import names
 from mooring.api.core_v1 import (
     Container,
+    ContainerPort,
     NodeSelectorTerm,
     PodAffinityTerm,
     PodSpec,
@@ -118,7 +120,7 @@ def _containers(spec: PodSpec, path: Path) -> Iterator[str]:
         if container.resources.limits or container.resources.requests:
             yield from fractional_bytes(container.resources, here, "memory", "ephemeral-storage")
         yield from _variables(container, here)
-        yield from _ports(container, here)
+    yield from _ports(spec, path)
 
 
 def fractional_bytes(
@@ -145,18 +147,27 @@ def _variables(container: Container, path: Path) -> Iterator[str]:
         values[variable.name] = variable.value
 
 
-def _ports(container: Container, path: Path) -> Iterator[str]:
-    seen: dict[tuple[str, int], int] = {}
-    for index, port in enumerate(container.ports):
-        if port.host_ip and not port.host_port:
-            shown = f"Name:{port.name} HostPort:0 ContainerPort:{port.container_port} Protocol:{port.protocol}"
-            where = path.child("ports").index(index)
-            yield f"{where}: hostIP set without hostPort: {{{shown} HostIP:{port.host_ip}}}"
-        key = (port.protocol, port.container_port)
-        if key in seen and port.host_port == container.ports[seen[key]].host_port:
-            here = path.child("ports")
-            yield f"{here.index(index)}: duplicate port definition with {here.index(seen[key])}"
-        seen.setdefault(key, index)
+def _ports(spec: PodSpec, path: Path) -> Iterator[str]:
+    names_seen: dict[str, Path] = {}
+    seen: dict[tuple[str, int], list[tuple[Path, ContainerPort]]] = defaultdict(list)
+    for container, where in containers_of(spec, path):
+        for index, port in enumerate(container.ports):
+            here = where.child("ports").index(index)
+            if port.host_ip and not port.host_port:
+                shown = f"Name:{port.name} HostPort:0 ContainerPort:{port.container_port} Protocol:{port.protocol}"
+                yield f"{here}: hostIP set without hostPort: {{{shown} HostIP:{port.host_ip}}}"
+            others = seen[port.protocol, port.container_port]
+            for at, other in others:
+                if (port.host_ip, port.host_port) == (other.host_ip, other.host_port):
+                    yield f"{here}: duplicate port definition with {at}"
+                elif not port.host_port or not other.host_port:
+                    yield f"{here}: overlapping port definition with {at}"
+                elif port.host_port == other.host_port and bool(port.host_ip) != bool(other.host_ip):
+                    yield f"{here}: dangerously ambiguous port definition with {at}"
+            others.append((here, port))
+            if port.name and (first := names_seen.setdefault(port.name, here)) is not here:
+                use = f"services and probes that select ports by name will use {first}"
+                yield f"{here}: duplicate port name {go_quote(port.name)} with {first}, {use}"
 
 
 def _numbers(spec: PodSpec, path: Path) -> Iterator[str]:

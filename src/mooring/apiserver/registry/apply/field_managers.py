@@ -130,7 +130,7 @@ class FieldManagers:
             documents = codec.read_yaml(body, most=codec.max_elements(kind.type))
             if len(documents) != 1 or not isinstance(documents[0].tree, dict):
                 raise DecodeError("expected one object")
-            config = _without_nulls(documents[0].tree)
+            config = _last_values(documents[0].tree)
             typed, _ = codec.from_tree(config, kind.type, FieldValidation.STRICT)
         except TooLargeError as error:
             raise errors.request_entity_too_large(str(error)) from None
@@ -240,7 +240,7 @@ class Applier:
         new = self._managers.object_of(result, kind)
         trees = _Trees(self._managers, kind, old, new, self._manager.subresource)
         if not self._force:
-            _check_conflicts(others, trees)
+            _check_conflicts(others, trees, self._claimed)
         change = trees.comparison(kind)
         if change.changed or change.removed:
             others = _without_losses(others, trees)
@@ -359,12 +359,14 @@ def _without_losses(
     return kept
 
 
-def _check_conflicts(others: Iterable[ManagedFieldsEntry], trees: _Trees) -> None:
+def _check_conflicts(others: Iterable[ManagedFieldsEntry], trees: _Trees, claimed: Fields) -> None:
+    """Raise Conflict for changed fields that others own; a removed field counts if it is claimed, empty."""
     conflicts: list[tuple[str, str]] = []
     for entry in others:
         change = trees.comparison_for(entry)
         if change:
-            lost = intersection(_fields(entry), change.changed)
+            changed = union(change.changed, intersection(change.removed, claimed))
+            lost = intersection(_fields(entry), changed)
             conflicts += [(_shown(entry), path) for path in sorted(field_set.paths(lost))]
     if not conflicts:
         return
@@ -427,10 +429,11 @@ def _has_repeated(value: Any) -> bool:
     return isinstance(value, list) and any(map(_has_repeated, value))
 
 
-def _without_nulls(tree: Any) -> Any:
+def _last_values(tree: Any) -> Any:
+    """Return the tree without its record of duplicate fields; the last value of each is kept."""
     if isinstance(tree, dict):
-        return {name: _without_nulls(value) for name, value in tree.items() if value is not None}
-    return [_without_nulls(value) for value in tree] if isinstance(tree, list) else tree
+        return {name: _last_values(value) for name, value in tree.items()}
+    return [_last_values(value) for value in tree] if isinstance(tree, list) else tree
 
 
 def _canonical(config: Any, typed: Any) -> Any:
@@ -439,7 +442,7 @@ def _canonical(config: Any, typed: Any) -> Any:
         return {name: _canonical(value, typed[name]) if name in typed else value for name, value in config.items()}
     if isinstance(config, list) and isinstance(typed, list):
         return [_canonical(ours, theirs) for ours, theirs in zip(config, typed, strict=True)]
-    return typed
+    return None if config is None else typed
 
 
 def _identity(entry: ManagedFieldsEntry) -> tuple[str, ...]:

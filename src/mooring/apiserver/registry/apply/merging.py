@@ -10,10 +10,13 @@ from mooring.apiserver.registry.patch.schema import Node
 def merge(live: Any, config: Any, node: Node | None) -> Any:
     """Return the live value with a configuration merged into it.
 
-    Neither is modified; the result shares parts with both.
+    Neither is modified; the result shares parts with both. A null clears a value that is one field; where parts have
+    managers of their own, it modifies none of them.
     """
     if node is None or node.is_atomic:
         return config
+    if config is None and isinstance(live, dict | list):
+        return live
     if isinstance(live, dict) and isinstance(config, dict):
         result = dict(live)
         for name, value in config.items():
