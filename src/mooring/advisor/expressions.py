@@ -1,6 +1,8 @@
-"""An expression tried on a cluster: whether it would be accepted, what it costs, where it holds, and why not elsewhere.
+"""Evaluate a CEL expression on a cluster: whether the server would accept it, its cost, and where it is true or why
+not.
 
-`mooring cel` and the dashboard ask. Nodes with equal labels are looked at once. Read next: ``mooring.cel.tracing``.
+`mooring cel` and the dashboard call this. Nodes with equal labels are evaluated once. Read next:
+``mooring.cel.tracing``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,19 +21,19 @@ from mooring.constraints.expressions import parse_time_added
 
 
 class ExpressionOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The result of an expression for a group of inputs."""
+    """The result of an expression for a group of nodes or taints with equal values."""
 
     matches: bool
     why: str
-    """Why not; empty where it holds."""
+    """Why it is not true; empty if it is."""
     cost: int | None
-    """What evaluating it really cost; None where it failed."""
+    """The actual cost of the evaluation; None if it failed."""
     count: int
     names: list[str]
 
 
 def objections(program: Program) -> Iterator[str]:
-    """Why the API server would refuse an expression that compiles."""
+    """Return why the API server would reject an expression that compiles."""
     if program.output_type != BOOL:
         yield f"must evaluate to bool, not {program.output_type}"
     if program.max_cost > COST_LIMIT:
@@ -39,19 +41,19 @@ def objections(program: Program) -> Iterator[str]:
 
 
 def on_nodes(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome]:
-    """Where an expression about `node` holds."""
+    """Evaluate an expression over `node` on all nodes; return the outcomes."""
     inputs = ((node.metadata.name, {"labels": node.metadata.labels}) for node in nodes)
     return _tried(program, "node", inputs, _read_keys(program))
 
 
 def on_taints(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome]:
-    """Which taints of the nodes an expression about `taint` tolerates; a name is that of a node with the taint."""
+    """Evaluate an expression over `taint` on the taints of all nodes; an outcome names the nodes with the taint."""
     inputs = ((f"{node.metadata.name} {shown(taint)}", bound(taint)) for node in nodes for taint in node.spec.taints)
     return _tried(program, "taint", inputs, None)
 
 
 def bound(taint: Taint) -> dict[str, Any]:
-    """Return a taint as CEL input."""
+    """Return a taint as the CEL variable `taint`."""
     values: dict[str, Any] = {"key": taint.key, "value": taint.value, "effect": taint.effect}
     added = parse_time_added(taint)
     return values if added is None else {**values, "timeAdded": Timestamp.from_datetime(added)}

@@ -1,12 +1,12 @@
-"""The advisor over HTTP, below `/apis/advisor.mooring.dev/v1`: the same questions, about the server's own store.
+"""Serve advice over HTTP, below `/apis/advisor.mooring.dev/v1`, about the server's own store.
 
-    GET  …/namespaces/NS/schedulingexplanations/NAME[?kind=deployment]      SchedulingExplanation
-    GET  …/audits/cluster[?toEmulationVersion=1.36&disableGate=G&…]         Audit
-    POST …/simulations                                                      a Scenario in, a Simulation out
+    GET  …/namespaces/NS/schedulingexplanations/NAME[?kind=deployment]    SchedulingExplanation
+    GET  …/audits/cluster[?toEmulationVersion=1.36&disableGate=G&…]       Audit
+    POST …/simulations                                                    a Scenario in, a Simulation out
 
-The edge has authorised the request as it does for any resource. An answer may take seconds of computing: it is found in
-a thread, each user has one at a time, the server a few, and a deadline. ``cli/support/control_plane.py`` hands this to
-the server.
+Requests are authorised as for any resource. A response may take seconds to compute: it is computed in a thread, one at
+a time for each user and a few for the server, within a deadline. ``cli/support/control_plane.py`` adds this to the
+server.
 """
 
 import asyncio
@@ -43,32 +43,34 @@ _COMMON_PARAMETERS = frozenset({"pretty", "timeout"})
 
 Answer = Callable[[Request, ResourceRoute], Awaitable[Response]]
 Work = Callable[[Snapshot, float], Any]
-"""Finds an answer until a moment of the monotonic clock; raises `StatusError`, and TimeoutError when it is too late."""
+"""A function that computes a response before a deadline on the monotonic clock; raises `StatusError`, or TimeoutError
+when it is late.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerLimits:
-    """What answers may cost."""
+    """Limits on computing responses."""
 
     seconds: float = 30.0
     at_once: int = 2
-    """How many are worked on at a time, for all users together."""
+    """The maximum number of responses computed concurrently, for all users together."""
 
 
 @dataclass(slots=True, kw_only=True)
 class AdvisorApi:
-    """Answers for one server."""
+    """The HTTP handlers of one server."""
 
     store: Store
     ask: Callable[..., Question]
-    """`mooring.advisor.audit.ask` about the server as it runs."""
+    """Run `mooring.advisor.audit.ask` for the server's current versions and gates."""
     settings: Settings
     costs: AnswerLimits = field(default_factory=AnswerLimits)
     origin: str = "this cluster"
     _busy: set[str] = field(default_factory=set)
 
     def answers(self) -> Mapping[tuple[str, str], Answer]:
-        """Who answers, by group and resource."""
+        """Return the handlers by API group and resource."""
         return {
             (GROUP, "schedulingexplanations"): self._explanation,
             (GROUP, "audits"): self._audit,
@@ -140,7 +142,7 @@ class AdvisorApi:
     # -- how
 
     async def answer(self, request: Request, route: ResourceRoute, work: Work, status: int = 200) -> Response:
-        """Run work in a thread, within the limits."""
+        """Compute a response in a thread, within the limits."""
         user = request.user.username
         if user in self._busy:
             raise errors.too_many_requests("you have asked the advisor already: wait for that answer")
@@ -171,7 +173,7 @@ class AdvisorApi:
         return await asyncio.to_thread(in_thread)
 
     async def _values(self) -> list[KeyValue]:
-        """All that is stored, as it was at one revision; others get their turn between the pages."""
+        """Return all stored values at one revision, read in pages with turns for other requests between them."""
         page = await self.store.range(_ROOT, limit=_PAGE)
         values = list(page.items)
         while page.remaining and page.items:

@@ -1,7 +1,7 @@
-"""What the nodes of a cluster have, indexed for advice: labels, taints, resources, and the nearest spelling of each.
+"""An index of the nodes of a cluster for advice: labels, taints, resources, and the nearest spelling of each.
 
-`mooring lint --cluster` and `mooring explain` share these facts, so that both name the same largest node and correct
-the same typing mistakes.
+`mooring lint --cluster` and `mooring explain` share it, so that both name the same largest node and correct the same
+typing mistakes.
 """
 
 from collections import defaultdict
@@ -19,27 +19,27 @@ STATE_TAINTS = "node.kubernetes.io/"
 
 
 NodeParts = tuple[str, Mapping[str, str], Sequence[Taint], Mapping[str, Quantity]]
-"""Name, labels, taints and allocatable resources of a node."""
+"""The name, labels, taints and allocatable resources of a node."""
 
 
 class Use(NamedTuple):
-    """How many nodes have a value, and one of them."""
+    """The number of nodes that have a value, and the name of one of them."""
 
     nodes: int
     node: str
 
 
 class NodeFacts:
-    """An index over nodes; built once for a snapshot."""
+    """An index over nodes, built once for a snapshot."""
 
     def __init__(self, nodes: Iterable[NodeParts]) -> None:
         self.count = 0
         self.labels: Mapping[str, dict[str, Use]] = defaultdict(dict)
-        """By key and value, the nodes that have the label."""
+        """The nodes with a label, by key and value."""
         self.taints: Mapping[str, dict[str, Use]] = defaultdict(dict)
-        """By key and value, the nodes that have the taint."""
+        """The nodes with a taint, by key and value."""
         self.largest: dict[str, tuple[Quantity, str]] = {}
-        """By resource, the largest allocatable amount of one node, and that node."""
+        """By resource, the largest allocatable amount of one node, and the name of that node."""
         for name, labels, taints, allocatable in nodes:
             self.count += 1
             for key, value in labels.items():
@@ -61,19 +61,21 @@ class NodeFacts:
         return sum(use.nodes for use in self.labels.get(key, {}).values())
 
     def similar_label(self, key: str) -> str:
-        """Return the label key of some node that a key was probably meant to be; empty if there is none."""
+        """Return the label key on nodes that a misspelled key probably means; empty if there is none."""
         return similar(key, self.labels)
 
     def similar_value(self, key: str, value: str) -> str:
-        """Return the value of a label that a value was probably meant to be."""
+        """Return the value of a label that a misspelled value probably means; empty if there is none."""
         return similar(value, self.labels.get(key, {}))
 
     def similar_taint(self, key: str) -> str:
-        """Return the taint key that a toleration was probably meant for."""
+        """Return the taint key that a toleration's misspelled key probably means; empty if there is none."""
         return similar(key, [name for name in self.taints if not name.startswith(STATE_TAINTS)])
 
     def similar_resource(self, resource: str) -> str:
-        """Return the resource that another name was probably meant to be: not one of another vendor."""
+        """Return the resource that a misspelled name probably means, never one of another vendor; empty if there is
+        none.
+        """
         vendor = resource.rpartition("/")[0]
         return similar(resource, [each for each in self.largest if is_near(vendor, each.rpartition("/")[0])])
 
@@ -84,9 +86,9 @@ def _add(uses: dict[str, Use], value: str, node: str) -> None:
 
 
 def similar(word: str, known: Iterable[str]) -> str:
-    """Return the known word that another one was probably meant to be; empty if none is near or it is known itself.
+    """Return the known word that a misspelled one probably means; empty if none is near or the word is known.
 
-    Case, and the domain before a slash, count less than the name itself.
+    Case, and the domain before a slash, weigh less than the name.
     """
     names = list(known)
     if word in names or not word:
@@ -105,7 +107,7 @@ def similar(word: str, known: Iterable[str]) -> str:
 
 
 def is_near(word: str, other: str) -> bool:
-    """Whether two words are equal, or one letter was replaced, added, left out, or swapped with the next."""
+    """Return whether two words are equal, or differ by one replaced, inserted, missing or transposed letter."""
     if len(word) > len(other):
         word, other = other, word
     start = next((place for place, pair in enumerate(zip(word, other, strict=False)) if pair[0] != pair[1]), len(word))
@@ -116,6 +118,6 @@ def is_near(word: str, other: str) -> bool:
 
 
 def shown_taint(taint: Taint) -> str:
-    """Return a taint as kubectl writes it."""
+    """Format a taint as kubectl does."""
     value = f"={taint.value}" if taint.value else ""
     return f"{taint.key}{value}:{taint.effect}"

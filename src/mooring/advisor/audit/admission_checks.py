@@ -37,7 +37,9 @@ class AdmissionResult:
     dropped: frozenset[str] = frozenset()
 
     def beyond(self, other: "AdmissionResult") -> "AdmissionResult":
-        """Return what this result has and the other has not; a rejected field cannot be dropped."""
+        """Return the rejected and dropped fields of this result that the other one lacks; a field that the other
+        rejects cannot be dropped.
+        """
         refused = {field: text for field, text in self.refused.items() if field not in other.refused}
         return AdmissionResult(refused, self.dropped - other.dropped - other.refused.keys())
 
@@ -54,7 +56,7 @@ class _AnyCluster(NoCluster):
 
 
 def has_rules(obj: Resource) -> bool:
-    """Whether admission knows the kind."""
+    """Return whether admission has rules for a kind."""
     try:
         strategy_of(type(obj))
     except KeyError:
@@ -63,13 +65,13 @@ def has_rules(obj: Resource) -> bool:
 
 
 def default(obj: Resource) -> None:
-    """Default an object in place."""
+    """Set the defaults of an object in place."""
     if has_rules(obj):
         strategy_of(type(obj)).default(obj)
 
 
 def create(obj: Resource, options: AdmissionOptions, now: datetime) -> AdmissionResult:
-    """Run admission of a create."""
+    """Run admission for a create of the object; return the result."""
     made = _copy(obj)
     strategy = strategy_of(type(made))
     strategy.default(made)
@@ -89,7 +91,7 @@ def create(obj: Resource, options: AdmissionOptions, now: datetime) -> Admission
 
 
 def update(obj: Resource, options: AdmissionOptions, now: datetime) -> AdmissionResult:
-    """Run admission of an update that writes the stored object back unchanged."""
+    """Run admission for an update that writes the stored object back unchanged; return the result."""
     stored = _copy(obj)
     strategy_of(type(stored)).default(stored)
     stored.metadata.resource_version = stored.metadata.resource_version or "1"
@@ -131,7 +133,7 @@ def dropped(given: dict[str, Any], made: Resource) -> frozenset[str]:
 
 
 def missing(given: Any, kept: Any, filled: Any = None, path: str = "") -> Iterator[str]:
-    """Yield the paths in `given` that are neither in `kept` nor equal in `filled`."""
+    """Yield the paths in `given` that are neither in `kept` nor equal in `filled`, the object with defaults."""
     if given in (kept, filled):
         return
     if isinstance(given, dict) and isinstance(kept, dict):
@@ -150,13 +152,13 @@ def missing(given: Any, kept: Any, filled: Any = None, path: str = "") -> Iterat
 
 
 class GeneratedObject(NamedTuple):
-    """An object that a controller would create, and where its fields stand in the object that it is made from."""
+    """An object that a controller would create from another one, and the mapping of field paths between both."""
 
     object: Resource
     here: str
-    """A path in what is made: `spec`."""
+    """The path of a field in the created object, such as `spec`."""
     there: str
-    """The path of the same thing in what it is made from: `spec.template.spec`."""
+    """The path of the same field in the source object, such as `spec.template.spec`."""
     words: str
 
     def path(self, field: str) -> str:
@@ -165,7 +167,7 @@ class GeneratedObject(NamedTuple):
 
 
 def made_from(obj: Resource) -> GeneratedObject | None:
-    """Return what a controller creates from an object; None if nothing."""
+    """Return the object that a controller creates from a workload; None if it creates none."""
     namespace, name = obj.metadata.namespace, obj.metadata.name
     if isinstance(obj, batch_v1.CronJob):
         template = obj.spec.job_template
@@ -189,7 +191,7 @@ def _metadata(template: ObjectMeta, namespace: str, name: str) -> ObjectMeta:
 
 
 def is_over(obj: Resource) -> str:
-    """Return why controllers create nothing from an object any more; empty if they may."""
+    """Return why controllers create no more objects from a workload; empty if they may."""
     if isinstance(obj, apps_v1.ReplicaSet) and obj.spec.replicas == 0:
         owner = controller_of(obj.metadata)
         if owner is not None:
@@ -206,7 +208,7 @@ _LONGEST = 100
 
 
 class GatedUse(NamedTuple):
-    """A field that a gate or version switches."""
+    """A field that has an effect only with a certain gate or version."""
 
     switch: Switch
     field: str
@@ -223,7 +225,7 @@ class GatedUseFinder:
         self._cache: dict[tuple[type, bytes], tuple[GatedUse, ...]] = {}
 
     def of(self, obj: Resource) -> tuple[GatedUse, ...]:
-        """Return the gated uses of an object, in order of switches and fields."""
+        """Return the gated uses of an object, in the order of switches and fields."""
         if not has_rules(obj):
             return ()
         key = (type(obj), hashlib.blake2b(content(obj), digest_size=16).digest())
@@ -257,7 +259,7 @@ def _is_newer(use: GatedUse, gate: GatedUse) -> bool:
 
 
 def content(obj: Resource) -> bytes:
-    """Encode what admission reads of an object, as far as gates and versions matter."""
+    """Encode the parts of an object that admission reads and that gates or versions affect, as a cache key."""
     if isinstance(obj, Pod):
         return codec.encode(structs.replace(obj.spec, node_name=""))
     return codec.encode(obj)

@@ -45,7 +45,10 @@ def audit(
     has_stored_versions: bool = False,
     now: datetime | None = None,
 ) -> Audit:
-    """Find what would break. `has_stored_versions`: the snapshot's objects have their storage versions."""
+    """Run an audit: find objects that would break.
+
+    With `has_stored_versions`, the snapshot's objects have their storage versions.
+    """
     with without_logs():
         return _Auditor(snapshot, question, profiles, now or datetime.now(UTC)).run(
             str(scheduler_config_file or ""), has_stored_versions=has_stored_versions
@@ -143,7 +146,7 @@ def _refusals(found: Iterable[tuple[ObjectReference, str]], who: str) -> list[st
 
 
 def subjects_of(snapshot: Snapshot, question: Question) -> list[AuditedObject]:
-    """Return the audited objects, for a rehearsal with the same ones."""
+    """Return the audited objects, so that a rehearsal uses the same ones."""
     options = audit_options.build(question)
     found = ((_decoded(raw, options), reference_of(raw, _is_namespaced(raw, options))) for raw in snapshot.raw())
     return [AuditedObject(obj, reference) for obj, reference in found if obj is not None and obj.metadata.name]
@@ -171,7 +174,7 @@ def _is_namespaced(raw: RawObject, options: AuditOptions) -> bool:
 
 
 def reference_of(raw: RawObject, namespaced: bool) -> ObjectReference:
-    """Return the reference of an object."""
+    """Return the reference of an object, for findings."""
     metadata = raw.tree.get("metadata") if isinstance(raw.tree, dict) else None
     stored = isinstance(metadata, dict) and bool(metadata.get("uid"))
     name = raw.name
@@ -204,7 +207,7 @@ _IN_POD = "spec.affinity.nodeAffinity"
 def scheduler_config_findings(
     profiles: Sequence[ProfileSpec], file: str, snapshot: Snapshot, options: AuditOptions, uses: GatedUseFinder
 ) -> Iterator[Finding]:
-    """Yield the gated uses of the profiles, and their effects."""
+    """Yield findings about gated features in the profiles of a scheduler configuration."""
     for index, profile in enumerate(profiles):
         added = added_affinity(profile)
         if added is None:
@@ -231,7 +234,7 @@ def _pod_with(affinity: core_v1.NodeAffinity) -> core_v1.Pod:
 
 
 class _Left(NamedTuple):
-    """How many nodes the affinity leaves."""
+    """The number of nodes that a node affinity allows with the current and the target flags, and of all nodes."""
 
     before: int
     after: int

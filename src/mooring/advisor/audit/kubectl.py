@@ -10,13 +10,13 @@ from mooring.api.kinds import GroupVersion
 
 
 def resource_of(kind: str, api_version: str) -> str:
-    """Return what kubectl calls a kind: `pod`, `deployment.apps`."""
+    """Return kubectl's name of a kind: `pod`, `deployment.apps`."""
     group = GroupVersion.parse(api_version).group
     return f"{kind.lower()}.{group}" if group else kind.lower()
 
 
 def kubectl(verb: str, reference: ObjectReference, resource: str = "") -> str:
-    """Return a command about one object, as a resource of another name or version if one is given."""
+    """Return a kubectl command about one object, optionally as another resource or version."""
     namespace = f" -n {shlex.quote(reference.namespace)}" if reference.namespace else ""
     resource = resource or resource_of(reference.kind, reference.api_version)
     return f"kubectl {verb}{namespace} {resource} {shlex.quote(reference.name)}"

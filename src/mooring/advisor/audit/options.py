@@ -1,8 +1,9 @@
-"""The question of an audit: the current and the target flags, and the options that follow from both.
+"""The current and the target flags of an audit, and the options that follow from both.
 
-`ask` validates the flags together; `Options` is used by the rest of the audit: current and target admission, and a
-`Switch` for each gate and version that something may depend on. A switch is admission with everything on except that
-one thing, so a use of it is whatever admission then rejects or drops; there is no table of uses.
+`ask` validates the flags together. `Options` is used by the rest of the audit: current and target admission, and a
+`Switch` for each gate and version on which something may depend. A switch is admission with everything on except one
+gate or version; whatever this admission rejects or drops is a use of the gate or version, so no table of uses is
+needed.
 """
 
 import re
@@ -38,19 +39,19 @@ NONE_SET: Mapping[str, bool] = MappingProxyType({})
 
 
 class QuestionError(ValueError):
-    """The flags that were asked for are not possible; the message says why."""
+    """The requested flags contradict each other or are unknown; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What runs now, and what is to run; the same twice for an inventory."""
+    """The current and the target flags of an audit; both are the same for an inventory."""
 
     current: Component
     target: Component | None = None
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     target_runtime_config: Mapping[str, bool] = field(default_factory=dict)
     asks_for_rollback_of_binaries: bool = False
-    """Whether `--to-min-compatibility` was given: servers of that version may have to read what is stored."""
+    """Return whether `--to-min-compatibility` was given: servers of that version may have to read stored objects."""
     notes: tuple[str, ...] = ()
 
 
@@ -64,7 +65,7 @@ def ask(
     runtime_config: Mapping[str, bool] = NONE_SET,
     to_runtime_config: Mapping[str, bool] | None = None,
 ) -> Question:
-    """Build the question from the flags. Raise `QuestionError`."""
+    """Build the audit's question from command-line flags. Raise `QuestionError`."""
     if to_runtime_config is None:
         to_runtime_config = runtime_config
     asked = to_emulation or to_min_compatibility or disable or enable or to_runtime_config != runtime_config
@@ -124,7 +125,7 @@ def _text(wanted: Mapping[str, bool]) -> str:
 
 
 def flags_of(component: Component, runtime_config: Mapping[str, bool]) -> Flags:
-    """Return the flags that start such a component."""
+    """Return the command-line flags that start a component with these versions and gates."""
     return Flags(
         emulation_version=str(component.versions.emulation),
         min_compatibility_version=str(component.versions.min_compatibility),
@@ -134,10 +135,11 @@ def flags_of(component: Component, runtime_config: Mapping[str, bool]) -> Flags:
 
 
 def component_of(version: Mapping[str, str], gates: Mapping[str, bool]) -> tuple[Component, tuple[str, ...]]:
-    """Return the component of a live server, by its `/version` and exposed gates, and notes about assumptions.
+    """Return the versions and gates of a live server, from its `/version` and exposed gates, and notes about
+    assumptions.
 
-    A server outside the emulated range is treated as the nearest release. A gate that it does not expose is off, unless
-    it is locked.
+    A server outside the emulated range is treated as the nearest release. A gate that it does not expose counts as off,
+    unless it is locked.
     """
     found, notes = _nearest(version)
     if gates:
@@ -152,10 +154,9 @@ def component_of(version: Mapping[str, str], gates: Mapping[str, bool]) -> tuple
 
 
 def component_of_snapshot(snapshot: Snapshot) -> tuple[Component, tuple[str, ...]] | None:
-    """Return the versions and gates of a snapshot's server, and what is only assumed.
+    """Return the versions and gates of a snapshot's server, and notes about assumptions; None for manifests.
 
-    They are as the server reported them, or as the kubelets of the nodes let us assume; None for manifests, which
-    belong to no server. Raises `QuestionError`.
+    The server reported them, or they are inferred from the kubelets of the nodes. Raise `QuestionError`.
     """
     if snapshot.server is not None:
         try:
@@ -172,7 +173,9 @@ def component_of_snapshot(snapshot: Snapshot) -> tuple[Component, tuple[str, ...
 
 
 def component_of_dump(kubelets: Iterable[str]) -> tuple[Component, tuple[str, ...]]:
-    """Return the component of a dump's server: the version of its newest kubelet, and Kubernetes' gates."""
+    """Return the versions and gates of a dump's server: the version of its newest kubelet, with Kubernetes' default
+    gates.
+    """
     parts = [re.match(r"v?(\d+)\.(\d+)", text) for text in kubelets]
     newest = max((Version(int(part[1]), int(part[2])) for part in parts if part), default=None)
     version = {"major": str(newest.major), "minor": str(newest.minor)} if newest else {}
@@ -223,12 +226,12 @@ class Switch:
     feature: str
     off: AdmissionOptions
     needs: str = ""
-    """The minimum compatibility version from which on it may be used."""
+    """The lowest minimum compatibility version at which the gate or field can be used."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResolvedFlags:
-    """What follows from the flags of one moment."""
+    """The admission options that follow from one set of flags."""
 
     flags: Flags
     scheme: Scheme
@@ -240,7 +243,7 @@ class ResolvedFlags:
 @dataclass(frozen=True, slots=True, eq=False)
 class AuditOptions:
     everything: AdmissionOptions
-    """Admission with all gates on that refuses nothing for its age."""
+    """Admission with all gates on, which rejects no field for being too new."""
     nothing: AdmissionOptions
     """Admission with all gates off and the oldest minimum compatibility version."""
     switches: tuple[Switch, ...]
@@ -248,21 +251,21 @@ class AuditOptions:
     then: ResolvedFlags
     changes: tuple[GateChange, ...]
     forced: frozenset[str]
-    """Gates that are on below the minimum compatibility version that they need."""
+    """Gates that are on although the minimum compatibility version is below the one that they need."""
     is_inventory: bool
     oldest_reader: Version
-    """The minimum compatibility version that is aimed at."""
+    """The target minimum compatibility version."""
     checks_stored: bool
-    """Whether servers of that version are to read what is stored."""
+    """Whether servers of that version will read stored objects."""
     _from: Version
     _to: Version
 
     def reads(self, kind: Kind) -> bool:
-        """Return whether the oldest server that has to read what is stored knows a version of a kind."""
+        """Return whether the oldest server that must read stored objects knows a version of a kind."""
         return not self.checks_stored or kind.lifecycle.known_at(self.oldest_reader)
 
     def removal(self, api_version: str, kind: str) -> str | None:
-        """Return the release on the way that removes a kind unknown to Mooring, with its replacement."""
+        """Return the release between both versions that removes a kind unknown to Mooring, with the replacement."""
         found = removal_of(api_version, kind)
         if found is None or not self._from < Version.parse(found.release) <= self._to:
             return None
@@ -270,7 +273,7 @@ class AuditOptions:
 
 
 def build(question: Question) -> AuditOptions:
-    """Read versions and gates. Raises `SchemeError` when a runtime configuration is wrong."""
+    """Build the audit options from versions and gates. Raise `SchemeError` if a runtime configuration is wrong."""
     target = question.target or question.current
     everything = _admission(_all_gates(on=True), BINARY)
     oldest = oldest_compatible(target.versions.emulation)

@@ -47,15 +47,17 @@ class AuditedObject:
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """The results of admission for one object."""
+    """The results of admission for one object, with current and with target flags."""
 
     made: GeneratedObject | None
     create: AdmissionResult
-    """What admission of a new object (or of what is made from it) rejects or drops with the target flags only."""
+    """What admission of the new object, or of the objects created from it, rejects or drops only with the
+    target flags.
+    """
     already: AdmissionResult
-    """What it rejects or drops with the current flags."""
+    """What admission rejects or drops with the current flags."""
     update: AdmissionResult
-    """What an update of the stored object rejects with the target flags only."""
+    """What admission of an update of the stored object rejects only with the target flags."""
 
 
 class EffectFinder:
@@ -69,7 +71,9 @@ class EffectFinder:
         self._now = now
 
     def of(self, subject: AuditedObject) -> Iterator[Finding]:
-        """Yield the findings about an object: one per use, and one more if it can no longer be updated."""
+        """Yield the findings about an object: one per gated use, and one more if the object can no longer
+        be updated.
+        """
         uses = self._uses.of(subject.object)
         if not uses:
             return
@@ -167,7 +171,7 @@ def _renamed(judgement: AdmissionResult, made: GeneratedObject) -> AdmissionResu
 def use_finding(
     reference: ObjectReference, use: GatedUse, tree: object, effect: Effect, message: str, *, field: str = ""
 ) -> Finding:
-    """Return the finding about a gated use; `tree` has the value."""
+    """Return the finding about a gated use; `tree` is the object's JSON, which has the value."""
     return Finding(
         object=reference,
         field=field or use.field,
@@ -187,7 +191,7 @@ _PLACES = {
 
 
 def bridged_findings(subject: AuditedObject, uses: GatedUseFinder) -> Iterator[Finding]:
-    """Yield the constraints in annotations of a pod or template; `mooring lint` reports invalid ones."""
+    """Yield findings about the constraints in annotations of a pod or template; `mooring lint` reports invalid ones."""
     at = specs.pod_spec(subject.object)
     if at is None or not annotations.has_constraints(at.annotations) or not _waits(subject, at):
         return
@@ -216,13 +220,13 @@ _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class ApiVersionFinder:
-    """Compare the API versions of both sides."""
+    """Finds effects of API versions that only the current or only the target flags serve."""
 
     def __init__(self, options: AuditOptions) -> None:
         self._options = options
 
     def of(self, raw: RawObject, reference: ObjectReference, *, as_stored: bool) -> Iterator[Finding]:
-        """Yield effects of API versions on an object. `as_stored`: its version is the storage version."""
+        """Yield the effects of API versions on an object. With `as_stored`, its version is the storage version."""
         options = self._options
         if options.is_inventory:
             return
@@ -296,7 +300,7 @@ def _version_finding(
 
 
 def applied_version(tree: Any) -> str:
-    """Return the apiVersion of the manifest that kubectl applied last; empty if there is none."""
+    """Return the apiVersion of the manifest that `kubectl apply` last applied; empty if there is none."""
     metadata = tree.get("metadata") if isinstance(tree, dict) else None
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     applied = annotations.get(_APPLIED) if isinstance(annotations, dict) else None

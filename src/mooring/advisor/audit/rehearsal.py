@@ -1,8 +1,9 @@
-"""Rehearse an audit: run the current and the target flags on two copies of the objects, and compare what happens.
+"""Rehearse an audit: run the current and the target flags on two copies of the objects, and compare.
 
 Each copy is a control plane with scheduler and controllers, which the caller starts (`StartPlane`). When both have
-settled, every object is probed: is it served, may it be written back, may controllers create what they make from it,
-and where are its pods. A difference between the copies is an effect of the new flags. Read next: `_Probe`.
+settled, every object is probed: whether it is served, whether it can be written back, whether controllers can create
+objects from it, and where its pods are. A difference between the copies is an effect of the target flags. Read next:
+`_Probe`.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ from mooring.store.kv import Store
 
 _POLL_SECONDS = 0.1
 _QUIET_POLLS = 10
-"""Polls without a write after which a copy counts as settled."""
+"""The number of polls without a write after which a copy counts as settled."""
 _BATCH = 500
 _PODS = f"{ROOT}pods/"
 _FAILURES = frozenset({"FailedCreate", "ReplicaSetCreateError"})
@@ -48,7 +49,9 @@ class RehearsalPlane:
 
 
 class StartPlane(Protocol):
-    """Start a control plane on a data directory, with the target flags (`then`) or the current ones."""
+    """A function that starts a control plane on a data directory, with the target flags (`then`) or the
+    current ones.
+    """
 
     def __call__(
         self, folder: Path, *, then: bool, with_workers: bool = True
@@ -89,12 +92,14 @@ EXPECTED: Mapping[Effect, tuple[str, str]] = {
     Effect.STILL_SCHEDULABLE: ("pod", "scheduled"),
     Effect.KEEPS_RUNNING: ("pod", "running"),
 }
-"""The probe and its outcome that confirm a predicted effect; other effects predict no difference."""
+"""By predicted effect, the probe and its outcome that confirm it; other effects predict no difference."""
 _HARMLESS = frozenset({"accepted", "served", "scheduled", "works"})
 
 
 async def rehearse(audit: Audit, copy: RehearsalObjects, start: StartPlane, folder: Path, seconds: float) -> Audit:
-    """Return the audit with the results of a rehearsal in `folder`, whose planes have `seconds` to settle."""
+    """Run a rehearsal in `folder` and return the audit with its results; the control planes have `seconds`
+    to settle.
+    """
     began = time.monotonic()
     notes: list[str] = []
     first, second = folder / "now", folder / "then"
@@ -169,7 +174,7 @@ class _Probe:
     plane: RehearsalPlane
 
     async def look_at(self, taken: Sequence[Subject]) -> dict[_Key, _Outcome]:
-        """Return the outcomes by object and probe."""
+        """Probe all objects; return the outcomes by object and probe."""
         seen: dict[_Key, _Outcome] = {}
         failing = await self._failing()
         for obj, reference in taken:

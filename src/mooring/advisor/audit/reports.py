@@ -1,7 +1,7 @@
-"""An audit as text for people. For CI it becomes a lint report, which has all the formats; JSON is the result itself.
+"""Format an audit as text for people, and as a lint report for CI.
 
-Names and values come from objects that anybody may have written: control characters are shown, not sent to a terminal.
-Called by the command line.
+Names and values come from untrusted objects: control characters are escaped for the terminal. Called by the command
+line.
 """
 
 import textwrap
@@ -38,7 +38,7 @@ RULES: dict[Effect, Rule] = {
     effect: Rule(number, name, Severity.ERROR if number < "A020" else Severity.INFO, about)
     for effect, (number, name, about) in _ABOUT.items()
 }
-"""By effect; ``docs/audit.md`` lists them, and a test compares. A number is never used again."""
+"""The lint rule of each effect; ``docs/audit.md`` lists them, and a test compares. A rule number is never reused."""
 
 
 def as_lint_report(audit: Audit) -> lint_findings.Report:
@@ -61,7 +61,7 @@ def as_lint_report(audit: Audit) -> lint_findings.Report:
 def lint_report(
     objects: int, found: Iterable[tuple[Rule, Severity, ObjectReference, str, str]]
 ) -> lint_findings.Report:
-    """Return a lint report about objects: rule, severity, object, field and message of each finding."""
+    """Return a lint report with the rule, severity, object, field and message of each finding."""
     findings = [
         lint_findings.Finding(rule, severity, ref.file, ref.line or 1, 1, str(ref), field, text)
         for rule, severity, ref, field, text in found
@@ -71,7 +71,10 @@ def lint_report(
 
 
 def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
-    """For people. What one controller made, or is of one API version, shares a line, unless it is `wide`."""
+    """Yield the lines of the report.
+
+    Findings with the same controller or API version share a line, unless it is `wide`.
+    """
     yield f"{one_line(audit.origin)}: {audit.objects} objects"
     yield f"  now   {audit.current.arguments()}"
     if audit.target is not None:
@@ -92,7 +95,7 @@ def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
 
 
 def summary(audit: Audit) -> str:
-    """Return the last line."""
+    """Return the last line of the report: the totals."""
     using = len({f.object for f in audit.findings if f.feature})
     unread = f"; not looked at, for want of rights: {', '.join(audit.unread)}" if audit.unread else ""
     if audit.target is None:
@@ -150,7 +153,7 @@ F = TypeVar("F")
 
 
 def grouped(found: Sequence[F], key: Callable[[F], Hashable | None]) -> list[list[F]]:
-    """Group findings by a key, in their order; one without a key stands alone."""
+    """Group findings by a key, keeping their order; a finding without a key forms a group of its own."""
     groups: dict[Hashable, list[F]] = {}
     for index, each in enumerate(found):
         same = key(each)
@@ -179,7 +182,7 @@ def step_lines(steps: Sequence[Step], paint: Paint) -> Iterator[str]:
 
 
 def rehearsal_lines(rehearsal: Rehearsal | None, paint: Paint, *, wide: bool) -> Iterator[str]:
-    """Yield what a rehearsal observed; nothing if there was none."""
+    """Yield the lines about a rehearsal; nothing if there was none."""
     if rehearsal is None:
         return
     yield ""

@@ -1,6 +1,6 @@
-"""What an audit says: typed, frozen, and the same in Python, as JSON and over HTTP (`advisor.mooring.dev/v1`, `Audit`).
+"""The typed result of an audit: the same in Python, as JSON and over HTTP (`advisor.mooring.dev/v1`, `Audit`).
 
-``auditor.py`` makes one; ``reports.py`` writes it for people and for code scanning.
+``auditor.py`` creates it; ``reports.py`` formats it.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,9 @@ API_VERSION = "advisor.mooring.dev/v1"
 
 
 class Effect(StrEnum):
-    """What happens to an object that uses a gated feature, or to its pods; ``reports.RULES`` describes each effect."""
+    """The effect of the target flags on an object that uses a gated feature, or on its pods; ``reports.RULES``
+    describes each effect.
+    """
 
     UNAFFECTED = "Unaffected"
     ALREADY_OFF = "AlreadyOff"
@@ -60,11 +62,11 @@ PROPOSALS: Mapping[str, str] = {
 
 
 class _Result(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A struct with the habits of the API."""
+    """The base of all parts of the result: frozen, with camelCase field names."""
 
 
 class ObjectReference(_Result, frozen=True, order=True, kw_only=True):
-    """An object, and where it was read."""
+    """A reference to an object, and the file where it was read."""
 
     api_version: str
     kind: str
@@ -73,28 +75,28 @@ class ObjectReference(_Result, frozen=True, order=True, kw_only=True):
     file: str = ""
     line: int = 0
     stored: bool = True
-    """Whether a server has it; a manifest is still to be applied."""
+    """Whether the object is stored in a server; false for a manifest that is still to be applied."""
     owner: str = ""
-    """The controller that made it: `ReplicaSet web-7d4b`."""
+    """The controller that created it: `ReplicaSet web-7d4b`."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
 class Finding(_Result, frozen=True, kw_only=True):
-    """A use of something that versions or gates decide about, and what would happen."""
+    """A use of a feature that depends on versions or gates, and its effect with the target flags."""
 
     object: ObjectReference
     field: str = ""
-    """The path of the field, as errors of the API server write it."""
+    """The path of the field, in the format of the API server's errors."""
     value: str = ""
     feature: str
-    """The feature gate; `minimumCompatibility` for what only newer servers read; `api` for versions of the API."""
+    """The feature gate; `minimumCompatibility` for fields that only newer servers read; `api` for API versions."""
     proposal: str = ""
     needs: str = ""
     effect: Effect
     breaks: bool = False
-    """Whether the effect is one of `BREAKING`; set by the effect, as the proposal is by the feature."""
+    """Whether the effect is one of `BREAKING`."""
     message: str = ""
 
     def __post_init__(self) -> None:
@@ -103,7 +105,7 @@ class Finding(_Result, frozen=True, kw_only=True):
 
 
 class Flags(_Result, frozen=True, kw_only=True):
-    """How the components are started."""
+    """The flags that components are started with."""
 
     emulation_version: str
     min_compatibility_version: str
@@ -111,7 +113,7 @@ class Flags(_Result, frozen=True, kw_only=True):
     runtime_config: dict[str, bool] = {}
 
     def arguments(self) -> str:
-        """As the command line has them."""
+        """Return the flags as command-line arguments."""
         words = [
             f"--emulation-version={self.emulation_version}",
             f"--min-compatibility-version={self.min_compatibility_version}",
@@ -123,7 +125,7 @@ class Flags(_Result, frozen=True, kw_only=True):
 
 
 class GateChange(_Result, frozen=True, kw_only=True):
-    """A gate that goes on or off."""
+    """A gate that the target flags switch on or off."""
 
     gate: str
     proposal: str = ""
@@ -132,7 +134,7 @@ class GateChange(_Result, frozen=True, kw_only=True):
 
 
 class Command(_Result, frozen=True, kw_only=True):
-    """A command to type. Those without `ready` need a decision first, which `why` names."""
+    """A command for the user. One without `ready` needs a decision first, which `why` names."""
 
     run: str
     ready: bool = True
@@ -140,23 +142,23 @@ class Command(_Result, frozen=True, kw_only=True):
 
 
 class Step(_Result, frozen=True, kw_only=True):
-    """One thing to do, in order."""
+    """A step to take, in order."""
 
     title: str
     because: str = ""
-    """The proposal's own sentence."""
+    """The sentence of the proposal (KEP) that prescribes the step."""
     proposal: str = ""
     commands: list[Command] = []
     rollback: str = ""
-    """How the step is undone, for the steps of components."""
+    """How to undo the step; for steps about components."""
 
 
 class Observation(_Result, frozen=True, kw_only=True):
-    """One thing that a rehearsal looked at: what was foretold, and what happened."""
+    """One probe of a rehearsal: the predicted outcome, and the observed one."""
 
     object: ObjectReference
     subject: str
-    """`create`, `update`, `read`, `pod`, `pods`."""
+    """The probe: `create`, `update`, `read`, `pod` or `pods`."""
     predicted: str
     observed: str
     agrees: bool = True
@@ -164,19 +166,19 @@ class Observation(_Result, frozen=True, kw_only=True):
 
 
 class Rehearsal(_Result, frozen=True, kw_only=True):
-    """What happened on a copy."""
+    """The results of a rehearsal on two copies of the objects."""
 
     objects: int
     seconds: float
     broken: list[Observation] = []
-    """What was different with the new flags from what it was without them."""
+    """Return the observations that differ between the target and the current flags."""
     differences: list[Observation] = []
-    """Where the prediction was wrong."""
+    """Return the observations that differ from the prediction."""
     notes: list[str] = []
 
 
 class Audit(_Result, frozen=True, kw_only=True):
-    """The answer."""
+    """The result of an audit."""
 
     api_version: str = API_VERSION
     kind: str = "Audit"
@@ -189,15 +191,15 @@ class Audit(_Result, frozen=True, kw_only=True):
     steps: list[Step] = []
     notes: list[str] = []
     unread: list[str] = []
-    """Resources that may not be read: what would become of them is not known."""
+    """Resources that the user may not read, so that effects on them are unknown."""
     rehearsal: Rehearsal | None = None
 
     @property
     def breaks(self) -> int:
-        """How much would break."""
+        """Return the number of breaking findings."""
         return sum(finding.breaks for finding in self.findings)
 
     def tree(self) -> dict[str, object]:
-        """Plain dicts and lists, as JSON has them; the kind is always there."""
+        """Return the result as plain dicts and lists, as in JSON, with kind and apiVersion."""
         plain: dict[str, object] = msgspec.to_builtins(self)
         return {"apiVersion": self.api_version, "kind": self.kind, **plain}

@@ -1,8 +1,8 @@
 """Rewrite tolerations and node affinity in operators that every version knows.
 
-A comparison is replaced by what it matches today: `Gt 900` by `Equal` for each value above 900 that taints have, a
-version operator or CEL expression by the labels or names of the nodes that it selects. So changing the template moves
-no pod, and tolerates nothing new. Called by ``steps.py``, which makes patches of it.
+A comparison is replaced by the values that it matches today: `Gt 900` by `Equal` for each taint value above 900, a
+version operator or CEL expression by the labels or names of the matching nodes. So the change moves no pod, and
+tolerates nothing new. Called by ``steps.py``, which makes patches from the result.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ from mooring.constraints.tolerations import NO_EXECUTE, NUMERIC
 
 HOSTNAME = "kubernetes.io/hostname"
 NOTHING = "no-node-matched"
-"""The value for a requirement that matches no node today: an empty list would be invalid."""
+"""The label value for a requirement that matches no node today, because an empty list would be invalid."""
 MOST_VALUES = 50
 
 
@@ -37,15 +37,15 @@ class Rewriter:
     then: ConstraintOptions
 
     def tolerations(self, given: Sequence[Toleration]) -> list[Toleration]:
-        """Return tolerations of the same current taints."""
+        """Return tolerations without new operators that tolerate the same current taints."""
         return [made for each in given for made in self._toleration(each)]
 
     def equals(self, toleration: Toleration) -> list[Toleration]:
-        """Return the replacement of a toleration that stops working; nothing if it keeps working."""
+        """Return the replacements of a toleration that stops working; none if it keeps working."""
         return self._toleration(toleration) if self._stops(toleration) else []
 
     def node_affinity(self, given: NodeAffinity) -> NodeAffinity:
-        """Return node affinity for the same nodes."""
+        """Return node affinity without new operators that matches the same current nodes."""
         required = given.required_during_scheduling_ignored_during_execution
         preferred = given.preferred_during_scheduling_ignored_during_execution
         return structs.replace(
@@ -111,7 +111,7 @@ def _all_true(texts: Iterable[str], node: Node) -> bool:
 
 
 def is_too_long(spec: PodSpec) -> bool:
-    """Return whether rewritten constraints have too many values for a template."""
+    """Return whether rewritten constraints have too many values to be put into a template."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
     terms = required.node_selector_terms if required is not None else []

@@ -1,8 +1,8 @@
-"""Make the steps of an audit with their commands: first the objects, then the components.
+"""List the steps of an audit with their commands: first for objects, then for components.
 
-The order is the proposals' own, and quoted: down, workloads change first, pending pods are deleted next, and the
-scheduler restarts before the API server; up, the API server comes first. Patches `test` the old value, so that a stale
-one fails. Called by ``auditor.py``; read next: ``rewriting.py``.
+The order is that of the proposals (KEPs), which are quoted. Downgrade: change workloads, delete pending pods, restart
+the scheduler, then the API server. Upgrade: the API server comes first. Patches `test` the old value, so that an
+outdated patch fails. Called by ``auditor.py``; read next: ``rewriting.py``.
 """
 
 import shlex
@@ -74,7 +74,7 @@ class Steps:
     subjects: Mapping[ObjectReference, AuditedObject]
 
     def of(self, findings: Sequence[Finding]) -> list[Step]:
-        """Return the steps in order; none for an inventory."""
+        """Return the steps in order; none for an inventory, where no flags change."""
         if self.options.is_inventory:
             return []
         breaking = [finding for finding in findings if finding.breaks]

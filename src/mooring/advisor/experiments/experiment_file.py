@@ -1,4 +1,4 @@
-"""Parse experiments from YAML, strictly: an `Experiment` and its runs."""
+"""Parse an experiment from YAML, strictly: an `Experiment` and its runs."""
 
 import os
 import re
@@ -19,11 +19,11 @@ _EXPECTED = f"expected an Experiment of {API_VERSION}, with clusters, workloads 
 
 
 class ExperimentError(ValueError):
-    """An experiment cannot be run. The message names the file and the field."""
+    """An experiment cannot be run; the message names the file and the field."""
 
 
 class _Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A part of the file."""
+    """The base of all parts of the file, which rejects unknown fields."""
 
 
 class FillWanted(_Strict, frozen=True):
@@ -32,7 +32,7 @@ class FillWanted(_Strict, frozen=True):
 
 
 class ClusterSpec(_Strict, frozen=True):
-    """Nodes from a trace, from a dump, or a number of identical ones."""
+    """The nodes of a cluster: from a trace, from a dump, or a number of identical ones."""
 
     trace: tuple[str, ...] = ()
     dump: tuple[str, ...] = msgspec.field(default=(), name="from")
@@ -43,11 +43,11 @@ class ClusterSpec(_Strict, frozen=True):
 class WorkloadSpec(_Strict, frozen=True):
     trace: tuple[str, ...]
     draw: bool = False
-    """Pods in random order, one a second, none of which leaves."""
+    """Whether the pods of the trace are created in random order, one a second, and never deleted."""
     fill: FillWanted | None = None
-    """Only with `draw`: as many pods as ask for so much."""
+    """With `draw`, the amount of a resource that the created pods request in total; None for one pass over the trace."""
     give_up: bool = False
-    """Whether a pod that finds no node when it comes is gone."""
+    """Whether a pod that finds no node when it is created is deleted instead of waiting."""
     skip_bad: bool = False
     until: float | None = None
 
@@ -62,7 +62,7 @@ class Seeds(_Strict, frozen=True):
 
 
 class AllocationColumn(_Strict, frozen=True):
-    """A column of the table: the allocation of a resource at a percentage of requests."""
+    """A column of the result table: how much of a resource is allocated once pods requested a percentage of it."""
 
     resource: str
     at: tuple[int, ...]
@@ -81,7 +81,10 @@ class _File(_Strict, frozen=True):
 
 
 class RunSpec(msgspec.Struct, frozen=True):
-    """One combination, which can be sent to another process or machine. Paths are absolute."""
+    """One run: a cluster, a workload, a scheduler and a seed.
+
+    It can be sent to another process or machine; paths are absolute.
+    """
 
     cluster_name: str
     workload_name: str
@@ -97,7 +100,7 @@ class RunSpec(msgspec.Struct, frozen=True):
         return f"{self.cluster_name}.{self.workload_name}.{self.scheduler_name}.{self.seed}"
 
     def without_folders(self) -> "RunSpec":
-        """Return the spec without folders, which is equal wherever the files are."""
+        """Return the spec with file names instead of paths, which is equal wherever the files are."""
         return msgspec.structs.replace(
             self,
             cluster=_with_paths(self.cluster, _file_name),
@@ -107,7 +110,7 @@ class RunSpec(msgspec.Struct, frozen=True):
         )
 
     def files(self) -> Iterator[Path]:
-        """All that the run reads."""
+        """Return the paths of all files that the run reads."""
         named = (*self.cluster.trace, *self.cluster.dump, self.cluster.template, *self.workload.trace)
         yield from (Path(name) for name in (*named, self.scheduler.config) if name)
         for folder in self.plugins:

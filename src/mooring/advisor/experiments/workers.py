@@ -36,7 +36,7 @@ from mooring.scheduler.framework.registry import PluginError, from_entry_points,
 
 @dataclass(frozen=True, slots=True)
 class RunJob:
-    """The arguments of a run in another process or machine."""
+    """The arguments of a run for another process or machine."""
 
     spec: RunSpec
     digest: str
@@ -94,7 +94,7 @@ _KEYS = ("cluster", "workload", "scheduler")
 
 
 def table_row(result: Replayed, asked: Sequence[AllocationColumn]) -> dict[str, object]:
-    """Return a run as a line of the table."""
+    """Return the results of a run as a row of the table."""
     row: dict[str, object] = {key: getattr(result, key) for key in _KEYS} | {"seed": result.seed}
     for wanted in asked:
         points = result.allocated.get(wanted.resource, {})
@@ -162,7 +162,7 @@ class DaskWorkers:
     """The workers of a Dask cluster. They need the same version of Mooring, and see the files at the same paths."""
 
     def __init__(self, address: str) -> None:
-        """`address` is that of the cluster's scheduler, such as `tcp://10.0.0.1:8786`. Raises ExperimentError."""
+        """Connect to the Dask scheduler at `address`, such as `tcp://10.0.0.1:8786`. Raise ExperimentError."""
         try:
             distributed: Any = importlib.import_module("distributed")  # an extra, and not typed
         except ImportError as problem:
@@ -186,14 +186,14 @@ class DaskWorkers:
 
 
 class ResultsFolder:
-    """The results in a folder."""
+    """A folder with the stored results of runs."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "runs"
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def find(self, spec: RunSpec, digest: str) -> Replayed | None:
-        """Return the result of a run, unless one of its inputs has changed."""
+        """Return the stored result of a run, unless one of its input files has changed."""
         try:
             found = msgspec.json.decode(self._place(spec.name).read_bytes(), type=Replayed)
         except (OSError, msgspec.DecodeError):
@@ -211,7 +211,7 @@ class ResultsFolder:
 
 
 def digest_of(spec: RunSpec) -> str:
-    """Return a digest of parameters and file contents: equal for runs with the same result."""
+    """Return a digest of parameters and file contents, equal for runs with the same result."""
     found = hashlib.blake2b(msgspec.json.encode((mooring.__version__, spec.without_folders())), digest_size=16)
     for path in spec.files():
         found.update(_content(str(path), path.stat().st_mtime_ns, path.stat().st_size))

@@ -1,19 +1,19 @@
-"""Explain why a pod does not exist, has no node or does not run, and the smallest changes that would help.
+"""Explain why a pod does not exist, has no node or does not run, and find the smallest changes that would help.
 
-    explanation = explain(snapshot, pod)                       # a pod or a workload
-    explanation.summary                                        # no node has the label `disktyp`; did you mean …
-    explanation.suggestions[0].changes[0].command              # kubectl patch …
-    overview(snapshot).groups                                  # everything that does not run, by cause
+    explanation = explain(snapshot, pod)          # a pod or a workload
+    explanation.summary                           # no node has the label `disktyp`; did you mean …
+    explanation.suggestions[0].changes[0].command # kubectl patch …
+    overview(snapshot).groups                     # everything that does not run, by cause
 
 | Module | Content |
 |---|---|
 | ``explanation.py``, ``overview.py`` | `explain` one subject; group everything that does not run |
 | ``subject.py`` | the pod or workload, and the object to change |
-| ``causes/`` | every cause, in human words |
-| ``view.py``, ``storage.py``, ``devices.py`` | what of a pod and a node makes a plugin refuse |
-| ``reasons/`` | refusals of single nodes, in words |
+| ``causes/`` | every cause, as a sentence |
+| ``view.py``, ``storage.py``, ``devices.py`` | the fields of a pod and a node that make a plugin reject the node |
+| ``reasons/`` | rejections of single nodes, as text |
 | ``remedies/``, ``labels.py`` | changes that may help |
-| ``search.py``, ``rehearsal.py`` | which of them do: tried for one pod on the engine, played for the workload |
+| ``search.py``, ``rehearsal.py`` | try changes for one pod on the engine, and for the workload in a simulation |
 | ``results.py``, ``text.py`` | the result for programs and for people |
 """
 

@@ -1,4 +1,4 @@
-"""Amounts of resources in the units of the scheduler, as quantities for people and objects."""
+"""Format resource amounts, given in the scheduler's units, as quantities."""
 
 from mooring.api.quantity import Quantity, parse
 from mooring.constraints.requests import CPU
@@ -8,7 +8,7 @@ _BYTES = ("memory", "ephemeral-storage", "storage")
 
 
 def amount(resource: str, number: int) -> str:
-    """`1500m`, `2`, `3Gi`: exact, and as short as that allows."""
+    """Format an amount as an exact quantity, as short as possible: `1500m`, `2`, `3Gi`."""
     if resource == CPU:
         return str(number // 1000) if number % 1000 == 0 else f"{number}m"
     if resource in _BYTES or resource.startswith("hugepages-"):

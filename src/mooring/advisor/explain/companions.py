@@ -1,7 +1,8 @@
-"""What controllers make together with a pod: claims for its ephemeral volumes, devices and numbered volumes.
+"""Create the objects that controllers would create together with a pod: claims for ephemeral volumes and devices, and
+numbered volumes.
 
-A pod that is only planned has none of these yet; without them the scheduler would wait for controllers and say nothing
-about nodes. Called by ``explanation.py`` before the engine is asked.
+A pod that is only planned has none of these yet; without them the scheduler would wait for controllers and evaluate no
+nodes. Called by ``explanation.py`` before the engine evaluates the pod.
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,9 @@ from mooring.controllers.workloads.stateful_pods import claims, ordinal_of
 
 
 def companions(snapshot: Snapshot, subject: Subject) -> list[Resource]:
-    """Return the objects that controllers would create with the pod; write names of device claims into its status."""
+    """Return the objects that controllers would create with the pod; write the names of device claims into
+    its status.
+    """
     if subject.exists:
         return []
     pod = subject.pod

@@ -1,7 +1,7 @@
-"""What the device requests of a pod find on a node: how many devices there are, fit, and are free.
+"""Count, for each device request of a pod, the matching and the free devices of a node.
 
-Called by ``reasons/`` and ``remedies/``. The search for a combination of devices is the engine's; this is about each
-request by itself.
+Called by ``reasons/`` and ``remedies/``. The engine searches combinations of devices; this module looks at each request
+alone.
 """
 
 from collections.abc import Sequence
@@ -26,22 +26,22 @@ from mooring.scheduler.facade import (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One way to fulfil one request, on one node."""
+    """The devices of one node for one request, or for one alternative of it."""
 
     claim: ResourceClaim
     request: Request
     devices: Sequence[PooledDevice]
-    """All that the node can use ..."""
+    """All devices that the node can use."""
     of_class: Sequence[PooledDevice]
-    """... those that the class selects ..."""
+    """The devices of `devices` that the DeviceClass selects."""
     selected: Sequence[PooledDevice]
-    """... those that the request's own selectors choose among them ..."""
+    """The devices of `of_class` that the request's selectors select."""
     tolerated: Sequence[PooledDevice]
-    """... those without a taint in the way ..."""
+    """The devices of `selected` without an untolerated taint."""
     free: Sequence[PooledDevice]
-    """... and those that are free."""
+    """The devices of `tolerated` that are not allocated."""
     failing: tuple[str, str] = ("", "")
-    """The first selector that chooses none, and why."""
+    """The first selector that selects no device, and its error if it fails."""
 
     @property
     def is_enough(self) -> bool:
@@ -52,7 +52,7 @@ class Found:
 
 
 def claims_of(view: View) -> list[ResourceClaim]:
-    """Return the ResourceClaims of the pod that exist."""
+    """Return the existing ResourceClaims of the pod."""
     found = []
     for entry in view.pod.spec.resource_claims:
         try:
@@ -66,7 +66,7 @@ def claims_of(view: View) -> list[ResourceClaim]:
 
 
 def requests_on(view: View, node: str) -> list[Found]:
-    """Return what each request of the pod's unallocated claims finds on a node."""
+    """Return the devices of a node for each request of the pod's unallocated claims."""
     inventory, allocated = _stock(view)
     pools = inventory.on(view.info(node).row)
     devices = [device for entry in pools if not entry.pool.is_invalid for device in entry.devices]
@@ -82,7 +82,7 @@ def requests_on(view: View, node: str) -> list[Found]:
 
 
 def holders(view: View, devices: Sequence[PooledDevice]) -> list[Pod]:
-    """Return the pods to which devices are allocated."""
+    """Return the pods whose claims hold the given devices."""
     wanted = {device.id for device in devices}
     uids = set()
     for claim in view.objects(ResourceClaim).values():
@@ -136,7 +136,7 @@ def _selected(
 
 
 def lacking_text(found: Found) -> str:
-    """Return what a request lacks, in words."""
+    """Return a text saying what a device request lacks on a node."""
     asked = (
         "all devices"
         if found.request.wants_all

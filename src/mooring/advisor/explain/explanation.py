@@ -1,7 +1,7 @@
-"""Put an explanation together: the cause, the nodes that refuse the pod, what would help, and which node wins.
+"""Build an explanation: the cause, the nodes that reject the pod, the remedies, and the node that wins.
 
 `explain` is the entry point. Read next: ``causes/`` for the cause, ``search.py`` for remedies and ``rehearsal.py`` for
-how they are verified.
+their verification.
 """
 
 from collections.abc import Callable, Sequence
@@ -73,10 +73,10 @@ KINDS: tuple[type[Resource], ...] = (
     *RULES,
     *OTHER_KINDS,
 )
-"""The kinds that an explanation reads; a snapshot need not have more."""
+"""The kinds that explanations read; a snapshot may lack all others."""
 SUGGESTIONS = 5
 _MORE_CANDIDATES = 3
-"""So many more remedies are tried than are wanted, since some help only one pod or hurt others."""
+"""How many more candidates than requested remedies are tried, because some help only one pod or displace others."""
 _MOST_JOINED = 3
 _RIVALS = 4
 MAX_NODES_DESCRIBED_INDIVIDUALLY = 200
@@ -95,11 +95,11 @@ def explain(
     events: Sequence[str] = (),
     details: bool = True,
 ) -> SchedulingExplanation:
-    """Explain why a pod or a workload does not run, or why it runs where it does, and what would help.
+    """Explain why a pod or a workload does not run, or why it runs on its node, and find remedies.
 
-    A caller with many questions gives an `engine` that `loaded` has made from the snapshot; it is left unchanged.
-    `events` are the messages of the cluster's warnings about the pod, newest first. Without `details` nothing is said
-    about single nodes.
+    A caller with many questions passes an `engine` that `loaded` has created from the snapshot; it is left unchanged.
+    `events` are the messages of the cluster's warnings about the pod, newest first. Without `details`, single nodes are
+    not described.
     """
     settings = settings or Settings()
     subject = pod if isinstance(pod, Subject) else subjects.of(snapshot, pod, settings.admission)
@@ -112,7 +112,9 @@ def explain(
 def proposed(
     snapshot: Snapshot, subject: Subject, settings: Settings, *, engine: ExplainEngine | None = None
 ) -> list[Candidate]:
-    """Return remedies that help one pod of a subject, the smallest first; the caller plays them for the workload."""
+    """Return candidates that help one pod of a subject, the smallest first; the caller verifies them for
+    the workload.
+    """
     explaining = _begin(snapshot, subject, settings, engine)
     explaining.details, explaining.is_played = False, False
     explaining.engine.reseed(0)
@@ -140,12 +142,12 @@ def replace_features(settings: Settings, features: SchedulerFeatures) -> Setting
 
 
 def is_answered_by_any(subject: Subject) -> bool:
-    """Whether an engine that was loaded from the snapshot alone can be asked about a subject."""
+    """Return whether an engine loaded from the snapshot alone can answer questions about a subject."""
     return subject.exists and not subject.is_bridged
 
 
 def engine_for(snapshot: Snapshot, subject: Subject, settings: Settings) -> tuple[ExplainEngine, SchedulerFeatures]:
-    """Return an engine for questions about one subject, and the features that it evaluates with."""
+    """Return an engine for questions about one subject, and the scheduler features that it uses."""
     features = settings.features
     if subject.is_bridged:
         features = replace(features, constraints=ConstraintOptions())
@@ -156,7 +158,7 @@ def engine_for(snapshot: Snapshot, subject: Subject, settings: Settings) -> tupl
 
 
 def loaded(snapshot: Snapshot, settings: Settings | None = None) -> ExplainEngine:
-    """Return an engine with everything that explanations read of a snapshot."""
+    """Return an engine that contains all objects of a snapshot which explanations read."""
     settings = settings or Settings()
     engine = ExplainEngine(settings.profiles, features=settings.features, registry=settings.registry)
     load(engine, snapshot)
@@ -227,7 +229,7 @@ class _Explaining:
     # -- workloads
 
     def _of_workload(self, owner: Resource) -> SchedulingExplanation | None:
-        """Explain the problem that most pods of a workload have; None for the pod of the subject."""
+        """Explain the problem that most pods of a workload have; return None if it is that of the subject's pod."""
         made = creation(self.snapshot, owner, self.subject.stored_pod, self.settings.admission)
         siblings = self.subject.siblings
         waiting = [pod for pod in siblings if waits(pod)]
@@ -419,7 +421,7 @@ class _Explaining:
         return self._verified(sorted(found, key=lambda each: each.order != CORRECTION))
 
     def _verified(self, candidates: Sequence[Candidate]) -> list[Suggestion]:
-        """Play each candidate for the whole workload; return those that help most, the smallest first."""
+        """Simulate each candidate for the whole workload; return the most effective ones, the smallest first."""
         self.candidates = list(candidates)
         if not candidates or not self.wanted or not self.is_played:
             return []
@@ -446,7 +448,9 @@ class _Explaining:
     def _verified_further(
         self, rehearsal: Rehearsal, before: int, kept: Sequence[tuple[bool, int, Suggestion]]
     ) -> list[tuple[bool, int, Suggestion]]:
-        """Verify what helps all pods where no candidate does: with the other problem's remedy, or more new nodes."""
+        """Verify combinations if no candidate helps all pods: with the remedy of a second problem, or with more new
+        nodes.
+        """
         partial = {id(suggestion.changes): suggestion for _, _, suggestion in kept}
         further = [joined(each, other) for each in self.candidates[:_MOST_JOINED] for other in self.beside]
         for each in self.candidates:
@@ -461,7 +465,7 @@ class _Explaining:
         return []
 
     def _note_the_nearest(self, view: View) -> None:
-        """Note everything against the node that the fewest plugins refuse, where no change helps."""
+        """If no change helps, list every rejection of the node that the fewest plugins reject."""
         for name in targets(view)[:1]:
             statuses, _ = self.engine.refusals_on(self._pod, name)
             against = [f"{status.plugin}: {describe(view, [view.info(name)], status)[0][0]}" for status in statuses]
@@ -469,7 +473,7 @@ class _Explaining:
                 self.facts.append(f"nearest is node {name}, and this is against it: {'; '.join(against)}")
 
     def _by_priority(self) -> list[Candidate]:
-        """Return the lowest PriorityClass with which the pod could displace others; never a class of the system."""
+        """Return the lowest PriorityClass with which the pod could preempt others; never a system class."""
         known = sorted(self.snapshot.all(PriorityClass), key=lambda each: (each.value, each.metadata.name))
         for each in known:
             name = each.metadata.name
@@ -606,12 +610,14 @@ def _with(pod: Pod, change: Callable[[PodSpec], bool]) -> Pod:
 
 
 def _named(status: Status, judgement: PodEvaluation) -> Status:
-    """Return the status with the plugin that named other nodes, where that is why a node was not considered."""
+    """Return the status with the name of the plugin that restricted the pod to other nodes, if that is why a node was
+    not evaluated.
+    """
     return status if status.plugin or not judgement.naming else status.by(judgement.naming[0])
 
 
 def _is_named_elsewhere(refusal: Refusal) -> bool:
-    """Whether nodes were not considered because the pod is made for others, which matter more."""
+    """Return whether nodes were skipped because the pod was created for other nodes, as pods of DaemonSets are."""
     return any(reason.startswith("node(s) didn't satisfy plugin(s)") for reason in refusal.reasons)
 
 

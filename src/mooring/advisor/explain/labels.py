@@ -1,4 +1,4 @@
-"""Labels that would make conditions on a node hold. Called by ``remedies/``, which has every answer tried."""
+"""Find label changes that make conditions on a node true. Called by ``remedies/``, which tries every result."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -16,11 +16,11 @@ from mooring.constraints.semver import Version
 __all__ = ["neighbour", "parse_lax_int64", "satisfying"]
 _TRIALS = 2000
 _STRANGE = re.compile(r"^0\d|-0$")
-"""Numbers with leading zeros, and the first of all pre-releases: they are valid, but unusual."""
+"""Numbers with leading zeros, and the lowest pre-releases: valid but unusual values."""
 
 
 def satisfying(view: View, node: Node, unmet: Iterable[Unmet]) -> dict[str, str | None] | None:
-    """Return the labels to set (None: to remove) so that all conditions hold; None if they are not known."""
+    """Return the labels to set (None: to remove) so that all conditions hold; None if they cannot be found."""
     wanted: dict[str, str | None] = {}
     for each in unmet:
         labels = {**node.metadata.labels, **{key: value for key, value in wanted.items() if value is not None}}
@@ -70,9 +70,9 @@ def neighbour(version: Version, *, above: bool) -> str:
 
 
 def _for_expression(expression: str, labels: Mapping[str, str]) -> dict[str, str | None] | None:
-    """Return the fewest label changes that make an expression true, among the values that it distinguishes.
+    """Return the fewest label changes that make a CEL expression true, among the values that it distinguishes.
 
-    Those are tried in every spelling; of two that do, the one that a person would write is better.
+    All spellings of these values are tried; of several that work, the most usual one is returned.
     """
     program = NODE.stored_expressions().compile(expression)
     compiled = compile_node_expression(expression)
@@ -96,7 +96,7 @@ def _for_expression(expression: str, labels: Mapping[str, str]) -> dict[str, str
 def _plainer(
     changed: dict[str, str | None], holds: Callable[[Mapping[str, str | None]], bool]
 ) -> dict[str, str | None]:
-    """Replace a pre-release by the version below it, where that does as well."""
+    """Replace a pre-release by the version below it if the condition still holds."""
     for key, value in changed.items():
         version = semver.parse_tolerant_or_none((value or "").removesuffix("-0"))
         if version is not None and (value or "").endswith("-0"):

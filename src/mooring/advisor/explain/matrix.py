@@ -1,7 +1,7 @@
-"""Nodes by plugins: what every plugin says about each node, with what was compared, and the points of feasible nodes.
+"""A table of nodes and plugins: the verdict of every plugin on each node with the compared values, and scores.
 
-An explanation names the first plugin that refuses a node; this is for people who want to see all of them side by side.
-The dashboard asks for a few dozen nodes at a time. Read next: ``explanation.py``.
+An explanation names the first plugin that rejects a node; this table shows all of them. The dashboard requests a few
+dozen nodes at a time. Read next: ``explanation.py``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,27 +20,27 @@ from mooring.scheduler.framework import SchedulerFeatures
 
 
 class NodeRow(Result, frozen=True, kw_only=True):
-    """All that is said about one node."""
+    """The verdicts and scores of all plugins for one node."""
 
     node: str
     feasible: bool
     refusals: dict[str, str]
-    """By plugin, what is in the way."""
+    """By plugin name, why it rejects the node."""
     scores: dict[str, int]
-    """By plugin, weighted; for nodes that would do."""
+    """By plugin name, the weighted score; only for feasible nodes."""
     total: int
 
 
 class Matrix(Result, frozen=True, kw_only=True):
-    """A part of the nodes: those that would do first, the best of them first."""
+    """Some of the nodes: feasible ones first, by descending score."""
 
     filters: list[str]
-    """The plugins that refuse some node."""
+    """The plugins that reject at least one node."""
     scores: list[str]
-    """The plugins that give points."""
+    """The plugins that score nodes."""
     feasible: int
     nodes: int
-    """How many there are that fit what was asked for."""
+    """The total number of nodes that match the query."""
     rows: list[NodeRow]
 
 
@@ -53,7 +53,9 @@ def matrix(
     name: str = "",
     plugin: str = "",
 ) -> Matrix:
-    """Return some of the nodes whose name contains `name` and, if `plugin` is given, that it is the first to refuse."""
+    """Return a page of the nodes whose name contains `name` and, if `plugin` is given, that it is the first
+    to reject.
+    """
     with _released(engine, subject) as free:
         pod = free.pod
         judgement, diagnosis = engine.evaluated(pod, needs_points=True)
@@ -100,7 +102,7 @@ def _row(engine: ExplainEngine, view: View, judgement: PodEvaluation, name: str)
 
 
 def scores(engine: ExplainEngine, pod: Pod, chosen: str, wanted: int) -> list[NodeScore]:
-    """Return the scores of the chosen node, then of the best others. Nodes that do not fit today have none."""
+    """Return the scores of the chosen node, then of the next best ones. Nodes that are infeasible today have none."""
     judgement, _ = engine.evaluated(pod, needs_points=True)
     cluster = engine.cluster
     feasible = np.flatnonzero(judgement.feasible)

@@ -1,12 +1,12 @@
-"""Every pod that does not run, grouped by cause, worst first: `mooring explain -A` as a function.
+"""Group all pods that do not run by cause, worst first: `mooring explain -A` as a function.
 
     found = overview(snapshot, settings)
     found.groups[0].cause, found.groups[0].pods, found.groups[0].remedy
 
-Pods of one workload that are identical for the scheduler are explained once; workloads with the same answer are one
-group. The first remedy of every group is verified by one simulation in which all of them are made together; those that
-fail in it are played alone, as far as the budget allows. The result is bounded, and its fields are stable: the
-dashboard, the exporter and the MCP server read it too. Read next: ``explanation.py``.
+Pods of one workload that are identical for the scheduler are explained once; workloads with the same explanation form
+one group. The first remedies of all groups are verified together in one simulation; those that fail in it are simulated
+alone, as far as the budget allows. The result is bounded, and its fields are stable: the dashboard, the exporter and
+the MCP server read it too. Read next: ``explanation.py``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,37 +33,37 @@ from mooring.api.states import controller_of, has_ended
 from mooring.scheduler.facade import ExplainEngine
 
 MAX_EXPLAINED = 1000
-"""So many different pods are explained; others are counted by what the scheduler reported about them."""
+"""The maximum number of distinct pods that are explained; others are counted by the scheduler's reports about them."""
 MAX_GROUPS = 500
 MAX_MEMBERS = 50
-"""Workloads named in one group."""
+"""The maximum number of workloads listed in one group."""
 MAX_REMEDIES = 200
-"""Remedies are searched for so many groups, the worst first."""
+"""The maximum number of groups for which remedies are searched, the worst first."""
 _ROUNDS = 3
 _IDENTICAL = ("ReplicaSet", "Job", "ReplicationController")
 """Controllers whose pods are identical for the scheduler."""
 _RANK = {"NotCreated": 0, "NotRunning": 0, "Unschedulable": 0, "NotAttempted": 0, "Schedulable": 1}
-"""Pods that the scheduler will place come last."""
+"""The order of causes; pods that the scheduler is going to place come last."""
 
 
 class Member(Result, frozen=True, kw_only=True):
-    """A workload, or a pod of its own, in a group."""
+    """A workload, or a pod without a controller, in a group."""
 
     kind: str
     namespace: str
     name: str
     pods: int
     example: str = ""
-    """The name of one of its pods; empty where none exists."""
+    """The name of one of its pods; empty if none exists."""
     since: str = ""
-    """When the first of these pods was created."""
+    """When the oldest of these pods was created."""
 
     def __str__(self) -> str:
         return f"{self.kind.lower()} {self.namespace}/{self.name}"
 
 
 class Group(Result, frozen=True, kw_only=True):
-    """Pods that do not run for the same cause."""
+    """Pods that do not run because of the same cause."""
 
     cause: str
     """The code of the cause, such as `QuotaExceeded`."""
@@ -75,27 +75,27 @@ class Group(Result, frozen=True, kw_only=True):
     pods: int
     owners: int
     members: list[Member]
-    """The first of the workloads, those with most pods first."""
+    """The first members, those with most pods first."""
     remedy: Suggestion | None = None
-    """The first remedy that was verified, for the first member."""
+    """The first verified remedy, for the first member."""
 
 
 class Overview(Result, frozen=True, kw_only=True):
-    """All pods of a cluster, or of a part of it, that do not run."""
+    """All pods of a cluster or namespace that do not run, in groups."""
 
     api_version: str = API_VERSION
     kind: str = "SchedulingOverview"
     origin: str
     release: str
     namespace: str = ""
-    """The namespace that was surveyed; empty for all."""
+    """The namespace that was examined; empty for all."""
     nodes: int
     pods: int
-    """How many pods do not exist, have no node, or do not run."""
+    """The number of pods that do not exist, have no node, or do not run."""
     owners: int
     groups: list[Group]
     left_out: int = 0
-    """Pods in groups beyond the limit."""
+    """The number of pods in groups beyond the limit."""
     notes: list[str]
 
     def matching(self, words: str) -> "Overview":
@@ -135,7 +135,8 @@ def overview(
 ) -> Overview:
     """Explain every pod that does not run; of one `namespace`, or of one `owner` (`KIND/NAME` or a name), if given.
 
-    `on_causes` is called with the result without remedies as soon as the causes are known: remedies take longer.
+    `on_causes` is called with the result without remedies as soon as the causes are known, because remedies take
+    longer.
     """
     settings = settings or Settings()
     entries = [each for each in _entries(snapshot, settings) if _is_wanted(each.owner, namespace, owner)]
@@ -170,7 +171,7 @@ def overview(
 
 
 def _entries(snapshot: Snapshot, settings: Settings) -> list[_Entry]:
-    """Return the pods that do not exist, have no node, or do not run; those with the same answer together."""
+    """Return the pods that do not exist, have no node, or do not run, grouped by equal explanation."""
     owners, now = owners_of(snapshot), snapshot.derived(moment_of)
     found: dict[tuple[object, ...], _Entry] = {}
     for pod in snapshot.all(Pod):
@@ -214,9 +215,10 @@ def _maker(pod: Pod) -> tuple[str, str, str]:
 
 
 def _signature(pod: Pod) -> tuple[object, ...]:
-    """Return a key that is equal for pods with the same answer: one template, the same gates, the same priority.
+    """Return a key that is equal for pods with the same explanation: one template, the same gates, the same priority.
 
-    Pods of StatefulSets, DaemonSets and unknown controllers have claims, nodes or specs of their own.
+    Pods of StatefulSets, DaemonSets and unknown controllers get keys of their own, because their claims, nodes or specs
+    differ.
     """
     maker = _maker(pod)
     own = "" if maker[0] in _IDENTICAL and not any(each.ephemeral for each in pod.spec.volumes) else pod.metadata.name
@@ -287,7 +289,7 @@ def _group(answer: tuple[str, str, str], entries: Sequence[_Entry]) -> Group:
 def _with_remedies(
     snapshot: Snapshot, settings: Settings, engine: ExplainEngine | None, groups: list[tuple[Group, _Entry]]
 ) -> list[tuple[Group, _Entry]]:
-    """Find the first remedy of each group; all of them are verified together, round by round."""
+    """Find the first remedy of each group; the remedies of all groups are verified together, round by round."""
     waiting = {
         index: proposed(snapshot, entry.subject(), settings, engine=engine)
         for index, (group, entry) in enumerate(groups[:MAX_REMEDIES])

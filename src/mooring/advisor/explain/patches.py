@@ -1,4 +1,4 @@
-"""JSON patches between two objects, and the kubectl commands that do the same."""
+"""Compute JSON patches between two objects, and the equivalent kubectl commands."""
 
 import json
 import shlex
@@ -23,7 +23,7 @@ def target_of(obj: Resource) -> Target:
 
 
 def tree_of(obj: Resource) -> dict[str, Any]:
-    """Return an object as `kubectl create` takes it, without the fields that only a server writes."""
+    """Return an object as a manifest for `kubectl create`, without the fields that only a server writes."""
     tree: dict[str, Any] = codec.to_tree(obj)
     kind = hub_of(type(obj))
     metadata = {key: value for key, value in tree.get("metadata", {}).items() if value}
@@ -102,14 +102,14 @@ def patch_command(target: Target, operations: list[Operation]) -> str:
 
 
 def recreate_command(target: Target, operations: list[Operation]) -> str:
-    """Delete an object whose fields cannot be changed, and make it again with the change."""
+    """Return commands that delete an object with immutable fields and create it again with the change."""
     get = kubectl("get", resource_of(target), target.name, "-o", "yaml", namespace=target.namespace)
     edit = kubectl("patch", "--local", "-f", "-", "--type=json", "-p", _compact(operations), "-o", "yaml")
     return f"{get} | {edit} | kubectl replace --force -f -"
 
 
 def file_command(file: str, operations: list[Operation]) -> str:
-    """Create an object of a file with a change."""
+    """Return a command that creates an object from a file with a change."""
     edit = kubectl("patch", "--local", "-f", file, "--type=json", "-p", _compact(operations), "-o", "yaml")
     return f"{edit} | kubectl apply -f -"
 

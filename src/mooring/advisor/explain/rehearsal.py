@@ -1,8 +1,8 @@
-"""Play changes on a copy of the cluster: does the whole workload run then, and does any other pod lose its node?
+"""Simulate changes on a copy of the cluster: does the whole workload run then, and does any other pod lose its node?
 
-The search for remedies tries one pod on the scheduler's engine. A remedy is offered for a workload, so it is played as
-a simulation: the objects change, the controllers roll the workload out, old pods leave, quotas and budgets count, until
-nothing more happens. Called by ``explanation.py`` and, for many workloads at once, by ``overview.py``.
+The search for remedies tries one pod on the scheduler's engine. A remedy is offered for a workload, so it is simulated:
+the objects change, controllers roll the workload out, old pods terminate, quotas and budgets apply, until nothing
+changes any more. Called by ``explanation.py`` and, for many workloads at once, by ``overview.py``.
 """
 
 from collections import Counter
@@ -25,12 +25,14 @@ from mooring.api.meta_v1 import Resource
 _REHEARSED_OBJECTS = 100_000
 _LEAST_REHEARSALS = 2
 _KEEP_PODS = ReplicaSet | StatefulSet | ReplicationController | DaemonSet | Job
-"""Workloads that do not replace pending pods when their template changes: the command deletes these pods."""
+"""Workload kinds that do not replace pending pods when their template changes; the suggested command deletes these
+pods.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A change to play: the subject before and after, and other objects."""
+    """A change to simulate: the subject before and after, and other objects."""
 
     before: Subject
     after: Subject
@@ -39,20 +41,20 @@ class Proposal:
 
     @property
     def is_pod_replaced(self) -> bool:
-        """Whether a pod of its own is deleted and created again with the change."""
+        """Whether a pod without a controller is deleted and created again with the change."""
         return isinstance(self.after.source, Pod) and self.after.source is not self.before.source
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What a change leads to."""
+    """The result of a simulated change."""
 
     helps: int
-    """How many pods of the workload have a node then ..."""
+    """How many pods of the workload have a node after the change."""
     wanted: int
-    """... of so many that it should have."""
+    """How many pods the workload should have."""
     hurt: tuple[str, ...] = ()
-    """Pods of others that lose their node and find no other one."""
+    """Pods of other workloads that lose their node and find no other one."""
 
     @property
     def is_enough(self) -> bool:
@@ -61,14 +63,14 @@ class Played:
 
 @dataclass
 class Rehearsal:
-    """Plays changes on one snapshot."""
+    """Simulates changes on one snapshot."""
 
     snapshot: Snapshot
     settings: Settings = field(default_factory=Settings)
 
     @property
     def budget(self) -> int:
-        """How many changes may be played one by one: fewer in a large cluster, where each takes seconds."""
+        """How many changes may be simulated one by one: fewer in a large cluster, where each takes seconds."""
         size = len(self.snapshot.all(Node)) + len(self.snapshot.all(Pod))
         return max(_REHEARSED_OBJECTS // max(size, 1), _LEAST_REHEARSALS)
 
@@ -81,11 +83,11 @@ class Rehearsal:
         return self.play(Proposal(subject, subject))
 
     def play(self, proposal: Proposal) -> Played:
-        """Return what one change leads to."""
+        """Simulate one change; return its result."""
         return self.play_all((proposal,))[0]
 
     def play_all(self, proposals: Sequence[Proposal]) -> list[Played]:
-        """Return what changes lead to that are made at the same time, for each of them."""
+        """Simulate several changes at the same time; return the result of each."""
         try:
             world = self._run(proposals).world
         except ScenarioError:
@@ -113,7 +115,7 @@ def _is_stored(snapshot: Snapshot, source: Resource) -> bool:
 
 
 def _replaced(snapshot: Snapshot, proposal: Proposal) -> Iterator[Resource]:
-    """Yield a changed workload that does not roll its template out by itself: only new pods get it."""
+    """Yield the pods to delete for a changed workload that does not replace existing pods by itself."""
     source = proposal.after.source
     if isinstance(source, _KEEP_PODS) and source is not proposal.before.source and _is_stored(snapshot, source):
         yield source

@@ -1,6 +1,6 @@
-"""The parts of an explanation: the same in Python, in `-o json` and over HTTP.
+"""The typed parts of an explanation: the same in Python, in `-o json` and over HTTP.
 
-Frozen structs with every field always written, so that scripts need not test for a field.
+Frozen structs in which every field is always written, so that scripts need not test for fields.
 """
 
 from typing import Any, Literal
@@ -10,18 +10,21 @@ import msgspec
 API_VERSION = "advisor.mooring.dev/v1"
 KIND = "SchedulingExplanation"
 State = Literal["Scheduled", "Schedulable", "Unschedulable", "NotAttempted", "NotCreated", "NotRunning"]
-"""`NotAttempted`: no scheduler tries the pod. `NotCreated`: it does not exist. `NotRunning`: it has a node and does not
-run."""
+"""The state of a pod.
+
+`NotAttempted`: no scheduler tries the pod. `NotCreated`: it does not exist. `NotRunning`: it has a node and does not
+run.
+"""
 PROBLEMS: tuple[State, ...] = ("Unschedulable", "NotAttempted", "NotCreated", "NotRunning")
 Action = Literal["patch", "create", "delete"]
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The base of all parts."""
+    """The base of all parts: frozen, with camelCase field names."""
 
 
 class Target(Result, frozen=True, kw_only=True):
-    """An object."""
+    """A reference to an object."""
 
     api_version: str
     kind: str
@@ -34,76 +37,75 @@ class Target(Result, frozen=True, kw_only=True):
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """Why a pod does not exist, has no node, or does not run."""
+    """The cause why a pod does not exist, has no node, or does not run."""
 
     code: str
-    """A word for programs, such as `QuotaExceeded`; it does not change between releases."""
+    """A stable identifier for programs, such as `QuotaExceeded`."""
     text: str
-    """A sentence for people."""
+    """The cause as a sentence."""
 
 
 class Refusal(Result, frozen=True, kw_only=True):
-    """Why some nodes cannot take the pod: the first plugin that refuses them, and equal reasons."""
+    """The rejection of some nodes: the first plugin that rejects them, and the reasons they share."""
 
     plugin: str
     code: str
     reasons: list[str]
-    """In the words of kube-scheduler's events."""
+    """The reasons as kube-scheduler's events state them."""
     detail: str
-    """What exactly does not fit, with the values that were compared."""
+    """A description with the values that were compared."""
     count: int
     nodes: list[str]
 
 
 class NodeVerdict(Result, frozen=True, kw_only=True):
-    """What the plugins say about one node."""
+    """The verdict of the plugins on one node."""
 
     node: str
     feasible: bool
     plugin: str = ""
-    """The first plugin that refuses; what kube-scheduler would name."""
+    """The first plugin that rejects the node, which kube-scheduler would report."""
     detail: str = ""
     also_refused_by: list[str] = []
-    """Other plugins that would refuse it too."""
+    """Further plugins that reject the node."""
 
 
 class Change(Result, frozen=True, kw_only=True):
-    """One object that is changed, made or deleted."""
+    """A change, creation or deletion of one object."""
 
     target: Target
     action: Action
     patch: list[dict[str, Any]] = []
-    """A JSON patch, for changes."""
+    """The JSON patch, for a changed object."""
     object: dict[str, Any] | None = None
-    """The whole object, for new ones."""
+    """The whole object, for a new one."""
     command: str = ""
-    """What to type, where kubectl can do it."""
+    """The equivalent kubectl command; empty if there is none."""
 
 
 class Suggestion(Result, frozen=True, kw_only=True):
-    """A change that was verified: the scheduler places the pod then, and the whole workload was rolled out in a
-    simulation."""
+    """A verified remedy: the scheduler places the pod after it, and a simulation has rolled out the whole workload."""
 
     summary: str
     size: int
-    """How much it takes, to compare suggestions with."""
+    """The size of the change, to compare suggestions."""
     plugins: list[str]
-    """Whose refusals it answers."""
+    """The plugins whose rejections it resolves."""
     changes: list[Change]
     node: str
-    """Where the pod would go then."""
+    """The node on which the pod would be placed."""
     feasible_nodes: int
-    """How many nodes could take it then."""
+    """How many nodes would be feasible."""
     caveat: str = ""
-    """What to think of before doing so."""
+    """A side effect to consider first; empty if none is known."""
     helps: int = 0
-    """How many pods of the workload have a node after it is rolled out ..."""
+    """How many pods of the workload have a node after the rollout."""
     wanted: int = 0
-    """... of so many that it should have; 0 if the rollout was not played."""
+    """How many pods the workload should have; 0 if the rollout was not simulated."""
 
 
 class Victim(Result, frozen=True, kw_only=True):
-    """A pod that would have to go."""
+    """A pod that preemption would evict."""
 
     namespace: str
     name: str
@@ -119,27 +121,27 @@ class PreemptionFound(Result, frozen=True, kw_only=True):
 
 
 class NodeScore(Result, frozen=True, kw_only=True):
-    """The points of a node."""
+    """The scores of a node."""
 
     node: str
     total: int
     scores: dict[str, int]
-    """By plugin, weighted."""
+    """By plugin name, the weighted score."""
 
 
 class SchedulingExplanation(Result, frozen=True, kw_only=True):
-    """Why a pod is where it is, or why it is nowhere, and what would help."""
+    """The explanation why a pod is on its node, or why it does not run, with suggestions."""
 
     api_version: str = API_VERSION
     kind: str = KIND
     subject: Target
     origin: str
-    """Which cluster."""
+    """The cluster that was examined: its name or file."""
     state: State
     summary: str
-    """The cause in one sentence, or where the pod runs."""
+    """The cause in one sentence, or the node that the pod runs on."""
     cause: str = ""
-    """The code of the cause, such as `QuotaExceeded`; empty where nothing is wrong."""
+    """The code of the cause, such as `QuotaExceeded`; empty if nothing is wrong."""
     message: str = ""
     """The message of kube-scheduler's event."""
     pods: int = 1
@@ -147,18 +149,18 @@ class SchedulingExplanation(Result, frozen=True, kw_only=True):
     wanted: int = 1
     """How many pods the workload should have."""
     words: list[str] = []
-    """What the cluster itself says: conditions and events."""
+    """Messages of the cluster itself: conditions and events."""
     release: str = ""
     """The release of Kubernetes whose rules were used."""
     node: str = ""
-    """Where the pod is, or would go."""
+    """The node that the pod is on, or would be placed on."""
     total_nodes: int = 0
     feasible_nodes: int = 0
     facts: list[str] = []
-    """What should be known besides."""
+    """Further facts to know, as sentences."""
     refusals: list[Refusal] = []
     nodes: list[NodeVerdict] = []
     preemption: PreemptionFound | None = None
     suggestions: list[Suggestion] = []
     scores: list[NodeScore] = []
-    """The node that was or would be chosen, then the others, best first."""
+    """The scores of the chosen node, then of the others, best first."""

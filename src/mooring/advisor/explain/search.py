@@ -1,10 +1,10 @@
 """Search for the smallest changes after which a pod would be scheduled; each is tried on the engine.
 
-A best-first search over sets of at most three remedies; pairs are tried only where no single one is enough. It starts
-with a few nodes of each kind of refusal. On a node, each remedy against the first plugin that refuses it is tried, and
-the node is evaluated again with the change. When nothing is left against the node, the scheduler as a whole is run:
-only a change that ends with a node is a candidate. Remedies of one family (the same change on another node) are kept a
-few times only. ``rehearsal.py`` verifies candidates for the whole workload.
+A best-first search over sets of at most three remedies; pairs are tried only if no single one is enough. It starts with
+a few nodes for each kind of rejection. On a node, each remedy against the first plugin that rejects it is tried, and
+the node is evaluated again with the change. When no plugin rejects the node, the whole scheduler is run: only a change
+after which the pod is placed is a candidate. Only a few remedies of one family (the same change on another node) are
+kept. ``rehearsal.py`` verifies candidates for the whole workload.
 """
 
 import heapq
@@ -34,20 +34,22 @@ from mooring.scheduler.facade import Diagnosis, NodeInfo, PodEvaluation
 from mooring.scheduler.framework import Status
 
 _MAX_STEPS = 3
-"""Remedies in one candidate."""
+"""The maximum number of remedies in one candidate."""
 _MAX_TRIALS = 300
 _MAX_SCHEDULED = 60
-"""How often a node is evaluated, and how often the whole scheduler is run."""
+"""The maximum number of evaluations of a node, and of runs of the whole scheduler."""
 _KINDS = 12
 _PER_KIND = 2
 _SAME_FAMILIES = 2
 _MAX_NEW_NODES = 10
 _MAX_NODES_COMPARED, _MAX_REASONS_COMPARED = 2000, 60
-"""Among so many nodes with the same refusals, and so many different reasons, the nearest node is searched."""
+"""The maximum number of nodes with the same rejections, and of distinct reasons, that are compared to find the nearest
+node.
+"""
 
 
 CORRECTION, LAST = -1, 1000
-"""Places among candidates: a typing mistake is corrected before anything else is tried."""
+"""Positions in the order of candidates: a correction of a typing mistake comes first."""
 _JOB_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 
 
@@ -64,16 +66,16 @@ class _Idea:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A change that helps one pod, and what to play to verify it for the whole workload."""
+    """A change that helps one pod, and the proposal to simulate for the whole workload."""
 
     suggestion: Suggestion
     proposal: Proposal
     order: int = LAST
-    """The place among all candidates, the smallest first."""
+    """Return the sort key of the candidate, the smallest change first."""
 
     @property
     def is_next_run(self) -> bool:
-        """Whether the change counts from the next Job of a CronJob on: there is nothing to play."""
+        """Whether the change takes effect with the next Job of a CronJob, so that it cannot be simulated."""
         return isinstance(self.proposal.after.source, CronJob)
 
 
@@ -88,7 +90,7 @@ def candidate_of(
     caveat: str = "",
     plugins: Sequence[str] = (),
 ) -> Candidate:
-    """Return the candidate that changes the pod or its workload alone."""
+    """Return the candidate that changes only the pod or its workload."""
     suggestion = Suggestion(
         summary=summary,
         size=size,
@@ -102,7 +104,7 @@ def candidate_of(
 
 
 def joined(one: Candidate, other: Candidate) -> Candidate | None:
-    """Return the candidate that makes the changes of two; None if both change the workload."""
+    """Return the candidate that combines two; None if both change the workload."""
     subject, first, second = one.proposal.before, one.proposal.after, other.proposal.after
     if first.source is not subject.source and second.source is not subject.source:
         return None
@@ -121,7 +123,9 @@ def joined(one: Candidate, other: Candidate) -> Candidate | None:
 
 
 def with_more_nodes(candidate: Candidate, number: int) -> Candidate | None:
-    """Return the candidate with so many new nodes in place of one; None if it adds none, or too many are needed."""
+    """Return the candidate with the given number of new nodes instead of one; None if it adds none or too many are
+    needed.
+    """
     changes = [each for each in candidate.suggestion.changes if each.action == "create" and each.target.kind == "Node"]
     model = next((each for each in candidate.proposal.put if isinstance(each, Node)), None)
     if len(changes) != 1 or model is None or not 1 < number <= _MAX_NEW_NODES:
@@ -152,7 +156,7 @@ class Search:
         self._scheduled = 0
 
     def run(self, wanted: int) -> list[Candidate]:
-        """Return at most so many candidates: the smallest of each family, then the next of each."""
+        """Return candidates up to a maximum number: the smallest of each family, then the next of each."""
         for node in targets(self._untouched):
             self._push((), node, was_global=False)
         for _ in range(_MAX_TRIALS):
@@ -203,7 +207,7 @@ class Search:
                 self._answer(idea, view, idea.node, statuses, is_global)
 
     def _answer(self, idea: _Idea, view: View, node: str, statuses: Sequence[Status], is_global: bool) -> None:
-        """Push each remedy against the first refusal of a node, unless one of its family is chosen already."""
+        """Queue each remedy for the first rejection of a node, unless one of its family was chosen already."""
         for remedy in remedies(view, view.info(node), statuses[0]) if statuses else ():
             if remedy.family not in {each.family for each in idea.chosen if each.plugin == remedy.plugin}:
                 self._push((*idea.chosen, remedy), remedy.node or node, was_global=is_global)
@@ -256,7 +260,7 @@ def _families(chosen: Iterable[Remedy]) -> tuple[str, ...]:
 
 
 def targets(view: View) -> list[str]:
-    """Return a few nodes of each kind of refusal: those that need the smallest change."""
+    """Return a few nodes for each kind of rejection: those that need the smallest change."""
     judgement, diagnosis = view.engine.evaluated(view.pod)
     cluster = view.engine.cluster
     if judgement.refusal is not None:
@@ -325,7 +329,7 @@ def pod_change(before: Subject, after: Subject) -> Change:
 
 
 def _without_selector(job: Job) -> list[patches.Operation]:
-    """Return the removal of the selector and labels that the server has set: a new Job gets its own."""
+    """Return the removal of the selector and labels that the server has set, because a new Job gets its own."""
     if job.spec.manual_selector:
         return []
     tree, changed = codec.to_tree(job), codec.to_tree(job)
@@ -337,7 +341,7 @@ def _without_selector(job: Job) -> list[patches.Operation]:
 
 
 def _can_be_updated(before: Subject, after: Subject) -> bool:
-    """Whether the API server allows the change of a pod: tolerations may be added, and scheduling gates removed."""
+    """Return whether the API server allows the update of a pod: adding tolerations, or removing scheduling gates."""
     old, new = before.pod.spec, codec.decode_tree(codec.to_tree(after.pod.spec), type(before.pod.spec)).object
     if new.tolerations[: len(old.tolerations)] != old.tolerations:
         return False

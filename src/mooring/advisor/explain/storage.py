@@ -1,4 +1,4 @@
-"""The claims and volumes of a pod, and who has what it wants. Called by ``reasons/`` and ``remedies/``."""
+"""Look up the claims and volumes of a pod, and the other users of them. Called by ``reasons/`` and ``remedies/``."""
 
 from mooring.advisor.explain.view import View
 from mooring.api.core_v1 import NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, Pod

@@ -1,7 +1,7 @@
 """The subject of an explanation: a pod of the cluster or of a file, or a workload and the pod that it would create.
 
-Changes of a pod from a template belong into the template: `Subject.source` is the object to change, and `path` leads
-to the pod's spec in it.
+A change of a pod that comes from a template is made in the template: `Subject.source` is the object to change, and
+`path` leads to the pod's spec in it.
 """
 
 from collections.abc import Callable, Mapping
@@ -49,39 +49,43 @@ _UID = "00000000-0000-4000-8000-000000000000"
 
 
 class NotThereError(LookupError):
-    """There is no such object; the message says what there is instead."""
+    """The requested object does not exist; the message names similar ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A pod, and where to change it."""
+    """A pod, and the object in which to change it."""
 
     pod: Pod
     source: Resource
-    """The pod itself, or the workload whose template it comes from, as it is stored or written."""
+    """The pod itself, or the stored workload whose template it comes from."""
     path: tuple[str, ...] = ()
-    """From the source to what has the pod's spec: a template, or nothing for a pod."""
+    """The path in the source to the object with the pod's spec: a template, or empty for a pod."""
     file: str = ""
-    """The file it was read from, if it is not in the cluster yet."""
+    """The file that it was read from; empty if it is in the cluster."""
     facts: tuple[str, ...] = ()
     exists: bool = True
-    """Whether the pod exists, and not only a template for it."""
+    """Whether the pod exists, as opposed to being derived from a template."""
     is_bridged: bool = False
-    """Whether constraints from annotations are in its spec: the bridge evaluates all operators, whatever the gates."""
+    """Whether constraints from annotations were merged into its spec: the bridge evaluates all operators, whatever the
+    gates.
+    """
     siblings: tuple[Pod, ...] = ()
-    """All pods of the same workload, this one included."""
+    """All pods of the same workload, including this one."""
     given: Pod | None = None
-    """The pod as the API server reads it, where `pod` has constraints from annotations."""
+    """The pod without the constraints from annotations, if `pod` has them merged."""
     asked: Resource | None = None
-    """The object that was asked about, where that is a workload."""
+    """The workload that was asked about; None for a pod."""
 
     @property
     def stored_pod(self) -> Pod:
-        """The pod as the API server reads it."""
+        """Return the pod as the API server stores it."""
         return self.given or self.pod
 
     def edited(self, edit: Callable[[PodSpec], bool]) -> "Subject | None":
-        """With a change of the pod's spec, in the pod and in its source; None when it cannot be made."""
+        """Return the subject with a change of the pod's spec, in the pod and in its source; None if the change is
+        impossible.
+        """
         pod, source = copy_of(self.pod), copy_of(self.source)
         holder: Any = source
         for step in self.path:
@@ -92,13 +96,15 @@ class Subject:
         return replace(self, pod=pod, source=source) if done else None
 
     def with_source(self, edit: Callable[[Any], bool]) -> "Subject | None":
-        """With a change of the workload outside of the pod's spec; None when it cannot be made."""
+        """Return the subject with a change of the workload outside of the pod's spec; None if the change is
+        impossible.
+        """
         source = copy_of(self.source)
         return replace(self, source=source) if edit(source) else None
 
 
 def setting(**fields: Any) -> Callable[[Any], bool]:
-    """Return the edit that sets fields of a pod's spec, or of a workload's spec."""
+    """Return an edit that sets fields of a pod's spec, or of a workload's spec."""
 
     def edit(spec: Any) -> bool:
         for name, value in fields.items():
@@ -112,7 +118,7 @@ def setting(**fields: Any) -> Callable[[Any], bool]:
 
 
 def find(snapshot: Snapshot, kind: str, namespace: str, name: str, options: AdmissionOptions | None = None) -> Subject:
-    """Return the subject of a name; raises `NotThereError`."""
+    """Return the subject with a name; raise `NotThereError`."""
     cls = _kind(kind)
     found = snapshot.find(cls, namespace, name)
     if found is None:
@@ -123,7 +129,7 @@ def find(snapshot: Snapshot, kind: str, namespace: str, name: str, options: Admi
 def of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None = None, *, file: str = "") -> Subject:
     """Return the subject for a pod or a workload. Raise `NotThereError` for any other kind.
 
-    Constraints in annotations count as if they stood in its spec.
+    Constraints in annotations are merged into the pod's spec.
     """
     subject = _of(snapshot, obj if obj.kind else newest_of(obj), options, file)
     siblings = () if isinstance(subject.source, Pod) else tuple(owners_of(snapshot).pods_of(subject.source))
@@ -148,9 +154,10 @@ def _of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None, fil
 def from_file(
     snapshot: Snapshot, file: Path, namespace: str, options: AdmissionOptions | None = None
 ) -> tuple[Snapshot, Subject]:
-    """Return the one pod or workload of a file (`-`: standard input), and the cluster with the file's other objects.
+    """Return the one pod or workload of a file (`-`: standard input), and the snapshot with the file's other objects
+    added.
 
-    Raises `NotThereError`, and `SnapshotError` for a file that cannot be read.
+    Raise `NotThereError`, or `SnapshotError` for a file that cannot be read.
     """
     found = dump([file], options=options, namespace=namespace)
     wanted: list[Resource] = []
@@ -172,7 +179,7 @@ def from_file(
 
 
 def is_kind(text: str) -> bool:
-    """Whether a word names a kind that can be explained: `pod`, `deployments`, `sts`."""
+    """Return whether a word names a kind that can be explained: `pod`, `deployments`, `sts`."""
     return _find_kind(text) is not None
 
 
@@ -231,7 +238,7 @@ def _of_pod(snapshot: Snapshot, pod: Pod, options: AdmissionOptions | None, file
 
 
 def _waiting_pod(snapshot: Snapshot, owner: Resource) -> Pod | None:
-    """Return a pod of a workload that has no node yet; not one of a template that a Deployment is replacing."""
+    """Return a pod of a workload that has no node yet, and that does not belong to an outdated template."""
     current = _current_replica_set(snapshot, owner)
     for pod in owners_of(snapshot).pods_of(owner):
         maker = controller_of(pod.metadata)

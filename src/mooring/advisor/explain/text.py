@@ -1,4 +1,4 @@
-"""Write explanations as text: of one workload (`lines`), and of everything that does not run (`cause_lines`).
+"""Format explanations as text: of one workload (`lines`), and of everything that does not run (`cause_lines`).
 
 `lines` marks parts with a style, which the command line turns into colours.
 """
@@ -102,7 +102,7 @@ def _suggestion_lines(number: int, suggestion: Suggestion, style: Style, subject
 
 
 def effect_of(suggestion: Suggestion) -> str:
-    """Return what was verified: where the pod goes, and how many pods of the workload run then."""
+    """Return what was verified: the node of the pod, and how many pods of the workload run after the change."""
     parts = []
     if suggestion.wanted:
         parts.append(f"helps {suggestion.helps} of {suggestion.wanted}")
@@ -123,7 +123,7 @@ def _score_lines(scores: Sequence[NodeScore]) -> Iterator[str]:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Align the cells of rows."""
+    """Align the cells of rows in columns."""
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     for row in rows:
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -165,7 +165,7 @@ def cause_lines(found: Overview, *, verbose: bool = False, style: Style = plain)
 
 
 def remedy_lines(found: Overview, *, style: Style = plain) -> Iterator[str]:
-    """Yield the first verified remedy of each group, by its number."""
+    """Yield the first verified remedy of each group, with the group's number."""
     found = msgspec.convert(_printable(msgspec.to_builtins(found)), Overview)
     if any(group.remedy is not None for group in found.groups):
         yield ""

@@ -1,7 +1,7 @@
-"""What stands between one pod and the nodes, found out with the rules of `mooring.constraints`, object by object.
+"""Find the fields of a pod and of nodes that make plugins reject nodes, with the rules of `mooring.constraints`.
 
-The engine says *that* a plugin refuses a node; here is found *what* of the pod and of the node makes it so. Everything
-that looks at all pods is looked up once for a view. ``reasons/`` puts it into words, ``remedies/`` makes changes of it.
+The engine reports *that* a plugin rejects a node; this module finds *which* condition does not hold. Lookups over all
+pods are cached in a `View`. ``reasons/`` describes the results, ``remedies/`` derives changes from them.
 """
 
 from collections import Counter, defaultdict
@@ -47,7 +47,7 @@ PODS = "pods"
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A resource of which a node has too little, in the units of the scheduler."""
+    """A resource of which a node has too little free, in the scheduler's units."""
 
     resource: str
     asked: int
@@ -61,24 +61,24 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """A condition on the node that does not hold."""
+    """A condition on a node that does not hold."""
 
     term: int | None
-    """The number of the term of the required node affinity, from 0; None for the `nodeSelector`."""
+    """The index of the term of the required node affinity; None for the `nodeSelector`."""
     key: str
-    """The label; empty for an expression or the node's name."""
+    """The label key; empty for an expression or the node's name."""
     requirement: NodeSelectorRequirement | None = None
     field_name: str = ""
-    """For a condition on a field instead of a label."""
+    """The field, for a condition on a field instead of a label."""
     expression: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A constraint on the spread of pods that a node would break."""
+    """A spread constraint that the pod would violate on a node."""
 
     index: int
-    """Among the pod's constraints."""
+    """The index among the pod's constraints."""
     constraint: TopologySpreadConstraint
     domain: str | None
     """The node's value of the topology label; None if it has none."""
@@ -87,7 +87,7 @@ class Spread:
     least_domain: str = ""
     domains: int = 0
     own: int = 0
-    """1 if the pod itself counts."""
+    """1 if the constraint selects the pod itself, otherwise 0."""
 
     @property
     def skew(self) -> int:
@@ -99,7 +99,7 @@ class UnmetPodTerm:
     """A pod-affinity term that a node does not meet."""
 
     kind: str
-    """`affinity` and `anti-affinity` of the pod, or `existing`: the anti-affinity of a pod that is there."""
+    """`affinity` or `anti-affinity` of the pod, or `existing`: the anti-affinity of a placed pod."""
     index: int
     term: AffinityTerm
     domain: str | None
@@ -108,7 +108,7 @@ class UnmetPodTerm:
 
 @dataclass(eq=False)
 class View:
-    """A pod and the cluster as it is in the engine now."""
+    """A pod and the current state of the engine's cluster."""
 
     engine: ExplainEngine
     subject: Subject
@@ -157,7 +157,7 @@ class View:
     # -- taints
 
     def untolerated(self, node: Node) -> list[Taint]:
-        """Return the taints of a node that keep the pod off it."""
+        """Return the taints of a node that the pod does not tolerate and that exclude it."""
         return [
             taint
             for taint in node.spec.taints
@@ -166,7 +166,7 @@ class View:
 
     @cached_property
     def taint_numbers(self) -> Mapping[tuple[str, str], set[int]]:
-        """The numbers that untolerated taints have on all nodes, by key and effect."""
+        """Return the numeric values of untolerated taints on all nodes, by key and effect."""
         found: dict[tuple[str, str], set[int]] = defaultdict(set)
         for info in self.engine.cluster.node_infos():
             for taint in self.untolerated(info.node) if info.node.spec.taints else ():
@@ -187,12 +187,12 @@ class View:
 
     @cached_property
     def terms(self) -> list[NodeSelectorTerm]:
-        """The terms of the required node affinity, as they are written."""
+        """Return the terms of the required node affinity, as in the pod's spec."""
         return node_selector.required_terms(self.pod.spec)
 
     @cached_property
     def pairs(self) -> list[Unmet]:
-        """The pairs of the `nodeSelector`, as conditions."""
+        """Return the pairs of the `nodeSelector`, as conditions."""
         return [
             Unmet(None, key, NodeSelectorRequirement(key=key, operator="In", values=[value]))
             for key, value in self.pod.spec.node_selector.items()
@@ -204,7 +204,7 @@ class View:
         return [each for each in self.pairs if labels.get(each.key) != wanted[each.key]]
 
     def unmet_terms(self, node: Node) -> list[list[Unmet]]:
-        """Return the conditions that do not hold on a node, term by term; nothing when one of the terms holds."""
+        """Return the conditions that do not hold on a node, by affinity term; empty if one of the terms holds."""
         found = [list(self._unmet_in(index, term, node)) for index, term in enumerate(self.terms)]
         return [] if any(not unmet and has_conditions(self.terms[i]) for i, unmet in enumerate(found)) else found
 
@@ -362,7 +362,7 @@ class View:
         return None
 
     def is_sibling(self, pod: Pod) -> bool:
-        """Whether a pod belongs to the same workload."""
+        """Return whether a pod belongs to the same workload."""
         return (pod.metadata.namespace, pod.metadata.name) in self._sibling_names
 
     @cached_property

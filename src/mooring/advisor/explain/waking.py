@@ -1,4 +1,4 @@
-"""What would wake a pod that waits: the events for which the plugins that refused it have asked, in words."""
+"""Describe the events that would wake a pending pod: those registered by the plugins that rejected it."""
 
 from collections.abc import Iterable, Iterator
 
@@ -28,7 +28,7 @@ _CHANGES = "changes"
 
 
 def wakers(profile: Profile, plugins: Iterable[str]) -> list[str]:
-    """Describe the events after which rejected pods are retried: `a node is added or gets other taints`, by kind."""
+    """Describe the events after which rejected pods are retried, by kind: `a node is added or gets other taints`."""
     wanted, verbs = set(plugins), dict[str, dict[str, None]]()
     for plugin in profile.plugins:
         if plugin.name in wanted:

@@ -1,10 +1,14 @@
-"""`mooring lint`: what an API server of a given version would answer to manifests, and advice that it does not give.
+"""`mooring lint`: report how an API server of a given version would respond to manifests, and give further advice.
 
-    runner       all files of a run          sources, documents    files, and the documents in them
-    linter       one document                positions             where a field stands
-    server       what the server answers     options               by which versions, gates and nodes
-    advice       what it does not say        expressions, guards, small_models, terms, cluster
-    rules, findings, reports                 what is found, and how it is written
+    runner               all files of a run
+    sources, documents   files, and the documents in them
+    linter               one document
+    positions            line and column of a field
+    server               the server's errors and warnings
+    options              the versions, gates and nodes to lint for
+    advice               problems that the server does not report
+    expressions, guards, small_models, terms, cluster   the checks behind the advice
+    rules, findings, reports                            the findings and their formats
 
 Read next: ``linter.py``. The rules are in ``docs/lint.md``.
 """

@@ -1,7 +1,7 @@
-"""What no server says about an object that it accepts: advice about expressions, terms and tolerations.
+"""Advice about objects that a server accepts: problems in expressions, terms and tolerations.
 
 Called by ``linter.py`` with the object as the server would store it. Read next: ``expressions.py``, ``terms.py`` and
-``cluster.py``, which do the work.
+``cluster.py``, which have the checks.
 """
 
 import re
@@ -43,7 +43,7 @@ _STEP_END = re.compile(r"(?=[.\[])|\Z")
 
 
 def advice(obj: Resource, cluster: Cluster | None) -> Iterator[Problem]:
-    """All advice about an object."""
+    """Yield all advice about an object."""
     pod = specs.pod_spec(obj)
     if pod is not None:
         yield from _on_annotations(pod)
@@ -53,7 +53,7 @@ def advice(obj: Resource, cluster: Cluster | None) -> Iterator[Problem]:
 
 
 def apart_from(refused: Iterable[str], problems: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield the problems outside of fields that the server refuses: those need another change first."""
+    """Yield the problems outside of fields that the server rejects, because those must be changed anyway."""
     exactly = set(refused)
     around = {outer for path in exactly for outer in _outer(path)}
     for problem in problems:

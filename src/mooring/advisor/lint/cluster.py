@@ -1,7 +1,7 @@
-"""The nodes of a cluster, as `kubectl get nodes -o yaml` prints them, and what they say about a manifest.
+"""Compare manifests with the nodes of a cluster, read from the output of `kubectl get nodes -o yaml`.
 
-`read_nodes` reads such a file; `Cluster` answers for the linter. Verdicts are remembered, since manifests repeat the
-same few terms and expressions. Called by ``advice.py``; the command line reads the file.
+`read_nodes` reads such a file; `Cluster` has the checks for the linter. Results are cached, because manifests repeat
+the same few terms and expressions. Called by ``advice.py``; the command line reads the file.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,11 +27,11 @@ from mooring.constraints.tolerations import parse_canonical_int64
 
 
 class NodesError(ValueError):
-    """The file is no dump of nodes; the message says why."""
+    """The file is not a dump of nodes; the message says why."""
 
 
 class Node(NamedTuple):
-    """What matching needs of a node."""
+    """The fields of a node that matching needs."""
 
     name: str
     labels: dict[str, str]
@@ -78,7 +78,7 @@ class Cluster:
     # -- terms
 
     def advice_on_term(self, at: TermAt) -> Iterator[Problem]:
-        """About the conditions of a term, and about a required term that no node meets."""
+        """Yield advice about the conditions of a node selector term, and about a required term that no node meets."""
         for index, entry in enumerate(at.term.match_expressions):
             found = self._once("requirement", entry, self._about_requirement, entry)
             yield from _at(f"{at.path}.matchExpressions[{index}]", found)
@@ -108,7 +108,7 @@ class Cluster:
     # -- tolerations
 
     def advice_on_toleration(self, toleration: core_v1.Toleration, path: str) -> Iterator[Problem]:
-        """About a toleration that cannot read the taints it is meant for."""
+        """Yield advice about a toleration that cannot match the taints with its key."""
         yield from _at(path, self._once("toleration", toleration, self._about_toleration, toleration))
 
     def _about_toleration(self, toleration: core_v1.Toleration) -> Iterator[Problem]:
@@ -125,7 +125,7 @@ class Cluster:
     # -- pods
 
     def advice_on_pod(self, pod: PodSpecAt) -> Iterator[Problem]:
-        """About pods that no node can take, by `nodeSelector`, node affinity, taints and requests."""
+        """Yield advice about a pod that no node can take, by `nodeSelector`, node affinity, taints and requests."""
         spec = pod.spec
         deciding = (spec.node_selector, spec.affinity and spec.affinity.node_affinity, spec.tolerations)
         if not spec.node_name:

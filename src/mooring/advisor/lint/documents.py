@@ -1,8 +1,8 @@
-"""The documents of a file, one piece of text at a time.
+"""Split a file into documents, so that each can be parsed alone.
 
-A file is cut where YAML says that a document begins, or where a JSON value ends, so that a mistake in one document
-hides no other, equal documents can be recognised by their text, and a large file can be shared out between processes.
-Called by ``runner.py`` (`pieces`) and ``linter.py`` (`trees`, `objects`).
+A file is cut where a YAML document begins, or where a JSON value ends. So a mistake in one document hides no other,
+equal documents can be recognised by their text, and a large file can be distributed to processes. Called by
+``runner.py`` (`pieces`) and ``linter.py`` (`trees`, `objects`).
 """
 
 import json
@@ -19,14 +19,14 @@ _MAX_LIST_DEPTH = 8
 
 
 class Piece(NamedTuple):
-    """A part of a file with one document, as a rule, and how many lines stand before it."""
+    """A part of a file, normally one document, and the number of lines before it."""
 
     text: str
     lines_before: int
 
 
 class Item(NamedTuple):
-    """An object in a document: its tree, and the path to it when it is in a list."""
+    """An object in a document: its tree, and its path if it is an item of a list."""
 
     tree: Any
     path: str
@@ -77,7 +77,7 @@ def trees(piece: str) -> list[Any]:
 
 
 def objects(tree: Any, path: str = "", depth: int = 0) -> Iterator[Item]:
-    """Yield the object of a document, or the items of a list such as `kubectl get -o yaml` prints."""
+    """Yield the object of a document, or the items of a list as printed by `kubectl get -o yaml`."""
     if not _is_list(tree) or depth > _MAX_LIST_DEPTH:
         yield Item(tree, path)
         return

@@ -1,7 +1,7 @@
-"""Advice about a single CEL expression: whether it can match, and what it reads without a guard.
+"""Advice about a single CEL expression: whether it can be true, and which fields it reads without a guard.
 
-The syntax, types and costs of an expression are the server's matter (``server.py``); what does not compile gets no
-advice. Verdicts are remembered by the text of the expression. Called by ``advice.py`` and ``terms.py``.
+The server checks syntax, types and costs (``server.py``); an expression that does not compile gets no advice. Results
+are cached by the text of the expression. Called by ``advice.py`` and ``terms.py``.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ def program_of(subject: Subject, expression: str) -> Program | None:
 
 @lru_cache(maxsize=_REMEMBERED)
 def model_of(subject: Subject, expression: str) -> Model | None:
-    """Return the model of the values that an expression mentions; None if it is not understood."""
+    """Return the model of the values that an expression compares; None if the expression is too complex."""
     program, model = program_of(subject, expression), Model()
     if program is None or program.expr is None or not model.add_expression(program.expr):
         return None
@@ -62,13 +62,13 @@ def _bindings(subject: Subject, inputs: Inputs) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def how_often(subject: Subject, expression: str) -> HowOften:
-    """How often the expression is true."""
+    """Return how often the expression is true over all inputs: always, sometimes, never, or unknown."""
     model = model_of(subject, expression)
     return HowOften.UNKNOWN if model is None else model.how_often(holds(subject, expression))
 
 
 def never_matches(expression: str) -> bool:
-    """Whether an expression over nodes is certainly true for none."""
+    """Return whether an expression over nodes is certainly true for no node."""
     return how_often("node", expression) is HowOften.NEVER
 
 

@@ -1,7 +1,7 @@
-"""What a cluster has that manifests refer to: the API versions it serves, its nodes, and the names of some objects.
+"""The facts of a cluster that manifests refer to: served API versions, nodes, and the names of some objects.
 
-`mooring lint --cluster` asks a live one, `--from` reads a dump. What is not known is None, and nothing is said
-about it. Called by ``linter.py`` (`advice`) and the command line.
+`mooring lint --cluster` reads a live cluster, `--from` a dump. Unknown facts are None, and nothing is reported about
+them. Called by ``linter.py`` (`advice`) and the command line.
 """
 
 import asyncio
@@ -36,13 +36,13 @@ REFERRED = {
     "DeviceClass": "device_classes",
     "StorageClass": "storage_classes",
 }
-"""The kinds whose names manifests refer to, and the field of `ClusterFacts` that has them."""
+"""The kinds to which manifests refer by name, with the field of `ClusterFacts` that has these names."""
 _SYSTEM_PRIORITIES = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What is known of a cluster."""
+    """The known facts of a cluster."""
 
     served: frozenset[tuple[str, str]] | None = None
     """apiVersion and kind of everything that can be created."""
@@ -57,7 +57,7 @@ class ClusterFacts:
     """The quotas, LimitRanges and Pod Security levels of its namespaces."""
 
     def with_names(self, created: Iterable[tuple[str, str]]) -> "ClusterFacts":
-        """Return the facts with objects that the files themselves create, given by kind and name."""
+        """Return the facts with the objects added that the files themselves create, given by kind and name."""
         names: dict[str, set[str]] = {}
         for kind, name in created:
             if kind in REFERRED:
@@ -66,7 +66,7 @@ class ClusterFacts:
         return replace(self, **more)
 
     def absence(self, api_version: str, kind: str) -> str | None:
-        """Why the cluster would not take an object of a kind; None if it would, or if that is not known."""
+        """Return why the cluster would not accept an object of a kind; None if it would, or if that is unknown."""
         if self.served is None or (api_version, kind) in self.served:
             return None
         others = sorted(version for version, name in self.served if name == kind)
@@ -74,7 +74,7 @@ class ClusterFacts:
         return f"the cluster does not serve {api_version} {kind}{instead}"
 
     def advice(self, obj: Resource) -> Iterator[Problem]:
-        """Yield the objects that an object refers to and the cluster does not have."""
+        """Yield a problem for each reference to an object that the cluster does not have."""
         namespace = obj.metadata.namespace
         if namespace:
             yield from _unknown("namespace", namespace, self.namespaces, "metadata.namespace")
@@ -110,7 +110,7 @@ class ClusterFacts:
 
 
 def _refused(obj: Resource, namespace_rules: "NamespaceRules") -> Iterator[Problem]:
-    """Yield what quotas and limits of the namespace would refuse: the object, or the pods that it creates."""
+    """Yield the quotas and limits of the namespace that would refuse the object, or the pods that it creates."""
     from mooring.advisor.snapshot.admitting import Facts, admit  # noqa: PLC0415 - lint without a cluster spares them
 
     where = obj.metadata.namespace or "default"
@@ -156,7 +156,7 @@ def _said(verdict: "Verdict", about: str) -> Iterator[Problem]:
 
 
 def facts_of(snapshot: "Snapshot", served: frozenset[tuple[str, str]] | None = None) -> ClusterFacts:
-    """Return the facts of a snapshot. In a dump without any object of a kind, its names are unknown."""
+    """Return the facts of a snapshot. If a dump has no object of a kind, the names of that kind are unknown."""
     from mooring.advisor.snapshot.namespace_rules import NamespaceRules  # noqa: PLC0415 - as above
 
     nodes = tuple(Node.of(each) for each in snapshot.all(core_v1.Node))

@@ -1,4 +1,4 @@
-"""What lint finds: problems of an object, which become findings once the file and the line are known."""
+"""The findings of lint: problems of an object, which become findings once file and line are known."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from mooring.advisor.lint.rules import Rule, Severity
 
 
 class Problem(NamedTuple):
-    """Something about an object: the rule, the path of the field as Kubernetes writes it, and what to say."""
+    """A problem of an object: the rule, the path of the field as Kubernetes writes it, and the message."""
 
     rule: Rule
     field: str
@@ -15,7 +15,7 @@ class Problem(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A problem and where it stands. Lines and columns count from 1."""
+    """A problem and its position. Lines and columns count from 1."""
 
     rule: Rule
     severity: Severity
@@ -23,21 +23,21 @@ class Finding(NamedTuple):
     line: int
     column: int
     object: str
-    """`Deployment shop/web`; empty when the document is no object."""
+    """The object, as `Deployment shop/web`; empty if the document is not an object."""
     field: str
     message: str
 
 
 @dataclass(slots=True)
 class Report:
-    """All findings of a run, in the order of the files and lines, and how much was looked at."""
+    """All findings of a run, in the order of files and lines, and the number of checked files and objects."""
 
     findings: list[Finding] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     documents: int = 0
 
     def add(self, other: "Report") -> None:
-        """Take in what was found in another part of the same files."""
+        """Add the report on another part of the same files."""
         self.findings += other.findings
         self.documents += other.documents
 

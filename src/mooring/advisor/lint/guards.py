@@ -1,8 +1,7 @@
-"""Which labels and fields a CEL expression reads without having made sure that they are there.
+"""Find labels and fields that a CEL expression reads without checking that they exist.
 
-`'gpu' in node.labels && node.labels['gpu'] == 'a100'` is guarded, and so is the same the other way round: CEL forgives
-an error on one side of `&&` when the other is false, and on one side of `||` when the other is true. Called by
-``expressions.py``.
+`'gpu' in node.labels && node.labels['gpu'] == 'a100'` is guarded, also with the operands swapped: CEL ignores an error
+on one side of `&&` if the other is false, and on one side of `||` if the other is true. Called by ``expressions.py``.
 """
 
 from typing import NamedTuple
@@ -13,13 +12,13 @@ from mooring.cel.types import Kind
 
 
 class Access(NamedTuple):
-    """A place in a variable: a field, or a key of a map."""
+    """An access to a variable's field, or to a key of a map."""
 
     path: tuple[str, ...]
     key: str
 
     def __str__(self) -> str:
-        """As one writes it in CEL."""
+        """Format the access as CEL."""
         base = ".".join(self.path)
         return f"{base}.{self.key}" if self.path == ("taint",) else f"{base}['{self.key}']"
 
@@ -41,7 +40,9 @@ def unguarded(root: Expr) -> list[Access]:
 
 
 def access(expr: Expr) -> Access | None:
-    """Return what an expression reads although it may be absent: a label, or the time of a taint."""
+    """Return the possibly absent value that an expression reads: a label, or the time of a taint; None if there is
+    none.
+    """
     if isinstance(expr, Select) and expr.resolved is None:
         container: Expr = expr.operand
         key: Expr | str = expr.name
@@ -53,7 +54,7 @@ def access(expr: Expr) -> Access | None:
 
 
 def presence(expr: Expr) -> Access | None:
-    """Return what an expression tests for presence: `has(a.b)` or `'b' in a`."""
+    """Return the access whose presence an expression tests: `has(a.b)` or `'b' in a`; None if it tests none."""
     if isinstance(expr, Select):
         return _access(expr.operand, expr.name) if expr.test_only else None
     if isinstance(expr, Call) and expr.function == op.IN:

@@ -1,7 +1,7 @@
-"""One document after the other: read it, ask the server, add advice, and find the lines.
+"""Lint documents one by one: parse it, run the server's admission, add advice, and find the lines.
 
-`Linter` is made once per process and caches its results: equal documents are linted once. Called by
-``runner.py``; without the command line, call `Linter(settings).lint(name, text)`.
+`Linter` is created once per process and caches its results: equal documents are linted once. Called by ``runner.py``;
+programs call `Linter(settings).lint(name, text)`.
 """
 
 import logging
@@ -40,7 +40,7 @@ class _Linted(NamedTuple):
 
 
 class Linter:
-    """Validates texts as `settings` request. Raises `SchemeError` when they contradict each other."""
+    """Lints texts with the given `settings`. Raise `SchemeError` if they contradict each other."""
 
     def __init__(self, settings: Settings) -> None:
         self._options = options.build(settings)
@@ -49,12 +49,12 @@ class Linter:
         self._cached: dict[str, _Linted] = {}
 
     def lint(self, file: str, text: str) -> Report:
-        """Everything there is to say about a text."""
+        """Return the report on a text."""
         with without_logs():
             return self.lint_pieces(file, documents.pieces(text))
 
     def lint_pieces(self, file: str, pieces: Iterable[Piece]) -> Report:
-        """Lint parts of a text. The caller may want it `without_logs`."""
+        """Lint parts of a text. The caller may wrap it in `without_logs`."""
         report = Report()
         for piece in pieces:
             linted = self._cached.get(piece.text)
@@ -69,7 +69,7 @@ class Linter:
         return report
 
     def finding(self, problem: Problem, file: str, line: int = 1, column: int = 1, name: str = "") -> Finding | None:
-        """Return a problem as a finding; None if its rule is switched off."""
+        """Return a problem as a finding; None if its rule is disabled."""
         rule, field, message = problem
         if rule.id in self._options.disabled:
             return None
@@ -117,7 +117,7 @@ class Linter:
 
 @contextmanager
 def without_logs() -> Iterator[None]:
-    """Silence the logs of the matching code: what it cannot parse or evaluate is a finding here."""
+    """Suppress the logs of the matching code, because its errors are findings here."""
     logger = logging.getLogger("mooring.constraints")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -128,7 +128,9 @@ def without_logs() -> Iterator[None]:
 
 
 def _in_its_words(problems: list[Problem], release: list[Problem]) -> list[Problem]:
-    """Return what a release of Kubernetes would say: it neither validates what it lacks nor ratchets."""
+    """Return the problems that a release of Kubernetes would report: it neither validates fields it lacks
+    nor ratchets.
+    """
     absent = {each.field for each in release if each.rule is rules.NOT_IN_RELEASE}
     kept = [each for each in problems if each.field not in absent and each.rule is not rules.RATCHETED]
     reported = {each.field for each in kept}

@@ -1,6 +1,6 @@
-"""The rules of lint: the server's options at the versions and gates that were asked for, read once.
+"""The options of lint: the server's options at the requested versions and gates, computed once.
 
-`Settings` is what a user asked for and can be sent to another process; `LintOptions` is what follows from it.
+`Settings` are the user's and can be sent to another process; `LintOptions` are derived from them.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,47 +26,49 @@ from mooring.constraints.options import ConstraintOptions
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What was asked for."""
+    """The requested settings of a run."""
 
     component: Component
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     nodes: tuple[Node, ...] | None = None
-    """The nodes of a cluster, if they are known."""
+    """The nodes of the cluster, if they are known."""
     facts: ClusterFacts | None = None
-    """What else is known of a cluster."""
+    """Further known facts of the cluster."""
     disabled: frozenset[str] = frozenset()
-    """The numbers of rules that are switched off."""
+    """The numbers of disabled rules."""
     strict: bool = False
     """Whether warnings count as errors."""
     kubernetes: str = ""
-    """The release of Kubernetes whose rules count, if not Mooring's own versions."""
+    """The release of Kubernetes to lint for, instead of Mooring's versions and gates."""
 
 
 @dataclass(frozen=True, slots=True)
 class LintOptions:
-    """How a server of that version is configured, and what it would say about API versions."""
+    """The admission options of the server to lint for, and the lifecycles of API versions."""
 
     scheme: Scheme
     admission: AdmissionOptions
     newest: AdmissionOptions
-    """The options of a plain server of the newest version, which may have stored what this one refuses."""
+    """Admission of a server of the newest version with default gates, which may have stored objects that this one
+    rejects.
+    """
     constraints: ConstraintOptions
     absence: Callable[[str, str], str | None]
-    """Why the server does not serve an API version and kind; None if it does, or if nothing is known about it."""
+    """Return why the server does not serve an API version and kind; None if it does, or if that is unknown."""
     departure: Callable[[str, str], str | None]
-    """What to say about an API version and kind that the next minor version removes; None for all others."""
+    """Return the warning about an API version and kind that the next minor version removes; None for others."""
     facts: ClusterFacts
     disabled: frozenset[str] = frozenset()
     strict: bool = False
     release: Callable[[Any], list[Problem]] | None = None
-    """What a release of Kubernetes does not have of an object, if its rules count."""
+    """The fields that the release of Kubernetes lacks; None unless linting for a release."""
 
     def severity(self, rule: Rule) -> Severity:
         return Severity.ERROR if self.strict and rule.severity is Severity.WARNING else rule.severity
 
 
 def build(settings: Settings) -> LintOptions:
-    """Read the versions and gates. Raises `SchemeError` when the runtime configuration is wrong."""
+    """Build the options from versions and gates. Raise `SchemeError` if the runtime configuration is wrong."""
     versions = settings.component.versions
     scheme = Scheme(versions, settings.runtime_config or MappingProxyType({}))
     lives = _Lives(scheme, versions)
@@ -130,7 +132,7 @@ class _Lives:
         return f"{name} is not served unless it is switched on: --runtime-config={kind.api_version}=true"
 
     def _successor(self, kind: Kind) -> str:
-        """Return what to write instead: Kubernetes' advice, or the newest version where it has none."""
+        """Return the API version to use instead: Kubernetes' advice, or the newest version if there is none."""
         newest = self.scheme.hub(kind)
         return kind.lifecycle.replacement or ("" if newest is kind else newest.api_version)
 

@@ -1,7 +1,7 @@
-"""Where a field stands in the text of a document: line and column by its path.
+"""Find the line and column of a field in the text of a document, by its path.
 
-Only documents with problems come here, so that the others are read without keeping places. JSON is read as the YAML
-that it is. Called by ``linter.py``.
+Only documents with problems are parsed with positions, because that is slower. JSON is parsed as YAML. Called by
+``linter.py``.
 """
 
 import re
@@ -16,7 +16,7 @@ _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 class Position(NamedTuple):
-    """A place in a text, from 1."""
+    """A position in a text: line and column, from 1."""
 
     line: int
     column: int
@@ -28,13 +28,13 @@ class _Node(NamedTuple):
 
 
 class Positions:
-    """The places in a text, which is read when the first is asked for."""
+    """The positions in a text, which is parsed when the first is requested."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     def find(self, document: int, path: str) -> Position:
-        """Where `path` stands in one of the text's documents, or the nearest that there is around it."""
+        """Return the position of `path` in one of the text's documents, or of the nearest enclosing field."""
         if document >= len(self._documents):
             return Position(1, 1)
         node, rest = self._documents[document], path

@@ -1,14 +1,14 @@
-"""API versions of Kubernetes that Mooring does not have because they are gone, or because it has no such kind.
+"""API versions of Kubernetes that Mooring lacks because they were removed, or because it does not have the kind.
 
-Manifests still use them. By apiVersion, with `*` for all kinds of it that are not named: the release that removed
-them, and what to write instead. The kinds that Mooring has are in ``mooring.api.lifecycles``. Read by ``options.py``.
+Manifests still use them. Keyed by apiVersion (with `*` for all other kinds): the release that removed them, and the
+replacement. Kinds that Mooring has are in ``mooring.api.lifecycles``. Read by ``options.py``.
 """
 
 from typing import NamedTuple
 
 
 class Removal(NamedTuple):
-    """The first release without an API version, and its replacement."""
+    """The first release that lacks an API version, and the replacement."""
 
     release: str
     replacement: str = ""
@@ -78,6 +78,6 @@ REMOVED: dict[str, dict[str, Removal]] = {
 
 
 def removal_of(api_version: str, kind: str) -> Removal | None:
-    """When a kind was or will be removed."""
+    """Return when a kind was or will be removed; None if it will not."""
     kinds = REMOVED.get(api_version, {})
     return kinds.get(kind) or kinds.get("*")

@@ -1,8 +1,6 @@
-"""A report as text: for people, as JSON, as SARIF 2.1.0 for code scanning, as JUnit's XML, as
-annotations of GitHub Actions or as Markdown for CI.
+"""Format a report: as text, JSON, SARIF 2.1.0, JUnit XML, annotations of GitHub Actions, or Markdown.
 
-Manifests may come from anybody: control characters in them are shown, not sent to a terminal. Called by the command
-line.
+Manifests are untrusted: control characters in them are escaped for the terminal. Called by the command line.
 """
 
 import json
@@ -21,11 +19,11 @@ _SARIF_LEVELS = {Severity.INFO: "note", Severity.WARNING: "warning", Severity.ER
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 Paint = Callable[[str, Severity], str]
-"""Colours a text by a severity."""
+"""A function that colours a text by severity."""
 
 
 def lines(report: Report, paint: Paint) -> Iterator[str]:
-    """Yield one line per finding, as compilers write them; further lines of a message are indented."""
+    """Yield one line per finding, as compilers do; further lines of a message are indented."""
     for finding in report.findings:
         place = one_line(f"{finding.file}:{finding.line}:{finding.column}")
         subject = f"{one_line(finding.object)}: " if finding.object else ""
@@ -36,7 +34,7 @@ def lines(report: Report, paint: Paint) -> Iterator[str]:
 
 
 def summary(report: Report) -> str:
-    """How much was linted, and the findings."""
+    """Return a sentence with the number of linted objects and of findings."""
     skipped = sum(finding.rule.id in SKIPPED for finding in report.findings)
     counts = [
         _count(report.count(Severity.ERROR), "error"),
@@ -47,7 +45,7 @@ def summary(report: Report) -> str:
 
 
 def as_json(report: Report) -> str:
-    """For scripts."""
+    """Return the report as JSON."""
     data = {
         "files": len(report.files),
         "documents": report.documents,
@@ -72,7 +70,7 @@ def as_json(report: Report) -> str:
 
 
 def as_sarif(report: Report, tool: str = "mooring lint", rules: Sequence[Rule] = RULES) -> str:
-    """For code scanning. `mooring audit` writes its findings so too, with rules of its own."""
+    """Return the report as SARIF, for code scanning. `mooring audit` passes rules of its own."""
     driver = {
         "name": tool,
         "version": mooring.__version__,
@@ -115,7 +113,9 @@ def _sarif_result(finding: Finding, rules: Sequence[Rule]) -> dict[str, Any]:
 
 
 def as_junit(report: Report, fail_on: Severity, tool: str = "mooring lint") -> str:
-    """Write a suite per file and a case per finding; findings below `fail_on` are cases that pass with a message."""
+    """Return the report as JUnit XML: a suite per file and a case per finding; findings below `fail_on` pass with a
+    message.
+    """
     by_file: dict[str, list[Finding]] = {file: [] for file in report.files}
     for finding in report.findings:
         by_file.setdefault(finding.file, []).append(finding)
@@ -127,7 +127,7 @@ def as_junit(report: Report, fail_on: Severity, tool: str = "mooring lint") -> s
 
 
 def as_github(report: Report) -> str:
-    """Workflow commands of GitHub Actions: an annotation for each finding, at its line in the files of a change."""
+    """Return workflow commands of GitHub Actions: an annotation for each finding, at its line in the changed files."""
     words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
     found = []
     for each in report.findings:
@@ -144,7 +144,7 @@ def _github(text: str, *, of_text: bool = False) -> str:
 
 
 def as_markdown(report: Report, title: str) -> str:
-    """Write a Markdown table for a summary or a comment."""
+    """Return a Markdown table for a summary or a comment."""
     worst = sorted(report.findings, key=lambda each: -each.severity)
     head = [f"### {title}", "", "| | Rule | Object | What happens |", "|---|---|---|---|"]
     cells = (
@@ -156,7 +156,7 @@ def as_markdown(report: Report, title: str) -> str:
 
 
 def markdown_cell(text: str) -> str:
-    """Text in a cell of a table: nothing of it is markup."""
+    """Escape a text for a cell of a Markdown table."""
     plain = escape(printable(text)).replace("|", "&#124;").replace("\n", " ")
     return re.sub(r"([\\`*_\[\]])", r"\\\1", plain)
 
@@ -200,7 +200,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """On one line: what is in an object must not begin a line of its own, which CI may take for an order."""
+    """Join a text to one line, so that text from an object cannot begin a line, which CI might execute as a command."""
     return printable(text).replace("\n", "\\n")
 
 

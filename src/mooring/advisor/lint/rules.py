@@ -1,7 +1,7 @@
 """The rules of lint: their numbers, names and severities. ``docs/lint.md`` has an example of each; a test compares.
 
-The first ten are about files and kinds, M010 to M019 are what the API server would answer, M020 to M029 advice that no
-server gives, and M030 to M039 advice that needs a cluster (`--nodes`, `--cluster`). A number is never used again.
+M000 to M009 concern files and kinds, M010 to M019 errors of the API server, M020 to M029 further advice, and M030 to
+M039 advice that needs a cluster (`--nodes`, `--cluster`). A number is never reused.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class Severity(IntEnum):
-    """How bad a finding is. `str()` is the word that people read and write."""
+    """The severity of a finding; `str()` is its name in output."""
 
     INFO = 0
     WARNING = 1
@@ -21,7 +21,7 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Something that lint looks for."""
+    """A rule of lint: number, name, severity and description."""
 
     id: str
     name: str
@@ -125,4 +125,4 @@ RULES = (
 BY_NAME = {word: rule for rule in RULES for word in (rule.id, rule.name)}
 """Rules by number and by name."""
 SKIPPED = frozenset({UNKNOWN_KIND.id, NOT_KUBERNETES.id})
-"""Rules that say that a document was skipped."""
+"""Rules which report that a document was skipped."""

@@ -1,7 +1,7 @@
-"""All files of a run: read here, linted here or, when there is much of it, in several processes.
+"""Lint all files of a run: in this process or, if there is much text, in several processes.
 
-Files are sent to the processes in batches of documents, so that one large file is shared out as many small ones are.
-The order of the findings is that of the files. Called by the command line.
+Batches of documents are sent to the processes, so that a large file is distributed like many small ones. Findings are
+in the order of the files. Called by the command line.
 """
 
 import gc
@@ -35,7 +35,7 @@ class _Part(NamedTuple):
 
 
 _Batch = list[_Part]
-"""What is linted in one go: parts of several files, or some of one large file."""
+"""Documents that one process lints together: parts of several files, or some of one large file."""
 
 
 def run(found: Sequence[Source], settings: Settings, stdin: IO[bytes], jobs: int = 1) -> Report:
@@ -61,7 +61,7 @@ def run(found: Sequence[Source], settings: Settings, stdin: IO[bytes], jobs: int
 
 
 def _created(found: Iterable[Source], stdin: IO[bytes]) -> Iterator[tuple[str, str]]:
-    """Yield kind and name of what files create and other objects of the same files refer to."""
+    """Yield kind and name of objects that the files create and that other objects in them refer to."""
     for source in found:
         try:
             pieces = documents.pieces(sources.read(source, stdin))
@@ -80,7 +80,9 @@ def _created(found: Iterable[Source], stdin: IO[bytes]) -> Iterator[tuple[str, s
 
 @contextmanager
 def _collecting_seldom() -> Iterator[None]:
-    """Trees and objects have no cycles: looking for some after every few hundred would take a tenth of the time."""
+    """Reduce garbage collection while parsing: trees have no cycles, and collecting often would take a tenth of the
+    time.
+    """
     before = gc.get_threshold()
     gc.set_threshold(*_SELDOM)
     try:
@@ -130,7 +132,7 @@ def _lint_item(linter: Linter, batch: _Batch) -> Report:
 # -- several processes
 
 _linter: Linter | None = None
-"""The linter of a process of the pool."""
+"""Return the linter of this worker process."""
 
 
 def _start(settings: Settings) -> None:

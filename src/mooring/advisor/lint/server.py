@@ -1,7 +1,7 @@
-"""What the API server would answer to a request that creates an object, as problems.
+"""Run the API server's checks for the creation of an object, and return its errors and warnings as problems.
 
-The road is the server's own: find the kind, decode strictly, convert, admit. What depends on a cluster is assumed to
-be there: the namespace exists, and so do priority classes. Called by ``linter.py``.
+The steps are the server's own: find the kind, decode strictly, convert, admit. Objects that the manifest refers to,
+such as its namespace and priority class, are assumed to exist. Called by ``linter.py``.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,9 @@ from mooring.api.meta_v1 import Resource
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is wrong, and the object with its defaults in the newest version of its kind, when it could be read."""
+    """The problems of an object, and the object in the newest version of its kind with defaults, if it could be
+    decoded.
+    """
 
     problems: list[Problem]
     object: Resource | None = None
@@ -46,7 +48,7 @@ class _AnyCluster(NoCluster):
 
 
 def answer(tree: Any, options: LintOptions, now: datetime) -> Answer:
-    """Validate one object."""
+    """Run the server's checks on one object."""
     if not isinstance(tree, dict):
         return Answer([Problem(rules.NOT_AN_OBJECT, "", "expected an object with apiVersion and kind")])
     api_version, kind_name = tree.get("apiVersion"), tree.get("kind")
@@ -117,7 +119,7 @@ def _causes(refusal: errors.StatusError) -> list[Problem]:
 
 
 def _ratcheted(tree: Any, kind: Kind, options: LintOptions, now: datetime, refused: list[Problem]) -> list[Problem]:
-    """Which of the refused fields may stay in an object that a server with everything switched on has stored."""
+    """Return the rejected fields that an update may keep, because a server with all gates on could have stored them."""
     decoded = codec.decode_tree(tree, kind.type, FieldValidation.IGNORE).object
     stored = options.scheme.convert(decoded, options.scheme.hub(kind))
     wrong_anyway = _refused_fields(lambda: admit_create(stored, _request(stored, options.newest, now)))

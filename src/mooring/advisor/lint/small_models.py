@@ -1,11 +1,11 @@
-"""Whether conditions on a node's labels, or on a taint, can hold at all: by trying all inputs that differ.
+"""Decide whether conditions on a node's labels, or on a taint, can be true, by trying all distinguishable inputs.
 
-A condition that compares a label with `'a'` and `'b'` cannot tell any two other values apart. So a handful of values
-stands for all: each value that is mentioned, one that is not, and none at all; around numbers and versions also the
-next ones. If no combination of them makes the conditions true, nothing does. That is certain as long as the conditions
-are made of what is understood here (comparisons with constants, presence, prefixes, `int()`, versions, joined by `&&`,
-`||`, `!` and `?:`); about anything else there is no verdict. Values that no label or taint can have are not tried, so
-that `taint.effect == 'NoSchedul'` is found, too. Called by ``expressions.py`` and ``terms.py``.
+A condition that compares a label with `'a'` and `'b'` cannot distinguish any two other values. So a few values
+represent all: each value in the conditions, one that is not in them, and an absent one; for numbers and versions also
+the adjacent ones. If no combination makes the conditions true, nothing does. This is certain as long as the conditions
+consist of supported operations (comparisons with constants, presence, prefixes, `int()`, versions, joined by `&&`,
+`||`, `!` and `?:`); for others there is no result. Values that no label or taint can have are not tried, so that
+`taint.effect == 'NoSchedul'` is found too. Called by ``expressions.py`` and ``terms.py``.
 """
 
 import re
@@ -33,7 +33,7 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 class HowOften(Enum):
-    """How often conditions hold."""
+    """The frequency with which conditions are true: always, sometimes, never, or unknown."""
 
     NEVER = "never"
     SOMETIMES = "sometimes"
@@ -42,14 +42,14 @@ class HowOften(Enum):
 
 
 class Slot(NamedTuple):
-    """Something with a value that conditions ask for: a label of the node by its key, or a field of the taint."""
+    """A value that conditions read: a label of the node by its key, or a field of the taint."""
 
     of_taint: bool
     name: str
 
 
 Inputs = Mapping[Slot, str]
-"""The values of slots; absent ones are not in it."""
+"""An assignment of values to slots, without absent ones."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class _Mentioned:
     versions: set[tuple[int, int, int]] = field(default_factory=set)
 
     def is_decisive(self) -> bool:
-        """Whether a few values stand for all: not when different ways of looking at a text are mixed."""
+        """Return whether a few values represent all others; not if the conditions parse a value in different ways."""
         special = [kind for kind in (self.prefixes, self.numbers, self.versions) if kind]
         return not special or (len(special) == 1 and max(map(len, self.texts | self.prefixes)) <= _MAX_LENGTH)
 
@@ -72,11 +72,11 @@ class _Mentioned:
 
 
 class _NotUnderstoodError(Exception):
-    """A part of an expression has no verdict."""
+    """A part of an expression is not supported, so that there is no result."""
 
 
 class Model:
-    """What conditions mention. Add conditions, then ask for the `how_often` on all of them together."""
+    """The values that conditions compare. Add conditions, then call `how_often` for all of them together."""
 
     def __init__(self) -> None:
         self._slots: dict[Slot, _Mentioned] = {}
@@ -86,14 +86,16 @@ class Model:
         return frozenset(self._slots)
 
     def merge(self, other: "Model") -> None:
-        """Take in the conditions of another model."""
+        """Add the conditions of another model."""
         for slot, mentioned in other._slots.items():
             self._slots.setdefault(slot, _Mentioned()).add(mentioned)
 
     # -- conditions of `matchExpressions`
 
     def add_label(self, key: str, texts: Sequence[str] = (), number: int | None = None, version: str = "") -> bool:
-        """Add a condition that compares a label with texts, a number or a version. Return False if not understood."""
+        """Add a condition that compares a label with strings, a number or a version; return False if it is not
+        supported.
+        """
         mentioned = self._slots.setdefault(Slot(of_taint=False, name=key), _Mentioned())
         mentioned.texts.update(texts)
         if number is not None:
@@ -103,7 +105,7 @@ class Model:
     # -- CEL
 
     def add_expression(self, expr: Expr) -> bool:
-        """Add a CEL condition. Return False if it is not understood; the model is then of no use."""
+        """Add a CEL condition. Return False if it is not supported; the model must not be used then."""
         try:
             self._condition(expr)
         except _NotUnderstoodError:
@@ -148,7 +150,7 @@ class Model:
     # -- trying
 
     def how_often(self, holds: Callable[[Inputs], bool], conditions: int = 1) -> HowOften:
-        """How often `holds`, which asks some conditions, is true over all inputs that they can tell apart."""
+        """Return how often `holds`, which evaluates some conditions, is true over all distinguishable inputs."""
         if not all(mentioned.is_decisive() for mentioned in self._slots.values()):
             return HowOften.UNKNOWN
         choices = [list(_choices(slot, mentioned)) for slot, mentioned in self._slots.items()]
@@ -162,7 +164,7 @@ class Model:
         return HowOften.ALWAYS if True in seen else HowOften.NEVER
 
     def inputs(self) -> Iterator[Inputs]:
-        """All inputs that the conditions can tell apart, without end in sight if they mention much."""
+        """Yield all inputs that the conditions can distinguish; their number may be huge."""
         choices = [list(_choices(slot, mentioned)) for slot, mentioned in self._slots.items()]
         for values in product(*choices):
             yield {slot: value for slot, value in zip(self._slots, values, strict=True) if value is not None}
@@ -180,7 +182,7 @@ def _slot_of(expr: Expr) -> Slot | None:
 
 
 def _value(expr: Expr, mentioned: _Mentioned, slots: set[Slot], *, is_version: bool) -> None:
-    """Collect an operand of a comparison: constants go to `mentioned`, labels and fields that are read to `slots`."""
+    """Collect an operand of a comparison: constants in `mentioned`, labels and fields in `slots`."""
     slot = _slot_of(expr)
     if slot is not None:
         slots.add(slot)
@@ -210,9 +212,9 @@ def _value(expr: Expr, mentioned: _Mentioned, slots: set[Slot], *, is_version: b
 
 
 def _add_versions(mentioned: _Mentioned, text: str) -> bool:
-    """Add the versions of a version or range. Return False if one is not understood.
+    """Add the versions of a version or range. Return False for an unsupported one.
 
-    Those are pre-releases, of which there are endlessly many between any two, and huge numbers.
+    Unsupported are pre-releases, because there are infinitely many between any two, and huge numbers.
     """
     if _NO_PLAIN_VERSION.search(text):
         return False
@@ -254,7 +256,7 @@ def _texts(mentioned: _Mentioned) -> set[str]:
 
 
 def _unmentioned(prefix: str, texts: set[str]) -> str:
-    """Return a text that begins with `prefix`, and neither is nor begins with one of the longer texts."""
+    """Return a string with `prefix` that none of the longer strings is a prefix of or equal to."""
     longer = [text for text in texts if len(text) > len(prefix)]
     endings = (prefix + "".join(letters) for length in (1, 2, 3) for letters in product(ascii_letters, repeat=length))
     return next(text for text in endings if not any(text.startswith(other) for other in longer))

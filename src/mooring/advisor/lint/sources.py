@@ -1,6 +1,6 @@
-"""The files that a user names: found in directories, and read with limits.
+"""Find manifests in directories, and read files with limits.
 
-What cannot be read is a finding (the text says why), never an exception. Called by ``runner.py``.
+A file that cannot be read is a finding with the reason, never an exception. Called by ``runner.py``.
 """
 
 import os
@@ -18,14 +18,14 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file to read. `was_found` says that it comes from a directory, and not from the user."""
+    """A file to read. `was_found` is true if it was found in a directory instead of named by the user."""
 
     path: str
     was_found: bool = False
 
     @property
     def name(self) -> str:
-        """What to call it: bytes that are no text are replaced."""
+        """Return the file's name for output, with undecodable bytes replaced."""
         return "<stdin>" if self.path == STDIN else os.fsencode(self.path).decode(errors="replace")
 
 
@@ -34,7 +34,7 @@ class UnreadableError(Exception):
 
 
 def find(paths: Sequence[str]) -> Iterator[Source]:
-    """Yield the files that paths stand for: themselves, and the manifests in directories, each once."""
+    """Yield the files that paths name: the files themselves, and the manifests in directories, each once."""
     seen: set[str] = set()
     for path in paths:
         if path != STDIN and Path(path).is_dir():
@@ -66,7 +66,7 @@ def _walk(top: str) -> Iterator[str]:
 
 
 def size(source: Source) -> int:
-    """How many bytes a file has, as far as that is known."""
+    """Return the size of a file in bytes; 0 if unknown."""
     try:
         return 0 if source.path == STDIN else Path(source.path).stat().st_size
     except OSError:

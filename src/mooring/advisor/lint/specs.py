@@ -1,6 +1,6 @@
-"""Where pods, tolerations and node selector terms are in the objects that have them.
+"""Find pods, tolerations and node selector terms in the objects that contain them.
 
-Paths are texts as in the errors of the API server. Called by ``advice.py``.
+Paths are strings in the format of the API server's errors. Called by ``advice.py``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +12,7 @@ from mooring.api.meta_v1 import Resource
 
 
 class PodSpecAt(NamedTuple):
-    """The spec of a pod, or of the pods that a workload makes."""
+    """The spec of a pod or of a workload's pods, and its path."""
 
     spec: core_v1.PodSpec
     path: str
@@ -24,7 +24,7 @@ class PodSpecAt(NamedTuple):
 
 
 class TermAt(NamedTuple):
-    """A node selector term; a required one excludes nodes, the others only score them."""
+    """A node selector term and its path; a required one excludes nodes, a preferred one scores them."""
 
     term: core_v1.NodeSelectorTerm
     path: str

@@ -1,7 +1,7 @@
-"""Advice about a node selector term: whether its conditions can hold together.
+"""Advice about a node selector term: whether its conditions can be true together.
 
-`nodeSelector` of the same pod counts as conditions of every required term, since both must hold. Conditions that share
-no label cannot contradict each other, so that only those that do are tried together. Called by ``advice.py``.
+`nodeSelector` of the same pod is added to the conditions of every required term, because both must hold. Only
+conditions that share a label are tried together, because others cannot contradict each other. Called by ``advice.py``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ class _Condition(NamedTuple):
 
 
 def contradiction(term: core_v1.NodeSelectorTerm, node_labels: Mapping[str, str]) -> str | None:
-    """Why no node can meet a term and have the given labels besides; None if one can, or if that is not known."""
+    """Return why no node can meet a term and have the given labels; None if one can, or if that is unknown."""
     if _contradicting_names(term.match_fields):
         return "no node can meet all of matchFields"
     conditions = [found for entry in term.match_expressions if (found := _requirement(entry))]
@@ -50,7 +50,7 @@ def _contradicting_names(fields: Sequence[core_v1.NodeSelectorRequirement]) -> b
 
 
 def _requirement(entry: core_v1.NodeSelectorRequirement) -> _Condition | None:
-    """Convert a condition of `matchExpressions`; None if the server refuses it, or if it is not understood."""
+    """Convert a condition of `matchExpressions`; return None if the server rejects it, or if it is not supported."""
     found = node_selector.compile_requirement(entry, _EVERYTHING_ON)
     if not isinstance(found, Requirement | VersionRequirement):
         return None
@@ -69,7 +69,9 @@ def _requirement(entry: core_v1.NodeSelectorRequirement) -> _Condition | None:
 
 
 def _expression(text: str) -> _Condition | None:
-    """Convert a CEL condition; None if it is not understood, or never holds alone, which another rule reports."""
+    """Convert a CEL condition; return None if it is not supported, or is never true by itself, which another rule
+    reports.
+    """
     model = expressions.model_of("node", text)
     if model is None or expressions.never_matches(text):
         return None

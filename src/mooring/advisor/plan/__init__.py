@@ -1,6 +1,7 @@
-"""`mooring plan`: what applying manifests would change, where the pods would go, and what would be refused.
+"""`mooring plan`: predict the effect of applying manifests: changed objects, placements of pods, and refused writes.
 
-    planning      the whole answer and its typed form        reports   text and Markdown
+    planning   the plan and its typed form
+    reports    text and Markdown
 
 Read next: ``planning.py``. The page for users is ``docs/plan.md``.
 """

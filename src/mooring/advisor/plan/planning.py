@@ -1,4 +1,4 @@
-"""Plan an apply: compare the manifests with the cluster, play the change, and gather what would be refused."""
+"""Plan an apply: compare the manifests with the cluster, simulate the change, and collect refused writes."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -21,11 +21,11 @@ Action = Literal["create", "change", "unchanged", "refused"]
 
 
 class Result(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A part of the answer."""
+    """The base of all parts of a plan: frozen, with camelCase field names."""
 
 
 class FieldChange(Result, frozen=True):
-    """A field that differs; None stands for absent."""
+    """A changed field with its old and new value; None if absent."""
 
     path: str
     old: object = None
@@ -33,7 +33,7 @@ class FieldChange(Result, frozen=True):
 
 
 class ObjectChange(Result, frozen=True):
-    """What becomes of one object of the manifests."""
+    """The change of one object of the manifests."""
 
     kind: str
     name: str
@@ -43,7 +43,7 @@ class ObjectChange(Result, frozen=True):
 
 
 class WorkloadPlacement(Result, frozen=True):
-    """Where the new pods of a workload go: the number on each node."""
+    """The placement of a workload's new pods: their number by node."""
 
     workload: str
     pods: int
@@ -51,7 +51,7 @@ class WorkloadPlacement(Result, frozen=True):
 
 
 class Cost(Result, frozen=True):
-    """The change of what is requested of a resource, in cores, bytes or pieces."""
+    """The change of the total requests of a resource, in cores, bytes or pieces."""
 
     resource: str
     before: float
@@ -60,7 +60,7 @@ class Cost(Result, frozen=True):
 
 
 class Plan(Result, frozen=True, kw_only=True):
-    """The report."""
+    """The result of planning an apply."""
 
     api_version: str = API_VERSION
     kind: Literal["Plan"] = "Plan"
@@ -68,35 +68,35 @@ class Plan(Result, frozen=True, kw_only=True):
     changes: tuple[ObjectChange, ...]
     placements: tuple[WorkloadPlacement, ...] = ()
     pending: tuple[PendingGroup, ...] = ()
-    """Pods that would have no node, and have one now or do not exist yet."""
+    """Pods that would have no node after the change, and have one now or do not exist yet."""
     rejected: tuple[RejectedGroup, ...] = ()
     preempted: tuple[Departure, ...] = ()
     pools: tuple[PoolVerdict, ...] = ()
-    """What each pool says to the first pod that does not fit."""
+    """By node pool, why it cannot take the first pod that does not fit."""
     cost: tuple[Cost, ...] = ()
     has_server: bool = False
     notes: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
-        """Return 0 for nothing to change, 1 for changes that fit, 2 where something is refused or does not fit."""
+        """Return 0 if nothing changes, 1 for changes that fit, 2 if a write is refused or a pod does not fit."""
         if self.pending or self.rejected or any(each.action == "refused" for each in self.changes):
             return 2
         return 1 if any(each.action != "unchanged" for each in self.changes) else 0
 
 
 class ServerAnswer(NamedTuple):
-    """An API server's answer to the dry run of an object."""
+    """The response of an API server to the dry run of an object."""
 
     before: dict[str, Any] | None
-    """The stored object; None where there is none."""
+    """The stored object; None if it does not exist."""
     after: dict[str, Any] | None
-    """What would be stored; None where the server refuses it."""
+    """The object that would be stored; None if the server refuses it."""
     refusal: str = ""
 
 
 DryRun = Callable[[Resource], ServerAnswer | None]
-"""Send an object to the server without storing it; return None where the server cannot be asked."""
+"""A function that sends a dry-run apply of an object to the server; returns None if there is no server."""
 
 
 def plan(
@@ -107,7 +107,7 @@ def plan(
     dry_run: DryRun | None = None,
     report: Callable[[Progress], None] | None = None,
 ) -> Plan:
-    """Say what applying objects would do. Nothing is changed."""
+    """Return the plan of applying objects. Nothing is written."""
     answers = [dry_run(obj) if dry_run is not None else None for obj in objects]
     changes = [_change(snapshot, obj, answer) for obj, answer in zip(objects, answers, strict=True)]
     written = ("create", "change")
@@ -131,7 +131,7 @@ def plan(
 def _play(
     snapshot: Snapshot, wanted: tuple[Resource, ...], settings: Settings, report: Callable[[Progress], None] | None
 ) -> tuple[Simulation, Simulation]:
-    """Return what happens without the change, and then with it."""
+    """Simulate the cluster without the change, and then with it; return both results."""
     check_rights(snapshot)
     running = SimulationRun(snapshot, Scenario(), settings, report)
     running.run()
@@ -183,7 +183,7 @@ def _new_pending(played: Simulation, before: Simulation) -> tuple[PendingGroup, 
 def _pool_verdicts(
     snapshot: Snapshot, settings: Settings, objects: Sequence[Resource], pending: Sequence[PendingGroup]
 ) -> tuple[PoolVerdict, ...]:
-    """Ask every pool about the template of the first workload whose pods do not fit."""
+    """Evaluate the first pod that does not fit on every node pool."""
     owner = pending[0].owners[0].rpartition("/")[2] if pending and settings.pools else ""
     for obj in objects:
         template = getattr(getattr(obj, "spec", None), "template", None)
@@ -213,7 +213,7 @@ _MISSING = object()
 
 
 def whole_differences(old: Any, new: Any) -> tuple[FieldChange, ...]:
-    """Compare two whole objects, without what the server keeps for itself."""
+    """Compare two whole objects, without the fields that only the server sets."""
     return _limited(_compare(old, new, "", is_whole=True))
 
 
@@ -255,7 +255,7 @@ def _compare(old: Any, new: Any, path: str, *, is_whole: bool) -> Iterator[Field
 
 
 def _item_key(old: list[Any], new: list[Any]) -> str:
-    """Return the field by which the items of both lists are identified; empty if there is none."""
+    """Return the field that identifies the items of both lists; empty if there is none."""
     items = [*old, *new]
     for key in _ITEM_KEYS:
         if items and all(isinstance(item, dict) and key in item for item in items):
@@ -266,7 +266,7 @@ def _item_key(old: list[Any], new: list[Any]) -> str:
 
 
 def _removed(applied: Any, manifest: Any, stored: Any, path: str) -> Iterator[FieldChange]:
-    """Find fields that the last apply set and the manifest leaves out."""
+    """Yield the fields that the last apply set and the manifest leaves out."""
     if not all(isinstance(each, dict) for each in (applied, manifest, stored)):
         return
     for key, value in applied.items():

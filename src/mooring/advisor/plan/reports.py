@@ -1,4 +1,4 @@
-"""A plan as text for a terminal, and as Markdown for the comment of a pull request."""
+"""Format a plan as text for a terminal, and as Markdown for a pull-request comment."""
 
 import json
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ def _change_lines(change: ObjectChange, paint: "Paint") -> Iterator[str]:
 
 
 def _sections(plan: Plan) -> Iterator[tuple[str, list[str]]]:
-    """Yield the parts of the report that have lines, with their titles."""
+    """Yield the non-empty sections of the report, with their titles."""
     pools = "Pools" if any(each.fits for each in plan.pools) else "No pool can make a node for this pod"
     sections = {
         "Where new pods go": map(_placement, plan.placements),

@@ -1,8 +1,8 @@
 """Evaluate the policies of a cluster or of files for an object that is not written yet.
 
-What a live cluster's snapshot does not have (ConfigMaps are never read, and many policies keep their parameters there)
-is not guessed: such a policy is named in `Verdict.unknown`. There is no user whose rights could be checked, so that the
-variable `authorizer` allows nothing; `PolicyEvaluator` says so where it matters.
+A policy whose parameters are not in the snapshot is not evaluated but listed in `Verdict.unknown`; ConfigMaps, in which
+many policies keep parameters, are never read from a live cluster. There is no user whose permissions could be checked,
+so the CEL variable `authorizer` allows nothing; the verdict notes where that matters.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ POLICIES: tuple[type[Resource], ...] = (
     MutatingWebhookConfiguration,
     ValidatingWebhookConfiguration,
 )
-"""The kinds that the evaluation needs beside namespaces."""
+"""The kinds that the evaluation needs, besides namespaces."""
 _ACTIVE = (
     MutatingAdmissionPolicyBinding,
     MutatingWebhookConfiguration,
@@ -51,35 +51,35 @@ _UNREAD = frozenset({"ConfigMap", "Secret"})
 
 
 class _UnknownError(Exception):
-    """A parameter is not among what was read."""
+    """A parameter object is not in the snapshot."""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What the policies say about one object."""
+    """The result of all policies for one object."""
 
     refused: str = ""
-    """What the server would answer; empty if it would take the object."""
+    """The error with which the server would refuse the object; empty if it would accept it."""
     denials: "list[Decision]" = field(default_factory=list)
     warnings: "list[Decision]" = field(default_factory=list)
     audited: list[Tree] = field(default_factory=list)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
-    """Kind, policy and binding of those that concerned it."""
+    """The kind, policy and binding of those that matched the object."""
     called: "list[CalledWebhook]" = field(default_factory=list)
-    """The webhooks that the server would call; advice does not call them."""
+    """The webhooks that the server would call; they are not called here."""
     unknown: list[str] = field(default_factory=list)
-    """What could not be evaluated, and why."""
+    """The policies that could not be evaluated, and why."""
     changed: Resource | None = None
-    """The object after MutatingAdmissionPolicies, where they have changed it."""
+    """The object after MutatingAdmissionPolicies; None if they did not change it."""
 
     @property
     def webhooks(self) -> list[str]:
-        """The webhooks that the server would call, for people."""
+        """Return the names of the webhooks that the server would call."""
         return list(map(str, self.called))
 
     @property
     def required_webhooks(self) -> "list[CalledWebhook]":
-        """Those of them without which the server refuses the object."""
+        """Return those webhooks whose failure would make the server refuse the object (failurePolicy Fail)."""
         return [hook for hook in self.called if not hook.ignores_failures]
 
     @property
@@ -91,7 +91,7 @@ class Verdict:
 
 
 class PolicyEvaluator:
-    """Policies, bindings, namespaces and whatever may be parameters. It can be sent to other processes."""
+    """The policies, bindings, namespaces and possible parameters of a snapshot. It can be sent to other processes."""
 
     def __init__(
         self,
@@ -101,7 +101,9 @@ class PolicyEvaluator:
         is_whole: bool = True,
         user: UserInfo | None = None,
     ) -> None:
-        """`others` are objects of kinds that Mooring does not know; `is_whole`: nothing was left unread."""
+        """Index the objects; `others` are objects of kinds unknown to Mooring, `is_whole` says that no kind was left
+        unread.
+        """
         self._objects = [*objects]
         self._others = [*others]
         self._is_whole = is_whole
@@ -113,11 +115,11 @@ class PolicyEvaluator:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is neither a policy that is bound nor a webhook."""
+        """Return whether there is neither a bound policy nor a webhook."""
         return not any(isinstance(each, _ACTIVE) for each in self._objects)
 
     def verdict(self, obj: Resource, *, old: Resource | None = None, operation: str = "CREATE") -> Verdict:
-        """Evaluate the policies as if the object were written; it is not modified."""
+        """Evaluate the policies for a write of an object; the object is not modified."""
         if self.is_idle:
             return Verdict()
         if self._ready is None:
@@ -125,7 +127,7 @@ class PolicyEvaluator:
         return self._ready.verdict(obj, old, operation, self._user)
 
     def verdict_on_tree(self, tree: Tree, *, plural: str = "", operation: str = "CREATE") -> Verdict:
-        """Evaluate the policies for an object of a kind that Mooring does not know."""
+        """Evaluate the policies for an object of a kind unknown to Mooring."""
         if self.is_idle:
             return Verdict()
         if self._ready is None:
@@ -134,7 +136,7 @@ class PolicyEvaluator:
 
 
 def policies_of(snapshot: "Snapshot", *, is_whole: bool = False) -> PolicyEvaluator:
-    """Return an evaluator of the policies in a snapshot, with the objects that they may look up."""
+    """Return an evaluator of the policies in a snapshot, with the objects that they may read."""
     kinds = snapshot.kinds()
     needed = [each for kind in POLICIES if kind in kinds for each in snapshot.all(kind)]
     if not needed:

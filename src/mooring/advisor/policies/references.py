@@ -1,6 +1,6 @@
-"""Check what a new pod needs beside admission rules: ServiceAccount, RuntimeClass, namespace, webhooks that answer.
+"""Check the objects that a new pod needs: ServiceAccount, RuntimeClass, namespace, and webhooks with a ready Service.
 
-`References` states a refusal in the server's own words. Called by `simulate`, which creates pods, and by `explain`.
+`References` states a refusal with the server's message. Called by `simulate`, which creates pods, and by `explain`.
 """
 
 from functools import cached_property
@@ -22,7 +22,7 @@ class References:
         self._snapshot = snapshot
 
     def refusal(self, pod: Pod, verdict: Verdict) -> str:
-        """Return what the server would refuse a pod for; empty if everything it needs is there."""
+        """Return the error with which the server would refuse a pod; empty if everything it needs exists."""
         space, account = pod.metadata.namespace, pod.spec.service_account_name
         namespace = self._snapshot.find(Namespace, "", space)
         if namespace is not None and namespace.metadata.deletion_timestamp is not None:
@@ -47,7 +47,7 @@ class References:
         return found
 
     def _unanswered(self, namespace: str, name: str) -> str:
-        """Return why the Service of a webhook cannot answer; empty if it can, as far as is known."""
+        """Return why the Service of a webhook cannot respond; empty if it can, as far as is known."""
         service = self._snapshot.find(Service, namespace, name)
         if service is None:
             return f"its Service {namespace}/{name} does not exist" if self._snapshot.all(Service) else ""

@@ -1,4 +1,4 @@
-"""`mooring policy test`: policies, bindings, parameters, namespaces and objects from files, evaluated without a server.
+"""`mooring policy test`: evaluate policies, bindings, parameters, namespaces and objects from files, without a server.
 
 Every object that is neither a policy nor a binding is evaluated as if it were written, in the order of the files. A
 policy that a server would refuse is an error, and so is a file that cannot be read. Called by the command line.
@@ -33,12 +33,12 @@ Tree = dict[str, Any]
 
 
 class PolicyTestError(Exception):
-    """The files cannot be used: the message names what is wrong, and where."""
+    """The files cannot be used; the message names the problem and the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one policy, through one binding, says about an object."""
+    """The result of one policy, through one binding, for an object."""
 
     result: str
     policy: str = ""
@@ -48,17 +48,17 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class PolicyTestResult:
-    """An object and what the policies decided about it."""
+    """An object and the results of the policies for it."""
 
     object: str
-    """`Pod shop/web`."""
+    """The object, as `Pod shop/web`."""
     result: str
-    """The worst of the rows; `allowed` without any."""
+    """The worst result of the rows; `allowed` without rows."""
     rows: tuple[Row, ...] = ()
     answer: str = ""
-    """The refusal of a server."""
+    """The server's refusal of the object; empty if it accepts it."""
     changed: Tree | None = None
-    """The object after all changes, where there were any."""
+    """The object after all mutations; None if there were none."""
 
     def tree(self) -> Tree:
         rows = [
@@ -74,7 +74,7 @@ class PolicyTestResult:
 
 @dataclass(slots=True)
 class PolicyTest:
-    """What was asked for."""
+    """The input of a policy test: files and options."""
 
     files: Sequence[Path]
     operation: str = "CREATE"
@@ -84,7 +84,7 @@ class PolicyTest:
     notes: list[str] = field(default_factory=list)
 
     def run(self, stdin: IO[bytes] | None = None) -> Iterator[PolicyTestResult]:
-        """Evaluate every object; raises `PolicyTestError`, and `SnapshotError` for files that cannot be read."""
+        """Evaluate every object; raise `PolicyTestError`, or `SnapshotError` for files that cannot be read."""
         given = dump(self.files, stdin=stdin, namespace=self.namespace)
         old = dump(self.old_files, namespace=self.namespace) if self.old_files else None
         objects = [each for kind in given.kinds() for each in given.all(kind)]
@@ -125,7 +125,9 @@ def _check(policies: Sequence[Resource]) -> None:
 
 
 def _unbound(policies: Iterable[Any]) -> list[str]:
-    """Policies without a binding, and bindings without a policy, do nothing, which the report says."""
+    """Return the policies without a binding, and bindings without a policy, which have no effect; the report lists
+    them.
+    """
     notes, objects = [], [*policies]
     for policy, binding in ((POLICIES[0], POLICIES[1]), (POLICIES[2], POLICIES[3])):
         named = {each.metadata.name for each in objects if isinstance(each, policy)}

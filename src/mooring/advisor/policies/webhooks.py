@@ -1,7 +1,7 @@
-"""Webhooks that the server would call about an object: advice names them, and never calls them.
+"""Find the webhooks that the server would call for an object, without calling them.
 
-A call may have effects, so that the response of a webhook is not known. `CalledWebhooks` evaluates the same rules,
-selectors and conditions as the server. Called by ``evaluation.py``.
+A call may have side effects, so the response is unknown. `CalledWebhooks` evaluates the same rules, selectors and
+conditions as the server. Called by ``evaluation.py``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,14 +23,14 @@ CONFIGURATIONS: tuple[type[Resource], ...] = (MutatingWebhookConfiguration, Vali
 
 
 class CalledWebhook(NamedTuple):
-    """A webhook that the server would call about an object."""
+    """A webhook that the server would call for an object."""
 
     name: str
     kind: str
     configuration: str
     ignores_failures: bool
     service: tuple[str, str] | None
-    """Namespace and name; None for a webhook with a URL."""
+    """The namespace and name of its Service; None for a webhook with a URL."""
 
     def __str__(self) -> str:
         without = "without it the write passes" if self.ignores_failures else "without it the write is refused"
@@ -38,10 +38,10 @@ class CalledWebhook(NamedTuple):
 
 
 class CalledWebhooks:
-    """The webhooks of a cluster, and which of them the server would call."""
+    """The webhooks of a cluster, matched as by the server."""
 
     def __init__(self, objects: Iterable[Resource], labels: Mapping[str, Mapping[str, str]]) -> None:
-        """`labels` are those of namespaces; one that is not there has its name as a label alone."""
+        """Index the webhooks; `labels` are those of namespaces; a missing namespace has only its name as a label."""
         every = [*objects]
         self._labels = labels
         self._sorts: dict[str, Index[Any]] = {

@@ -1,9 +1,9 @@
-"""An audit of two releases from end to end: every object, what becomes of it, and what to do about it.
+"""Audit a snapshot for a change of release: find affected objects, and the steps to take.
 
     audit(dump([Path("cluster.yaml")]), Crossing.between("1.36", "1.34")).findings
 
-Nothing is changed and nothing is asked of a server. The engine of ``mooring.advisor.audit``, emulating both releases,
-is asked too, by `played_findings`: what admission refuses, and what becomes of pods.
+Nothing is changed and no server is called. The engine of ``mooring.advisor.audit``, emulating both releases, is used
+too, by `played_findings`: for rejections by admission, and effects on pods.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,7 +40,10 @@ def audit(
     plays: bool = True,
     now: datetime | None = None,
 ) -> ReleaseAudit:
-    """Audit a snapshot. `beside`: other findings, such as about clients; `plays`: run the engine too."""
+    """Audit a snapshot.
+
+    `beside` are additional findings, such as about clients; with `plays`, the engine is run too.
+    """
     now = now or datetime.now(UTC)
     raw = snapshot.raw()
     notes = [f"{plural} are left out: {why}" for plural, why in snapshot.forbidden.items()]
@@ -83,21 +86,21 @@ def _evaluate(subject: ReleaseObject, crossing: Crossing, now: datetime) -> Iter
 
 
 def subject_of(raw: RawObject, crossing: Crossing) -> ReleaseObject:
-    """Return the subject of an object."""
+    """Return the reference of an object for findings."""
     served = crossing.history.kind(*GroupVersion.parse(raw.api_version), raw.kind)
     return ReleaseObject(raw, reference_of(raw, served.namespaced if served else bool(raw.namespace)), served)
 
 
 _FATES = frozenset({Played.EVICTED, Played.STUCK_PENDING, Played.NEVER_MATCHES})
 _ALL = ""
-"""The prefix of every field: nothing more is reported about kinds that are not served."""
+"""The prefix of every field: about kinds that are not served, nothing else is reported."""
 _RULES = "x-kubernetes-validations"
-"""Rules of custom kinds are handled in ``checks.py``."""
+"""Custom kinds, whose rules ``checks.py`` handles."""
 _RETRIES = "the controller tries again and again, with growing pauses"
 
 
 class _Suspect(NamedTuple):
-    """An object whose admission differs between the releases, and the difference."""
+    """An object for which admission differs between the releases, and the difference."""
 
     object: Resource
     judgement: AdmissionResult
@@ -110,7 +113,7 @@ def played_findings(
     earlier: Iterable[Finding],
     now: datetime,
 ) -> Iterator[Finding]:
-    """Yield findings of the engine that are not reported yet."""
+    """Yield findings of the engine that the other checks have not reported."""
     question = crossing.question()
     options = audit_options.build(question)
     suspects = list(_suspects(snapshot, options, now))
@@ -159,9 +162,8 @@ def _suspects(snapshot: Snapshot, options: AuditOptions, now: datetime) -> Itera
 def _explain_refusal(
     suspect: _Suspect, reference: ObjectReference, options: AuditOptions, now: datetime
 ) -> Iterator[Finding]:
-    """Yield what is rejected, and the effect on a stored object or a manifest.
-
-    Dropped fields are reported by ``fields.py``.
+    """Yield findings about rejected fields, with the effect on a stored object or a manifest; ``fields.py`` reports
+    dropped fields.
     """
     obj = suspect.object
     made = made_from(obj) if reference.stored else None
@@ -193,5 +195,5 @@ def _only(suspects: Iterable[_Suspect], snapshot: Snapshot) -> Snapshot:
 
 
 def identity_of(obj: Resource) -> Identity:
-    """Return what identifies an object in every version."""
+    """Return a key that identifies an object independently of its API version."""
     return GroupVersion.parse(obj.api_version).group, obj.kind, obj.metadata.namespace, obj.metadata.name

@@ -1,7 +1,4 @@
-"""API versions: those that objects are written in, those that clients use, and those in which objects are stored.
-
-Called by ``auditor.py`` for every object.
-"""
+"""Check API versions, annotations, webhooks and expressions of objects. Called by ``auditor.py`` for every object."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -26,7 +23,7 @@ from mooring.api.meta_v1 import Resource
 
 
 def version_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
-    """Yield findings about API versions."""
+    """Yield findings about API versions: of manifests, of clients, and of stored objects."""
     served = subject.served
     if served is None:
         yield from _long_gone(subject, crossing)
@@ -123,13 +120,13 @@ def _name(served: Served) -> str:
 
 
 class Deprecated(NamedTuple):
-    """An annotation, or how all of a family begin."""
+    """A deprecated annotation, or the prefix of a family of annotations."""
 
     key: str
     since: str
     use: str
     does_nothing: bool = False
-    """Since that release it is not read any more."""
+    """The release since which it has no effect."""
 
 
 _POD = (
@@ -194,7 +191,7 @@ def _is_replaced(deprecated: Deprecated, tree: Mapping[str, Any]) -> bool:
 
 _WEBHOOKS = frozenset({"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"})
 _VITAL = frozenset({("", "pods"), ("", "nodes"), ("coordination.k8s.io", "leases"), ("", "*"), ("*", "*")})
-"""What a control plane must be able to write while it is restarted and nodes are drained."""
+"""The resources that a control plane must be able to write while it is restarted and nodes are drained."""
 
 
 def bystander_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
@@ -271,13 +268,13 @@ def _node(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
 
 
 class _Expressive(NamedTuple):
-    """A kind whose objects have expressions."""
+    """A kind whose objects contain CEL expressions."""
 
     type: type[Resource]
     word: str
-    """Objects without this field have none."""
+    """The name of the field with expressions; objects without it have none."""
     stored: str
-    """What a server that does not understand one makes of an object that is there."""
+    """The effect of a stored object on a server that does not know a CEL function in it."""
 
 
 _POLICY = "all that the policy is asked about is refused, unless its failurePolicy is Ignore"
@@ -302,7 +299,7 @@ _KINDS = {
 
 
 def definition_findings(subject: ReleaseObject, crossing: Crossing, now: datetime) -> Iterator[Finding]:
-    """Yield findings about an object with expressions."""
+    """Yield findings about expressions that one of the releases does not support."""
     found = _KINDS.get((subject.group, subject.reference.kind))
     if found is None:
         return

@@ -1,6 +1,6 @@
 """Find clients that need what the other release lacks, in audit logs and in a server's metrics.
 
-Audit logs are JSON, an event a line, as kube-apiserver and Mooring write them. Called by the command line.
+Audit logs have one JSON event a line, as kube-apiserver and Mooring write them. Called by the command line.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Find fields and values that the other release does not know or has off, by walking objects along a plan.
+"""Find fields and values that the other release does not know or has disabled, by walking objects along a plan.
 
 Status is ignored, because controllers rewrite it, except allocations of ResourceClaims. ``options.py`` builds the
 plans.
@@ -19,19 +19,19 @@ _NO_CONTENT: tuple[Any, ...] = (None, "", [], {})
 
 
 class FieldUse(NamedTuple):
-    """A field or value in an object that means something on the way."""
+    """A field or value of an object that one of the two releases treats differently."""
 
     path: str
     notice: FieldNotice | None
-    """None for what no release has."""
+    """The message about it; None for a field that no release has."""
     value: Any
     is_value: bool
-    """Whether the value means something, rather than the field."""
+    """Whether the value makes the difference, rather than the field."""
     beside: dict[str, Any]
 
     @property
     def is_filled_in(self) -> bool:
-        """Whether it is the value that a server defaults to (`defaults.go` of 1.27 to 1.37)."""
+        """Whether it equals the default that a server sets (`defaults.go` of 1.27 to 1.37)."""
         match self.path.rpartition(".")[2]:
             case "maxUnavailable":
                 return bool(self.value == 1)

@@ -1,7 +1,7 @@
-"""Compare two releases once: the differences as plans for walking objects.
+"""Compare two releases once: the differences as plans for walking objects. Only this module reads versions and gates.
 
-Only this module reads versions and gates. A `Plan` lists the fields and values of a definition that differ, and the
-fields with differences below; other parts of an object are never visited.
+A `Plan` lists the fields and values of a definition that differ, and the fields with differences below; other parts of
+an object are never visited.
 """
 
 import re
@@ -28,9 +28,9 @@ _NEVER = Version(0, 0)
 _EMULATION_FLAGS = Version(1, 31)
 _COMPATIBILITY_FLAG = Version(1, 35)
 _PROPOSED = frozenset({"core.v1.Toleration", "core.v1.NodeSelectorTerm", "core.v1.NodeSelectorRequirement"})
-"""Definitions in which Mooring has fields and values of proposals."""
+"""Definitions to which Mooring adds fields and values of proposals (KEPs)."""
 _EMULATES_BACK = 3
-"""How many releases back a kube-apiserver can behave like."""
+"""How many releases back a kube-apiserver can emulate."""
 
 
 class CrossingError(ValueError):
@@ -38,22 +38,22 @@ class CrossingError(ValueError):
 
 
 class FieldChange(Enum):
-    """How the other release differs for a field or value."""
+    """The way in which the other release treats a field or value differently."""
 
     LOST = auto()
-    """The other side does not know it."""
+    """The other release does not know it."""
     OFF = auto()
-    """It is behind a gate that is off there."""
+    """The gate of the field is off in the other release."""
     NEEDS_GATE = auto()
-    """It is behind a gate that is off on both sides."""
+    """The gate of the field is off in both releases."""
     NEW = auto()
-    """Only the other side knows it."""
+    """Only the other release knows it."""
     DEPRECATED = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class FieldNotice:
-    """A change of a field or value, with the gate and the release that bring it."""
+    """A change of a field or value between the releases, with its gate and the release that introduces it."""
 
     change: FieldChange
     gate: str = ""
@@ -62,30 +62,30 @@ class FieldNotice:
 
 @dataclass(slots=True)
 class WalkPlan:
-    """The fields of a definition to look at when an object is walked."""
+    """The fields of a definition to visit when an object is walked."""
 
     notices: dict[str, FieldNotice] = field(default_factory=dict)
     values: dict[str, dict[str, FieldNotice]] = field(default_factory=dict)
-    """For fields of a closed type: the values that mean something."""
+    """For fields with a closed set of values, the values that differ between the releases."""
     only_in_mooring: bool = False
-    """Whether Mooring has fields or values here that no release has."""
+    """Whether Mooring defines fields or values here that no release has."""
     fields: frozenset[str] = frozenset()
-    """Where it has: the fields of all releases."""
+    """If so, the fields of all releases."""
     closed: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Where it has: the values of all releases, by field."""
+    """If so, the values of all releases, by field."""
     below: "dict[str, WalkPlan]" = field(default_factory=dict)
-    """Fields to look below."""
+    """Fields whose children have differences."""
     maps: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crossing:
-    """The way from one release to another."""
+    """The change from one release of Kubernetes to another, with its gates."""
 
     start: Version
     end: Version
     gates: Mapping[str, bool] = field(default_factory=dict)
-    """Gates that are set by hand, on both sides where they exist."""
+    """Gates that the user sets, in both releases if they exist there."""
     _plans: dict[str, WalkPlan] = field(default_factory=dict)
 
     @classmethod
@@ -109,7 +109,7 @@ class Crossing:
 
     @property
     def releases(self) -> list[str]:
-        """The releases on the way, without the first."""
+        """Return the releases from the first to the last, without the first."""
         step = 1 if self.goes_up else -1
         return [f"1.{minor}" for minor in range(self.start.minor + step, self.end.minor + step, step)]
 
@@ -118,11 +118,11 @@ class Crossing:
         return history()
 
     def knows(self, served: Served, *, end: bool) -> bool:
-        """Whether a release has a resource at all, switched on or not."""
+        """Return whether a release has a resource, enabled or not."""
         return served.releases.has(self.end if end else self.start)
 
     def serves(self, served: Served, *, end: bool) -> bool:
-        """Whether a release serves a resource by default."""
+        """Return whether a release serves a resource by default."""
         return served.by_default(self.end if end else self.start)
 
     def stored_as(self, served: Served, *, end: bool) -> str:
@@ -139,15 +139,15 @@ class Crossing:
         return None if found is None or Version.parse(found.release) > self.end else (found.release, found.replacement)
 
     def deprecated(self, served: Served) -> bool:
-        """Whether the API version becomes deprecated on the way."""
+        """Return whether an API version becomes deprecated in one of the releases."""
         return bool(served.deprecated) and self.begins(served.deprecated)
 
     def begins(self, release: str) -> bool:
-        """Whether what begins with a release begins on the way."""
+        """Return whether a change that begins with a release takes effect in this crossing."""
         return self.start < Version.parse(release) and self.has_begun(release)
 
     def has_begun(self, release: str) -> bool:
-        """Whether what begins with a release is so in the release aimed at."""
+        """Return whether a change that begins with a release is in effect in the target release."""
         return Version.parse(release) <= self.end
 
     def kubelet_skew(self, text: str) -> str:
@@ -178,16 +178,16 @@ class Crossing:
 
     @property
     def emulates(self) -> bool:
-        """Whether a kube-apiserver of the newer release can behave as the older one."""
+        """Return whether a kube-apiserver of the newer release can emulate the older one."""
         newer, older = max(self.start, self.end), min(self.start, self.end)
         return newer >= _EMULATION_FLAGS and older >= _EMULATION_FLAGS and newer.minor - older.minor <= _EMULATES_BACK
 
     def emulates_from(self, newer: str, older: str) -> bool:
-        """Whether a kube-apiserver of one release can behave as another."""
+        """Return whether a kube-apiserver of one release can emulate another."""
         return Crossing(Version.parse(newer), Version.parse(older)).emulates
 
     def plan(self, served: Served) -> WalkPlan | None:
-        """How to walk objects of a resource; None where nothing in them means anything on the way."""
+        """Return the plan for walking objects of a resource; None if nothing in them differs."""
         return self._all.get(served.definition) if served.releases.has(self.end) else None
 
     @property
@@ -197,7 +197,7 @@ class Crossing:
         return self._plans
 
     def is_on(self, gates: tuple[str, ...], version: Version) -> bool:
-        """Whether a release has on the fields of these gates."""
+        """Return whether the fields of the given gates are enabled in a release."""
         return not gates or any(self._gate(gate, version) for gate in gates)
 
     def _gate(self, name: str, version: Version) -> bool:
@@ -206,15 +206,17 @@ class Crossing:
         return gate_history.is_on_by_default(name, version)
 
     def asks(self, gate: str, *, end: bool) -> bool:
-        """Whether a release does what a gate brought."""
+        """Return whether a release has the behaviour that a gate introduced."""
         return self._gate(gate, self.end if end else self.start)
 
     def question(self) -> Question:
-        """Return the same question for `mooring audit`'s engine."""
+        """Return the corresponding question for `mooring audit`'s engine."""
         return Question(self.component(self.start), self.component(self.end))
 
     def component(self, version: Version) -> Component:
-        """Mooring as a release of Kubernetes: without what no release has."""
+        """Return the versions and gates by which Mooring emulates a release of Kubernetes, without features
+        of its own.
+        """
         found = component.resolve(emulation=str(version), min_compatibility=str(version))
         states = {
             name: replace(state, enabled=state.enabled and name not in known_gates.NOT_ON_IN_KUBERNETES)
@@ -225,7 +227,7 @@ class Crossing:
         return Component(found.versions, FeatureGates(states))
 
     def expression_options(self, *, end: bool) -> AdmissionOptions:
-        """Return admission options with the CEL libraries of a release, and no field checks."""
+        """Return admission options with the CEL libraries of a release, and without field checks."""
         version = self.end if end else self.start
         versions = ComponentVersions(BINARY, BINARY, version)
         found = admission_options.for_component(Component(versions, component.resolve().gates))
@@ -258,7 +260,7 @@ class _Planning:
         self._renamed = dict(_renamed(self._history))
 
     def plans(self) -> dict[str, WalkPlan]:
-        """Return a plan for every definition with differences, in itself or below."""
+        """Return a plan for every definition with differences, in its own fields or below."""
         own = {name: self._own(name, fields) for name, fields in self._history.definitions.items()}
         wanted = {name for name, plan in own.items() if plan.notices or plan.values or plan.only_in_mooring}
         holders: dict[str, set[str]] = defaultdict(set)

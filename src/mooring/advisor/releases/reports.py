@@ -1,8 +1,7 @@
-"""An audit of two releases as text for people. For CI it becomes a lint report, which has all the formats.
+"""Format an audit of two releases as text for people, and as a lint report for CI.
 
-Names and values come from objects that anybody may have written: control characters and ends of lines are shown, not
-sent to a terminal.
-Called by the command line.
+Names and values come from untrusted objects: control characters and line breaks are escaped for the terminal. Called by
+the command line.
 """
 
 import json
@@ -30,7 +29,7 @@ def as_lint_report(audit: ReleaseAudit) -> lint_findings.Report:
 
 
 def lines(audit: ReleaseAudit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
-    """Yield the lines for people: the worst first. Identical findings share a line unless `wide`."""
+    """Yield the lines of the report, the worst findings first. Identical findings share a line unless `wide`."""
     yield f"{one_line(audit.origin)}: {audit.objects} objects, {audit.from_version} to {audit.to_version}"
     shown = sorted(
         (each for each in audit.findings if wide or each.level is not Severity.INFO),
@@ -62,7 +61,7 @@ def _same(each: Finding) -> Hashable | None:
 
 
 def summary(audit: ReleaseAudit) -> str:
-    """Return the last line."""
+    """Return the last line of the report: the totals."""
     counts = {level: sum(each.level is level for each in audit.findings) for level in reversed(Severity)}
     words = ", ".join(f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts.items() if level)
     parts = [
@@ -82,11 +81,11 @@ _KIND = "Baseline"
 
 
 class BaselineError(ValueError):
-    """The file is no baseline; the message says why."""
+    """The file is not a baseline; the message says why."""
 
 
 def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
-    """Write a baseline of findings; says how many it has."""
+    """Write a baseline of findings; return a sentence with their number."""
     keys = sorted({finding.key for finding in findings})
     path.write_text(json.dumps({"kind": _KIND, "findings": keys}, indent=1, ensure_ascii=False) + "\n")
     return len(keys)

@@ -1,6 +1,6 @@
-"""What an audit of two releases says: typed, frozen, and the same in Python and as JSON (`ReleaseAudit`).
+"""The typed result of an audit of two releases: the same in Python and as JSON (`ReleaseAudit`).
 
-``auditor.py`` makes one; ``reports.py`` writes it for people and for CI.
+``auditor.py`` creates it; ``reports.py`` formats it.
 """
 
 from enum import StrEnum
@@ -13,7 +13,7 @@ from mooring.advisor.lint.rules import Rule, Severity
 
 
 class Effect(StrEnum):
-    """What happens to an object, or to what is made from it."""
+    """The effect of the change of release on an object, or on objects created from it."""
 
     NOT_SERVED = "NotServed"
     UNREACHABLE = "Unreachable"
@@ -60,7 +60,7 @@ RULES: dict[Effect, Rule] = {
     Effect.COMES_ALIVE: Rule("R040", "comes-alive", _INFO, "A field is known there, and not here: it takes effect"),
     Effect.HARMLESS: Rule("R041", "harmless", _INFO, "It is lost, and nothing follows from it"),
 }
-"""By effect; ``docs/upgrade.md`` lists them, and a test compares. A number is never used again."""
+"""The lint rule of each effect; ``docs/upgrade.md`` lists them, and a test compares. A rule number is never reused."""
 
 
 _PREDICTED_BY = {
@@ -70,26 +70,26 @@ _PREDICTED_BY = {
     "evicted": {Effect.STUCK},
     "pending": {Effect.STUCK},
 }
-"""The effects that predict what a rehearsal observes."""
+"""For each observation of a rehearsal, the effects that predict it."""
 
 
 class _Result(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A struct with the habits of the API."""
+    """The base of all parts of the result: frozen, with camelCase field names."""
 
 
 class Finding(_Result, frozen=True, kw_only=True):
-    """Something that happens to an object."""
+    """An effect on one object, with the field and the message."""
 
     object: ObjectReference
     field: str = ""
     value: str = ""
     effect: Effect
     severity: str = ""
-    """`error`, `warning` or `info`: the rule's, unless the object's case is milder."""
+    """`error`, `warning` or `info`: that of the rule, unless this case is milder."""
     message: str
     gate: str = ""
     release: str = ""
-    """The release on the way in which it happens."""
+    """The release in which it takes effect."""
 
     @property
     def rule(self) -> Rule:
@@ -101,13 +101,13 @@ class Finding(_Result, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """What stays the same from one run to the next: for baselines."""
+        """Return a key that is stable between runs, for baselines."""
         ref = self.object
         return "|".join([self.rule.id, ref.api_version, ref.kind, ref.namespace, ref.name, self.field, self.value])
 
 
 class ReleaseAudit(_Result, frozen=True, kw_only=True):
-    """The answer."""
+    """The result of an audit of two releases."""
 
     api_version: str = API_VERSION
     kind: str = "ReleaseAudit"
@@ -117,15 +117,15 @@ class ReleaseAudit(_Result, frozen=True, kw_only=True):
     objects: int = 0
     findings: list[Finding] = []
     known: int = 0
-    """How many findings are left out because the baseline has them."""
+    """The number of findings that are omitted because the baseline has them."""
     steps: list[Step] = []
     notes: list[str] = []
     unread: list[str] = []
-    """Resources that may not be read: what becomes of them is not known."""
+    """Resources that the user may not read, so that effects on them are unknown."""
     rehearsal: Rehearsal | None = None
 
     def rehearsed(self, rehearsal: Rehearsal) -> "ReleaseAudit":
-        """Return the audit with a rehearsal, without the differences that a finding predicts."""
+        """Return the audit with the observations of a rehearsal that no finding predicts."""
         predicted = {(finding.object, finding.effect) for finding in self.findings}
         differences = [
             each
@@ -138,7 +138,7 @@ class ReleaseAudit(_Result, frozen=True, kw_only=True):
         return max((finding.level for finding in self.findings), default=None)
 
     def tree(self) -> dict[str, object]:
-        """Plain dicts and lists, as JSON has them; every finding says its rule and severity."""
+        """Return the result as plain dicts and lists, as in JSON; every finding has its rule and severity."""
         plain: dict[str, object] = msgspec.to_builtins(self)
         found = [
             {"rule": each.rule.id, "severity": "", **msgspec.to_builtins(each)} | {"severity": str(each.level)}

@@ -1,7 +1,7 @@
-"""Find RBAC rules with groups, resources or verbs that the other release lacks, or that are not sufficient there.
+"""Find RBAC rules with groups, resources or verbs that the other release lacks, or that do not suffice there.
 
 Names that no release has are typos or custom kinds and are ignored, as are the server's own roles. Discovery verbs are
-the same in all releases; what changes, by gates, is what servers and kubelets authorize.
+the same in all releases; gates change which verbs and resources servers and kubelets authorize.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ _VERBS = {
     "impersonate-on": "ConstrainedImpersonation",
     "request-serviceaccounts-token-audience": "ServiceAccountNodeAudienceRestriction",
 }
-"""Verbs, or what stands before their colon, that are asked about only with a gate. `impersonate` alone always is."""
+"""Verbs, or prefixes of verbs up to a colon, that are authorized only with a gate. `impersonate` alone always is."""
 _SUBRESOURCES = {
     ("", "nodes/configz"): "KubeletFineGrainedAuthz",
     ("", "nodes/healthz"): "KubeletFineGrainedAuthz",
@@ -26,23 +26,23 @@ _SUBRESOURCES = {
     ("resource.k8s.io", "resourceclaims/binding"): "DRAResourceClaimGranularStatusAuthorization",
     ("resource.k8s.io", "resourceclaims/driver"): "DRAResourceClaimGranularStatusAuthorization",
 }
-"""Virtual resources that are authorized only with a gate."""
+"""Virtual subresources that are authorized only with a gate."""
 
 
 _PARTS_OF_PROXY = frozenset({("", "nodes/configz"), ("", "nodes/healthz"), ("", "nodes/pods")})
-"""What kubelets ask about first, and then, as those before did alone, about `nodes/proxy`."""
+"""Subresources that kubelets authorize first with a gate, before they fall back to `nodes/proxy`."""
 _PROXY, _GET = frozenset({"nodes/proxy"}), frozenset({"get"})
 
 
 class Demand(NamedTuple):
-    """A right that is not enough any more where a gate is on: others are asked for as well."""
+    """A permission that no longer suffices once a gate is on, with the permissions required in addition."""
 
     gate: str
     group: str
     given: frozenset[str]
     verbs: frozenset[str]
     wanted: frozenset[str]
-    """Resources; empty for the one that is given."""
+    """The required resources; empty for the same resource."""
     wanted_verbs: frozenset[str]
     refused: str
 
@@ -71,7 +71,7 @@ _DEMANDS = (
 
 
 def findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
-    """Rules of a role that give rights to nothing on the other side, or not enough."""
+    """Yield findings about rules of a role that match nothing in the other release, or do not suffice there."""
     if subject.reference.kind not in _KINDS or subject.group != "rbac.authorization.k8s.io":
         return
     if _BOOTSTRAPPED in mapping(subject.metadata.get("labels")):

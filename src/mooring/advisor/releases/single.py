@@ -1,4 +1,4 @@
-"""Find what one release of Kubernetes lacks of an object, for `mooring lint --kubernetes`.
+"""Find fields of an object that one release of Kubernetes lacks, for `mooring lint --kubernetes`.
 
 Called by ``mooring.advisor.lint``. The release is compared with itself.
 """
@@ -16,13 +16,13 @@ from mooring.api.kinds import GroupVersion
 
 
 class Release:
-    """Check objects against one release."""
+    """Checks objects against one release."""
 
     def __init__(self, version: str) -> None:
         self._crossing = Crossing.between(version, version)
 
     def problems(self, tree: Any) -> list[Problem]:
-        """Return what the release does not have, or has off."""
+        """Yield the fields and values that the release lacks or has disabled."""
         if not isinstance(tree, dict) or not isinstance(tree.get("kind"), str):
             return []
         api_version, kind = str(tree.get("apiVersion") or ""), tree["kind"]

@@ -25,7 +25,7 @@ _SNAPSHOT_OF_ETCD = Step(
 
 
 def of(findings: Sequence[Finding], crossing: Crossing) -> list[Step]:
-    """All steps, in order."""
+    """Return all steps, in order."""
     if crossing.start == crossing.end:
         return []
     before = [*_manifests(findings), *_bystanders(findings), *_objects(findings), *_unreachable(findings)]

@@ -1,4 +1,4 @@
-"""An object of a snapshot for the release audit: its tree, its name, and what is created from it."""
+"""An object of a snapshot for the release audit: its tree, its name, and the objects created from it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ _MADE = {"CronJob": "Jobs", "ResourceClaimTemplate": "claims"}
 
 @dataclass(frozen=True)
 class ReleaseObject:
-    """One object."""
+    """An object, with the history of its kind."""
 
     raw: RawObject
     reference: ObjectReference
     served: Served | None
-    """What the history says of its kind; None for kinds that are no part of Kubernetes."""
+    """The history of its kind; None for kinds that are not part of Kubernetes."""
 
     @property
     def tree(self) -> dict[str, Any]:
@@ -48,19 +48,19 @@ class ReleaseObject:
         return mapping(self.tree.get("metadata"))
 
     def makes(self, path: str) -> str:
-        """Return what is created from the part of the object at a path: `pods`; empty if nothing."""
+        """Return the resource created from the part of the object at a path, such as `pods`; empty if none."""
         template = _TEMPLATES.get(self.reference.kind) if self.served is not None else None
         return _MADE.get(self.reference.kind, "pods") if template and path.startswith(template) else ""
 
     @property
     def template_path(self) -> str:
-        """The path of its pod template; empty if it has none."""
+        """Return the path of the pod template; empty if there is none."""
         template = "" if self.reference.kind == "ResourceClaimTemplate" else _TEMPLATES.get(self.reference.kind, "")
         return f"{template}.spec.template" if self.reference.kind == "CronJob" else template
 
     @property
     def is_over(self) -> bool:
-        """Whether controllers create nothing from it any more: an ended Job or pod, an old ReplicaSet."""
+        """Return whether controllers create nothing from it any more: a finished Job or pod, an old ReplicaSet."""
         kind, spec, status = self.reference.kind, mapping(self.tree.get("spec")), mapping(self.tree.get("status"))
         if kind == "ReplicaSet":
             return spec.get("replicas") == 0 and bool(self.reference.owner)
@@ -71,13 +71,13 @@ class ReleaseObject:
 
     @cached_property
     def applied_version(self) -> str:
-        """The apiVersion of the manifest that kubectl applied last, and will apply again."""
+        """Return the apiVersion of the manifest that `kubectl apply` last applied, and will apply again."""
         return applied_version(self.tree)
 
     def finding(
         self, effect: Effect, text: str, field: str = "apiVersion", value: str = "", severity: str = ""
     ) -> Finding:
-        """Return a finding about the object; about its apiVersion if no field is named."""
+        """Return a finding about the object; about its apiVersion if no field is given."""
         value = self.raw.api_version if field == "apiVersion" else value
         return Finding(object=self.reference, field=field, value=value, effect=effect, severity=severity, message=text)
 
@@ -90,7 +90,7 @@ class ReleaseObject:
             yield str(entry.get("manager") or "somebody"), str(entry.get("apiVersion") or "")
 
     def is_a_default(self, path: str) -> bool:
-        """Whether the server defaulted a field: no field manager owns it."""
+        """Return whether the server defaulted a field: no field manager owns it."""
         entries = self.metadata.get("managedFields")
         if not isinstance(entries, list) or not entries:
             return False

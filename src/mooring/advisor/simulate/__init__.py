@@ -1,4 +1,4 @@
-"""What-if simulation: apply changes to a copy of a cluster and find where every pod would go.
+"""What-if simulation: apply changes to a copy of a cluster and find the node of every pod.
 
     snapshot = dump([Path("cluster.yaml")])
     scenario = Scenario(steps=(Step((Drain(("worker-1",)),)),))
@@ -8,11 +8,16 @@
 Pods are created by the controllers' functions, admitted by the server's and placed by the scheduler's engine and queue;
 only time is virtual. Nothing is written. Read next:
 
-    changes         what can be done to a cluster        scenario_file   the same from YAML
-    running         steps and time                       applying        how a change is carried out
-    world           the simulated cluster                scheduling      how pods get nodes
-    workloads       where pods come from                 evictions       how they have to leave
-    results         the typed result                     reports, html   text, tables and pages of it
+    changes          the possible changes of a cluster
+    scenario_file    the same from YAML
+    running          steps and time
+    applying         apply a change
+    world            the simulated cluster
+    scheduling       schedule pods
+    workloads        create and replace pods
+    evictions        evict pods
+    results          the typed result
+    reports, html    text, tables and pages
 """
 
 from contextlib import suppress
@@ -74,10 +79,10 @@ __all__ = [
 def simulate(
     snapshot: Snapshot, scenario: Scenario, settings: Settings | None = None, *, tell: Tell | None = None
 ) -> Simulation:
-    """Carry a scenario out on a copy of a cluster. Raises ScenarioError for a step that is impossible, and for a
-    cluster of which the nodes or the pods may not be read.
+    """Run a scenario on a copy of a cluster.
 
-    A KeyboardInterrupt ends it early: the result is then not complete, and says so.
+    Raise ScenarioError for a step that is impossible, and if the user may not read the cluster's nodes or pods. A
+    KeyboardInterrupt ends it early; the result is then marked as incomplete.
     """
     check_rights(snapshot)
     running = SimulationRun(snapshot, scenario, settings or Settings(), tell)
@@ -87,14 +92,14 @@ def simulate(
 
 
 def check_rights(snapshot: Snapshot) -> None:
-    """Raise ScenarioError where the nodes or pods of a cluster may not be read."""
+    """Raise ScenarioError if the user may not read the nodes or pods of a cluster."""
     for plural in ("nodes", "pods"):
         if (why := snapshot.forbidden.get(plural)) is not None:
             raise ScenarioError(f"the {plural} of {snapshot.origin} could not be read ({why})")
 
 
 def kinds_of_interest() -> tuple[type[Resource], ...]:
-    """Return the kinds of a live cluster that a simulation reads: what makes, places and admits pods."""
+    """Return the kinds that a simulation reads from a live cluster: those that create, place and admit pods."""
     kinds: tuple[type[Resource], ...] = (
         Node,
         Pod,

@@ -24,15 +24,15 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 class _Lookups(NoCluster):
-    """Look up the simulated cluster. Objects missing in a dump are inferred from its pods."""
+    """Admission's lookups in the simulated cluster. Objects missing in a dump are inferred from its pods."""
 
     def __init__(self, cluster: Cluster, rules: NamespaceRules) -> None:
         self._cluster = cluster
         self._rules = rules
         self.namespaces: set[str] = set()
-        """Where there is something, though the dump has no Namespace of that name."""
+        """Namespaces in which there are objects, although the dump lacks the Namespace."""
         self.priorities: dict[str, Priority] = {}
-        """What pods of the snapshot say about PriorityClasses that it does not have."""
+        """PriorityClasses that the dump lacks, inferred from the pods that use them."""
 
     def namespace_phase(self, name: str) -> str | None:
         known = self._cluster.objects(Namespace)
@@ -75,18 +75,18 @@ class Admission:
         self._options = options
         self._clock = clock
         self.rules = rules
-        """The quotas and limits of namespaces; what is created counts, and what is deleted no longer does."""
+        """The quotas and limits of namespaces; created and deleted objects change the usage."""
         self._lookups = _Lookups(cluster, rules)
         self._known_specs = KnownSpecs()
         self.policies = PolicyEvaluator(())
         """The admission policies of the cluster."""
         self.references = References(Snapshot(""))
-        """What new pods refer to, and which webhooks cannot answer."""
+        """The objects that new pods refer to, and webhooks that cannot respond."""
         self.webhooks: Counter[str] = Counter()
-        """The webhooks that would have been asked, and how often."""
+        """The webhooks that a server would have called, with the number of calls."""
 
     def learn(self, objects: Iterable[Resource]) -> None:
-        """Infer namespaces and priorities from objects, which a dump may lack."""
+        """Infer namespaces and PriorityClasses, which a dump may lack, from objects."""
         for obj in objects:
             self._lookups.namespaces.add(obj.metadata.namespace)
             if isinstance(obj, Pod) and obj.spec.priority_class_name and obj.spec.priority is not None:

@@ -228,10 +228,10 @@ def _with_label(node: Node, key: str, value: str | None) -> Node:
 
 
 def with_unschedulable(node: Node, *, unschedulable: bool) -> Node:
-    """Return the node, cordoned or not."""
+    """Return the node with `spec.unschedulable` set or cleared."""
     return structs.replace(node, spec=structs.replace(node.spec, unschedulable=unschedulable))
 
 
 def several(names: list[str]) -> str:
-    """Return names for a sentence, the first two if there are many."""
+    """Join names for a sentence, only the first two if there are many."""
     return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mooring.advisor.simulate.descheduling import Profile
 
 Patterns: TypeAlias = tuple[str, ...]
-"""Names of nodes, with `*` and `?` as in file names."""
+"""Names of nodes, or patterns with `*` and `?` as in file names."""
 
 
 class ScenarioError(ValueError):
@@ -77,7 +77,7 @@ class Label:
     nodes: Patterns
     key: str
     value: str | None
-    """None takes the label away."""
+    """The label's new value; None removes the label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Cordon:
 
 @dataclass(frozen=True, slots=True)
 class RemoveNodes:
-    """Remove nodes without draining, like a failure."""
+    """Remove nodes without draining, as a failure would."""
 
     nodes: Patterns
 
@@ -97,7 +97,7 @@ class RemoveNodes:
 class AddNodes:
     number: int
     templates: tuple[Node, ...] = ()
-    """Used in turn; without any, a node of 32 cores."""
+    """The templates of the new nodes, used in turn; without any, a node of 32 cores."""
     like: str = ""
     """The name of an existing node to copy instead."""
 
@@ -123,13 +123,13 @@ AFTERMATH = 3600.0
 class Scenario:
     steps: tuple[Step, ...] = ()
     seed: int = 0
-    """Chooses among nodes with equal scores."""
+    """The seed for choosing among nodes with equal scores."""
     until: float | None = None
-    """When to stop; None for when nothing more happens, at most an hour after the last step."""
+    """When to stop; None to stop when nothing changes any more, at most an hour after the last step."""
     keep_pending: bool = False
-    """Do not schedule the pods that are pending in the snapshot."""
+    """Whether pods that are pending in the snapshot are not scheduled."""
     descheduler: "tuple[Profile, ...]" = ()
     """Profiles of a descheduler that runs after the last step, every five minutes until it evicts nothing."""
     until_full: bool = False
-    """At the end add pods of the last added workload until one does not fit."""
+    """Whether to add pods of the last added workload at the end, until one does not fit."""
     name: str = ""

@@ -1,8 +1,7 @@
-"""Volumes and devices: what the volume and resource claim controllers do for a pod, instantly.
+"""Create, bind and allocate volume claims and device claims at once, as their controllers would.
 
-The scheduler's plugins choose and reserve a volume or device; here the choice is written to the simulated cluster, as a
-server and its controllers would do. A provisioned volume is accessible where the CSI driver of the chosen node says;
-without such a driver, everywhere.
+The scheduler's plugins choose and reserve a volume or device; the choice is then written to the simulated cluster. A
+provisioned volume is accessible where the CSI driver of the chosen node says; without such a driver, everywhere.
 """
 
 from typing import TYPE_CHECKING

@@ -37,7 +37,7 @@ class VirtualClock:
 def format_seconds(seconds: float) -> str:
     """Format seconds since the start: `0s`, `90s` as `1m30s`, `2h5m`.
 
-    >>> written(0), written(90), written(7500)
+    >>> format_seconds(0), format_seconds(90), format_seconds(7500)
     ('0s', '1m30s', '2h5m')
     """
     whole = round(seconds)

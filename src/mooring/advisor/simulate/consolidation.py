@@ -1,11 +1,11 @@
-"""Find nodes that can be removed: every pod of theirs fits elsewhere, and no budget or rule forbids to move it.
+"""Find nodes that can be removed: all of their pods fit elsewhere, and no budget or rule prevents moving them.
 
     consolidate(snapshot, Settings(), Prices())
 
-Nodes are tried one after the other, and stay removed when all of their pods found a node. That is done in three orders,
+Nodes are tried one after the other, and stay removed if all of their pods found a node. This is done in three orders,
 and the one that saves most is improved by local search: a node that had to stay is tried first, and the others after
-it. The result is then played: the nodes are drained and removed in a simulation, and nodes whose removal blocks or
-leaves a pod pending there are kept after all.
+it. The result is then simulated: the nodes are drained and removed, and nodes whose removal blocks or leaves a pod
+pending are kept.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,12 +34,12 @@ _DO_NOT_EVICT = {
     "karpenter.sh/do-not-disrupt": "true",
 }
 _MAX_MOVES = 100_000
-"""How many pods local search may move before it ends with the best that it has."""
+"""The maximum number of pods that local search may move; then it returns the best result so far."""
 Report = Callable[[Progress], None]
 
 
 class Removal(msgspec.Struct, frozen=True, rename="camel"):
-    """A node that can go, what it saves by the hour (or in cores without prices), and where its pods go."""
+    """A removable node, its saving by the hour (or in cores without prices), and the new nodes of its pods."""
 
     node: str
     saves: float
@@ -47,18 +47,18 @@ class Removal(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Obstacle(msgspec.Struct, frozen=True, rename="camel"):
-    """A node that has to stay, the pod that keeps it, and what would let it go."""
+    """A node that has to stay, the pod that keeps it, and how to change that."""
 
     node: str
     pod: str
     reason: str
     remedy: str = ""
     is_rule: bool = False
-    """Whether a budget or an annotation keeps the pod, rather than a lack of room."""
+    """Whether a budget or an annotation keeps the pod, rather than a lack of resources."""
 
 
 class Consolidation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The answer of `mooring simulate --consolidate`."""
+    """The result of `mooring simulate --consolidate`."""
 
     api_version: str = API_VERSION
     kind: str = "Consolidation"
@@ -67,7 +67,7 @@ class Consolidation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     removed: tuple[Removal, ...]
     kept: tuple[Obstacle, ...]
     unit: str
-    """What savings are counted in: `price` or `cores`."""
+    """The unit of savings: `price` or `cores`."""
     is_complete: bool = True
 
     @property
@@ -76,7 +76,7 @@ class Consolidation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def consolidate(snapshot: Snapshot, settings: Settings, prices: Prices, report: Report | None = None) -> Consolidation:
-    """Find the nodes that can go. Raises ScenarioError where pods or nodes may not be read."""
+    """Find the removable nodes. Raise ScenarioError if the user may not read pods or nodes."""
     running = SimulationRun(snapshot, Scenario(), settings, report)
     running.run()
     search = _Search(running, prices, report)
@@ -100,7 +100,7 @@ def consolidate(snapshot: Snapshot, settings: Settings, prices: Prices, report: 
 
 
 class _Attempt(NamedTuple):
-    """The nodes that can go when they are tried in an order, and what keeps the others."""
+    """The nodes that can be removed when they are tried in one order, and the pods that keep the others."""
 
     removals: list[Removal]
     obstacles: dict[str, Obstacle]
@@ -111,7 +111,7 @@ def _total(attempt: _Attempt) -> float:
 
 
 def _local_search(search: "_Search", best: _Attempt) -> _Attempt:
-    """Try each node that fits nowhere before all others, as long as that saves more."""
+    """Try each kept node before all others, as long as that saves more."""
     nodes = {node.metadata.name: node for node in search.nodes}
     improved = True
     while improved:
@@ -129,7 +129,7 @@ def _local_search(search: "_Search", best: _Attempt) -> _Attempt:
 
 
 def _played(snapshot: Snapshot, settings: Settings, removals: list[Removal], pending: int) -> list[Removal]:
-    """Keep the removals that leave nothing pending or blocked when they are played together."""
+    """Simulate all removals together; return those that leave nothing pending or blocked."""
     while removals:
         names = tuple(each.node for each in removals)
         running = SimulationRun(
@@ -148,17 +148,17 @@ def _played(snapshot: Snapshot, settings: Settings, removals: list[Removal], pen
 
 @dataclass(slots=True)
 class _Removed:
-    """A node that is out of the engine, with all that is needed to put it back."""
+    """A node removed from the engine, with the state needed to restore it."""
 
     node: Node
     pods: list[Pod]
-    """As they were on the node."""
+    """The pods as they were on the node."""
     placed: dict[str, Pod] = field(default_factory=dict)
-    """Those that are on other nodes now, by key."""
+    """The pods that are on other nodes now, by key."""
 
 
 class _Search:
-    """Take nodes out of the engine and put them back."""
+    """Removes nodes from the engine and restores them."""
 
     def __init__(self, running: SimulationRun, prices: Prices, report: Report | None) -> None:
         self._world, self._prices, self._report = running.world, prices, report
@@ -183,7 +183,7 @@ class _Search:
                 self._on[pod.node].add(pod.key)
 
     def orders(self) -> list[list[Node]]:
-        """Return the orders to try: most saved first, fewest pods first, and least used first."""
+        """Return the orders in which to try nodes: highest saving first, fewest pods first, and least used first."""
         by_name = sorted(self.nodes, key=lambda node: natural_key(node.metadata.name))
         return [
             sorted(by_name, key=lambda node: -self._saving(node)),
@@ -192,7 +192,7 @@ class _Search:
         ]
 
     def attempt(self, order: Sequence[Node]) -> _Attempt:
-        """Remove each node whose pods all fit elsewhere, note what keeps the others, and put everything back."""
+        """Remove each node whose pods all fit elsewhere, note the pods that keep the others, and restore everything."""
         found = _Attempt([], {})
         try:
             for node in order:
@@ -284,7 +284,7 @@ def headline(found: Consolidation) -> str:
 
 
 def lines(found: Consolidation) -> Iterator[str]:
-    """Write the answer for a terminal."""
+    """Format the result for a terminal."""
     yield headline(found)
     for each in found.removed:
         yield f"  {each.node}: {len(each.moves)} pods move"
@@ -297,7 +297,7 @@ def lines(found: Consolidation) -> Iterator[str]:
 
 
 def markdown(found: Consolidation) -> str:
-    """Write the answer as Markdown."""
+    """Format the result as Markdown."""
     gone = [(each.node, f"{each.saves:,.2f}", str(len(each.moves))) for each in found.removed]
     kept = [(each.node, each.pod, each.reason, each.remedy) for each in found.kept]
     parts = [

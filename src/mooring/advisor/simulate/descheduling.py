@@ -1,9 +1,9 @@
-"""Play a DeschedulerPolicy in virtual time: which pods it would evict, why, and where their replacements go.
+"""Simulate a DeschedulerPolicy in virtual time: which pods it would evict, why, and where their replacements go.
 
 Supported plugins: RemovePodsViolatingNodeTaints, RemovePodsViolatingNodeAffinity, RemoveDuplicates, LowNodeUtilization,
 RemovePodsViolatingInterPodAntiAffinity, RemovePodsViolatingTopologySpreadConstraint, and of the DefaultEvictor
-``nodeFit``, ``evictLocalStoragePods``, ``evictSystemCriticalPods`` and ``priorityThreshold``. A note names the others.
-A violation is what the scheduler's own filter says of a pod on its node when the pod itself is left out.
+``nodeFit``, ``evictLocalStoragePods``, ``evictSystemCriticalPods`` and ``priorityThreshold``. A note names unsupported
+ones. A pod violates a rule if the scheduler's own filter rejects its node when the pod itself is removed.
 """
 
 from collections import defaultdict
@@ -58,7 +58,7 @@ class _Profile(msgspec.Struct):
 
 
 def read_policy(text: bytes, source: str) -> tuple[tuple[Profile, ...], tuple[str, ...]]:
-    """Read the profiles of a DeschedulerPolicy, and the plugins that are not played. Raises ScenarioError."""
+    """Read the profiles of a DeschedulerPolicy, and the names of unsupported plugins. Raise ScenarioError."""
     try:
         (document,) = yaml_documents.read(text)
     except (DecodeError, ValueError) as problem:
@@ -87,7 +87,7 @@ def read_policy(text: bytes, source: str) -> tuple[tuple[Profile, ...], tuple[st
 
 
 class Descheduler:
-    """Run the profiles of a policy on a simulated cluster."""
+    """Runs the profiles of a policy on a simulated cluster."""
 
     def __init__(self, world: "World", profiles: tuple[Profile, ...], schedule: Callable[[], None]) -> None:
         self._world, self._profiles, self._schedule = world, profiles, schedule

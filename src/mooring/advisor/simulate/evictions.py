@@ -28,7 +28,7 @@ _MIRROR = "kubernetes.io/config.mirror"
 
 
 class TaintEvictions:
-    """Pods that tolerate a NoExecute taint for a limited time or not at all, by eviction time."""
+    """Schedules evictions of pods that tolerate a NoExecute taint for a limited time or not at all."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -62,7 +62,7 @@ class TaintEvictions:
             heapq.heappush(self._agenda, (due, self._order, pod, pod.node))
 
     def run(self) -> None:
-        """Evict the pods whose time has come."""
+        """Evict the pods whose eviction time has come."""
         now = self._world.clock.monotonic()
         while self._agenda and self._agenda[0][0] <= now:
             _, _, pod, node = heapq.heappop(self._agenda)
@@ -86,7 +86,7 @@ class TaintEvictions:
 
 
 class Drains:
-    """The nodes being drained."""
+    """The nodes that are being drained."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -94,18 +94,18 @@ class Drains:
         self._tried_at_revision = -1
         self._next: float | None = None
         self.refused: dict[str, tuple[SimulatedPod, str]] = {}
-        """Pods that may not go yet, and why."""
+        """Pods that may not be evicted yet, with the reason."""
 
     def begin(self, node: str) -> None:
         self._nodes[node] = None
         self.run()
 
     def end(self, node: str) -> None:
-        """Stop draining a node that is gone or uncordoned."""
+        """Stop draining a node that was removed or uncordoned."""
         self._nodes.pop(node, None)
 
     def next_due(self) -> float | None:
-        """Return when to retry; None as long as nothing has changed."""
+        """Return when to retry refused evictions; None as long as nothing has changed."""
         if not self.refused or self._world.revision == self._tried_at_revision:
             return None
         return self._next
@@ -127,7 +127,7 @@ class Drains:
 
 
 def is_drainable(pod: SimulatedPod) -> bool:
-    """Return False for what a drain leaves on a node: pods of DaemonSets and static pods."""
+    """Return whether a drain evicts a pod; it skips pods of DaemonSets and static pods."""
     is_daemon = pod.owner is not None and pod.owner.kind == "DaemonSet"
     return not is_daemon and _MIRROR not in pod.pod.metadata.annotations
 
@@ -158,7 +158,7 @@ class Budgets:
         return bool(self._all)
 
     def put(self, budget: PodDisruptionBudget, pods: Iterable[SimulatedPod] = ()) -> None:
-        """Add or replace a budget, and count those of the pods that it selects."""
+        """Add or replace a budget, and count the pods that it selects."""
         self.remove(budget)
         meta = budget.metadata
         entry = _Counted(budget, disruption_budgets.selector_of(budget))
@@ -222,7 +222,7 @@ class Budgets:
         return f"{disruption_budgets.VIOLATED} {why}"
 
     def sync(self) -> None:
-        """Write the numbers to the engine, for preemption."""
+        """Write the budgets' allowed disruptions to the engine, for preemption."""
         for entry in self._all.values():
             if not entry.is_stale:
                 continue
@@ -242,7 +242,7 @@ class Budgets:
 
 
 def _required_label(selector: Selector) -> tuple[str, str]:
-    """Return a label that all selected pods have; empty where the selector requires none."""
+    """Return a label that all selected pods have; empty if the selector requires none."""
     for requirement in selector.requirements:
         if (value := selector.requires_exactly(requirement.key)) is not None:
             return requirement.key, value

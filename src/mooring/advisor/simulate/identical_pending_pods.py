@@ -2,11 +2,10 @@
 
 In an overloaded cluster nearly all attempts fail: whenever a pod is deleted, every pending pod is retried, as in
 kube-scheduler. Pods with the same signature that were rejected at the same time are woken together, retried one after
-the other and rejected together. So the first stands for all, and a failed attempt costs the same for one pod and for
-thousands. When the first gets a node, the next takes its place. Placements and their times are the same as with every
-pod in the queue (``tests/unit/advisor/test_waiting_in_lines.py``).
-
-``scheduling.py`` reports results of attempts, ``world.py`` deletions.
+the other and rejected together. So the first represents all, and a failed attempt costs the same for one pod and for
+thousands. When the first gets a node, the next takes its place. Placements and their times equal those with every pod
+in the queue (``tests/unit/advisor/test_waiting_in_lines.py``). ``scheduling.py`` reports results of attempts,
+``world.py`` deletions.
 """
 
 from collections import Counter, OrderedDict
@@ -16,7 +15,9 @@ from dataclasses import dataclass, field
 from mooring.scheduler.facade import Profile, QueuedPod, SchedulingQueue
 
 _LETS_PASS = frozenset({"SchedulingGates", "DynamicResources"})
-"""Plugins that reject only pods with gates or claims, which are never grouped. Other plugins may depend on anything."""
+"""Plugins that reject only pods with gates or claims, which are never grouped, so that other pods can be grouped
+despite them.
+"""
 
 
 @dataclass(slots=True, eq=False)
@@ -31,14 +32,14 @@ class IdenticalPendingPods:
     def __init__(self, queue: SchedulingQueue, profiles: Iterable[Profile]) -> None:
         self._queue = queue
         self._of: dict[str, IdenticalPods] = {}
-        """By the key of each pod in it."""
+        """The group of each pod, by pod key."""
         self._last: dict[Hashable, tuple[QueuedPod, str]] = {}
-        """By likeness, the pod that was last refused, and with which words. It may have gone since."""
+        """By likeness, the pod that was rejected last, and the message. The pod may be deleted since."""
         gatekeepers = [plugin for profile in profiles for plugin in profile.pre_enqueue]
         self._are_formed = all(getattr(plugin, "name", "") in _LETS_PASS for plugin in gatekeepers)
 
     def first_of(self, key: str) -> str:
-        """Return the pod that is in the queue for a pod: often the pod itself."""
+        """Return the pod that represents a pod in the queue; often the pod itself."""
         line = self._of.get(key)
         return key if line is None else line.first.key
 
@@ -53,7 +54,7 @@ class IdenticalPendingPods:
         return found
 
     def refused(self, queued: QueuedPod, message: str) -> int:
-        """Record that a pod was rejected like all identical ones; return the number of its followers."""
+        """Record that a pod was rejected like all identical ones; return the number of pods grouped after it."""
         line = self._of.get(queued.key)
         number = 0 if line is None else len(line.followers)
         if self._are_formed and self._queue.waits_in_crowd(queued):
@@ -93,7 +94,7 @@ class IdenticalPendingPods:
         self._of.update(dict.fromkeys((*moved, queued.key, last.key), line))
 
     def turned(self, queued: QueuedPod, queued_at: float, refusals: int) -> None:
-        """Put the next pod of the group in the queue after the first was scheduled or is no longer identical.
+        """Queue the next pod of the group, after the first was scheduled or is no longer identical.
 
         It inherits the first one's `queued_at` and number of rejections.
         """

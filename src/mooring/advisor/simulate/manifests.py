@@ -36,7 +36,7 @@ def read_objects(text: str | bytes, source: str) -> tuple[Resource, ...]:
 
 
 def from_trees(trees: list[Any], path: str) -> tuple[Resource, ...]:
-    """Read objects embedded in another document at a path."""
+    """Decode objects embedded in another document at a path."""
     return tuple(_typed(tree, f"{path}[{index}]") for index, given in enumerate(trees) for tree in _single(given))
 
 
@@ -101,7 +101,7 @@ def _node_like(template: Node, index: int) -> Node:
 
 
 def template_of(node: Node) -> Node:
-    """Return a template like an existing node, without what reports its state."""
+    """Return a template from an existing node, without fields that report its state."""
     taints = [taint for taint in node.spec.taints if not taint.key.startswith(_STATE_TAINTS)]
     spec = structs.replace(node.spec, taints=taints, unschedulable=False, pod_cidr="", pod_cidrs=[], provider_id="")
     return structs.replace(node, spec=spec)

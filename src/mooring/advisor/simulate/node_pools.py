@@ -1,12 +1,12 @@
-"""Node pools: where new nodes come from, why a pool cannot serve a pod, and an autoscaler in virtual time.
+"""Node pools: find where new nodes come from, explain why a pool cannot serve a pod, and simulate an autoscaler.
 
-    read_pools(b"...")                      pools of a file: Nodes as templates
-    pools_of_cluster(snapshot)              Karpenter NodePools, and the groups that nodes' labels name
-    explain_pools(snapshot, pools, pod)     why each pool can or cannot make a node for a pod
+    read_pools(b"...")                   pools of a file: Nodes as templates
+    pools_of_cluster(snapshot)           Karpenter NodePools, and the groups named by nodes' labels
+    explain_pools(snapshot, pools, pod)  why each pool can or cannot create a node for a pod
 
-The autoscaler's rules are simplified: it looks at pending pods every ten seconds, takes the pool of the highest weight,
-then of the lowest price, whose empty node fits, packs pods onto new nodes in their order, and orders no more while
-nodes are on their way. It never removes nodes.
+The autoscaler's rules are simplified: every ten seconds it takes the pending pods, chooses the pool of the highest
+weight, then of the lowest price, whose empty node fits, and packs pods onto new nodes in their order. It orders no more
+nodes while some are being created, and never removes nodes.
 """
 
 import heapq
@@ -44,21 +44,23 @@ _HOSTNAME = "kubernetes.io/hostname"
 _CHOSEN_LABELS = frozenset({"topology.kubernetes.io/zone", "karpenter.sh/capacity-type"})
 """Labels whose value Karpenter chooses when it launches an instance."""
 _GROUP_SIZE = re.compile(r"\bname:\s*(\S+).*?\bmaxSize[=:]\s*(\d+)", re.IGNORECASE | re.DOTALL)
-"""A group in cluster-autoscaler's status, in the text of old releases and the YAML of new ones."""
+"""The size of a node group in cluster-autoscaler's status, in the text format of old releases and the YAML
+of new ones.
+"""
 
 
 class NodePool(msgspec.Struct, frozen=True):
-    """A source of new nodes."""
+    """A source of new nodes, with its template, limits and price."""
 
     name: str
     templates: tuple[Node, ...]
-    """What new nodes look like: they differ in zone and capacity type, and the first that fits is taken."""
+    """The templates of new nodes, which differ in zone and capacity type; the first that fits is used."""
     maximum: int = _MOST_NODES
     price: float = 0.0
     ready_seconds: float = _READY_SECONDS
     weight: int = 0
     problem: str = ""
-    """Why the pool makes no nodes now."""
+    """Why the pool creates no nodes now; empty if it does."""
 
 
 class _Requirement(msgspec.Struct, frozen=True):
@@ -94,7 +96,7 @@ class _PoolTemplate(msgspec.Struct, frozen=True):
 
 
 class _PoolSpec(msgspec.Struct, frozen=True):
-    """What Mooring reads of a Karpenter NodePool."""
+    """The fields of a Karpenter NodePool that Mooring reads."""
 
     template: _PoolTemplate = _PoolTemplate()
     limits: dict[str, str | int] = {}
@@ -102,7 +104,7 @@ class _PoolSpec(msgspec.Struct, frozen=True):
 
 
 class PoolVerdict(msgspec.Struct, frozen=True, rename="camel"):
-    """Whether a new node of a pool would take a pod, and why not."""
+    """The result for one pool: whether a new node of it could take a pod, and why not."""
 
     pool: str
     fits: bool
@@ -110,7 +112,7 @@ class PoolVerdict(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_pools(text: bytes, source: str) -> tuple[NodePool, ...]:
-    """Read pools from Node manifests; annotations `pool.mooring.dev/max`, `price` and `ready` say the rest."""
+    """Read pools from Node manifests; annotations `pool.mooring.dev/max`, `price` and `ready` have the other fields."""
     pools = []
     for node in read_nodes(text, source):
         given = {
@@ -155,7 +157,10 @@ def _autoscaler_sizes(snapshot: Snapshot) -> dict[str, int]:
 
 
 def _karpenter_pool(snapshot: Snapshot, name: str, tree: dict[str, Any], own: Sequence[Node]) -> NodePool:
-    """Read a Karpenter NodePool. Its own nodes, or others that meet its requirements, say what instances are like."""
+    """Read a Karpenter NodePool.
+
+    Its own nodes, or others that meet its requirements, serve as templates of instances.
+    """
     try:
         spec = msgspec.convert(tree.get("spec") or {}, _PoolSpec)
     except msgspec.ValidationError as error:
@@ -181,7 +186,9 @@ def _karpenter_pool(snapshot: Snapshot, name: str, tree: dict[str, Any], own: Se
 
 
 def _meets(node: Node, requirements: Sequence["_Requirement"]) -> bool:
-    """Return whether an instance like a node meets requirements; zone and capacity type are chosen at its creation."""
+    """Return whether an instance like a node meets requirements, apart from zone and capacity type, which are chosen
+    later.
+    """
     labels = node.metadata.labels
     for each in requirements:
         value = labels.get(each.key)
@@ -228,7 +235,10 @@ def _within_limits(limits: dict[str, Any], template: Node, own: Sequence[Node]) 
 
 
 def explain_pools(snapshot: Snapshot, pools: Iterable[NodePool], pod: Pod) -> list[PoolVerdict]:
-    """Ask the scheduler's engine about an empty node of each pool; those that fit, then the nearest, come first."""
+    """Evaluate a pod on an empty node of each pool.
+
+    Return the pools that fit first, then the others by the number of reasons.
+    """
     found = [_verdict(snapshot, pool, pod) for pool in pools]
     return sorted(found, key=lambda each: (not each.fits, len(each.reasons)))
 
@@ -253,7 +263,7 @@ def _empty_engine(snapshot: Snapshot) -> Engine:
 
 
 class Autoscaler:
-    """Add nodes from pools for pods that fit on no node."""
+    """Adds nodes from pools for pods that fit on no node."""
 
     def __init__(self, world: "World", snapshot: Snapshot, pools: Sequence[NodePool]) -> None:
         self._world, self._snapshot = world, snapshot
@@ -262,10 +272,10 @@ class Autoscaler:
         self._arrivals: list[tuple[float, int, Node]] = []
         self._scanned_revision = -1
         self.added: list[tuple[float, str, str]] = []
-        """Time, node and pool of every node that was added."""
+        """Time, node and pool of every added node."""
 
     def next_due(self) -> float | None:
-        """Return when the next node arrives, or when pending pods are looked at."""
+        """Return when the next node is ready, or when pending pods are checked next."""
         if self._arrivals:
             return self._arrivals[0][0]
         has_pending = len(self._world.pods) > self._world.running
@@ -274,7 +284,7 @@ class Autoscaler:
         return None
 
     def run(self) -> None:
-        """Let nodes arrive whose time has come; order more where none is on its way."""
+        """Add the nodes that are ready by now; order more if none is being created."""
         now = self._world.clock.monotonic()
         while self._arrivals and self._arrivals[0][0] <= now:
             _, _, node = heapq.heappop(self._arrivals)
@@ -333,7 +343,7 @@ def _blank(node: Node) -> Node:
 
 
 def _with_karpenter(node: Node, pool: str, template: "_PoolTemplate") -> Iterator[Node]:
-    """Yield the node with the labels and taints of a NodePool, for each zone and capacity type that it may choose."""
+    """Yield a node with the labels and taints of a NodePool, for each zone and capacity type that it may choose."""
     required = {each.key: each.values for each in template.spec.requirements if each.operator == "In" and each.values}
     given = [NodeTaint(key=each.key, value=each.value, effect=each.effect) for each in template.spec.taints]
     known = {(taint.key, taint.effect) for taint in given}

@@ -19,7 +19,7 @@ _BACKOFFS = Backoffs()
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A control plane to simulate. The defaults are those of a plain start."""
+    """The versions, gates and behaviour of the simulated control plane. The defaults are those of a plain start."""
 
     admission: AdmissionOptions = field(default_factory=AdmissionOptions)
     features: SchedulerFeatures = field(default_factory=SchedulerFeatures)
@@ -27,14 +27,14 @@ class Settings:
     registry: Registry = field(default_factory=lambda: IN_TREE)
     backoffs: Backoffs = _BACKOFFS
     stateful_pods_at_once: bool = True
-    """Whether StatefulSets respect `maxUnavailable`, as in that version."""
+    """Whether StatefulSets respect `maxUnavailable`, depending on the version."""
     description: str = "the defaults"
     start_time: StartTime | None = None
-    """How long pods take to become ready; None for at once."""
+    """How long pods take to become ready; None for no time."""
     release: str = ""
-    """The release of Kubernetes whose rules these are."""
+    """The release of Kubernetes that is emulated."""
     pools: tuple[NodePool, ...] = ()
-    """Where an autoscaler gets nodes for pods that fit nowhere."""
+    """The pools from which an autoscaler adds nodes."""
     workload: Iterable[Pod] = ()
     """The pods of a trace, for plugins that sample them."""
 

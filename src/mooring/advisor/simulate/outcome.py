@@ -1,4 +1,4 @@
-"""Build the result of a run: what happened to every pod, grouped."""
+"""Build the result of a run: the outcome of every pod, grouped."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -132,7 +132,7 @@ def _group_rejections(world: World) -> tuple[RejectedGroup, ...]:
 
 
 def departure_of(each: Departure, world: World, *, cause: str = "", by: str = "") -> results.Departure:
-    """Return a departure with the pod that replaces it now."""
+    """Return an evicted or preempted pod with its current replacement."""
     successor = each.pod.successor
     while successor is not None and world.pods.get(successor.key) is not successor:
         successor = successor.successor  # that one was evicted as well
@@ -165,7 +165,10 @@ def _nodes(before: Usage, after: Usage, world: World) -> tuple[NodeUse, ...]:
 
 
 def compare(one: Simulation, other: Simulation) -> Comparison:
-    """Return how `other` differs. Pods have the same names in both, because generated names are deterministic."""
+    """Return the differences between two results.
+
+    Pods have the same names in both, because generated names are deterministic.
+    """
     here, there = _places(one), _places(other)
     common = [pod for pod in here if pod in there]
     moved = [MovedPod(pod=pod, node=here[pod], other_node=there[pod]) for pod in common if here[pod] != there[pod]]

@@ -32,7 +32,7 @@ def reference_to(owner: Resource) -> OwnerReference:
 
 
 def workload_of(obj: ReplicaSet | ReplicationController | StatefulSet | Job | DaemonSet) -> Workload:
-    """Return the workload of an object; a Deployment has ReplicaSets instead."""
+    """Return the simulated workload of an object. Call it for the ReplicaSets of a Deployment, not for the Deployment."""
     return Workload(reference_to(obj), obj.metadata.namespace, obj, template=obj.spec.template, wanted=wanted_by(obj))
 
 
@@ -76,7 +76,7 @@ def slot_of(owner: OwnerReference, pod: Pod) -> str:
 
 
 def has_slots(owner: Workload) -> bool:
-    """Whether pods have slots: then each is created and admitted on its own."""
+    """Return whether pods have slots, so that each is created and admitted on its own."""
     return owner.kind in ("StatefulSet", "DaemonSet") or (isinstance(owner.object, Job) and is_indexed(owner.object))
 
 
@@ -93,7 +93,7 @@ def slots(owner: Workload) -> Iterator[str]:
 
 
 def is_ordered(owner: Workload) -> bool:
-    """Whether a pod is created only when the previous one runs."""
+    """Return whether a pod is created only once the previous one runs."""
     obj = owner.object
     return isinstance(obj, StatefulSet) and stateful_pods.is_ordered(obj)
 

@@ -18,22 +18,22 @@ T = TypeVar("T", bound=Resource)
 
 @dataclass(slots=True, eq=False)
 class SimulatedPod:
-    """An existing pod. Times are seconds since the start."""
+    """A pod of the simulated cluster, with its history. Times are seconds since the start."""
 
     pod: Pod
     owner: "Workload | None"
     node: str = ""
     created_at: float | None = None
-    """None for pods of the snapshot."""
+    """When it was created; None for pods of the snapshot."""
     placed_at: float | None = None
-    """None while pending, and for pods that had a node in the snapshot."""
+    """When it was placed; None while pending, and for pods that had a node in the snapshot."""
     replaces: str = ""
     successor: "SimulatedPod | None" = None
     """The pod that replaces it."""
     message: str = ""
-    """Why it is pending."""
+    """Why it is pending; empty if it is not."""
     slot: str = ""
-    """Its slot in the workload: an ordinal, an index or a node; empty if pods are interchangeable."""
+    """The slot of the pod in its workload: an ordinal, an index or a node; empty if pods are interchangeable."""
     is_ready: bool = True
 
     @property
@@ -61,7 +61,7 @@ class Workload:
     reference: OwnerReference
     namespace: str
     object: Resource | None = None
-    """None if the snapshot has only its pods."""
+    """The workload's object; None if the snapshot has only its pods."""
     template: PodTemplateSpec | None = None
     wanted: int = 0
     deployment: Deployment | None = None
@@ -70,7 +70,7 @@ class Workload:
     prototype: Pod | None = None
     """An admitted pod of the template; the others differ in name and uid."""
     refusal: str = ""
-    """Why the server rejects its pods."""
+    """Why the server rejects its pods; empty if it does not."""
     made: int = 0
     lost: deque[SimulatedPod] = field(default_factory=deque)
     """Deleted pods that are not replaced yet."""
@@ -86,19 +86,19 @@ class Workload:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Kind, namespace and name."""
+        """The kind, namespace and name."""
         return self.kind, self.namespace, self.name
 
     @property
     def display_name(self) -> str:
-        """The display name: that of the Deployment rather than its ReplicaSet."""
+        """Return the name for output: that of the Deployment rather than its ReplicaSet."""
         if self.deployment is not None:
             return display_name("Deployment", self.namespace, self.deployment.metadata.name)
         return display_name(self.kind, self.namespace, self.name)
 
     @property
     def desired(self) -> int:
-        """The number of pods of all revisions when everything is healthy."""
+        """Return the number of pods of all revisions when everything is healthy."""
         if self.deployment is not None:
             replicas = self.deployment.spec.replicas
             return 1 if replicas is None else replicas
@@ -110,7 +110,7 @@ class Workload:
 
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""Kubernetes' letters for generated names: no vowels and no similar characters, so that no words are formed."""
+"""The characters of generated names in Kubernetes: no vowels and no similar ones, so that no words are formed."""
 
 
 def display_name(kind: str, namespace: str, name: str) -> str:
@@ -123,7 +123,7 @@ def display_name_of(obj: Resource) -> str:
 
 
 def uid_of(*parts: object) -> str:
-    """Return a uid derived from the parts."""
+    """Return a uid derived from strings."""
     digits = blake2b("\0".join(map(str, parts)).encode(), digest_size=16).hexdigest()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
@@ -158,7 +158,7 @@ class Departure:
     pod: SimulatedPod
     node: str
     cause: str
-    """The cause, or the pod that preempted it."""
+    """The cause of the eviction, or the pod that preempted it."""
 
 
 @dataclass(frozen=True, slots=True)

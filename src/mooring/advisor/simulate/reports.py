@@ -12,7 +12,7 @@ from mooring.api.quoting import one_line
 
 Cells = Sequence[str]
 _SHOWN = 20
-"""Lines of each table; `wide` shows all."""
+"""The maximum number of lines of each table; `wide` shows all."""
 _BYTES = (("Ei", 2**60), ("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 _IN_BYTES = frozenset({"memory", "ephemeral-storage"})
 
@@ -206,7 +206,7 @@ def _table(header: Cells, rows: Sequence[Cells] | Iterator[Cells]) -> Iterator[s
 
 
 def count_of(number: int, what: str) -> str:
-    """Return a number with its noun: `1 pod`, `2 pods`."""
+    """Format a number with its noun: `1 pod`, `2 pods`."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
@@ -232,7 +232,7 @@ def as_markdown(result: Simulation) -> str:
 
 
 def markdown_table(head: Cells, rows: Sequence[Cells]) -> str:
-    """Write a Markdown table; nothing without rows."""
+    """Format a Markdown table; empty without rows."""
     if not rows:
         return ""
     cells = (head, ["---"] * len(head), *(list(map(markdown_cell, row)) for row in rows))

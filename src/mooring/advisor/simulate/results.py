@@ -19,7 +19,7 @@ class Result(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class Counts(Result, frozen=True):
-    """Numbers at the end."""
+    """The numbers of pods at the end of the simulation."""
 
     nodes: int
     pods: int
@@ -82,7 +82,7 @@ class Departure(Result, frozen=True):
     replacement: str = ""
     """The pod that replaces it, if it still exists."""
     replacement_node: str = ""
-    """Its node; empty while it is pending."""
+    """The node of the replacement; empty while it is pending."""
 
 
 class Blocked(Result, frozen=True):
@@ -94,14 +94,14 @@ class Blocked(Result, frozen=True):
 
 
 class Distribution(Result, frozen=True):
-    """The distribution of requested fractions over nodes."""
+    """The distribution of the requested fraction of a resource over the nodes."""
 
     least: float
     median: float
     p90: float
     most: float
     histogram: tuple[int, ...]
-    """Number of nodes up to 10%, 20%, …, 100%, and above."""
+    """The number of nodes up to 10 %, 20 %, …, 100 %, and above."""
 
 
 class ResourceUse(Result, frozen=True):
@@ -118,19 +118,19 @@ class Utilisation(Result, frozen=True):
 
 
 class NodeUse(Result, frozen=True):
-    """One node at the end: pods, and the requested fraction of each resource, before and after."""
+    """The pods of one node, and the requested fraction of each resource, before and after."""
 
     name: str
     pods: int
     unschedulable: bool = False
     before: dict[str, float] | None = None
-    """None for a node that was added."""
+    """The requested fractions before; None for a node that was added."""
     after: dict[str, float] | None = None
-    """None for a node that was removed."""
+    """The requested fractions after; None for a node that was removed."""
 
 
 class Moment(Result, frozen=True):
-    """The state at a time."""
+    """The numbers at one time of the simulation."""
 
     at: float
     running: int
@@ -143,11 +143,11 @@ class Moment(Result, frozen=True):
 
 
 class Room(Result, frozen=True):
-    """How many more pods of a workload fit."""
+    """The number of further pods of a workload that fit."""
 
     workload: str
     fits: int
-    """In addition to existing pods."""
+    """The number of pods that fit in addition to existing ones."""
     limit: str
     is_complete: bool = True
 
@@ -157,17 +157,17 @@ class MovedPod(Result, frozen=True):
 
     pod: str
     node: str
-    """Empty if it is pending."""
+    """The node under the other configuration; empty if it is pending."""
     other_node: str
 
 
 class Comparison(Result, frozen=True):
-    """One scenario under two configurations."""
+    """The differences of one scenario under two configurations."""
 
     configuration: str
     other_configuration: str
     same: int
-    """Pods that get the same node under both."""
+    """The number of pods that get the same node under both."""
     elsewhere: tuple[MovedPod, ...]
     only_here: tuple[str, ...]
     """Pods missing under the other configuration, which rejects them or created others instead."""
@@ -219,7 +219,7 @@ class ConditionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition that a result must not meet."""
+    """A condition on the numbers of a result that makes the command fail."""
 
     text: str
     subject: str
@@ -227,7 +227,7 @@ class Condition:
     limit: float
 
     def violation(self, result: Simulation) -> str:
-        """Return the violating numbers; empty if the condition is not met."""
+        """Return the numbers that meet the condition; empty if it is not met."""
         if self.subject in NUMBERS:
             number = getattr(result.counts, self.subject.replace("-", "_"))
             return f"{number} {self.subject}" if self.compare(number, self.limit) else ""

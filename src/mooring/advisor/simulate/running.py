@@ -1,4 +1,4 @@
-"""Run a scenario: apply the steps in order and advance time until nothing more happens.
+"""Run a scenario: apply the steps in order and advance time until nothing changes any more.
 
 ``time_passing.py`` advances time.
 """
@@ -83,7 +83,7 @@ class SimulationRun:
         self.is_complete = self.room is None or self.room.is_complete
 
     def run_on(self, step: Step) -> None:
-        """Apply one more step to a finished run, and wait until nothing more happens."""
+        """Apply one more step to a finished run, and wait until nothing changes any more."""
         self.is_complete = False
         self._execute(step)
         self._time.pass_until(self._now + AFTERMATH)

@@ -106,7 +106,7 @@ class ClusterWanted:
     """The cluster of a scenario; empty if the command line selects it."""
 
     files: tuple[str, ...] = ()
-    """Paths as in the scenario."""
+    """The file names as written in the scenario."""
     data_dir: str = ""
     nodes: int | None = None
     templates: tuple[Node, ...] = ()

@@ -17,7 +17,7 @@ _REPORT_EVERY = 256
 
 @dataclass(frozen=True, slots=True)
 class _FailedPreemption:
-    """The result for a pod that preemption could not help."""
+    """The result of preemption for a pod that it could not help, which identical pods reuse."""
 
     refusal: str
     state: tuple[object, ...]
@@ -26,7 +26,7 @@ class _FailedPreemption:
 
 @dataclass(frozen=True, slots=True)
 class _FailedAttempt:
-    """The result of an attempt that neither placed nor nominated."""
+    """The result of an attempt that neither placed nor nominated the pod, which identical pods reuse."""
 
     state: tuple[object, ...]
     message: str
@@ -45,7 +45,7 @@ class Scheduling:
         self._in_vain: dict[Hashable, _FailedPreemption] = {}
         self._refused: dict[Hashable, _FailedAttempt] = {}
         self._outcome: Outcome | None = None
-        """Of the attempt that is being made."""
+        """The outcome of the current attempt."""
         self.allow_preemption = True
 
     def run(self) -> None:
@@ -63,7 +63,7 @@ class Scheduling:
                 self._tell()
 
     def _fails_like_identical_pods(self, queued: QueuedPod) -> bool:
-        """Make an attempt; return whether all identical pods would be rejected now, too.
+        """Try a pod; return whether all identical pods would be rejected now, too.
 
         Reuse the last result for identical pods if nothing has changed.
         """
@@ -92,7 +92,7 @@ class Scheduling:
         self._outcome = outcome
 
     def ran(self, point: str, status: Status, profile: str, seconds: float) -> None:
-        """Do nothing: there are no metrics."""
+        """Do nothing, because a simulation has no metrics."""
 
     def plugin_ran(self, plugin: str, point: str, status: Status, seconds: float) -> None:
         pass
@@ -105,7 +105,7 @@ class Scheduling:
         return True
 
     def granted(self, assumed: AssumedPod, _timeouts: Mapping[str, float]) -> None:
-        """Place a pod; pods that a Permit plugin delays are released in the end."""
+        """Place a pod; pods that a Permit plugin delays are placed when the delay ends."""
         self._world.queue.done(assumed.key)
         if assumed.cycle.pre_filter:
             self._world.claims.settle(assumed)
@@ -120,7 +120,7 @@ class Scheduling:
                 self._world.delete(displaced, recreate=True)
 
     def not_nominated(self, pod: Pod) -> None:
-        """Do nothing: there is no status to write."""
+        """Do nothing, because a simulation writes no status."""
 
     def refused(self, queued: QueuedPod, message: str, _nominated: str | None, _begun: float) -> None:
         self._world.pods[queued.key].message = message
@@ -156,6 +156,8 @@ class Scheduling:
 
 
 def has_claims(pod: Pod) -> bool:
-    """Whether a pod has volumes or devices of its own, so that pods with the same signature may fare differently."""
+    """Return whether a pod has volumes or devices of its own, so that pods with the same signature may get different
+    results.
+    """
     own = (volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
     return bool(pod.spec.resource_claims) or any(claim is not None for claim in own)

@@ -1,7 +1,7 @@
-"""Advance virtual time, only when no pod is left to try, to the next event; hold the pods that are still starting.
+"""Advance virtual time to the next event once no pod is left to try; track the pods that are starting.
 
 Events are the end of a backoff, a drain retry, a taint eviction, and a pod that becomes ready. Called by ``running.py``
-for scenarios and by ``traces/replaying.py`` for traces, which know further events.
+for scenarios and by ``traces/replaying.py`` for traces, which add events of their own.
 """
 
 import heapq
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from mooring.advisor.simulate.world import World
 
 _TICK = 1.0
-"""Backoffs end on whole seconds."""
+"""The granularity of the end of backoffs, in seconds."""
 _LOOK_AGAIN = 30.0
-"""The interval in which the queue checks for pods that have waited too long."""
+"""The interval, in seconds, at which the queue is checked for pods that have waited too long."""
 _LONGEST_SETTLING = 3600.0
 
 
 class TimePassing:
     def __init__(self, world: "World", work: Callable[[], None]) -> None:
-        """Take `work`, which does everything possible at the current time."""
+        """Set up with `work`, a function that does everything possible at the current time."""
         self._world = world
         self._work = work
         self._looked_at = 0.0
@@ -43,7 +43,7 @@ class TimePassing:
             self._work()
 
     def pass_until(self, until: float) -> None:
-        """Process everything that is due until then."""
+        """Process everything that is due until a time."""
         while True:
             due = _first(self._soon(), self._world.taints.next_due())
             if due is None or due > until:
@@ -77,11 +77,11 @@ def _first(*moments: float | None) -> float | None:
 
 
 StartTime = Callable[[SimulatedPod], float]
-"""Return the seconds from binding to readiness; infinity for a pod that never becomes ready."""
+"""A function that returns the seconds from binding to readiness; infinity for a pod that never becomes ready."""
 
 
 class StartingPods:
-    """Hold the pods that start, ordered by the time at which they are ready."""
+    """The pods that are starting, ordered by the time at which they become ready."""
 
     def __init__(self, world: "World", start_time: StartTime | None) -> None:
         self._world = world
@@ -102,11 +102,11 @@ class StartingPods:
         heapq.heappush(self._agenda, (self._world.clock.monotonic() + seconds, self._order, pod, pod.node))
 
     def next_due(self) -> float | None:
-        """Return when the next pod is ready."""
+        """Return when the next pod becomes ready."""
         return self._agenda[0][0] if self._agenda else None
 
     def run(self) -> None:
-        """Mark the pods as ready whose time has come, unless they have left their node."""
+        """Mark the pods as ready whose start time has passed, unless they have left their node."""
         now = self._world.clock.monotonic()
         while self._agenda and self._agenda[0][0] <= now:
             _, _, pod, node = heapq.heappop(self._agenda)
@@ -117,9 +117,9 @@ class StartingPods:
 
 
 def measured_start(pod: Pod) -> float | None:
-    """Return the seconds that a running pod took from binding to Ready; None where its status does not say.
+    """Return the seconds that a running pod took from binding to Ready; None if its status does not show them.
 
-    A pod whose containers have restarted became ready again later, so that its times say nothing about a start.
+    A pod whose containers have restarted became ready again later, so its times do not show how long a start takes.
     """
     if any(each.restart_count for each in pod.status.container_statuses):
         return None

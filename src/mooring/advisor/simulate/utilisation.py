@@ -1,4 +1,4 @@
-"""Requested fractions of a cluster's resources: in total and by node. Reads the scheduler's columns."""
+"""Compute the requested fraction of a cluster's resources, in total and by node, from the scheduler's columns."""
 
 from dataclasses import dataclass
 
@@ -50,7 +50,7 @@ class Usage:
 
 
 def usage_of(cluster: Cluster) -> Usage:
-    """Read all nodes. Resources that no node has are left out."""
+    """Return the usage of all nodes. Resources that no node has are left out."""
     infos = list(cluster.node_infos())
     rows = np.array([info.row for info in infos], np.intp)
     table = cluster.resources

@@ -1,6 +1,6 @@
-"""Workloads of a simulated cluster: create pods through admission, replace deleted ones, and roll out changes.
+"""Simulate the workload controllers: create pods through admission, replace deleted ones, and roll out changes.
 
-What controllers do in many small steps is done here at once; pods are created by the controllers' own functions
+Steps that controllers take one by one are done here at once. Pods are created by the controllers' own functions
 (``pod_creation.py``), and the sizes in a rolling update are the controllers'
 (``controllers/workloads/deployment_pace.py``, ``controllers/workloads/stateful_pods.py``).
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mooring.advisor.simulate.world import World
 
 Key = tuple[str, str, str]
-"""Kind, namespace and name."""
+"""Kind, namespace and name of a workload."""
 _GENERATED_BASE = 63 - 5
 MakesPods = ReplicaSet | ReplicationController | StatefulSet | Job | DaemonSet
 
@@ -42,9 +42,9 @@ class Workloads:
         self._sets: dict[tuple[str, str], list[Workload]] = {}
         """ReplicaSets, by namespace and name of their Deployment."""
         self._rolling: dict[tuple[str, str], Deployment] = {}
-        """Deployments with pods of several templates."""
+        """Deployments that have pods of several templates."""
         self._outdated: dict[Key, tuple[Workload, list[SimulatedPod]]] = {}
-        """StatefulSets and DaemonSets whose template has changed, and their pods of the old one."""
+        """StatefulSets and DaemonSets whose template has changed, with their outdated pods."""
         self._daemons: list[Workload] = []
         self._placements: dict[Key, Placement] = {}
 
@@ -105,7 +105,7 @@ class Workloads:
         return owner.object if owner is not None else None
 
     def making_pods_for(self, kind: str, namespace: str, name: str) -> Workload | None:
-        """Return what creates the pods of a workload now: for a Deployment the ReplicaSet with its template."""
+        """Return the workload that creates pods now: for a Deployment, the ReplicaSet with its template."""
         if kind != "Deployment":
             return self._all.get((kind, namespace, name))
         deployment = self._deployments.get((namespace, name))
@@ -201,7 +201,7 @@ class Workloads:
             self._daemon(owner, node)
 
     def lost(self, pod: SimulatedPod) -> None:
-        """Replace a deleted pod that its workload wants."""
+        """Replace a deleted pod if its workload still wants it."""
         owner = pod.owner
         if owner is None or owner.is_gone:
             return

@@ -1,8 +1,7 @@
 """The simulated cluster: the scheduler's engine and queue, pods with their workloads, budgets, claims and evictions.
 
-Every change goes through here and is propagated as in a real cluster: the queue wakes pods that it may help, workloads
-replace deleted pods, budgets are updated. No time passes here; ``running.py`` advances it. Read next:
-``scheduling.py``, ``workloads.py``.
+Every change is made here and propagated as in a real cluster: the queue wakes pods that it may help, workloads replace
+deleted pods, budgets are updated. ``running.py`` advances the time. Read next: ``scheduling.py``, ``workloads.py``.
 """
 
 from collections.abc import Callable, Sequence
@@ -72,13 +71,13 @@ class World:
         self.autoscaler = Autoscaler(self, snapshot, settings.pools)
         self.record = record(self.clock)
         self.pods: dict[str, SimulatedPod] = {}
-        """All that are there, by key."""
+        """All existing pods, by key."""
         self.taken: set[tuple[str, str]] = set()
-        """Namespaces and names of pods."""
+        """Namespaces and names that pods have."""
         self.running = 0
-        """How many of them have a node."""
+        """The number of pods with a node."""
         self.revision = 0
-        """Rises with every change."""
+        """A number that rises with every change."""
         self._node_versions = 0
         self._load(snapshot)
 
@@ -179,7 +178,7 @@ class World:
             self.workloads.reconcile(owner)
 
     def delete(self, pod: SimulatedPod, *, recreate: bool) -> None:
-        """Delete a pod at once; its workload creates another one with `recreate`."""
+        """Delete a pod at once; with `recreate`, its workload creates another one."""
         was_healthy, node = pod.is_healthy, pod.node
         nominated = self.engine.nominations.node_of(pod.pod)
         self.record.removed(pod)

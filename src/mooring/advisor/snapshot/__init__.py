@@ -1,12 +1,12 @@
-"""The objects of a cluster at one moment, wherever they come from: what every question of the advisor is asked about.
+"""The objects of a cluster at one moment, from any source; all advice is computed from a snapshot.
 
-    snapshot = await live(client)                      # Mooring or any Kubernetes, page by page
-    snapshot = dump([Path("cluster.yaml")])            # what `kubectl get … -o yaml` printed, or manifests
-    snapshot = data_directory(Path("~/.mooring"))      # our own store, also while a server runs on it
+    snapshot = await live(client)                       # Mooring or any Kubernetes, page by page
+    snapshot = dump([Path("cluster.yaml")])             # the output of `kubectl get … -o yaml`, or manifests
+    snapshot = data_directory(Path("~/.mooring"))       # our own store, also while a server uses it
     engine(snapshot).schedule(pod)
 
-Read next: ``objects.py`` for what a snapshot is; ``from_server.py``, ``from_files.py`` and ``from_store.py`` for how
-one is made, ``to_file.py`` for how it is written; ``engines.py`` for the scheduler's engine over it.
+Read next: ``objects.py`` for the type; ``from_server.py``, ``from_files.py`` and ``from_store.py`` read snapshots,
+``to_file.py`` writes one; ``engines.py`` loads one into the scheduler's engine.
 """
 
 from mooring.advisor.snapshot.engines import engine

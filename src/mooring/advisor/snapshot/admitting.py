@@ -1,7 +1,7 @@
-"""Objects as the API server would have stored them: defaults, and for new pods and claims what admission fills in.
+"""Complete objects as the API server would store them: defaults and, for new pods and claims, admission.
 
-Manifests have not been through a server; what `kubectl get` printed has, and is only given defaults that a later
-version added. A status is kept where there is one: nodes of a manifest say there how large they are.
+Manifests have not passed a server; the output of `kubectl get` has, and only gets defaults that a later version added.
+An existing status is kept, because the nodes of a manifest state their size there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,11 +25,11 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 class Facts(NoCluster):
-    """What admission looks up in the cluster, answered from objects."""
+    """Admission's lookups, implemented with the objects of a snapshot."""
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> "Facts":
-        """Return the facts of a snapshot."""
+        """Return the lookups for a snapshot."""
         return cls(snapshot.all(PriorityClass), snapshot.all(StorageClass), NamespaceRules.of(snapshot))
 
     def __init__(
@@ -49,7 +49,7 @@ class Facts(NoCluster):
         return self._rules.security_labels(namespace)
 
     def quota_refusal(self, obj: Resource) -> str:
-        """Return why the quotas of its namespace refuse one more such object; empty if they have room."""
+        """Return why the quotas of its namespace refuse another such object; empty if they allow it."""
         return self._rules.room_for(obj, 1)[1]
 
     def priority_class(self, name: str) -> Priority | None:
@@ -73,7 +73,7 @@ def _priority(found: PriorityClass) -> Priority:
 
 
 class Admitted(NamedTuple):
-    """What the server would say about a new object."""
+    """The result of admission of a new object: the error and the warnings."""
 
     refusal: str = ""
     warnings: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class Admitted(NamedTuple):
 def admit(
     obj: Resource, facts: NoCluster, options: AdmissionOptions | None = None, namespace: str = DEFAULT_NAMESPACE
 ) -> Admitted:
-    """Default and admit an object in place, as the server would; return what the server would say."""
+    """Default and admit an object in place, as the server would; return the result."""
     try:
         strategy = strategy_of(type(obj))
     except KeyError:

@@ -1,4 +1,4 @@
-"""The scheduler's engine over a snapshot: loaded with everything that plugins look at, as a running scheduler's is."""
+"""Load a snapshot into the scheduler's engine, with all objects that plugins read."""
 
 from collections.abc import Iterable, Sequence
 
@@ -28,7 +28,7 @@ def engine(
 
 
 def load(made: Engine, snapshot: Snapshot) -> None:
-    """Put into an engine what plugins look at."""
+    """Put all objects that plugins read into an engine."""
     for kind in OTHER_KINDS:
         for obj in snapshot.all(kind):
             made.put(obj)
@@ -44,12 +44,12 @@ def load(made: Engine, snapshot: Snapshot) -> None:
 
 
 def waits(pod: Pod) -> bool:
-    """Whether a pod still has to get a node."""
+    """Return whether a pod still needs a node."""
     return not pod.spec.node_name and pod.metadata.deletion_timestamp is None and not has_ended(pod)
 
 
 def _implied_namespaces(snapshot: Snapshot) -> list[Namespace]:
-    """Namespaces that pods live in and that are not in the snapshot, as of a dump of pods and nodes alone."""
+    """Return the namespaces of pods that are missing in the snapshot, such as a dump of pods and nodes alone."""
     names = {pod.metadata.namespace for pod in snapshot.all(Pod)}
     names -= {namespace.metadata.name for namespace in snapshot.all(Namespace)}
     return [Namespace(metadata=ObjectMeta(name=name, labels={_NAME_LABEL: name})) for name in sorted(names)]

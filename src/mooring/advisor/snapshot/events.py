@@ -1,4 +1,4 @@
-"""The cluster's own warnings about one pod: its events. Snapshots never contain events; these are read on demand."""
+"""Read the cluster's Warning events about one pod. Snapshots contain no events; these are read on demand."""
 
 import msgspec
 
@@ -22,7 +22,7 @@ class _Events(msgspec.Struct):
 
 
 async def warnings_about(client: Client, pod: Pod) -> list[str]:
-    """Return the newest warnings about a pod, one of each reason; none where events may not be read."""
+    """Return the newest warnings about a pod, one for each reason; none if the user may not read events."""
     meta = pod.metadata
     query = [("fieldSelector", f"involvedObject.name={meta.name}"), ("limit", str(_MAX_READ))]
     try:

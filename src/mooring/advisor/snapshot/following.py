@@ -1,4 +1,7 @@
-"""Snapshots of a live cluster, one after each change: for commands that watch. `readable` is for the dashboard, too."""
+"""Yield snapshots of a live cluster, one after each change, for commands that watch.
+
+The dashboard uses `readable`, too.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -16,9 +19,9 @@ from mooring.client import Client, ClientError, Informer, Informers
 async def readable(
     client: Client, wanted: Iterable[type[Resource]], namespace: str = ""
 ) -> tuple[dict[type[Resource], str], dict[str, str]]:
-    """Which kinds can be followed and where: in all namespaces (an empty name), or in the own; and why not the others.
+    """Return which kinds the user may watch and where (in all namespaces, or in one), and why not the others.
 
-    To follow what may not be read would be to wait for ever.
+    A watch that is not permitted would never deliver a snapshot.
     """
     found: dict[type[Resource], str] = {}
     missing: dict[str, str] = {}
@@ -39,7 +42,7 @@ async def readable(
 async def following(
     client: Client, origin: str, wanted: Iterable[type[Resource]], pause: float, namespace: str = ""
 ) -> AsyncIterator[Snapshot]:
-    """Yield a snapshot of some kinds, and another one after changes; changes within `pause` seconds are one."""
+    """Yield a snapshot of some kinds, and another one after changes; changes within `pause` seconds are combined."""
     try:
         kinds, missing = await readable(client, wanted, namespace)
         server = await server_of(client)

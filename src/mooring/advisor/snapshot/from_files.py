@@ -1,7 +1,7 @@
-"""A snapshot of files: what `kubectl get … -o yaml` or `-o json` printed, manifests, directories of either, or stdin.
+"""Read a snapshot from files: the output of `kubectl get … -o yaml` or `-o json`, manifests, directories, or stdin.
 
-A document that cannot be read, or whose kind Mooring does not know, is noted with its file and line and left out of the
-typed objects; it is in `raw` all the same, as far as there is anything. Of two objects with one name the last counts.
+A document that cannot be parsed, or whose kind Mooring does not know, is noted with its file and line. It is not among
+the typed objects, but in `raw` as far as it could be parsed. Of two objects with one name the last is used.
 """
 
 import gzip
@@ -39,9 +39,10 @@ def dump(
     namespace: str = DEFAULT_NAMESPACE,
     jobs: int = 1,
 ) -> Snapshot:
-    """Read a snapshot from files; `namespace` is for objects that name none. Large YAML uses up to `jobs` processes.
+    """Read a snapshot from files; `namespace` is for objects without one.
 
-    Raises `SnapshotError` when a file cannot be read, or when there is nothing in them.
+    Large YAML is parsed by up to `jobs` processes.
+    Raise `SnapshotError` if a file cannot be read, or if there are no objects in the files.
     """
     named = [str(path) for path in paths]
     found = list(sources.find(named))
@@ -88,7 +89,7 @@ class _Reading:
                 self._take(source.name, line, item)
 
     def admit(self, options: AdmissionOptions | None, namespace: str) -> None:
-        """Give every object its defaults, now that all of what admission looks up is there."""
+        """Set the defaults of every object, once all objects that admission looks up are read."""
         objects = [obj for obj, _ in self.objects]
         facts = Facts(
             (obj for obj in objects if isinstance(obj, PriorityClass)),

@@ -1,9 +1,9 @@
-"""A snapshot of a live cluster: Mooring, or any Kubernetes that a kubeconfig names.
+"""Read a snapshot of a live cluster: Mooring, or any Kubernetes that a kubeconfig names.
 
-Every kind that the advisor looks at is listed page by page in the newest version that the server and Mooring both have.
-What the server does not serve or does not let us see is noted in `missing`; only a server that
-does not answer at all is. Of a kind that may not be read everywhere, the objects of one namespace may be. Nothing is
-written, and Secrets, ConfigMaps and Events are never read.
+Every kind that advice uses is listed page by page, in the newest version that both the server and Mooring have. Kinds
+that the server does not serve, or that the user may not read, are noted in `missing`; only a server that does not
+respond is an error. If the user may not list a kind in all namespaces, one namespace is tried. Nothing is written, and
+Secrets, ConfigMaps and Events are never read.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from mooring.client import Client, ClientError
 PAGE_SIZE = 500
 _AT_ONCE = 4
 NOT_READ = frozenset({"secrets", "configmaps", "events", "leases", "endpoints", "endpointslices", "bindings"})
-"""Kinds that no question needs: private, or many."""
+"""Kinds that advice does not need: they are private, or have many objects."""
 
 
 class _Named(msgspec.Struct):
@@ -51,9 +51,10 @@ async def live(
     raw: bool = True,
     namespace: str = "",
 ) -> Snapshot:
-    """Read the cluster as it is now, or only some `kinds` of it. Without `raw` the objects' own text is dropped.
+    """Read the current state of a cluster, or only some `kinds`.
 
-    Where the whole may not be read, the `namespace` is tried.
+    Without `raw`, the original JSON of objects is dropped.
+    If the user may not list all namespaces, `namespace` is tried.
     """
     reading = _Reading(client, namespace, keeps_text=raw)
     try:

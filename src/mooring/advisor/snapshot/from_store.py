@@ -1,6 +1,6 @@
-"""A snapshot of a data directory, read from a copy of its files, so that nothing of it changes and a server may run.
+"""Read a snapshot from a copy of a data directory's files, so that the directory is unchanged and a server may use it.
 
-`mooring.store.tools.sqlite_source` makes the copy, and says why it is consistent.
+`mooring.store.tools.sqlite_source` makes the copy, and explains why it is consistent.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ def data_directory(path: Path) -> Snapshot:
 
 
 def of_values(origin: str, values: Iterable[KeyValue]) -> Snapshot:
-    """Decode the objects that keys of a store hold; a server calls it for its own."""
+    """Decode the stored values of a store into a snapshot; a server calls it for its own store."""
     objects: list[Resource] = []
     raw: list[RawObject] = []
     notes: list[Note] = []

@@ -1,4 +1,4 @@
-"""The moment at which a snapshot was taken."""
+"""Determine the time at which a snapshot was taken."""
 
 from datetime import UTC, datetime
 
@@ -8,11 +8,13 @@ from mooring.api.core_v1 import Node, Pod
 
 DEFAULT_START = datetime(2026, 1, 1, tzinfo=UTC)
 _LATEST = datetime(9000, 1, 1, tzinfo=UTC)
-"""Dumps can have any date; simulated time needs room after it."""
+"""The latest allowed time: dumps can contain any date, and simulated time needs room after it."""
 
 
 def moment_of(snapshot: Snapshot) -> datetime:
-    """Return when a snapshot was taken: as recorded, or the latest timestamp in it. The same for the same objects."""
+    """Return when a snapshot was taken: as recorded, or the latest timestamp in it, so that it depends only on the
+    objects.
+    """
     if snapshot.taken_at is not None:
         return min(snapshot.taken_at, _LATEST)
     return latest_timestamp(snapshot)

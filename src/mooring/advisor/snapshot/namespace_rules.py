@@ -1,8 +1,8 @@
-"""The quotas, LimitRanges and Pod Security levels of a cluster's namespaces, asked about objects that are not written.
+"""Evaluate the quotas, LimitRanges and Pod Security levels of a cluster's namespaces for objects that are not written.
 
-`simulate` charges what it creates and gives back what it deletes; `explain` and `lint` ask what would be refused. The
-words are the server's own, for the functions are the same. Usage is what the status of a quota says; where it is not
-counted, as in a manifest, what the snapshot has counts.
+`simulate` charges created objects and releases deleted ones; `explain` and `lint` ask what would be refused. Messages
+are the server's, because its functions are called. Usage is that of the quota's status; without a status, as in a
+manifest, the objects of the snapshot are counted.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,9 +26,9 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.node_v1 import RuntimeClass
 
 RULES: tuple[type[Resource], ...] = (LimitRange, ResourceQuota, RuntimeClass, ServiceAccount, *POLICIES)
-"""The kinds beside namespaces that decide whether a new object is admitted."""
+"""The kinds, besides namespaces, with rules about new objects."""
 _MOST = 10_000
-"""How many objects are counted one by one at most."""
+"""The maximum number of objects that are counted one by one."""
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class _Quota:
 
 
 class NamespaceRules:
-    """What holds in the namespaces of a cluster."""
+    """The rules of all namespaces of a cluster."""
 
     def __init__(self, options: AdmissionOptions | None = None, now: Callable[[], datetime] | None = None) -> None:
         self._options = options
@@ -60,7 +60,7 @@ class NamespaceRules:
         return rules
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what other processes make for themselves."""
+        """Return the state for another process, without caches."""
         return {**self.__dict__, "_evaluators": None, "_options": None, "_now": None}
 
     def put(self, obj: Resource, snapshot: Snapshot | None = None) -> None:
@@ -76,7 +76,7 @@ class NamespaceRules:
                 self._quotas.setdefault(namespace, {})[name] = _Quota(counted, counted.status.used)
 
     def remove(self, obj: Resource) -> None:
-        """Remove a rule."""
+        """Remove a quota or LimitRange."""
         if isinstance(obj, LimitRange):
             self._limits.get(obj.metadata.namespace, {}).pop(obj.metadata.name, None)
         elif isinstance(obj, ResourceQuota):
@@ -89,7 +89,7 @@ class NamespaceRules:
         return self._security.get(namespace, {})
 
     def charge(self, obj: Resource) -> str:
-        """Count an object that is created, or say what the server would say if a quota has no room for it."""
+        """Count a created object in its quotas; return the server's message if a quota has no room for it."""
         quotas = self._quotas_of(obj)
         evaluator = self._evaluator(obj) if quotas else None
         if evaluator is None:
@@ -104,7 +104,7 @@ class NamespaceRules:
         return ""
 
     def release(self, obj: Resource) -> None:
-        """Give back what an object used that is deleted."""
+        """Subtract the usage of a deleted object from its quotas."""
         quotas = self._quotas_of(obj)
         evaluator = self._evaluator(obj) if quotas else None
         if evaluator is not None:
@@ -112,7 +112,7 @@ class NamespaceRules:
                 quota.used = used_after(quota.object, quota.used, Change(evaluator, None, obj)) or quota.used
 
     def refusal_if_recreated(self, obj: Resource) -> str:
-        """Return the refusal if an existing object were deleted and created again; empty if there is room."""
+        """Return the refusal if an existing object were deleted and created again; empty if quotas allow it."""
         quotas = self._quotas_of(obj)
         before = [quota.used for quota in quotas]
         self.release(obj)
@@ -122,7 +122,7 @@ class NamespaceRules:
         return refusal
 
     def room_for(self, obj: Resource, number: int) -> tuple[int, str]:
-        """Return how many of so many objects the quotas admit, and the refusal of the next one."""
+        """Return how many of a number of identical objects the quotas admit, and the refusal of the next one."""
         quotas = self._quotas_of(obj)
         before = [quota.used for quota in quotas]
         why, found, number = "", 0, min(number, _MOST)

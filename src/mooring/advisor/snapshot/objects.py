@@ -1,8 +1,8 @@
-"""What a snapshot is: typed objects by kind and name, and every object as it was given.
+"""The type of a snapshot: typed objects by kind and name, and every object as it was read.
 
-A snapshot is never changed. `replace` makes another one that shares all that did not change, so that a question of the
-form "what if" costs what it changes. Objects are typed in the newest version of their kind, as the scheduler's engine
-takes them; `raw` has what was really there, kinds and versions that Mooring does not know included.
+A snapshot is immutable. `replace` returns another one that shares all unchanged objects, so that a what-if question
+costs only as much as its changes. Objects are typed in the newest version of their kind, as the scheduler's engine
+requires; `raw` has the original documents, including kinds and versions unknown to Mooring.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,33 +22,35 @@ from mooring.api.scheme import Scheme
 T = TypeVar("T", bound=Resource)
 D = TypeVar("D")
 NOT_ALLOWED = "not allowed"
-"""How `Snapshot.missing` begins where the user has no right to read."""
+"""The prefix of entries in `Snapshot.missing` for kinds that the user may not read."""
 _OUTSIDE = f"{NOT_ALLOWED} outside of the namespace"
 
 Key = tuple[str, str]
-"""Namespace and name."""
+"""The namespace and name of an object."""
 Identity = tuple[str, str, str, str]
-"""Group, kind, namespace and name: what one object has in every version."""
+"""Group, kind, namespace and name: the identity of an object in every API version."""
 
 
 def not_allowed(error: Exception, but: str = "") -> str:
-    """Format an entry of `Snapshot.missing`: the server's message, and the one namespace that may be read, if any."""
+    """Format an entry of `Snapshot.missing`: the server's message, and the one namespace that the user may read, if
+    any.
+    """
     return f"{_OUTSIDE} {but}: {error}" if but else f"{NOT_ALLOWED}: {error}"
 
 
 class SnapshotError(Exception):
-    """There is nothing to look at; the message says why, and what to do about it."""
+    """There are no objects to read; the message says why, and what to do about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that was left out or taken another way than it was written."""
+    """A note about an object that was left out, or read differently from how it was written."""
 
     place: str
-    """`file:line`, or the path of a request."""
+    """The position: `file:line`, or the path of a request."""
     text: str
     is_unread: bool = False
-    """Whether nothing at all is known of what is there."""
+    """Whether the content is completely unknown."""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.text}"
@@ -56,7 +58,7 @@ class Note:
 
 @dataclass(slots=True)
 class RawObject:
-    """An object as it was given."""
+    """An object as it was read, before decoding."""
 
     api_version: str
     kind: str
@@ -71,7 +73,10 @@ class RawObject:
 
     @property
     def tree(self) -> Any:
-        """Plain dicts and lists, not to be changed. What came from a server is read when it is first asked for."""
+        """Return the object as plain dicts and lists.
+
+        Shared: do not modify. JSON from a server is parsed on the first call.
+        """
         if self._tree is None:
             if self._made is not None:
                 self._tree = codec.to_tree(self._made)
@@ -87,7 +92,7 @@ class RawObject:
 
 @cache
 def scheme() -> Scheme:
-    """All kinds that there are, whichever versions serve them."""
+    """Return a scheme with all known kinds, whichever versions serve them."""
     return Scheme()
 
 
@@ -119,13 +124,13 @@ class Snapshot:
         taken_at: datetime | None = None,
     ) -> None:
         self.server = server
-        """How the server ran, if a dump says so: `version` and `gates`, as `mooring dump` writes them."""
+        """The server's `version` and `gates`, if a dump has them (`mooring dump` writes them)."""
         self.taken_at = taken_at
         """When it was read from a live cluster, if that is known."""
         self.origin = origin
-        """Where it comes from, for people: `the dump cluster.yaml`."""
+        """The source, for messages: `the dump cluster.yaml`."""
         self.missing: Mapping[str, str] = missing or {}
-        """What could not be had: why, by the plural of the resource."""
+        """The kinds that could not be read: by plural of the resource, why."""
         self.notes = tuple(notes)
         self._objects: dict[type[Resource], dict[Key, Resource]] = {}
         for obj in objects:
@@ -136,12 +141,14 @@ class Snapshot:
 
     @property
     def forbidden(self) -> Mapping[str, str]:
-        """Those of `missing` that are there, and may not be read: what is said of them may be wrong."""
+        """Return the entries of `missing` for kinds that exist but that the user may not read: advice about them may be
+        wrong.
+        """
         return {plural: why for plural, why in self.missing.items() if why.startswith(NOT_ALLOWED)}
 
     @property
     def rights_note(self) -> str:
-        """One line about what may not be read; empty if everything may be."""
+        """Return one line about kinds that the user may not read; empty if there are none."""
         plurals = sorted(self.forbidden, key=lambda plural: (plural not in ("nodes", "pods"), plural))
         if not plurals:
             return ""
@@ -155,16 +162,16 @@ class Snapshot:
         return f"you may not read {named}{where}: the answer may be incomplete; `mooring rights` prints what to grant"
 
     def unread(self, plural: str) -> str:
-        """Why no object of a kind may be read; empty where those of some namespace may be."""
+        """Return why no object of a kind could be read; empty if those of some namespace could."""
         why = self.forbidden.get(plural, "")
         return "" if why.startswith(_OUTSIDE) else why
 
     def all(self, kind: type[T]) -> Sequence[T]:
-        """Return the objects of a kind, in the order in which they were found."""
+        """Return the objects of a kind, in the order in which they were read."""
         return cast("Sequence[T]", tuple(self._of(kind).values()))
 
     def find(self, kind: type[T], namespace: str, name: str) -> T | None:
-        """One object; the namespace of kinds without one is empty."""
+        """Return an object by kind, name and namespace (empty for cluster-scoped kinds); None if it does not exist."""
         return cast("T | None", self._of(kind).get((namespace, name)))
 
     def kinds(self) -> Sequence[type[Resource]]:
@@ -178,7 +185,7 @@ class Snapshot:
         return cast("D", self._derived[make])
 
     def raw(self) -> Sequence[RawObject]:
-        """Every object as it was given, those that were replaced as they are now."""
+        """Return every object as it was read; replaced objects in their current form."""
         given = self._as_typed() if self._raw is None else self._raw
         if not self._changed or self._raw is None:
             return tuple(given)
@@ -186,7 +193,7 @@ class Snapshot:
         return (*(each for each in given if each.identity not in self._changed), *put)
 
     def replace(self, *, put: Iterable[Resource] = (), remove: Iterable[Resource] = ()) -> "Snapshot":
-        """Another snapshot: with objects added or in place of those of the same name, and without others."""
+        """Return another snapshot with objects added or replaced, and without others."""
         made = Snapshot(self.origin, missing=self.missing, notes=self.notes, server=self.server, taken_at=self.taken_at)
         if self._raw is not None:  # otherwise `raw` is made of the typed objects, and changes need not be tracked
             made._raw, made._changed = self._raw, dict(self._changed)
@@ -220,7 +227,7 @@ class Snapshot:
 
 
 def newest_of(obj: Resource) -> Resource:
-    """Return the object with the newest version of its kind as its apiVersion."""
+    """Return the object with the apiVersion of the newest version of its kind."""
     hub = hub_of(type(obj))
     if not obj.kind or not obj.api_version:
         own = next(kind for kind in scheme().known if kind.type is type(obj))

@@ -1,4 +1,4 @@
-"""Which workload every pod of a snapshot belongs to: an index built once, and read by explanations of many pods."""
+"""Find the workload of every pod in a snapshot, by an index that is built once."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ WORKLOADS: Mapping[str, type[Resource]] = {
     cls.__name__: cls for cls in (Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, ReplicationController, CronJob)
 }
 OwnerKey = tuple[str, str, str]
-"""Kind, namespace and name."""
+"""Kind, namespace and name of an owner."""
 
 
 class Owners:
-    """The controllers of pods, up to the workload that a user has created."""
+    """The controllers of objects, up to the workload that a user has created."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -30,7 +30,9 @@ class Owners:
                 self._pods[key].append(pod)
 
     def key_of(self, obj: Resource) -> OwnerKey | None:
-        """Return the top workload of an object, as far as its owners are in the snapshot; None if it has none."""
+        """Return the key of the top workload of an object, as far as its owners are in the snapshot; None if it has
+        none.
+        """
         reference = controller_of(obj.metadata)
         if reference is None:
             return None
@@ -51,10 +53,10 @@ class Owners:
         return None if key is None else self.find(key)
 
     def pods_of(self, owner: Resource) -> Sequence[Pod]:
-        """Return all pods of a workload, those of a Deployment's old ReplicaSets included."""
+        """Return all pods of a workload, including those of a Deployment's old ReplicaSets."""
         return self._pods.get((owner.kind, owner.metadata.namespace, owner.metadata.name), ())
 
 
 def owners_of(snapshot: Snapshot) -> Owners:
-    """Return the index of a snapshot; built on the first call."""
+    """Return the owners index of a snapshot; it is built on the first call."""
     return snapshot.derived(Owners)

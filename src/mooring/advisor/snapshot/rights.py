@@ -1,4 +1,4 @@
-"""The rights that advice needs: a ClusterRole that may read what snapshots read, and nothing private."""
+"""The permissions that advice needs: a ClusterRole that may read the kinds of snapshots, and nothing private."""
 
 from collections import defaultdict
 from typing import Any
@@ -7,7 +7,7 @@ from mooring.advisor.snapshot.from_server import read_families
 
 ROLE = "mooring-reader"
 _PAGES = ("/version", "/metrics")
-"""Where a server reports its release and feature gates."""
+"""Non-resource paths where a server reports its release and feature gates."""
 
 
 def reader_role() -> dict[str, Any]:

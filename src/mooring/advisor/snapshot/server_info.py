@@ -1,8 +1,8 @@
-"""Read how a live server runs: its versions from `/version`, its feature gates from `/metrics`.
+"""Read the versions of a live server from `/version`, and its feature gates from `/metrics`.
 
-Mooring and upstream Kubernetes serve both in the same form. A user who may not read the metrics gets the default gates
-of that release, and a note says so. ``from_server.py`` records the result in `Snapshot.server`, `mooring dump` writes
-it, and ``mooring.advisor.audit.options.component_of_snapshot`` turns it into versions and gates.
+Mooring and upstream Kubernetes serve both in the same format. If the user may not read the metrics, the default gates
+of the release are assumed, and a note says so. ``from_server.py`` records the result in `Snapshot.server`, `mooring
+dump` writes it, and ``mooring.advisor.audit.options.component_of_snapshot`` converts it to versions and gates.
 """
 
 import re
@@ -17,14 +17,17 @@ _GATE = re.compile(r'^kubernetes_feature_enabled\{name="([^"]+)"[^}]*\} ([01])(?
 
 
 class ServerInfo(msgspec.Struct, frozen=True):
-    """The body of `/version`, and the feature gates as far as the server shows them."""
+    """The body of `/version`, and the feature gates that the server exposes."""
 
     version: dict[str, str]
     gates: dict[str, bool] = {}
 
 
 async def read_server_info(client: Client) -> ServerInfo:
-    """Return versions and gates; no gates if the metrics may not be read. Raises `ClientError` and `StatusError`."""
+    """Return versions and gates; no gates if the user may not read the metrics.
+
+    Raise `ClientError` and `StatusError`.
+    """
     answer = await client.raw("GET", "/version")
     version = msgspec.json.decode(answer.body, type=dict[str, str])
     gates: dict[str, bool] = {}
@@ -37,7 +40,7 @@ async def read_server_info(client: Client) -> ServerInfo:
 
 
 async def server_of(client: Client) -> dict[str, Any] | None:
-    """Return the value of `Snapshot.server` for a live cluster; None where `/version` may not be read."""
+    """Return the value of `Snapshot.server` for a live cluster; None if the user may not read `/version`."""
     try:
         found: dict[str, Any] = msgspec.to_builtins(await read_server_info(client))
     except errors.StatusError:

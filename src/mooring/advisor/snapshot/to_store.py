@@ -1,4 +1,4 @@
-"""Write objects into a store as they are, uids, owners and status included: for rehearsals and `mooring up --from`."""
+"""Write objects into a store unchanged, with uids, owners and status, for rehearsals and `mooring up --from`."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,10 @@ _CREATED = "2020-01-01T00:00:00Z"
 
 
 async def write_objects(store: Store, scheme: Scheme, objects: Iterable[Resource]) -> int:
-    """Store objects without admission, in the storage version of their kind; return how many. RBAC is left out."""
+    """Store objects without admission, in the storage version of their kind; return their number.
+
+    RBAC objects are left out.
+    """
     writes: list[Put] = []
     encoders: dict[Kind, Stored] = {}
     for obj in objects:
@@ -30,13 +33,13 @@ async def write_objects(store: Store, scheme: Scheme, objects: Iterable[Resource
 
 
 def is_written(scheme: Scheme, obj: Resource) -> bool:
-    """Whether `write_objects` stores an object."""
+    """Return whether `write_objects` stores an object."""
     kind = scheme.kind_of(obj)
     return kind.stored and kind.group != _RBAC
 
 
 def missing_namespaces(objects: Iterable[Resource]) -> list[Namespace]:
-    """Return the namespaces that objects are in and that are not among them."""
+    """Return the namespaces that the objects are in but that are not among them."""
     every = list(objects)
     known = {obj.metadata.name for obj in every if isinstance(obj, Namespace)} | {"default"}
     names = sorted({obj.metadata.namespace for obj in every} - known - {""})

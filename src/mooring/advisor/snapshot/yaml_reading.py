@@ -1,7 +1,7 @@
-"""Reads YAML of files: here, or, when there is much of it, in several processes, since nothing else takes as long.
+"""Parse YAML files, in several processes if they are large, because parsing takes most of the time.
 
-The text is cut into its documents (``lint/documents.py``), and batches of them are handed out, so that one large file
-is shared out too. What comes back is in the order of the text. Called by ``from_files.py``.
+The text is cut into its documents (``lint/documents.py``), and batches of them are distributed, so that a large file is
+distributed too. Results are in the order of the text. Called by ``from_files.py``.
 """
 
 import signal
@@ -18,7 +18,7 @@ _BATCH = 128 * 1024
 
 
 class Read(NamedTuple):
-    """A document and the line where it begins, or why a piece cannot be read."""
+    """A parsed document and its first line, or the error of a document that cannot be parsed."""
 
     line: int
     tree: Any

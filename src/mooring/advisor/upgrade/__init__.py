@@ -1,9 +1,12 @@
-"""`mooring upgrade-check`: will the upgrade get through, and is there a way back?
+"""`mooring upgrade-check`: will an upgrade succeed, and can it be rolled back?
 
-    check       the whole answer                      results     its typed form
-    drains      every node drained in virtual time    remedies    changes that were played
-    helm        manifests of Helm releases            reports     text and Markdown
-    page        HTML with the timeline
+    check      the complete check
+    results    its typed form
+    drains     drain every node in virtual time
+    remedies   changes that were verified by simulation
+    helm       manifests of Helm releases
+    reports    text and Markdown
+    page       HTML with the timeline
 
 Read next: ``check.py``. The page for users is ``docs/upgrade.md``.
 """

@@ -1,4 +1,6 @@
-"""Answer "will the upgrade get through, and can we come back?": audits both ways, drains in virtual time, remedies."""
+"""Check whether an upgrade will succeed and can be rolled back: audits of both directions, simulated
+drains, remedies.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +21,7 @@ from mooring.api.states import controller_of, has_ended
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRequest:
-    """What is checked: a cluster, the releases, and how its nodes are upgraded."""
+    """The input of an upgrade check: a cluster, the releases, and how its nodes are upgraded."""
 
     snapshot: Snapshot
     crossing: Crossing
@@ -119,7 +121,7 @@ def _count(audit: ReleaseAudit | None, level: Severity) -> int:
 
 
 def _availability(rollout: Rollout) -> Iterator[Remedy]:
-    """Propose a second replica for workloads that stop while their only pod moves."""
+    """Suggest a second replica for workloads that are interrupted while their only pod moves."""
     for each in rollout.interruptions:
         kind, _, path = each.workload.partition(" ")
         namespace, _, name = path.partition("/")
@@ -151,7 +153,7 @@ _HOSTNAME = "kubernetes.io/hostname"
 
 
 def local_data(snapshot: Snapshot) -> Iterator[LocalData]:
-    """Find pods that a drain refuses without a flag, loses for good, or can only return to their node."""
+    """Find pods that a drain refuses without a flag, that lose local data, or that can only return to their node."""
     for pod in snapshot.all(Pod):
         if not pod.spec.node_name or has_ended(pod) or _MIRROR in pod.metadata.annotations:
             continue
@@ -187,7 +189,7 @@ def _is_local(volume: PersistentVolume) -> bool:
 
 
 def kubelet_skew(nodes: Iterable[Node], crossing: Crossing) -> Iterator[Skew]:
-    """Find kubelets that an API server of a release on the way does not support."""
+    """Find kubelets that the API server of one of the releases does not support."""
     by_version: dict[str, list[str]] = {}
     for node in nodes:
         by_version.setdefault(node.status.node_info.kubelet_version, []).append(node.metadata.name)

@@ -1,11 +1,10 @@
-"""Drain and upgrade every node in virtual time, pool by pool, as a node pool's rollout does.
+"""Drain and upgrade every node in virtual time, pool by pool, as managed node pools do.
 
     drain_all(snapshot, DrainOptions(max_unavailable=2), Settings())
 
-A node is cordoned and its pods are evicted within their disruption budgets, with the retries of `kubectl drain`.
-An empty node returns after `node_seconds` with the new kubelet; with `surge`, a new node takes its place instead. A
-node that cannot be emptied until `timeout_seconds` stays cordoned, and the rollout goes on. The scheduler's engine
-places the pods.
+A node is cordoned and its pods are evicted within their disruption budgets, with the retries of `kubectl drain`. An
+empty node returns after `node_seconds` with the new kubelet; with `surge`, a new node replaces it instead. A node that
+still has pods after `timeout_seconds` stays cordoned, and the rollout goes on. The scheduler's engine places the pods.
 """
 
 import heapq
@@ -38,36 +37,36 @@ from mooring.base.natural_sort import natural_key
 
 _POOL_LABELS = (*GROUP_LABELS, "node.kubernetes.io/instance-type")
 _SETTLED_SECONDS = 3600.0
-"""How long after the last node pods may take to find a node."""
+"""The seconds after the last drain in which pods may still be placed."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainOptions:
-    """How nodes are upgraded. The defaults are one node at a time, in place."""
+    """The options of upgrading nodes. The defaults are one node at a time, in place."""
 
     version: str = ""
     """The kubelet version of upgraded nodes; empty leaves it as it is."""
     pool_label: str = ""
-    """The label whose value names a node's pool; empty looks for the labels of providers."""
+    """The label whose value is the name of a node's pool; empty to use the labels of cloud providers."""
     order: Literal["name", "age"] = "name"
     max_unavailable: int = 1
     surge: int = 0
-    """So many new nodes are made before old ones are drained; drained nodes are deleted."""
+    """The number of new nodes created before old ones are drained; drained nodes are then deleted."""
     node_seconds: float = 120.0
-    """From empty to Ready with the new kubelet."""
+    """The seconds from an empty node to Ready with the new kubelet."""
     start_seconds: float = 10.0
-    """From binding to Ready, for pods of workloads that the snapshot has no times of."""
+    """The seconds from binding to Ready for pods of workloads without start times in the snapshot."""
     timeout_seconds: float = 3600.0
-    """When the drain of a node is given up."""
+    """The seconds after which the drain of a node is given up."""
     force_seconds: float | None = None
-    """When pods are deleted in spite of their budgets; None for never."""
+    """The seconds after which pods are deleted in spite of their budgets; None for never."""
     only: frozenset[str] = frozenset()
     """The nodes to drain; empty for all."""
 
 
 @dataclass(slots=True)
 class _Draining:
-    """A node on its way."""
+    """A node that is being drained or upgraded."""
 
     name: str
     pool: str
@@ -80,7 +79,7 @@ class _Draining:
     is_over: bool = False
     ended: float = 0.0
     waiting: dict[str, tuple[SimulatedPod, str, float]] = field(default_factory=dict)
-    """Pods that a budget keeps, with its message and since when."""
+    """The pods that a budget protects, each with its message and the time of the first refusal."""
 
 
 def drain_all(
@@ -90,7 +89,7 @@ def drain_all(
     *,
     report: Callable[[Progress], None] | None = None,
 ) -> Rollout:
-    """Play all drains; return what happens. KeyboardInterrupt ends it early with an incomplete result."""
+    """Simulate all drains; return the result. KeyboardInterrupt ends it early with an incomplete result."""
     settings = replace(settings, start_time=start_times(snapshot, options.start_seconds))
     rollout = _NodeRollout(snapshot, options, settings, report)
     with suppress(KeyboardInterrupt):
@@ -109,9 +108,9 @@ def pools_of(nodes: Iterable[Node], label: str = "") -> dict[str, list[Node]]:
 
 
 def start_times(snapshot: Snapshot, default: float) -> StartTime:
-    """Return the start time of a pod: the median of its workload's pods in the snapshot, or the default.
+    """Return a function for the start time of pods: the median of the workload's pods in the snapshot, or the default.
 
-    A workload of which no pod is ready is taken never to become so.
+    Pods of a workload without a ready pod are assumed never to become ready.
     """
     measured: dict[tuple[str, str, str], list[float]] = {}
     for pod in snapshot.all(Pod):
@@ -129,7 +128,7 @@ def start_times(snapshot: Snapshot, default: float) -> StartTime:
 
 
 class _NodeRollout:
-    """Drive a simulated cluster through the drains of all pools."""
+    """Drives a simulated cluster through the drains of all pools."""
 
     def __init__(
         self, snapshot: Snapshot, options: DrainOptions, settings: Settings, report: Callable[[Progress], None] | None
@@ -150,7 +149,7 @@ class _NodeRollout:
         self._blocks: list[Block] = []
         self._pending_since: dict[str, float] = {}
         self._delays: dict[str, tuple[int, float]] = {}
-        """How many pods of a workload had no node for a while, and the longest time, by display name."""
+        """By display name of a workload, how many of its pods had no node for a while, and the longest time."""
         self._timeline: list[tuple[float, int, int]] = []
         self._seen_evictions = 0
         self._begun = False
@@ -191,14 +190,14 @@ class _NodeRollout:
             self._work()
 
     def _advance_to(self, moment: float) -> None:
-        """Let pods move until a moment, or until an earlier event was added by what happened on the way."""
+        """Advance to a time, or to an earlier event that was added on the way."""
         self._time.pass_until(moment)
         if self._events and self._events[0][0] < moment:
             moment = self._events[0][0]
         self._world.clock.advance(moment)
 
     def _work(self) -> None:
-        """Do everything that can be done at this moment."""
+        """Do everything that is possible at the current time."""
         while True:
             self._world.taints.run()
             self._scheduling.run()
@@ -336,7 +335,7 @@ class _NodeRollout:
         self._seen_evictions = len(evictions)
 
     def _note(self) -> None:
-        """Record how many pods run and wait, and since when."""
+        """Record the numbers of running and pending pods, and since when pods are pending."""
         world = self._world
         point = (round(self._now - self._start, 3), world.running, len(world.pods) - world.running)
         if not self._begun:
@@ -389,11 +388,11 @@ class _NodeRollout:
         )
 
     def _evictions(self) -> list[Departure]:
-        """Return the evictions without those of DaemonSets' pods, which leave only with their node."""
+        """Return the evictions without those of DaemonSets' pods, which are deleted only with their node."""
         return [each for each in self._world.record.evictions if is_drainable(each.pod)]
 
     def _pending(self) -> tuple[Pending, ...]:
-        """Group the pods that lost their node and have none at the end."""
+        """Group the pods that lost their node and are pending at the end."""
         found = Counter(
             (pod.owner_name or pod.name, self._world.message_of(pod))
             for key, pod in self._world.pods.items()
@@ -402,7 +401,7 @@ class _NodeRollout:
         return tuple(Pending(workload=name, pods=count, message=text) for (name, text), count in found.items())
 
     def _interruptions(self) -> tuple[Interruption, ...]:
-        """Find the workloads of one replica whose only pod moved, and how long they did not run."""
+        """Return the workloads of one replica whose pod moved, and for how long no pod ran."""
         times: Counter[str] = Counter()
         longest: dict[str, float | None] = {}
         for departure in self._evictions():

@@ -1,7 +1,7 @@
-"""Read the manifests of Helm releases that are stored in a cluster, to find what the next `helm upgrade` would send.
+"""Read the manifests of Helm releases that are stored in a cluster, which the next `helm upgrade` would send.
 
-Helm 3 keeps each revision of a release in a Secret of type ``helm.sh/release.v1``: JSON, compressed with gzip and
-encoded with base64 once more than Secrets are. Only the newest revision of each installed release counts.
+Helm 3 stores each revision of a release in a Secret of type ``helm.sh/release.v1``: JSON, compressed with gzip and
+encoded with base64 in addition to the Secret's encoding. Only the newest revision of each installed release is read.
 """
 
 import base64
@@ -34,7 +34,7 @@ class _Release(msgspec.Struct):
 
 
 def helm_manifests(snapshot: Snapshot) -> tuple[Snapshot | None, tuple[str, ...]]:
-    """Return the manifests of the newest revision of every release, and notes about what could not be read."""
+    """Return the manifests of the newest revision of every release, and notes about unreadable ones."""
     if why := snapshot.forbidden.get("secrets"):
         return None, (f"Helm releases are not checked: secrets may not be read ({why})",)
     newest: dict[tuple[str, str], _Release] = {}

@@ -1,4 +1,4 @@
-"""Changes that let a blocked rollout pass, played on the simulated cluster before they are proposed."""
+"""Find changes that unblock a rollout, and verify them by simulation before they are suggested."""
 
 import re
 import shlex
@@ -20,7 +20,7 @@ from mooring.api.policy_v1 import PodDisruptionBudget
 
 _BUDGET = re.compile(r"The disruption budget (\S+) needs")
 _Budget = tuple[str, str]
-"""Namespace and name."""
+"""The namespace and name of a disruption budget."""
 
 
 class _BudgetChange(NamedTuple):
@@ -30,7 +30,7 @@ class _BudgetChange(NamedTuple):
 
 
 def find_remedies(snapshot: Snapshot, rollout: Rollout, options: DrainOptions, settings: Settings) -> Iterator[Remedy]:
-    """Propose a change for each budget that blocks, and for pods that end pending; most harmful first."""
+    """Return a remedy for each blocking budget, and for pods that end pending; the most severe problem first."""
     blocked: dict[_Budget, list[Block]] = {}
     for block in rollout.blocks:
         if block.is_final:
@@ -48,7 +48,7 @@ def _budget_remedies(
     options: DrainOptions,
     settings: Settings,
 ) -> Iterator[Remedy]:
-    """Play the first change for every budget together, then the next one for those that still block."""
+    """Simulate the first change for every budget together, then the next one for those that still block."""
     untried = {
         budget: _budget_changes(snapshot, *budget, blocks[0].owner) for budget, blocks in blocked.items() if budget[1]
     }
@@ -87,7 +87,7 @@ def _problem(budget: _Budget, blocks: list[Block]) -> str:
 
 
 def _budget_changes(snapshot: Snapshot, namespace: str, name: str, owner: str) -> Iterator[_BudgetChange]:
-    """Yield a scaled workload, then a budget that allows one disruption."""
+    """Yield a scaled-up workload, then a budget that allows one disruption."""
     workload = _workload(snapshot, owner)
     if workload is not None:
         replicas = (1 if workload.spec.replicas is None else workload.spec.replicas) + 1
@@ -116,7 +116,7 @@ def _workload(snapshot: Snapshot, owner: str) -> Deployment | StatefulSet | None
 def _surge_remedy(
     snapshot: Snapshot, pending: tuple[Pending, ...], options: DrainOptions, settings: Settings
 ) -> Remedy:
-    """Try the rollout with one more node."""
+    """Simulate the rollout with one more node."""
     count = sum(each.pods for each in pending)
     problem = f"{count_of(count, 'pod')} of {several([each.workload for each in pending])} end pending"
     surge = options.surge + 1

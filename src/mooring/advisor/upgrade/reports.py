@@ -23,7 +23,7 @@ def headline(result: UpgradeCheck) -> str:
 
 
 def lines(result: UpgradeCheck, paint: Paint, *, wide: bool = False) -> Iterator[str]:
-    """Write the report for a terminal: the verdict, what to change before, then the parts."""
+    """Format the report for a terminal: the verdict, the changes to make before, then the details."""
     text = one_line(f"{result.cluster}, {headline(result)}")
     yield paint(text, "good" if result.verdict == "passes" else "bad")
     yield from (f"  - {one_line(reason)}" for reason in result.reasons)
@@ -40,7 +40,7 @@ def lines(result: UpgradeCheck, paint: Paint, *, wide: bool = False) -> Iterator
 
 
 def markdown(result: UpgradeCheck) -> str:
-    """Write the report as Markdown."""
+    """Format the report as Markdown."""
     parts = [f"## Upgrade check: {headline(result)}", *(f"- {_cell(reason)}" for reason in result.reasons), ""]
     for title, (header, rows) in tables(result):
         parts += [f"### {title}", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
@@ -53,7 +53,7 @@ def markdown(result: UpgradeCheck) -> str:
 
 
 def tables(result: UpgradeCheck) -> Iterator[tuple[str, Table]]:
-    """Yield the tables of the report that have rows, with their titles."""
+    """Yield the non-empty tables of the report, with their titles."""
     for title, header, rows in _every_table(result):
         if rows:
             yield title, (header, rows)
@@ -109,7 +109,7 @@ def _duration(seconds: float | None) -> str:
 
 
 def _findings(audit: ReleaseAudit) -> list[Row]:
-    """Return errors and warnings, one row for objects that differ in their name alone."""
+    """Return errors and warnings, in one row for objects that differ only in name."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for each in sorted(audit.findings, key=lambda each: -each.level):
         if each.level is not Severity.INFO:

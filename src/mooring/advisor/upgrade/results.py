@@ -1,4 +1,4 @@
-"""The answer of `mooring upgrade-check`: frozen values, the same in Python and in `-o json`.
+"""The typed result of `mooring upgrade-check`: the same in Python and in `-o json`.
 
 Times are seconds since the first node is cordoned.
 """
@@ -14,11 +14,11 @@ Verdict = Literal["passes", "passes with warnings", "does not pass"]
 
 
 class Result(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A part of the answer."""
+    """The base of all parts of the result: frozen, with camelCase field names."""
 
 
 class Block(Result, frozen=True):
-    """A pod that a disruption budget kept on a node that was drained."""
+    """A pod whose eviction a disruption budget refused during a drain."""
 
     pod: str
     owner: str
@@ -36,35 +36,35 @@ class NodeDrain(Result, frozen=True):
     pool: str
     started: float
     drained: float | None = None
-    """None where pods stayed on the node until the drain timed out."""
+    """When the node was empty; None if pods stayed until the drain timed out."""
     ready: float | None = None
-    """When the node, or the one that replaces it, takes pods again."""
+    """When the node, or its replacement, accepts pods again."""
     evicted: int = 0
     forced: int = 0
     """Pods deleted in spite of their budget (`--force-after`)."""
 
 
 class Interruption(Result, frozen=True):
-    """A workload of one replica that does not run while its pod moves."""
+    """A workload of one replica that is interrupted while its pod moves."""
 
     workload: str
     times: int
     longest_seconds: float | None
-    """None where the last pod did not run again."""
+    """The longest interruption; None if the last pod did not run again."""
 
 
 class Pending(Result, frozen=True):
-    """Pods of a workload that have no node at the end, or had none for a while."""
+    """Pods of a workload that are pending at the end, or were for a while."""
 
     workload: str
     pods: int
     message: str
     seconds: float | None = None
-    """How long a pod waited at most; None for until the end."""
+    """The longest time that a pod waited; None for until the end."""
 
 
 class LocalData(Result, frozen=True):
-    """A pod with something in the way of a drain."""
+    """A pod with local data or another obstacle to a drain."""
 
     pod: str
     node: str
@@ -73,7 +73,7 @@ class LocalData(Result, frozen=True):
 
 
 class Skew(Result, frozen=True):
-    """Kubelets outside of what an API server of a release on the way supports."""
+    """Kubelets whose version the API server of one of the releases does not support."""
 
     release: str
     kubelet: str
@@ -82,43 +82,43 @@ class Skew(Result, frozen=True):
 
 
 class Remedy(Result, frozen=True):
-    """Something to change beforehand, with its command."""
+    """A change to make before the upgrade, with its command."""
 
     problem: str
     command: str
     effect: str
     is_verified: bool = False
-    """Whether the drains were played again with the change, and the problem was gone."""
+    """Whether a simulation of the drains with the change no longer has the problem."""
 
 
 class Move(Result, frozen=True):
-    """A pod that moved."""
+    """A pod that moved to another node."""
 
     at: float
     pod: str
     owner: str
     node: str
     to: str = ""
-    """Empty where the replacement has no node at the end."""
+    """The new node; empty if the replacement is pending at the end."""
 
 
 class Rollout(Result, frozen=True, kw_only=True):
-    """All drains in virtual time."""
+    """The result of all simulated drains."""
 
     seconds: float
     nodes: tuple[NodeDrain, ...]
     blocks: tuple[Block, ...] = ()
     pending: tuple[Pending, ...] = ()
     delayed: tuple[Pending, ...] = ()
-    """Workloads whose pods waited for a node during the drains, and have one at the end."""
+    """Workloads whose pods were pending for a while during the drains, and have a node at the end."""
     interruptions: tuple[Interruption, ...] = ()
     moves: tuple[Move, ...] = ()
     daemon_pods: int = 0
-    """Pods of DaemonSets, which stop and start with their node."""
+    """The number of DaemonSets' pods, which stop and start with their node."""
     timeline: tuple[tuple[float, int, int], ...] = ()
-    """Time, running pods, pending pods."""
+    """Points of time, running pods, pending pods."""
     is_complete: bool = True
-    """False after Ctrl-C: the result ends there."""
+    """Whether the simulation ran to its end; False after Ctrl-C."""
 
     @property
     def unfinished(self) -> tuple[NodeDrain, ...]:
@@ -126,7 +126,7 @@ class Rollout(Result, frozen=True, kw_only=True):
 
 
 class UpgradeCheck(Result, frozen=True, kw_only=True):
-    """The report."""
+    """The result of an upgrade check."""
 
     api_version: str = API_VERSION
     kind: Literal["UpgradeCheck"] = "UpgradeCheck"
@@ -135,7 +135,7 @@ class UpgradeCheck(Result, frozen=True, kw_only=True):
     to_version: str
     verdict: Verdict
     reasons: tuple[str, ...] = ()
-    """Why the verdict is not "passes", worst first."""
+    """Return why the verdict is not "passes", worst first."""
     up: ReleaseAudit
     back: ReleaseAudit | None = None
     helm: ReleaseAudit | None = None
@@ -148,6 +148,6 @@ class UpgradeCheck(Result, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
     def tree(self) -> dict[str, object]:
-        """Return dicts and lists, as JSON has them."""
+        """Return the result as plain dicts and lists, as in JSON."""
         audits = {name: audit.tree() for name in ("up", "back", "helm") if (audit := getattr(self, name)) is not None}
         return {"apiVersion": self.api_version, "kind": self.kind, **msgspec.to_builtins(self), **audits}

@@ -1,4 +1,4 @@
-"""The one place that knows every cause why a pod does not exist, has no node, or does not run; in human words.
+"""The causes why a pod does not exist, has no node, or does not run, each as a sentence.
 
 | Module | The pod … |
 |---|---|

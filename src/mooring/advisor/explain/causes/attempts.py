@@ -1,4 +1,4 @@
-"""Pods that exist and that no scheduler tries: scheduling gates, and schedulers that are not there."""
+"""Causes for pods that no scheduler tries: scheduling gates, and a missing scheduler."""
 
 import re
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ _SCHEDULER_NAME = re.compile(r"--scheduler-name[= ](\S+)")
 
 
 def gated(pod: Pod) -> Cause:
-    """Return the cause for a pod with scheduling gates: which, and whose they are."""
+    """Return the cause for a pod with scheduling gates; it names the gates and the controllers that remove them."""
     names = [gate.name for gate in pod.spec.scheduling_gates]
     domains = dict.fromkeys(name.partition("/")[0] for name in names if "/" in name)
     owners = [_owner_of_gate(domain) for domain in domains]
@@ -36,7 +36,7 @@ def _owner_of_gate(domain: str) -> str:
 
 
 def of_another_scheduler(snapshot: Snapshot, pod: Pod, profiles: Iterable[str]) -> Cause:
-    """Return the cause for a pod whose scheduler is not one that is explained here; whether it seems to run."""
+    """Return the cause for a pod of another scheduler; it says whether that scheduler seems to run."""
     name = pod.spec.scheduler_name
     if snapshot.unread("pods"):
         seen = "whether it runs cannot be read"
@@ -54,7 +54,9 @@ def of_another_scheduler(snapshot: Snapshot, pod: Pod, profiles: Iterable[str]) 
 
 
 def _is_scheduler(pod: Pod, name: str) -> bool:
-    """Whether a pod looks like a scheduler of that name: by an argument, or by the name of its workload or image."""
+    """Return whether a pod looks like a scheduler of that name: by an argument, or by the name of its workload or
+    image.
+    """
     for container in pod.spec.containers:
         words = " ".join((*container.command, *container.args))
         found = _SCHEDULER_NAME.search(words)

@@ -1,4 +1,4 @@
-"""Pods of a workload that do not exist: its controller does not create them, or the API server refuses them."""
+"""Causes for missing pods of a workload: its controller does not create them, or the API server refuses them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,22 +29,24 @@ _REPLICATED = Deployment | ReplicaSet | StatefulSet | ReplicationController
 
 
 _EVALUATED = ("QuotaExceeded", "QuotaNeedsRequests", "LimitRange", "PodSecurity", "MissingPriorityClass")
-"""Refusals that the snapshot itself shows: a condition that reports one of them may be outdated."""
+"""Causes that are evaluated on the snapshot itself, because a condition that reports them may be outdated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """How many pods a workload should have and lacks, and why."""
+    """The number of pods that a workload should have and lacks, and the cause."""
 
     wanted: int
     missing: int
     cause: Cause | None = None
     words: str = ""
-    """What a controller has written about it, if anything."""
+    """The message of its controller's condition or event about it, if any."""
 
 
 def creation(snapshot: Snapshot, owner: Resource, next_pod: Pod, options: AdmissionOptions) -> Creation:
-    """Return how many pods a workload lacks and why; `next_pod` is the one that its controller would create next."""
+    """Return the missing pods of a workload and their cause; `next_pod` is the pod that its controller would create
+    next.
+    """
     pods = [pod for pod in owners_of(snapshot).pods_of(owner) if pod.metadata.deletion_timestamp is None]
     wanted = wanted_pods(owner)
     alive = sum(not has_ended(pod) for pod in pods)
@@ -62,7 +64,7 @@ def creation(snapshot: Snapshot, owner: Resource, next_pod: Pod, options: Admiss
 
 
 def wanted_pods(owner: Resource) -> int:
-    """Return how many pods a workload should have at a time; 0 for a CronJob, which makes Jobs."""
+    """Return how many pods a workload should have at the same time; 0 for a CronJob, which creates Jobs."""
     if isinstance(owner, _REPLICATED):
         return 1 if owner.spec.replicas is None else owner.spec.replicas
     if isinstance(owner, DaemonSet):
@@ -101,7 +103,7 @@ def _held_back(owner: Resource, missing: int, now: datetime, *, is_served: bool)
 
 
 def next_run(owner: CronJob, now: datetime) -> datetime | None:
-    """Return when a CronJob is due next; None if its schedule matches no date. Raises `ScheduleError`."""
+    """Return when a CronJob is due next; None if its schedule matches no date. Raise `ScheduleError`."""
     return Schedule(owner.spec.schedule, zone_of(owner.spec.time_zone)).after(now)
 
 
@@ -142,7 +144,9 @@ def _controller(obj: Resource) -> tuple[str, str] | None:
 
 
 def refusal_of(snapshot: Snapshot, pod: Pod, options: AdmissionOptions) -> Cause | None:
-    """Return what the API server would refuse a new pod for; None if it would take it, as far as is known."""
+    """Return the cause for which the API server would refuse a new pod; None if it would accept it, as far
+    as is known.
+    """
     space = pod.metadata.namespace
     return next(_refusals(snapshot, pod, options, space), None)
 
@@ -192,5 +196,5 @@ def _admission_refusal(snapshot: Snapshot, pod: Pod, options: AdmissionOptions) 
 
 
 def verdict_of(snapshot: Snapshot, pod: Pod) -> Verdict:
-    """Return what the policies and webhooks of a snapshot say about a new pod."""
+    """Return the verdict of a snapshot's policies and webhooks on a new pod."""
     return snapshot.derived(policies_of).verdict(pod)

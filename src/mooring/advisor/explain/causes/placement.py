@@ -1,8 +1,8 @@
-"""Pods that no node fits, in human words.
+"""Causes for pods that no node fits.
 
-The nodes are narrowed filter by filter, in the order in which people think: those that the pod selects, of these the
-ones in good order, of these the ones with its volumes and devices, with room, beside its neighbours. The filter that
-leaves no candidate is the cause, and is described for the candidates that it had.
+The nodes are filtered step by step: the nodes that the pod selects; of these, the healthy ones; then the ones with its
+volumes and devices, with enough resources, and allowed by other pods. The filter that leaves no candidate is the cause,
+and is described for the candidates before it.
 """
 
 from collections import Counter
@@ -46,12 +46,12 @@ _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 _UNREADY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _MOST_VALUES = 4
 _MANY = 2000
-"""So many candidates are described at most."""
+"""The maximum number of candidates that a cause describes one by one."""
 Describe = Callable[["Placement", Sequence[NodeInfo]], Cause | None]
 
 
 class Placement:
-    """Why no node fits one pod."""
+    """The filters of the nodes for one pod, and the cause why none fits."""
 
     def __init__(
         self, view: View, judgement: PodEvaluation, diagnosis: Diagnosis, facts: NodeFacts, now: datetime
@@ -63,7 +63,7 @@ class Placement:
         self._diagnosis = diagnosis
 
     def cause(self) -> Cause:
-        """Return the cause: the filter that leaves no candidate."""
+        """Return the cause: the filter that leaves no candidate node."""
         cluster = self.view.engine.cluster
         if not len(cluster):
             return Cause("NoNodes", "there are no nodes")
@@ -163,7 +163,9 @@ def _distance(view: View, info: NodeInfo) -> int:
 
 
 def _hopeless(self: Placement, unmet: Unmet, entry: NodeSelectorRequirement) -> Cause | None:
-    """Return the cause if no node at all meets one requirement: a label or value that is nowhere, or a bound."""
+    """Return the cause if no node at all meets one requirement: a label or value that no node has, or a bound that none
+    reaches.
+    """
     facts, key, shown = self.facts, entry.key, shown_requirement(entry, from_pair=unmet.term is None)
     values = facts.labels.get(key, {})
     if entry.operator in ("DoesNotExist", "NotIn"):
@@ -250,7 +252,7 @@ def _bad_state(self: Placement, infos: Sequence[NodeInfo], state: list[tuple[Tai
 
 
 def _toleration_mistake(self: Placement, taints: Sequence[Taint]) -> str:
-    """Return how near the pod's tolerations are: another spelling, value, effect, or bound."""
+    """Return a hint if a toleration nearly matches a taint: with another spelling, value, effect, or bound."""
     view, options = self.view, self.view.features.constraints
     for taint in taints:
         misses = [miss for each in view.pod.spec.tolerations if (miss := near_miss(each, taint, options))]

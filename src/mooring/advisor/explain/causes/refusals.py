@@ -1,7 +1,7 @@
-"""What the API server says against a pod, as a cause: quotas, limits, policies, webhooks, missing references.
+"""Causes for pods that the API server refuses: quotas, limits, policies, webhooks, missing references.
 
-`classify` takes the server's message, from an admission rule evaluated on a snapshot or from a condition or event that
-a controller has written: both have the same words.
+`classify` parses the server's message, which is the same from an admission rule evaluated on a snapshot and from a
+condition or event that a controller wrote.
 """
 
 import re
@@ -28,7 +28,7 @@ _FORBIDDEN = re.compile(r'^\S+ "[^"]*" is (?:forbidden|invalid): ', re.DOTALL)
 
 
 def classify(message: str, namespace: str = "") -> Cause:
-    """Return the cause that a refusal of the API server states."""
+    """Return the cause for a message by which the API server refused a pod."""
     where = f" of namespace {namespace}" if namespace else ""
     if found := _QUOTA.search(message):
         text = (

@@ -1,4 +1,4 @@
-"""Pods that have a node and do not run: what their containers wait for, their volumes, and the state of their node."""
+"""Causes for pods that have a node and do not run: waiting containers, volumes, and the state of the node."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -10,9 +10,9 @@ from mooring.api.core_v1 import ContainerStatus, Node, Pod
 from mooring.api.storage_v1 import VolumeAttachment
 
 _STARTING = ("", "ContainerCreating", "PodInitializing")
-"""Reasons that are no problem by themselves, for a while."""
+"""Waiting reasons of containers that are no problem for a while, such as ContainerCreating."""
 _PATIENCE_SECONDS = 120.0
-"""A pod may start for so long before it counts as not running."""
+"""The number of seconds for which a pod may start before it counts as not running."""
 _IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
 _PRESSURES = {
     "MemoryPressure": "has too little memory left",
@@ -23,7 +23,7 @@ _PRESSURES = {
 
 
 def not_running(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
-    """Return why a pod with a node does not run; None if it runs, has ended well, or has only just started."""
+    """Return the cause why a pod with a node does not run; None if it runs, has succeeded, or has only just started."""
     if pod.status.phase == "Failed":
         why = pod.status.message or _ended(pod) or pod.status.reason or "its containers failed"
         head = f"{pod.status.reason}: " if pod.status.reason and pod.status.reason not in why else ""
@@ -46,12 +46,12 @@ def not_running(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
 
 
 def node_gone(name: str) -> Cause:
-    """Return the cause for a pod whose node was deleted, or that names one that never was."""
+    """Return the cause for a pod whose node was deleted or never existed."""
     return Cause("NodeGone", f"node {name} does not exist (any more), and no scheduler tries the pod again")
 
 
 def why_not_ready(node: Node, now: datetime) -> str:
-    """Return why a node is not ready, in words; empty if it is ready or reports no conditions."""
+    """Return a text saying why a node is not ready; empty if it is ready or reports no conditions."""
     name = node.metadata.name
     ready = next((each for each in node.status.conditions if each.type == "Ready"), None)
     if ready is None or ready.status == "True":
@@ -63,7 +63,7 @@ def why_not_ready(node: Node, now: datetime) -> str:
 
 
 def pressures(node: Node) -> list[str]:
-    """Return what a node is short of, in words."""
+    """Return a text with the pressure conditions of a node, such as memory pressure."""
     return [
         f"node {node.metadata.name} {_PRESSURES[each.type]}"
         for each in node.status.conditions
@@ -72,7 +72,7 @@ def pressures(node: Node) -> list[str]:
 
 
 def ago(text: str | None, now: datetime) -> str:
-    """Return how long ago a timestamp was: `5 min`; empty for none."""
+    """Format how long ago a timestamp was: `5 min`; empty if there is none."""
     seconds = seconds_since(text, now)
     if seconds is None:
         return ""

@@ -1,4 +1,4 @@
-"""Volumes and devices that keep a pod from every node, in human words."""
+"""Causes for pods whose volumes or devices exclude every node."""
 
 import re
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _DRIVER = re.compile(r"""device\.driver\s*==\s*['"]([^'"]+)['"]""")
 
 
 def without_node(view: View) -> Cause | None:
-    """Return what is missing whatever the node: claims, classes, drivers."""
+    """Return the cause if a claim, StorageClass or driver is missing, so that no node can fit."""
     for name in missing_claims(view):
         meant = view.similar_name(PersistentVolumeClaim, name, view.namespace)
         return Cause("MissingClaim", f"claim {view.namespace}/{name} does not exist{did_you_mean(meant)}")
@@ -181,7 +181,7 @@ def _missing_class(view: View, name: str) -> Cause | None:
 
 
 def devices(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
-    """Return what the device requests lack on the nodes that have most of them."""
+    """Return the cause of unmet device requests, for the nodes that come nearest."""
     best: tuple[int, str] | None = None
     for info in infos:
         lacking = [each for each in device_view.requests_on(view, info.name) if not each.is_enough]

@@ -1,8 +1,8 @@
-"""Why a plugin refuses nodes, in words that name what was compared with what.
+"""Describe why a plugin rejects nodes, with the compared values.
 
-`describe` takes nodes that a plugin refused with the same status, and gives groups of those with the same text, so that
-five thousand nodes become a few lines. A plugin that is not known here (a user's own) keeps its own words.
-Read next: ``nodes.py``, ``pods.py``, ``storage.py``.
+`describe` takes nodes that a plugin rejected with the same status, and groups them by text, so that five thousand nodes
+become a few lines. For an unknown plugin (a user's own), the text is its own message. Read next: ``nodes.py``,
+``pods.py``, ``storage.py``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ _DESCRIBERS: Mapping[str, Describer] = {
 
 
 def describe(view: View, infos: Sequence[NodeInfo], status: Status) -> Groups:
-    """Group nodes that a plugin refused by the text that describes why."""
+    """Group nodes that a plugin rejected by the text that describes why."""
     describer = _DESCRIBERS.get(status.plugin)
     found = describer(view, infos, status) if describer is not None else []
     return found or as_one(infos, status.message)

@@ -1,4 +1,4 @@
-"""Nodes that have the same text."""
+"""Group nodes with the same text, and format lists of names."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -22,7 +22,7 @@ def by_text(infos: Iterable[NodeInfo], text_of: Callable[[NodeInfo], str]) -> Gr
 
 
 def some(words: Sequence[str]) -> str:
-    """Name the first of many words: `a, b, c and 4 more`."""
+    """Format the first of many names: `a, b, c and 4 more`."""
     unique = list(dict.fromkeys(words))
     if len(unique) <= _NAMED:
         return ", ".join(unique[:-1]) + (" and " if len(unique) > 1 else "") + "".join(unique[-1:])
@@ -30,7 +30,7 @@ def some(words: Sequence[str]) -> str:
 
 
 def did_you_mean(word: str) -> str:
-    """Return the hint at a probably meant word, to append to a sentence; empty without one."""
+    """Return the hint `did you mean …` for a suggested word, to append to a sentence; empty without a suggestion."""
     return f"; did you mean `{word}`?" if word else ""
 
 

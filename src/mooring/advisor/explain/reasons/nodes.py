@@ -1,4 +1,4 @@
-"""What a node itself has against a pod: its name, taints, labels, resources and ports."""
+"""Describe rejections because of a node's own fields: name, taints, labels, resources and ports."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -24,7 +24,7 @@ _OPTIONS = {
     "Gt": "numeric_tolerations",
     **dict.fromkeys(semver.OPERATORS, "semver_operators"),
 }
-"""The option that switches an operator of a toleration."""
+"""By operator, the feature gate that enables it in tolerations."""
 
 
 def unschedulable(_view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
@@ -60,7 +60,9 @@ def taint_text(view: View, taint: Taint) -> str:
 
 
 def near_miss(toleration: Toleration, taint: Taint, options: ConstraintOptions) -> str:
-    """Why a toleration for this key or with an expression does not tolerate a taint; empty for any other."""
+    """Return why a toleration with the taint's key, or with an expression, does not tolerate the taint; empty for any
+    other.
+    """
     if toleration.expression:
         return _expression_miss(toleration.expression, taint, options)
     if toleration.key != taint.key:
@@ -151,7 +153,7 @@ def _label_keys(view: View) -> list[str] | None:
 
 
 def affinity_text(view: View, node: Node) -> str:
-    """Describe which parts of the node selector and of each term do not hold on a node."""
+    """Describe which parts of the node selector and of each affinity term do not hold on a node."""
     parts = [unmet_text(view, unmet, node) for unmet in view.unmet_pairs(node)]
     terms = view.unmet_terms(node)
     for number, term in enumerate(terms, 1):
@@ -213,7 +215,7 @@ def _most_free(each: Shortage, node: str) -> str:
 
 
 def relative_shortage(shortages: Sequence[Shortage]) -> float:
-    """How much is missing, as a part of what is asked for."""
+    """Return the missing amount as a fraction of the requested one."""
     return sum(each.missing / each.asked for each in shortages)
 
 

@@ -1,4 +1,4 @@
-"""What pods that are there have against a node: spread, affinity and anti-affinity."""
+"""Describe rejections because of other pods: topology spread, affinity and anti-affinity."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
 
 _FEW = 5
-"""Up to so many domains are described one by one."""
+"""Up to this number of domains, each is described."""
 
 
 def spread(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
@@ -31,7 +31,7 @@ def spread_text(each: Spread) -> str:
 
 
 def affinity(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
-    """By the terms that do not hold; domain by domain where there are few of them."""
+    """Describe the affinity terms that do not hold; domain by domain if there are few."""
     by_terms: dict[tuple[tuple[str, int, str], ...], list[tuple[NodeInfo, list[UnmetPodTerm]]]] = {}
     for info in infos:
         found = view.unmet_pod_terms(info.node)

@@ -1,4 +1,4 @@
-"""What volumes and devices have against a node."""
+"""Describe rejections because of volumes and devices."""
 
 from collections.abc import Sequence
 

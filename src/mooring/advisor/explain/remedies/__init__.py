@@ -1,7 +1,6 @@
-"""Changes that may help where a plugin refuses a node. Whether they do is tried by ``search.py``.
+"""Changes that may help if a plugin rejects a node; ``search.py`` tries whether they do.
 
-Read next: ``remedy.py`` for what one is; ``nodes.py``, ``pods.py``, ``storage.py`` and ``devices.py`` by what they are
-about.
+Read next: ``remedy.py`` for the type; ``nodes.py``, ``pods.py``, ``storage.py`` and ``devices.py`` by subject.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -42,7 +41,7 @@ _BY_PLUGIN: Mapping[str, Callable[[View, NodeInfo, Status], Iterator[Remedy]]] =
 
 
 def remedies(view: View, info: NodeInfo, status: Status) -> list[Remedy]:
-    """Return changes that may help where a plugin refuses a node, the smallest first; none for unknown plugins."""
+    """Return changes that may help if a plugin rejects a node, the smallest first; none for unknown plugins."""
     found = _BY_PLUGIN.get(status.plugin)
     return (
         sorted(found(view, info, status), key=lambda remedy: (remedy.size, remedy.distance))

@@ -1,6 +1,6 @@
 """Remedies for pods that do not exist or do not run: quotas, limits, missing references, policies, paused workloads.
 
-The table `_BY_CAUSE` names the remedies of a cause by its code. They do not concern nodes, so that nothing is searched:
+The table `_BY_CAUSE` lists the remedies of a cause by its code. They do not concern nodes, so nothing is searched:
 ``rehearsal.py`` verifies each.
 """
 
@@ -51,7 +51,7 @@ from mooring.constraints.requests import requests_of
 
 _REPLICATED = Deployment | ReplicaSet | StatefulSet | ReplicationController
 _USUAL = {"cpu": "100m", "memory": "128Mi"}
-"""Requests for containers that name none where a quota needs some."""
+"""The suggested requests of containers without requests, if a quota requires some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,13 @@ class _Context:
         return self.pod.metadata.namespace
 
     def edit(self, summary: str, size: int, edit: Edit, caveat: str = "") -> Iterator[Candidate]:
-        """Yield a change of the pod's spec."""
+        """Yield a remedy that changes the pod's spec."""
         after = self.subject.edited(edit)
         if after is not None:
             yield self._candidate(summary, size, [pod_change(self.subject, after)], after, caveat=caveat)
 
     def workload(self, summary: str, size: int, edit: Callable[[Any], bool], command: str = "") -> Iterator[Candidate]:
-        """Yield a change of the workload's spec outside of its template."""
+        """Yield a remedy that changes the workload's spec outside of its template."""
         after = self.subject.with_source(lambda source: edit(source.spec))
         if after is not None:
             operations = patches.difference(codec.to_tree(self.subject.source), codec.to_tree(after.source))
@@ -114,7 +114,7 @@ class _Context:
 
 
 def creation_remedies(snapshot: Snapshot, subject: Subject, cause: Cause, missing: int) -> list[Candidate]:
-    """Return changes that may let the missing pods of a workload exist or run; changes of the workload first."""
+    """Return changes after which the missing pods of a workload may exist or run; changes of the workload first."""
     found = _BY_CAUSE.get(cause.code)
     return list(found(_Context(snapshot, subject, cause, missing))) if found is not None else []
 
@@ -418,7 +418,7 @@ def _scale_up(context: _Context) -> Iterator[Candidate]:
 
 
 def _too_few_domains(context: _Context) -> Iterator[Candidate]:
-    """Ask for as many pods as there are domains, or spread them softly and recreate all of them."""
+    """Suggest as many pods as there are domains, or a soft spread constraint with all pods recreated."""
     source = context.subject.source
     running = sum(bool(pod.spec.node_name) for pod in context.subject.siblings)
     if isinstance(source, _REPLICATED) and running and source.spec.replicas and source.spec.replicas > running:
@@ -444,7 +444,7 @@ def _too_few_domains(context: _Context) -> Iterator[Candidate]:
 
 
 def _host_ports(context: _Context) -> Iterator[Candidate]:
-    """Run as many pods as there are nodes with the port, or give the host port up."""
+    """Suggest as many pods as there are nodes with the port free, or removing the host port."""
     source = context.subject.source
     running = sum(bool(pod.spec.node_name) for pod in context.subject.siblings)
     if not isinstance(source, _REPLICATED) or not running or (source.spec.replicas or 1) <= running:

@@ -1,4 +1,4 @@
-"""What helps where devices are missing: fewer of them, other ones, tainted ones, or those that others have."""
+"""Remedies for missing devices: request fewer, request others, tolerate taints, or free allocated ones."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -78,7 +78,7 @@ def _drop_selector(asked: Asked, expression: str) -> None:
 
 
 def _changed(view: View, claim: ResourceClaim, idea: Remedy, change: Callable[[ResourceClaimSpec], None]) -> Remedy:
-    """Return the remedy that changes the spec of a claim, in the template that it is made from if there is one."""
+    """Return the remedy that changes the spec of a claim, or of the template that it was created from."""
     after = copy_of(claim)
     change(after.spec)
     entry = next((each for each in view.pod.spec.resource_claims if _stands_for(view, each, claim)), None)

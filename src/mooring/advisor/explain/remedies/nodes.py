@@ -1,4 +1,4 @@
-"""Remedies against a node's own reasons: cordons, names, taints, labels, resources and ports."""
+"""Remedies for rejections because of a node's own fields: cordons, names, taints, labels, resources and ports."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -201,7 +201,7 @@ class _Step:
 
 
 def _combined(plugin: str, family: str, steps: Sequence[_Step], size: int = 0) -> Remedy:
-    """Return the remedy that takes all steps; `size` is added to theirs."""
+    """Return the remedy that combines several; `size` is added to their sizes."""
     return Remedy(
         plugin,
         family,
@@ -230,7 +230,7 @@ def _adjusted(view: View, taint: Taint) -> _Step | None:
 
 
 def _distance(one: str, other: str) -> float:
-    """How far apart two bounds are: numbers, or versions with each part weighing less than the one before."""
+    """Return how far apart two bounds are: numbers, or versions in which each part weighs less than the one before."""
     numbers = label_values.parse_lax_int64(one), label_values.parse_lax_int64(other)
     if numbers[0] is not None and numbers[1] is not None:
         return abs(numbers[0] - numbers[1])
@@ -401,7 +401,7 @@ def resources(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
 
 
 def _renamed_resource(view: View, resource: str) -> Iterator[Remedy]:
-    """Ask for the resource that was probably meant, and tolerate what keeps the pod off the nodes that have it."""
+    """Suggest the resource name that was probably meant, and tolerations for the nodes that have it."""
     infos = list(view.engine.cluster.node_infos())
     if any(resource in info.node.status.allocatable for info in infos):
         return
@@ -495,7 +495,7 @@ def _set(of: ResourceRequirements, resource: str, number: int | None) -> bool:
 
 
 def _in_the_way(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> list[Pod]:
-    """Return as few pods as possible that use the missing resources, the least important first."""
+    """Return as few pods as possible whose deletion frees the missing resources, the least important first."""
     missing = {each.resource: each.missing for each in shortages}
 
     def given(pod: Pod) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What helps against other pods: spread, affinity and anti-affinity."""
+"""Remedies for rejections because of other pods: topology spread, affinity and anti-affinity."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -147,7 +147,7 @@ def _editing(apart: UnmetPodTerm, change: Callable[[PodAffinityTerm], None]) -> 
 
 
 def _take(spec: PodSpec, apart: list[UnmetPodTerm], *, softly: bool) -> bool:
-    """Remove required terms from a pod's affinity; make them preferences if `softly`."""
+    """Remove required terms from a pod's affinity; with `softly`, make them preferred terms."""
     if spec.affinity is None:
         return False
     for kind, holder in (("affinity", spec.affinity.pod_affinity), ("anti-affinity", spec.affinity.pod_anti_affinity)):

@@ -1,4 +1,4 @@
-"""A change that may help; ``search.py`` tries it."""
+"""The type of a remedy: a change that may help, which ``search.py`` tries."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -17,11 +17,12 @@ from mooring.api.states import priority
 from mooring.constraints.node_selector import required_terms
 
 Edit = Callable[[PodSpec], bool]
-"""Changes the spec that it is given, in place; false when there is nothing to change in it."""
+"""A function that changes the given spec in place; returns False if there is nothing to change."""
 
 BOUND, SMALL, MODEST, NEW_NODE, LARGE, DRASTIC = 1, 2, 3, 4, 5, 8
-"""The size of a change: moving a bound, adding something, relaxing something, another node, dropping a constraint,
-deleting."""
+"""The sizes of changes: move a bound, add something, relax something, add a node, drop a constraint, delete
+something.
+"""
 _HOSTNAME = "kubernetes.io/hostname"
 _OF_THE_MACHINE = ("kubernetes.io/arch", "kubernetes.io/os")
 _SIMULATION = "simulation.mooring.dev/"
@@ -34,24 +35,24 @@ _MANY_VICTIMS = 6
 class Remedy:
     plugin: str
     family: str
-    """Remedies of a family do the same thing in different places: only the best few are shown."""
+    """The key of remedies that do the same thing in different places; only the best few of a family are shown."""
     size: int
     summary: str
     edit: Edit | None = None
-    """Changes the pod, and the template that it comes from."""
+    """Changes the pod's spec, and the template that the pod comes from."""
     edit_source: Callable[[Any], bool] | None = None
-    """Changes the workload outside of its template."""
+    """Changes the workload's spec outside of its template."""
     put: tuple[Resource, ...] = ()
-    """The objects that exist then, also by the work of controllers ..."""
+    """The objects that exist after the change, including those that controllers create."""
     remove: tuple[Resource, ...] = ()
-    """... and those that do not."""
+    """The objects that no longer exist after the change."""
     changes: tuple[Change, ...] = ()
-    """What a user does to objects other than the pod and its workload."""
+    """The user's changes of objects other than the pod and its workload."""
     caveat: str = ""
     distance: float = 0
     """How far a bound is moved, to choose among remedies of the same size."""
     node: str = ""
-    """Where to look whether it helps, if not at the node that refused."""
+    """The node on which to check whether the remedy helps; by default, the node that rejected the pod."""
 
 
 def node_change(idea: Remedy, before: Node, change: Callable[[Node], None], command: str = "") -> Remedy:
@@ -64,9 +65,9 @@ def node_change(idea: Remedy, before: Node, change: Callable[[Node], None], comm
 def label_node(
     view: View, plugin: str, node: Node, labels: dict[str, str | None], *, caveat: str = ""
 ) -> Iterator[Remedy]:
-    """Yield the change that sets or removes labels of a node, if there are any and a label can change them.
+    """Yield the remedy that sets or removes labels of a node, if labels can fix the condition.
 
-    The caveat names a pod of the node that selects on them.
+    The caveat names a pod on the node that selects nodes by one of these labels.
     """
     if not labels or _HOSTNAME in labels or any(labels.get(key) for key in _OF_THE_MACHINE):
         return
@@ -92,7 +93,7 @@ def label_node(
 
 
 def _selecting(view: View, node: Node, keys: set[str]) -> str:
-    """Return a pod on a node that selects nodes by one of some labels; empty if there is none."""
+    """Return the name of a pod on a node that selects nodes by one of the labels; empty if there is none."""
     info = view.engine.cluster.node(node.metadata.name) if keys else None
     for pod in info.pods if info is not None else ():
         entries = (entry for term in required_terms(pod.spec) for entry in term.match_expressions)
@@ -103,7 +104,9 @@ def _selecting(view: View, node: Node, keys: set[str]) -> str:
 
 
 def add_node(view: View, plugin: str, model: Node) -> Remedy:
-    """Add an empty node like an existing one; of equal nodes the first is named."""
+    """Suggest an additional empty node with the labels and size of an existing one; of equal nodes the
+    first is named.
+    """
     model = view.first_like(model)
     name = f"{model.metadata.name}-like"
     while view.engine.cluster.node(name) is not None:
@@ -134,7 +137,9 @@ def add_node(view: View, plugin: str, model: Node) -> Remedy:
 
 
 def numbered_node(model: Node, change: Change, number: int) -> tuple[Node, Change]:
-    """Return one more node like a new one, and the change that creates it."""
+    """Return another node like a suggested new one, with the next number in its name, and the change that
+    creates it.
+    """
     old, name = model.metadata.name, f"{model.metadata.name}-{number}"
     after = copy_of(model)
     after.metadata.name = name
@@ -145,7 +150,7 @@ def numbered_node(model: Node, change: Change, number: int) -> tuple[Node, Chang
 
 
 def delete_pods(view: View, plugin: str, victims: Iterable[Pod], why: str) -> Iterator[Remedy]:
-    """Yield the deletion of pods, unless there are too many, or one is of the same workload or of the node itself."""
+    """Yield the deletion of pods, unless there are too many, or one belongs to the workload or to the node itself."""
     chosen = list({id(pod): pod for pod in victims}.values())
     if not chosen or len(chosen) > _MANY_VICTIMS or any(_is_fixed(pod) or view.is_sibling(pod) for pod in chosen):
         return

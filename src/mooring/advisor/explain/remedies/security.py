@@ -6,7 +6,9 @@ _ALLOWED_CAPABILITY = "NET_BIND_SERVICE"
 
 
 def complying(spec: PodSpec) -> bool:
-    """Drop every privilege that the restricted level forbids; false if nothing is left to change by itself."""
+    """Remove every privilege that the restricted level forbids; return False if the remaining ones cannot be removed
+    automatically.
+    """
     spec.host_network = spec.host_pid = spec.host_ipc = False
     spec.volumes = [each for each in spec.volumes if each.host_path is None]
     mounted = {each.name for each in spec.volumes}

@@ -1,4 +1,4 @@
-"""What helps where volumes are in the way: their other users, claims and volumes that are not there, zones, limits."""
+"""Remedies for rejections because of volumes: other users of a volume, missing claims and volumes, zones, limits."""
 
 from collections.abc import Iterator
 
@@ -81,7 +81,7 @@ def binding(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
 
 
 def _missing_class(view: View, claim: PersistentVolumeClaim) -> Iterator[Remedy]:
-    """Correct the StorageClass of a claim, or create it like another one; either has to wait for a pod."""
+    """Suggest to correct the StorageClass of a claim, or to create the missing class like an existing one."""
     name = class_of(claim)
     if not name or view.object(StorageClass, name) is not None:
         return
@@ -106,7 +106,7 @@ def _missing_class(view: View, claim: PersistentVolumeClaim) -> Iterator[Remedy]
 
 
 def is_numbered(view: View, claim: PersistentVolumeClaim) -> bool:
-    """Whether a claim is made from a template of the pod's StatefulSet."""
+    """Return whether a claim comes from a template of the pod's StatefulSet."""
     source = view.subject.source
     return isinstance(source, StatefulSet) and any(
         claim.metadata.name.startswith(f"{each.metadata.name}-{source.metadata.name}-")
@@ -207,7 +207,7 @@ def _missing(view: View, plugin: str) -> Iterator[Remedy]:
 
 
 def _claim(view: View, name: str) -> PersistentVolumeClaim:
-    """Return a claim as the workload's template has it, or a small one of a class that needs no PersistentVolume."""
+    """Return a claim as the workload's template defines it, or a small one of a class that provisions volumes."""
     meta = ObjectMeta(name=name, namespace=view.namespace)
     source = view.subject.source
     if isinstance(source, StatefulSet):

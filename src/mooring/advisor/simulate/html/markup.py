@@ -12,7 +12,7 @@ _EMPTY = frozenset({"br", "input", "link", "meta"})
 
 
 class Markup(str):
-    """A string that is HTML already."""
+    """A string that is HTML already and is not escaped."""
 
     __slots__ = ()
 

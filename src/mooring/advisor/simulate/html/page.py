@@ -13,13 +13,13 @@ from mooring.advisor.simulate.traces.results import Replayed
 from mooring.base.natural_sort import natural_key
 
 _MAX_ROWS = 2000
-"""Rows of a table, because browsers are slow with more. Other output formats have all."""
+"""The maximum number of rows of a table, because browsers are slow with more. Other output formats have all rows."""
 _MAX_MAPS = 4
 _NAMED = 3
 
 
 def page(result: Simulation) -> str:
-    """Return the whole document."""
+    """Return the HTML page of a simulation."""
     title = question(result)
     body = together(
         tag("header", _head(result, title)),
@@ -30,7 +30,7 @@ def page(result: Simulation) -> str:
 
 
 def document(title: str, body: Markup) -> str:
-    """Return a whole page with the style sheet and without scripts."""
+    """Return a complete HTML page with the style sheet and without scripts."""
     head = together(
         Markup('<meta charset="utf-8">'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
@@ -239,7 +239,7 @@ _CHARTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("Cost per hour", ("cost per hour",), ""),
     ("Cost so far", ("cost",), ""),
 )
-"""Titles, the measures of each by name or prefix, and the unit."""
+"""The charts of a replay: their titles, the measures in each by name or prefix, and the unit."""
 
 
 def replay_page(result: Replayed) -> str:

@@ -12,9 +12,9 @@ from mooring.advisor.simulate.html.markup import Markup, legend, tag
 from mooring.advisor.simulate.results import Moment, PendingGroup, ResourceUse
 
 Scale = Callable[[float], float]
-"""Map data to picture coordinates."""
+"""Maps data to picture coordinates."""
 _MAX_CELLS = 2400
-"""Maximum cells of a heat map; with more nodes a cell stands for several."""
+"""The maximum number of cells of a heat map; with more nodes, a cell represents several."""
 _ROOM_FOR_NUMBER = 26.0
 _DARK_FROM = 0.5
 _STEPS = ("h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "h9")
@@ -48,13 +48,13 @@ def _rule(start: tuple[float, float], end: tuple[float, float], stroke: str, *co
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A node, or several neighbours."""
+    """A cell of a heat map: a node, or several adjacent ones."""
 
     name: str
     part: float | None
-    """None if it does not exist at that time."""
+    """The utilisation; None if the node does not exist at that time."""
     marked: bool = False
-    """Cordoned."""
+    """Whether the node is cordoned."""
 
 
 def shade(part: float) -> str:

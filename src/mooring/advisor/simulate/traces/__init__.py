@@ -1,11 +1,15 @@
 """Traces: recorded events of a cluster, replayed in virtual time by the simulated scheduler.
 
-    events       what can happen                       tables         lines of tables
-    opening      which format a file has               own, openb, sktrace, audit_log    the formats
-    drawing      workloads drawn at random from a trace
-    replaying    the replay itself                     measures, prices   numbers over time
-    results      the result, in files and compared     recording      a trace from a live cluster
-    checkpoints  how a long replay is resumed
+    events             the types of events
+    tables             rows of table files
+    opening            detect the format of a file
+    own, openb, sktrace, audit_log   the formats
+    drawing            workloads drawn at random from a trace
+    replaying          the replay itself
+    measures, prices   numbers over time
+    results            the result, in files and compared
+    recording          record a trace from a live cluster
+    checkpoints        resume a long replay
 
 docs/traces.md is the tutorial.
 """

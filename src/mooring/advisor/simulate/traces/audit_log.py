@@ -66,7 +66,7 @@ class _List(msgspec.Struct):
 
 
 class _Line(msgspec.Struct, rename="camel"):
-    """A line of either format."""
+    """A line of an audit log or of a watch stream."""
 
     stage: str = ""
     verb: str = ""
@@ -114,7 +114,7 @@ def _lines(path: Path, complaints: Complaints) -> Iterator[tuple[datetime, str, 
 
 
 class _Clock:
-    """The times of a file's lines. A server's timestamps may be slightly out of order; here they never go back."""
+    """The times of a file's lines. A server's timestamps may be slightly out of order; these never decrease."""
 
     def __init__(self) -> None:
         self._order = Times()
@@ -148,7 +148,7 @@ class _Reading:
     def __init__(self) -> None:
         self._start = _BEFORE
         self._pods: dict[str, str] = {}
-        """The pods that have come and not gone, with the node of those that have one."""
+        """The existing pods, with the node of those that are bound."""
         self._nodes: dict[str, Node] = {}
 
     def read(self, line: _Line, moment: datetime) -> Iterator[Event]:
@@ -233,13 +233,13 @@ class _Reading:
 
 
 def unbound(pod: Pod) -> Pod:
-    """Return a pod without its node, for the replay to schedule. Pods of DaemonSets name theirs by affinity."""
+    """Return a pod without its node, for the replay to schedule; a DaemonSet's pod names its node by affinity."""
     spec = structs.replace(pod.spec, node_name="") if pod.spec.node_name else pod.spec
     return structs.replace(pod, spec=spec, status=PodStatus(phase="Pending"))
 
 
 def seen_of(node: Node) -> tuple[object, ...]:
-    """Return what scheduling reads of a node: heartbeats are not events."""
+    """Return the fields of a node that scheduling reads, to ignore heartbeats."""
     spec, status = node.spec, node.status
     return node.metadata.labels, spec.taints, spec.unschedulable, status.allocatable
 

@@ -1,8 +1,8 @@
 """Checkpoints of a long replay: a file with the state after an event of the trace.
 
 The file has only numbers and names. Pods and nodes are identified by the number of their event; to resume, the trace is
-read again up to there, which is much faster than replaying. ``replaying.py`` also continues from its own checkpoint
-without an interruption, so that the result is the same in both cases.
+read again up to the checkpoint, which is much faster than replaying it. Without an interruption, ``replaying.py`` also
+continues from its own checkpoint, so that the result is the same in both cases.
 """
 
 import hashlib
@@ -31,18 +31,18 @@ class ReplayState:
     events: int
     seconds: float
     nodes: list[int]
-    """In row order: the numbers of their events, or -1, -2, … for initial nodes."""
+    """The nodes in row order: the numbers of their events, or -1, -2, … for initial nodes."""
     pods: list[PodState]
     leaving: list[tuple[float, int]]
     """End times of pods in order, with the numbers of their events."""
     shapes: list[tuple[int, int]]
-    """Typical pods by event number, and how many identical ones arrived."""
+    """One pod of each frequent signature by event number, with the number of identical ones that arrived."""
     tally: Tally
     placements: dict[str, str] = field(default_factory=dict)
     recorded: dict[str, str] = field(default_factory=dict)
 
     def wanted(self) -> set[int]:
-        """Return the events that must be read to resume."""
+        """Return the numbers of the events that must be read to resume."""
         return {*self.nodes, *(pod.event for pod in self.pods), *(event for event, _ in self.shapes)}
 
 
@@ -55,7 +55,7 @@ class Checkpoints:
     """A file with the last checkpoint of one replay."""
 
     def __init__(self, path: Path, digest: str, every: int) -> None:
-        """Identify the replay by `digest` (`digest_of`); write a checkpoint every `every` events."""
+        """Identify the replay by `digest` (`digest_of`); a checkpoint is written after every `every` events."""
         self._path = path
         self._digest = digest
         self.every = every

@@ -21,19 +21,21 @@ from mooring.api.core_v1 import Node, Pod
 from mooring.constraints.requests import in_units, requests_of, to_units
 
 GAP = 1.0
-"""Seconds between two pods."""
+"""The seconds between two pods."""
 _MAX_TIMES = 100
 _TAKEN = 10
-"""Random numbers that the simulator's scheduler draws between pods and nodes: one for each watched kind."""
+"""The number of random numbers that the paper's scheduler draws between shuffling pods and nodes: one for each watched
+kind.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class FillTarget:
-    """How much of a resource the pods should request."""
+    """The amount of a resource that the drawn pods should request in total."""
 
     resource: str
     times: float
-    """Multiple of the capacity of all nodes."""
+    """The target as a multiple of the capacity of all nodes."""
 
     def __post_init__(self) -> None:
         if not 0 < self.times <= _MAX_TIMES:  # also rejects NaN
@@ -43,7 +45,7 @@ class FillTarget:
 
 class DrawnWorkload(NamedTuple):
     pods: Iterator[PodArrives]
-    """One a second; none leaves."""
+    """The pods, created one a second and never deleted."""
     nodes: list[Node]
 
 
@@ -167,9 +169,9 @@ def _mixed_state() -> list[int]:
 
 
 def _power(exponent: int) -> NDArray[np.uint64]:
-    """Return the coefficients of the first 607 numbers for the number `exponent` positions later.
+    """Return the coefficients that compute the number `exponent` positions later from the first 607 numbers.
 
-    They are those of x**exponent, where x**607 = x**334 + 1: multiplying by x gives the next number.
+    They are those of the polynomial x**exponent, where x**607 = x**334 + 1: multiplying by x gives the next number.
     """
     found = np.zeros(_LONG, np.uint64)
     found[0] = 1

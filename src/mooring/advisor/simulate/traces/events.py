@@ -42,7 +42,7 @@ class PodArrives:
     at: float
     pod: Pod
     lasts: float | None = None
-    """Seconds that it runs on its node; None until a PodLeaves event."""
+    """The seconds for which it runs on its node; None if a PodLeaves event ends it."""
 
     @property
     def name(self) -> str:
@@ -57,7 +57,7 @@ class PodLeaves:
 
 @dataclass(frozen=True, slots=True)
 class PodBound:
-    """The recorded node of a pod: no effect, for comparison only."""
+    """Event: the recorded node of a pod. It has no effect and serves for comparison."""
 
     at: float
     name: str
@@ -66,7 +66,7 @@ class PodBound:
 
 @dataclass(frozen=True, slots=True)
 class NodeComes:
-    """A node was added or changed."""
+    """Event: a node was added or changed."""
 
     at: float
     node: Node
@@ -81,7 +81,7 @@ class NodeGoes:
 
 @dataclass(frozen=True, slots=True)
 class ObjectComes:
-    """Another object was created or changed; workloads create their pods."""
+    """Event: an object other than a pod or node was created or changed; workloads create their pods."""
 
     at: float
     object: Resource
@@ -124,7 +124,7 @@ class Complaints:
         self._notes[message] += 1
 
     def summary(self) -> list[str]:
-        """Return examples and the number of skipped lines, for people."""
+        """Return examples of skipped lines and their number, as text."""
         found = list(self._examples)
         if self.skipped:
             found.append(f"{self.skipped:,} lines were skipped")
@@ -132,7 +132,7 @@ class Complaints:
 
 
 class Times:
-    """Check the times of a file's lines: numbers, not negative, in order, without impossible gaps."""
+    """Checks the times of a file's lines: numbers, not negative, in order, without impossible gaps."""
 
     def __init__(self, *, ordered: bool = True) -> None:
         self._ordered = ordered
@@ -140,7 +140,7 @@ class Times:
         self._last_place = ""
 
     def problem(self, at: float, place: str) -> str:
-        """Return the error of a time, or empty if it is valid."""
+        """Return the error of a time; empty if it is valid."""
         if not 0 <= at <= MAX_SECONDS:  # also false for NaN
             return f"the time {at:g} is {'negative' if at < 0 else 'not one that a trace can have'}"
         if self._ordered and at < self._last:

@@ -20,9 +20,9 @@ from mooring.scheduler.facade import PodSignature
 
 _MAX_SAMPLES = 400
 _TYPICAL = 32
-"""Fragmentation is computed for the most frequent pod signatures."""
+"""The number of most frequent pod signatures for which fragmentation is computed."""
 _FINENESS = 50
-"""Waiting times are kept in buckets with a resolution of 1/50."""
+"""The resolution of waiting-time buckets: 1/50."""
 _HOUR = 3600.0
 Sample = dict[str, float]
 
@@ -70,7 +70,7 @@ class AllocationCurve:
 
 @dataclass(slots=True)
 class InvalidEvents:
-    """Events of a kind that make no sense where they occur, and have no effect."""
+    """Counts of events that are invalid where they occur and have no effect, by kind."""
 
     first: str
     number: int = 0
@@ -78,7 +78,7 @@ class InvalidEvents:
 
 @dataclass(slots=True)
 class Tally:
-    """Everything counted so far: what a resumed replay must know of the past."""
+    """The counts so far, which a resumed replay needs."""
 
     samples: list[Sample] = field(default_factory=list)
     waits: WaitHistogram = field(default_factory=WaitHistogram)
@@ -95,25 +95,25 @@ class Tally:
     stride: int = 1
     moments: int = 0
     odd: dict[str, InvalidEvents] = field(default_factory=dict)
-    """By description."""
+    """The number of unusual events, by description."""
 
 
 class Meter(SimulationRecord):
-    """Measure a replayed world."""
+    """Measures a replay over time."""
 
     def begin(self, world: World, prices: Prices, tally: Tally) -> None:
         self._world, self._prices = world, prices
         self.tally = tally
         self.lost: list[SimulatedPod] = []
-        """Evicted and preempted pods since the last read."""
+        """Evicted and preempted pods since the last sample."""
         self.arrivals: list[SimulatedPod] = []
-        """Placed pods since the last read."""
+        """Placed pods since the last sample."""
         self._has: dict[str, int] = {}
         self._has_at = -1
         self.shapes: Counter[PodSignature] = Counter()
-        """Number of pods by signature."""
+        """The number of pods by signature."""
         self.examples: dict[PodSignature, tuple[int, Pod]] = {}
-        """For each, a pod with the number of its event."""
+        """By signature, a pod with the number of its event."""
         self._rate = 0.0
 
     def arrives(self, pod: SimulatedPod, event: int) -> None:
@@ -127,7 +127,7 @@ class Meter(SimulationRecord):
             self.tally.asked[resource] = self.tally.asked.get(resource, 0) + amount
 
     def note_shape(self, pod: Pod, event: int, number: int) -> None:
-        """Count `number` pods identical to one that arrived with an event."""
+        """Count `number` pods identical to the one that arrived with an event."""
         shape = self._world.engine.cluster.info(pod).signature
         self.shapes[shape] += number
         self.examples.setdefault(shape, (event, pod))
@@ -166,7 +166,7 @@ class Meter(SimulationRecord):
         return self._has.get(resource, 0)
 
     def note_curves(self) -> None:
-        """Record the curves after a pod arrived and was tried."""
+        """Add points to the allocation curves after a pod arrived and was tried."""
         for resource, asked in self.tally.asked.items():
             if has := self.capacity(resource):
                 curve = self.tally.curves.get(resource)
@@ -216,9 +216,9 @@ class Meter(SimulationRecord):
         return [plugin for profile in profiles for plugin in profile.plugins if hasattr(plugin, "measures")]
 
     def _fragmentation(self) -> dict[str, float]:
-        """Return the fraction of free resources that typical pods cannot use, by resource.
+        """Return, by resource, the fraction of free resources that typical pods cannot use.
 
-        A pod that fits on a node can use all that is free there; only pods that request the resource count.
+        A pod that fits on a node can use everything free there; only pods that request the resource count.
         """
         if not self.shapes:
             return {}
@@ -237,7 +237,7 @@ class Meter(SimulationRecord):
         return {name: float(lost[place]) for place, name in enumerate(lines) if often[:, place].any() and idle[place]}
 
     def count_cost(self) -> None:
-        """Add the cost of the nodes since the last call."""
+        """Add the cost of the nodes for the time since the last call."""
         now = self._world.clock.monotonic()
         self.tally.cost += self._rate * (now - self.tally.cost_at) / _HOUR
         self.tally.cost_at = now

@@ -69,7 +69,7 @@ def pods(path: Path, complaints: Complaints, models: frozenset[str] = frozenset(
 
 
 def events(paths: tuple[Path, ...], complaints: Complaints) -> Iterator[Event]:
-    """All of several tables, nodes first."""
+    """Yield the events of several tables, nodes first."""
     known, pod_tables = set[str](), list[Path]()
     for path in paths:
         if is_nodes(path):

@@ -25,7 +25,7 @@ class Trace:
         self.paths = paths
         self._skips = skips
         self.complaints = Complaints(skips=skips)
-        """Of the current or last pass."""
+        """The complaints of the current or last pass."""
         self._readers: dict[Reader, tuple[Path, ...]] = {}
         for path in paths:
             reader = _reader(path)
@@ -41,12 +41,12 @@ class Trace:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Return the size of the files in bytes."""
         return sum(path.stat().st_size for path in self.paths)
 
 
 class TraceWorkload:
-    """The pods of a trace, read again at each iteration, for plugins that sample them."""
+    """The pods of a trace, read from the files at each iteration, for plugins that sample them."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace

@@ -1,19 +1,19 @@
-"""Mooring's own traces: a table (CSV or Parquet) with one line an event, in the order of time.
+"""Mooring's own trace format: a table (CSV or Parquet) with one row for each event, in the order of time.
 
-    time        seconds since the beginning
-    event       add, change, remove, fail (of a node), bind (where a recorded cluster put a pod);
-                begin, in the first line of a recording, has its moment as the name
-    kind        Pod or Node; other kinds need `object`
-    namespace   of a pod; `default` when empty
+    time                 seconds since the beginning
+    event                add, change, remove, fail (of a node), bind (the node of a pod in a recorded cluster);
+                         begin, in the first row of a recording, has the start time as its name
+    kind                 Pod or Node; other kinds need `object`
+    namespace            of a pod; `default` when empty
     name
-    node        of a bind, or the node that a pod has from the start
-    duration    seconds that a pod runs once it has its node; empty: until it is removed
-    priority    of a pod
-    resources   what a pod asks for or a node has: `cpu=4 memory=16Gi nvidia.com/gpu=1`
-    labels, annotations    `team=a tier=web`
-    object      the whole object as JSON instead of the last four, as `mooring record` writes it
+    node                 of a bind, or the node that a pod has from the start
+    duration             seconds that a pod runs once it has its node; empty: until it is removed
+    priority             of a pod
+    resources            the requests of a pod or the capacity of a node: `cpu=4 memory=16Gi nvidia.com/gpu=1`
+    labels, annotations  `team=a tier=web`
+    object               the whole object as JSON instead of the last four, as `mooring record` writes it
 
-Only `time`, `event`, `kind` and `name` are needed; further columns are ignored.
+Only `time`, `event`, `kind` and `name` are required; further columns are ignored.
 """
 
 import csv
@@ -162,7 +162,7 @@ def _node(row: Mapping[str, str], name: str) -> Node:
 
 @lru_cache(4096)
 def pairs(text: str, column: str) -> Amounts:
-    """`a=1 b=2` as pairs. Raises ValueError."""
+    """Parse `a=1 b=2` into a dict. Raise ValueError."""
     found = []
     for word in text.split():
         key, equals, value = word.partition("=")
@@ -199,7 +199,7 @@ def _number(text: str, column: str) -> float:
 
 
 class Writer:
-    """Write events as lines of a CSV file."""
+    """Writes events as rows of a CSV file."""
 
     def __init__(self, stream: IO[str], *, header: bool = True) -> None:
         self._writer = csv.writer(stream, lineterminator="\n")
@@ -218,7 +218,7 @@ class Writer:
 
 
 def line_of(event: Event) -> dict[str, str]:
-    """Return an event as the fields of a line."""
+    """Return an event as the fields of a row."""
     found = {"time": f"{event.at:.6f}".rstrip("0").rstrip(".")}
     match event:
         case PodArrives(pod=pod, lasts=lasts):

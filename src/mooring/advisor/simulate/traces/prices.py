@@ -17,7 +17,7 @@ INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Prices by label or table; by default there are none."""
+    """Prices of nodes, by label or table; by default nodes have none."""
 
     label: str = ""
     """The label that holds the price itself."""

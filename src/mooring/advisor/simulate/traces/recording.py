@@ -36,16 +36,16 @@ _PIECE = 65536
 
 
 class Recorder:
-    """Convert informer events to trace events and write them."""
+    """Converts informer events to trace events and writes them."""
 
     def __init__(
         self, write: Callable[[Iterable[Event]], None], now: Callable[[], float], pseudonyms: "Pseudonyms | None" = None
     ) -> None:
         self._write, self._now, self._pseudonyms = write, now, pseudonyms
         self._pods: dict[str, str] = {}
-        """Nodes by the names of pods, as the trace has them; empty for those that wait."""
+        """The nodes of pods by pod name, as the trace has them; empty for pending pods."""
         self._nodes: dict[str, object] = {}
-        """What scheduling reads of nodes, by name; None if known only from the file."""
+        """The fields of nodes that scheduling reads, by name; None if known only from the file."""
         self.events = 0
 
     def learn(self, events: Iterable[Event]) -> None:
@@ -65,14 +65,14 @@ class Recorder:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it continues a recording."""
+        """Return whether it continues a recording."""
         return bool(self._nodes)
 
     def knows_any(self, nodes: Iterable[Node]) -> bool:
         return any(self._name(node.metadata.name, "node") in self._nodes for node in nodes)
 
     def missing(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
-        """Record the removal of what the file has and the cluster, now fully listed, has not."""
+        """Write removals of the objects that the file has and the cluster, now fully listed, has not."""
         there = {self._name(node.metadata.name, "node") for node in nodes}
         for name in [name for name in self._nodes if name not in there]:
             self._remove_node(name)
@@ -172,7 +172,7 @@ class TraceFile:
     def __init__(self, path: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._path, self._clock = path, now
         self.earlier: list[Event] = []
-        """The events already in the file."""
+        """The events that the file already has."""
         self._start = now()
         is_new = not path.exists() or not path.stat().st_size
         if not is_new:
@@ -185,7 +185,7 @@ class TraceFile:
             self._writer.begin(times.to_microseconds(self._start))
 
     def now(self) -> float:
-        """Seconds since the beginning."""
+        """Return the seconds since the start of the recording."""
         return max((self._clock() - self._start).total_seconds(), 0.0)
 
     def write(self, events: Iterable[Event]) -> None:

@@ -1,6 +1,6 @@
 """Replay a trace: pods arrive, run and leave in virtual time; nodes are added, removed and fail.
 
-A driver of the simulated world, as ``running.py`` is for scenarios. Events of one time are applied together, then
+Replays drive the simulated world, as ``running.py`` does for scenarios. Events of one time are applied together, then
 pending pods are tried. A pod that loses its node to a failure, a taint or a preemptor starts again, as a controller
 would ensure. Memory is proportional to the current state, not to the history. ``checkpoints.py`` resumes a replay.
 """
@@ -73,7 +73,7 @@ Tell = Callable[[Progress], None]
 
 
 class Replay:
-    """One run. Its state can be read at any time."""
+    """One replay of a trace. Its state can be read at any time."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Replay:
         tell: Tell | None = None,
         checkpoints: Checkpoints | None = None,
     ) -> None:
-        """Resume from the last of `checkpoints`. Raise TraceError if checkpoints are impossible."""
+        """Set up a replay; resume from the last of `checkpoints`. Raise TraceError if checkpoints are impossible."""
         self.options = options
         self._snapshot, self._settings = snapshot, settings
         self._checkpoints = checkpoints
@@ -94,7 +94,7 @@ class Replay:
         self.is_complete = False
         self.placements: dict[str, str] = {}
         self.recorded: dict[str, str] = {}
-        """Nodes of pods in the recorded cluster."""
+        """The nodes of pods in the recorded cluster, for comparison."""
         self.real_seconds = 0.0
         self._order = count()
         self._tell_progress = tell
@@ -106,12 +106,12 @@ class Replay:
         self.meter: Meter = self.world.record
         self.meter.begin(self.world, self.options.prices, tally)
         self._keys: dict[str, str] = {}
-        """Keys of existing pods, by name."""
+        """The keys of existing pods, by name."""
         self._lasts: dict[str, float] = {}
         self._leaving: list[tuple[float, int, str]] = []
-        """End times of pods, with their keys."""
+        """The end times of pods, with their keys."""
         self._came: dict[str, int] = {}
-        """Event numbers of pods by key, and of nodes by name, for checkpoints."""
+        """The event numbers of pods by key, and of nodes by name, for checkpoints."""
         self._nodes_came: dict[str, int] = {}
         self._scheduling = Scheduling(self.world, self._progress)
         self._applying = ChangeApplier(self.world)

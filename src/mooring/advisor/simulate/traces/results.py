@@ -28,16 +28,16 @@ class Replayed(msgspec.Struct, rename="camel", kw_only=True):
     scheduler: str
     seed: int
     digest: str = ""
-    """A digest of all inputs: an experiment does not repeat a run with the same one."""
+    """A digest of all inputs; an experiment does not repeat a run with the same digest."""
     is_complete: bool = True
     numbers: dict[str, float]
     allocated: dict[str, dict[int, float]]
-    """By resource: allocated percent by requested percent."""
+    """By resource, the allocated percentage at each requested percentage."""
     samples: list[Sample]
     pending: dict[str, int] = {}
     placements: dict[str, str] = {}
     elsewhere: int | None = None
-    """How many pods got another node than in the recorded cluster, if known."""
+    """How many pods got another node than in the recorded cluster; None if that is unknown."""
     skipped: int = 0
     notes: list[str] = []
     cpu_seconds: float = 0.0
@@ -87,7 +87,7 @@ def as_csv(samples: list[Sample]) -> str:
 
 
 def check(path: Path) -> None:
-    """Check whether measures can be written there. Raise TraceError."""
+    """Raise TraceError if measures cannot be written to a file."""
     if path.suffix not in (".csv", ".json", ".parquet"):
         raise TraceError(f"{path}: the name ends in .csv, .json or .parquet")
     if path.suffix == ".parquet" and find_spec("pyarrow") is None:
@@ -134,7 +134,7 @@ _NORMAL = 1.96
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One number of two sets of runs."""
+    """The difference of one number between two sets of runs."""
 
     name: str
     one: float
@@ -147,7 +147,7 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def is_significant(self) -> bool:
-        """Whether the difference is significant."""
+        """Return whether the confidence interval of the difference excludes zero."""
         return self.confidence is not None and abs(self.difference) > self.confidence
 
 

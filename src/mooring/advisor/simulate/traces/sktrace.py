@@ -46,12 +46,12 @@ class _File(msgspec.Struct):
 
 
 def is_sktrace(path: Path, start: bytes) -> bool:
-    """Whether a file is one: by its name, or because it starts with a small MessagePack map."""
+    """Return whether a file is a SimKube trace: by its name, or because it starts with a small MessagePack map."""
     return path.suffix == ".sktrace" or (bool(start) and 0x81 <= start[0] <= 0x8F and b"version" in start[:16])
 
 
 def events(path: Path, complaints: Complaints) -> Iterator[Event]:
-    """Read the whole file, which SimKube also held in memory."""
+    """Yield the events of a file, which is read as a whole, as SimKube held it in memory."""
     if path.stat().st_size > _MAX_BYTES:
         raise TraceError(f"{path}: it has more than {_MAX_BYTES // 1024**3} GiB")
     try:

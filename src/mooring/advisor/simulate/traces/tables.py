@@ -12,7 +12,7 @@ from typing import Any
 from mooring.advisor.simulate.traces.events import Complaints, TraceError
 
 Line = tuple[str, Mapping[str, str]]
-"""Its position (`file:line`) and its fields by column; missing columns are empty."""
+"""A row: its position (`file:line`) and its fields by column; missing columns are empty."""
 _LONGEST_FIELD = 2 * 1024 * 1024
 _BATCH = 8192
 _STRAY_BYTE = re.compile("[\udc80-\udcff]")
@@ -84,13 +84,13 @@ def _rows(rows: "csv._reader", watched: "_Ending", path: Path, complaints: Compl
 
 
 class _Ending:
-    """The lines of a text, and whether the last one read was terminated."""
+    """The lines of a text, and whether the last one read ended with a line break."""
 
     def __init__(self, stream: io.TextIOWrapper) -> None:
         self._stream = stream
         self.is_whole = True
         self.is_text = True
-        """Set to False on invalid UTF-8; the reader resets it."""
+        """False after a line with invalid UTF-8; the reader resets it."""
 
     def __iter__(self) -> "_Ending":
         return self
