@@ -45,7 +45,7 @@ class WorkloadSpec(_Strict, frozen=True):
     draw: bool = False
     """Whether the pods of the trace are created in random order, one a second, and never deleted."""
     fill: FillWanted | None = None
-    """With `draw`, the amount of a resource that the created pods request in total; None for one pass over the trace."""
+    """With `draw`, the amount of a resource that the created pods request in total; None for all pods once."""
     give_up: bool = False
     """Whether a pod that finds no node when it is created is deleted instead of waiting."""
     skip_bad: bool = False

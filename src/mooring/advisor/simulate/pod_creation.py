@@ -32,7 +32,7 @@ def reference_to(owner: Resource) -> OwnerReference:
 
 
 def workload_of(obj: ReplicaSet | ReplicationController | StatefulSet | Job | DaemonSet) -> Workload:
-    """Return the simulated workload of an object. Call it for the ReplicaSets of a Deployment, not for the Deployment."""
+    """Return the simulated workload of an object; for a Deployment, call it with its ReplicaSets."""
     return Workload(reference_to(obj), obj.metadata.namespace, obj, template=obj.spec.template, wanted=wanted_by(obj))
 
 
