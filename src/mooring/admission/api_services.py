@@ -1,4 +1,7 @@
-"""APIServices: who serves which group and version. ``apiserver/registry/api_services.py`` keeps this server's."""
+"""Default and validate APIServices, which say which server serves a group and version.
+
+``apiserver/registry/api_services.py`` writes those of this server.
+"""
 
 from mooring.admission import meta
 from mooring.admission.rule_strategy import RuleStrategy

@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers: defaulted and checked."""
+"""Default and validate HorizontalPodAutoscalers."""
 
 from collections.abc import Callable
 from typing import Any

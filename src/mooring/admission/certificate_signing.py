@@ -64,7 +64,7 @@ class CertificateStrategy(RuleStrategy[CertificateSigningRequest]):
         Strategy.__init__(self, {"status": CertificateStatusStrategy(self), "approval": ApprovalStrategy(self)})
 
     def name_check(self, name: str) -> names.Messages:
-        """Accept any name."""
+        """Accept any name: names of certificate requests are not restricted."""
         return ()
 
     def prepare_for_create(self, obj: CertificateSigningRequest, request: Request) -> None:

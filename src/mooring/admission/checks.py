@@ -36,7 +36,7 @@ def optional_name(value: str | None, path: Path, check: Callable[[str], names.Me
 
 
 def one_of(value: str | None, supported: Collection[str], path: Path) -> Errors:
-    """Return the error for a value outside an enumeration."""
+    """Return the error for a value outside an enumeration; None if it is valid."""
     return [] if value in supported else [field_errors.not_supported(path, value, supported)]
 
 
@@ -97,13 +97,13 @@ def non_negative_fields(struct: msgspec.Struct, path: Path, *fields: str) -> Err
 
 
 class Unique:
-    """Collect keys that must be unique and report the repeated ones."""
+    """Collects keys that must be unique, and reports repeated ones."""
 
     def __init__(self) -> None:
         self._seen: set[object] = set()
 
     def add(self, key: object, path: Path, shown: Any = None, detail: str = "") -> Errors:
-        """Add a key; return the error if it was added before, with `shown` as its value where that is given."""
+        """Add a key; return the error if it was added before. The error shows `shown` instead of the key, if given."""
         if key in self._seen:
             return [field_errors.duplicate(path, key if shown is None else shown, detail)]
         self._seen.add(key)
@@ -126,7 +126,7 @@ def number_or_percent(value: int | str, path: Path) -> Errors:
 
 
 def at_most_all(value: int | str, path: Path) -> Errors:
-    """Validate that a percentage is at most 100; other values pass."""
+    """Validate that a percentage is at most 100 %; plain numbers pass."""
     part = _percent(value)
     return (
         [field_errors.invalid(path, value, "must not be greater than 100%")] if part is not None and part > 100 else []

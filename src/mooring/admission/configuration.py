@@ -1,4 +1,4 @@
-"""ConfigMaps, Secrets and ServiceAccounts: their keys, their size, and that immutable ones stay as they are."""
+"""Validate ConfigMaps, Secrets and ServiceAccounts: keys and size; immutable ones must not change."""
 
 import msgspec
 

@@ -23,7 +23,7 @@ from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 MAX_NAME = 63 - 11
-"""The names of the Jobs end with a dash and ten digits."""
+"""The maximum length of a CronJob's name: names of its Jobs append a dash and ten digits."""
 _MAX_SCHEDULE_CHARACTERS = 4096
 _POLICIES = ("Allow", "Forbid", "Replace")
 
@@ -134,7 +134,7 @@ _FIELDS = (_Field(0, 59), _Field(0, 23), _Field(1, 31), _Field(1, 12, _MONTHS), 
 
 
 class _SyntaxError(ValueError):
-    """The schedule is malformed."""
+    """The schedule has invalid syntax."""
 
 
 def find_schedule_problem(schedule: str) -> str | None:

@@ -1,4 +1,4 @@
-"""DaemonSets."""
+"""Default and validate DaemonSets."""
 
 from mooring.admission.checks import at_most_all, non_negative, non_negative_fields
 from mooring.admission.meta import immutable
@@ -21,7 +21,7 @@ from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
-"""An annotation with the template's generation, for clients of removed API versions."""
+"""The annotation with the template's generation, for clients of removed API versions."""
 
 
 class DaemonSetStrategy(TemplateStrategy[DaemonSet]):

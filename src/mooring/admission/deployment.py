@@ -1,4 +1,4 @@
-"""Deployments, ReplicaSets, the older ReplicationControllers, and stored PodTemplates."""
+"""Default and validate Deployments, ReplicaSets, ReplicationControllers, and stored PodTemplates."""
 
 from mooring.admission.checks import at_most_all, non_negative, non_negative_fields, require
 from mooring.admission.meta import immutable

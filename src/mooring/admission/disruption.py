@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets, and the Evictions that they guard against."""
+"""Validate PodDisruptionBudgets, and the Evictions that they restrict."""
 
 from mooring.admission.checks import at_most_all, non_negative_fields, number_or_percent, validate_conditions
 from mooring.admission.rule_strategy import RuleStrategy

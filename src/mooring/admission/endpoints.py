@@ -1,4 +1,4 @@
-"""Endpoints and EndpointSlices: the endpoint addresses of a Service."""
+"""Validate Endpoints and EndpointSlices: the endpoint addresses of a Service."""
 
 from collections.abc import Callable
 

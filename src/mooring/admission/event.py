@@ -1,4 +1,4 @@
-"""Events. Those with `eventTime` are of the newer form and have more required fields."""
+"""Validate Events. Those with `eventTime` are of the newer form and have more required fields."""
 
 from mooring.admission.checks import require
 from mooring.admission.rule_strategy import RuleStrategy

@@ -24,7 +24,7 @@ MAX_COST = 1_000_000
 TOO_COMPLEX = "too complex, exceeds cost limit"
 _REMEMBERED = 2048
 _COST = 25
-"""Budget per character of a new expression, in the units of `field_errors.spend`."""
+"""The validation budget charged for each character of a new expression, in the units of `field_errors.spend`."""
 
 
 class Fault(StrEnum):
@@ -36,14 +36,14 @@ class Fault(StrEnum):
 
 
 class ExpressionError(msgspec.Struct, frozen=True):
-    """Why an expression is rejected."""
+    """The error of a rejected expression: its kind and message."""
 
     fault: Fault
     detail: str
 
 
 ExpressionCheck = Callable[[str], ExpressionError | None]
-"""Check an expression; return why it is rejected, or None."""
+"""A function that checks an expression; it returns why the expression is rejected, or None."""
 
 
 class ExpressionChecks(msgspec.Struct, frozen=True, eq=False):
@@ -77,9 +77,8 @@ def validate(expression: str, path: Path, check: ExpressionCheck) -> Errors:
 
 
 def check_in(environment: Callable[[], "Environment"], results: tuple[str, ...] = ("bool",)) -> ExpressionCheck:
-    """Return a check in an environment, which is built with the first expression: most servers never have one.
-
-    `results` are the allowed result types.
+    """Return a check in a CEL environment, which is built with the first expression, because most servers never have
+    one. `results` are the allowed result types.
     """
 
     @lru_cache(maxsize=_REMEMBERED)

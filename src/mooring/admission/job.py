@@ -82,7 +82,7 @@ class JobStrategy(TemplateStrategy[Job]):
 
 
 def default_job_template(spec: JobSpec) -> None:
-    """Default the fields that Jobs and the Job templates of CronJobs share."""
+    """Set the defaults of fields that Jobs and the Job templates of CronJobs share."""
     default_template(spec.template)
     for rule in spec.pod_failure_policy.rules if spec.pod_failure_policy is not None else ():
         for pattern in rule.on_pod_conditions:

@@ -1,4 +1,4 @@
-"""Leases."""
+"""Validate Leases."""
 
 from mooring.admission.checks import non_negative
 from mooring.admission.rule_strategy import RuleStrategy

@@ -22,7 +22,7 @@ _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", 
 _fixed = attrgetter(
     "name", "namespace", "uid", "creation_timestamp", "deletion_timestamp", "deletion_grace_period_seconds"
 )
-"""Immutable fields, in the order of their errors."""
+"""Return errors for changed metadata fields that are immutable."""
 
 NameCheck = Callable[[str], names.Messages]
 

@@ -1,4 +1,4 @@
-"""Namespaces: created active with Kubernetes' finalizer, and labelled with their own name."""
+"""Default and validate Namespaces: created active with Kubernetes' finalizer, and labelled with their own name."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -18,14 +18,14 @@ NOT_AN_OPERATOR = "not a valid selector operator"
 
 
 class NodeSelectorRules(msgspec.Struct, frozen=True, kw_only=True):
-    """The features allowed in one object's node selectors, after gates and ratcheting."""
+    """The features that the node selectors of one object may use, after gates and ratcheting."""
 
     semver_operators: bool
     check_expression: ExpressionCheck | None
-    """Check CEL expressions; None rejects them with `cel_refusal`."""
+    """Checks CEL expressions; None rejects all of them with the error `cel_refusal`."""
     cel_refusal: str = CEL_IS_OFF
     invalid_label_values: bool = False
-    """Whether required terms may have invalid label values, as stored objects may."""
+    """Whether required terms may have invalid label values, because the stored object has some."""
 
 
 def validate_node_selector(selector: NodeSelector, path: Path, rules: NodeSelectorRules) -> Errors:

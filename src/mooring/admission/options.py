@@ -54,7 +54,7 @@ def _rules_of(version: Version) -> "Callable[[], Environment]":
 
 
 class PolicyEnvironment(Protocol):
-    """Build the environment of a policy's expressions."""
+    """A function that builds the CEL environment of a policy's expressions."""
 
     def __call__(self, *, params: bool = False, authorizer: bool = True, patches: bool = False) -> "Environment":
         pass
@@ -70,79 +70,82 @@ def _policies_of(version: Version | None) -> PolicyEnvironment:
 
 
 stored_policies = _policies_of(None)
-"""For stored policy expressions and for evaluation: every library of this release."""
+"""The environments of stored policy expressions and of evaluation, with every library of this release."""
 
 
 class CustomOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Features that schemas of custom kinds may use."""
+    """The schema features that CustomResourceDefinitions may use."""
 
     new_rules: Callable[[], "Environment"] = msgspec.field(default_factory=lambda: _rules_of(BINARY.minus(1)))
-    """The environment for new rules: that of the minimum compatibility version."""
+    """The CEL environment for new rules: that of the minimum compatibility version."""
     new_formats: bool = True
 
 
 class AdmissionOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The gated rules that admission applies. The defaults are those of a server without flags."""
+    """The gates and versions of a server, as plain values for admission.
+
+    The defaults are those of a server without flags.
+    """
 
     comparison_operators: bool = True
-    """`Lt` and `Gt` in tolerations."""
+    """Whether tolerations may use `Lt` and `Gt`."""
     semver_operators: bool = True
-    """`SemverLt`, `SemverGt` and `SemverEq` in tolerations and node affinity."""
+    """Whether tolerations and node affinity may use `SemverLt`, `SemverGt` and `SemverEq`."""
     cel: bool = True
-    """`expression` in tolerations and `matchCELExpressions` in node selector terms."""
+    """Whether tolerations may have `expression`, and node selector terms `matchCELExpressions`."""
     label_keys_in_pod_affinity: bool = True
-    """`matchLabelKeys` and `mismatchLabelKeys` are kept, and merged on create."""
+    """Whether `matchLabelKeys` and `mismatchLabelKeys` of pod affinity are kept, and merged on create."""
     label_keys_in_spread: bool = True
-    """`matchLabelKeys` of topology spread constraints is kept."""
+    """Whether `matchLabelKeys` of topology spread constraints is kept."""
     label_keys_in_spread_merge: bool = True
-    """`matchLabelKeys` of topology spread constraints is merged into the selector on create."""
+    """Whether `matchLabelKeys` of topology spread constraints is merged into the selector on create."""
     node_inclusion_policy: bool = True
-    """`nodeAffinityPolicy` and `nodeTaintsPolicy` of topology spread constraints are kept."""
+    """Whether `nodeAffinityPolicy` and `nodeTaintsPolicy` of topology spread constraints are kept."""
     pod_level_resources: bool = True
-    """`resources` of a pod as a whole is kept."""
+    """Whether `resources` of a pod as a whole is kept."""
     extended_device_resources: bool = True
-    """Device classes may define extended resources, and quotas count such devices under both names."""
+    """Whether device classes may define extended resources, and quotas count such devices under both names."""
     mutable_pv_node_affinity: bool = False
     mutable_suspended_job_directives: bool = True
     relaxed_env_names: bool = True
-    """Names of environment variables may have any printable ASCII character except `=`."""
+    """Whether names of environment variables may have any printable ASCII character except `=`."""
     relaxed_dns_searches: bool = True
-    """Search domains may have underscores, and may be a single dot."""
+    """Whether DNS search domains may have underscores, and may be a single dot."""
     container_restart_policy: bool = True
-    """Containers that are not init containers may have a `restartPolicy` of their own."""
+    """Whether regular containers may have a `restartPolicy` of their own."""
     pod_topology_labels: bool = True
-    """Pods get the zone and region of their node as labels when they are bound."""
+    """Whether pods get the zone and region of their node as labels when they are bound."""
     service_families: tuple[str, ...] = ("IPv4",)
     """The IP families of Services, the default first."""
     relaxed_service_names: bool = True
-    """Names of Services may begin with a digit."""
+    """Whether names of Services may begin with a digit."""
     same_node_traffic: bool = True
-    """`trafficDistribution` of Services may be PreferSameZone or PreferSameNode."""
+    """Whether `trafficDistribution` of Services may be PreferSameZone or PreferSameNode."""
     strict_addresses: bool = True
-    """Addresses and ranges of Services have no leading zeros, and no bits beyond the prefix."""
+    """Whether addresses and ranges of Services must have no leading zeros, and no bits beyond the prefix."""
     scale_to_zero: bool = True
-    """An autoscaler may have a minimum of zero."""
+    """Whether an autoscaler may have a minimum of zero replicas."""
     pod_security_minor: int = BINARY.minor
     """The minor version that `latest` means in the Pod Security labels of namespaces."""
     custom: CustomOptions = msgspec.field(default_factory=CustomOptions)
     new_policies: PolicyEnvironment = msgspec.field(default_factory=lambda: _policies_of(BINARY.minus(1)))
     """The environments for new expressions of policies and match conditions."""
     static_names: bool = True
-    """Names of webhook configurations that end with `.static.k8s.io` are reserved."""
+    """Whether names of webhook configurations that end with `.static.k8s.io` are reserved."""
     expression_checks: ExpressionChecks = msgspec.field(default_factory=lambda: expression_checks_for(BINARY.minus(1)))
-    """Check CEL expressions, new ones at the minimum compatibility version."""
+    """The checks of CEL expressions; new expressions are checked at the minimum compatibility version."""
     release_fields: "ReleaseFields | None" = None
-    """Fields that are off in the emulated release, or newer than the minimum compatibility version."""
+    """The fields that are off in the emulated release, or newer than the minimum compatibility version."""
 
 
 class UpstreamGate(NamedTuple):
-    """A gate of upstream Kubernetes that switches a validation rule in Mooring too."""
+    """A gate of upstream Kubernetes that also switches a validation rule in Mooring."""
 
     name: str
     on_since: Version
-    """The first release that has it on by default."""
+    """The first release in which the gate is on by default."""
     known_since: Version
-    """The first release that understands what it allows."""
+    """The first release that understands the values which the gate allows."""
 
     def is_on(self, component: Component) -> bool:
         versions, state = component.versions, component.gates.states.get(self.name)
@@ -162,7 +165,9 @@ EXTENDED_DEVICE_RESOURCES = Version(1, 36)
 NEW_FORMATS = Version(1, 34)
 
 _FIELDS_OF_OUR_GATES = frozenset({gates.POD_LEVEL_RESOURCES})
-"""Gates of ours whose fields are refused below their minimum compatibility version, as all new fields are."""
+"""By gate of Mooring's own, the fields that are refused below the gate's minimum compatibility version, like all new
+fields.
+"""
 
 SERVED_BY_RUNTIME_CONFIG = frozenset({"DynamicResourceAllocation"})
 """Kubernetes gates whose API group must also be enabled: Mooring needs only the group."""
@@ -204,7 +209,7 @@ def fields_of(
 
 
 def for_component(component: Component) -> AdmissionOptions:
-    """Read a component's versions and gates, once."""
+    """Build the admission options from a component's versions and gates."""
     on = component.gates.enabled
     compatible = component.versions.min_compatibility
     states = component.gates.states.values()

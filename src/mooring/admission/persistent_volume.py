@@ -147,7 +147,7 @@ def _terms(spec: PersistentVolumeSpec) -> Iterator[NodeSelectorTerm]:
 def validate_spec(
     spec: PersistentVolumeSpec, path: Path, affinity: NodeSelectorRules, *, inline: bool = False
 ) -> Errors:
-    """Validate a volume; `inline` for one inside another object."""
+    """Validate the spec of a volume; `inline` for one inside another object."""
     errors = _inline(spec, path) if inline else []
     errors += validate_access_modes(spec.access_modes, path.child("accessModes"), "")
     policy = spec.persistent_volume_reclaim_policy
@@ -417,4 +417,4 @@ _SOURCES: tuple[tuple[str, str, Callable[[Any, Path], Errors]], ...] = (
     ("storageos", "storageos", _storage_os),
     ("csi", "csi", _csi),
 )
-"""Attribute, name in paths and rules of each source, in Kubernetes' order."""
+"""Attribute, path name and rules of each volume source, in Kubernetes' order."""

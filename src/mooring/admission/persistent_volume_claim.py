@@ -40,7 +40,7 @@ class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
     def mutate(self, obj: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> None:
         """Set the default StorageClass of a new claim and add the protection finalizer.
 
-        Check that the class of a bound claim allows expansion.
+        On an update, check that the class of a bound claim allows expansion.
         """
         if old is not None:
             _check_growth(obj, old, request)

@@ -189,7 +189,7 @@ def _stamp(obj: meta_v1.Resource, request: Request) -> None:
 
 
 def new_uid() -> str:
-    """Return a random UUID from a batch generated at once. `uuid.uuid4` takes four times as long."""
+    """Return a random UUID from a batch that is generated at once, because `uuid.uuid4` takes four times as long."""
     try:
         return _unused.pop()  # atomic
     except IndexError:
@@ -219,7 +219,9 @@ def generate_another_name(obj: meta_v1.Resource) -> None:
 
 
 def another_of_template(template: T, row: Row) -> T:
-    """Return a further object of an admitted template (``rows.py``), with a uid and, unless the row has one, a name."""
+    """Return another object of an admitted template (``rows.py``), with a new uid and, unless the row has one, a new
+    name.
+    """
     name = row.name or generated_name(template.metadata.generate_name)
     return rows.fill(template, structs.replace(row, name=name, uid=new_uid()))
 
@@ -231,7 +233,7 @@ def generate_name(metadata: meta_v1.ObjectMeta) -> None:
 
 
 def generated_name(base: str) -> str:
-    """Return a name that starts with `generateName` and is unlikely to be taken."""
+    """Return a random name that starts with `generateName`."""
     return base[:MAX_GENERATED_BASE] + _suffix()
 
 
@@ -263,7 +265,7 @@ def _identity(problem: FieldError) -> tuple[object, ...]:
 
 
 CLIENT_METADATA = ("labels", "annotations", "finalizers", "owner_references")
-"""Metadata that an update of the main resource may change."""
+"""Metadata fields that an update of the main resource may change."""
 _RESTORED = (*CLIENT_METADATA, "generate_name", "generation", "deletion_timestamp")
 _ORDINARY = frozenset({"labels", "annotations", "finalizers"})
 _ORDINARY_STATUS = {
@@ -288,7 +290,9 @@ WRITABLE_METADATA: dict[tuple[str, str, str], frozenset[str]] = {
     ("apps", "deployments", "status"): _ORDINARY - {"labels"},
     ("certificates.k8s.io", "certificatesigningrequests", "approval"): _ORDINARY,
 }
-"""(group, resource, subresource) → fields of the metadata, as in upstream Kubernetes, but never owner references."""
+"""For each (group, resource, subresource), the metadata fields that it may change, as in upstream Kubernetes, but never
+owner references.
+"""
 
 
 def restore_metadata(new: Resource, old: Resource, group: str, resource: str, subresource: str) -> None:

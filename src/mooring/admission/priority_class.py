@@ -1,4 +1,4 @@
-"""PriorityClasses: the names and values that are Kubernetes' own, and only one default for the whole cluster."""
+"""Validate PriorityClasses: reserved names and values, and at most one default in the cluster."""
 
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy

@@ -29,7 +29,7 @@ _COMPUTE = frozenset(
 )
 _OBJECTS = INTEGER_RESOURCES | {"requests.storage"}
 _SCOPED_COMPUTE = frozenset({"pods", *(name for name in _COMPUTE if "ephemeral" not in name)})
-"""The resources that a scope of pods may limit."""
+"""Resources that a quota with pod scopes may limit."""
 _POD_SCOPES = frozenset(
     {"Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity"}
 )

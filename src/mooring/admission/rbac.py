@@ -1,4 +1,4 @@
-"""Roles and who has them."""
+"""Validate Roles, ClusterRoles and their bindings."""
 
 from typing import TypeVar
 

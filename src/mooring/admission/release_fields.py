@@ -24,23 +24,25 @@ from mooring.api.meta_v1 import Resource
 DETAIL = "may not be set while the minimum compatibility version is older than the field"
 _POD_SPEC = "core.v1.PodSpec"
 _SERVER_SET = frozenset({"exempt", "podReplacementPolicy"})
-"""Fields of 1.28 that the server itself sets: if too new they are dropped, or nothing could be written."""
+"""Fields of 1.28 that the server itself sets; if they are too new they are dropped, because otherwise no object could
+be written.
+"""
 _SERVER_DEFAULTS = {"preventPodSchedulingIfMissing": False}
-"""Fields with the defaults that the server sets; other values, which a user set, are rejected."""
+"""Fields with the defaults that the server sets; any other value was set by a user and is rejected."""
 _KINDS = 1024
 Names = tuple[str, ...]
 """The field names on a path, without indexes and keys."""
 
 
 class _Values(NamedTuple):
-    """The new and the remaining values of an enum. Values unknown to all releases are rejected by the kinds."""
+    """The new and the remaining values of an enumeration. Values unknown to all releases are rejected by the kinds."""
 
     young: tuple[str, ...]
     left: tuple[str, ...]
 
 
 class _Part(msgspec.Struct):
-    """The fields to check in a definition."""
+    """The fields of a definition that must be checked."""
 
     off: set[str] = msgspec.field(default_factory=set)
     young: set[str] = msgspec.field(default_factory=set)
@@ -53,7 +55,7 @@ class _Part(msgspec.Struct):
         return bool(self.off or self.young or self.values or self.below)
 
     def touches(self, value: Any) -> bool:
-        """Whether a value may use any of it: a quick check before `_uses`."""
+        """Return whether a value may use any of the fields: a quick check before `_uses`."""
         kind = type(value)
         if kind is list or kind is dict:
             return any(map(self.touches, value if kind is list else value.values()))
@@ -82,13 +84,13 @@ class _Part(msgspec.Struct):
 
 
 class _Reader(NamedTuple):
-    """Reads the relevant fields of a struct."""
+    """Reads the relevant fields of a struct type."""
 
     read: Callable[[Any], tuple[Any, ...]]
     below: tuple[_Part | None, ...]
-    """The part to check below each; None for fields that are off or new themselves."""
+    """For each field, the part to check below it; None for fields that are off or new themselves."""
     optional: tuple[bool, ...]
-    """Whether each can be None, so that false and 0 count as set."""
+    """For each field, whether it can be None, so that false and 0 count as set."""
 
 
 class _Use(NamedTuple):
@@ -98,11 +100,11 @@ class _Use(NamedTuple):
     holder: Any
     field: msgspec.structs.FieldInfo
     refusal: FieldError | None
-    """None for fields to drop."""
+    """The error of a rejected field; None for a field to drop."""
 
 
 class ReleaseFields:
-    """Drop the fields that the emulated release lacks; reject those that are too new."""
+    """Drops the fields that the emulated release lacks, and rejects those that are too new."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""Review kinds, which are answered at once and never stored: users, access and tokens.
+"""Validate review kinds, which are answered at once and never stored: users, access and tokens.
 
-Their metadata is empty; the API server answers them after admission. `Scale` is here too, the size of a workload.
+Their metadata is empty; the API server answers them after admission. `Scale`, the size of a workload, is here too.
 """
 
 from typing import TypeVar

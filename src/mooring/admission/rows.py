@@ -1,13 +1,13 @@
-"""Objects of one template: which fields differ between them, and which rules read those fields.
+"""Split objects of one template into the template and per-row values, and declare which rules read these values.
 
-    template, row = split(pod)          # a client: the document with ROW in place of the row's values
-    own = take(stored_pod)              # the server, in place: what is left is equal for pods of one template
-    put(admitted_template, own)         # and back
+    template, row = split(pod)     # a client: the document with ROW in place of the row's values
+    own = take(stored_pod)         # the server, in place: the rest is equal for pods of one template
+    put(admitted_template, own)    # and back
 
 The API server admits a template once and reuses the outcome for its rows. That is sound because every admission rule
-that reads a per-row field is declared here: `READERS` names the rules that read one and need nothing else of it than
-what `is_valid` checks, `may_share` excludes the templates for which a rule derives something from a row. A rule that
-reads a per-row field and is not named fails ``tests/unit/admission/test_rows.py``. Read next: ``pipeline.py``.
+that reads a per-row field is declared here: `READERS` names the rules that depend only on properties that `is_valid`
+checks, `may_share` excludes templates for which a rule derives a field from a row. An undeclared rule that reads a
+per-row field fails ``tests/unit/admission/test_rows.py``. Read next: ``pipeline.py``.
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ READERS = frozenset(
         "mooring.admission.pod.update.validate_status_update",
     }
 )
-"""Functions that read a per-row field, and depend on nothing of it that `is_valid` does not check."""
+"""Functions that read a per-row field and depend only on properties of it that `is_valid` checks."""
 
 
 class _Named(msgspec.Struct, rename="camel"):
@@ -53,7 +53,7 @@ class _Named(msgspec.Struct, rename="camel"):
 
 
 class SpecRead(msgspec.Struct, rename="camel"):
-    """The fields of a pod's spec that rules of status updates and deletions read."""
+    """The pod spec fields that the rules of status updates and deletions read."""
 
     node_name: str = ""
     restart_policy: str = ""
@@ -66,7 +66,7 @@ _SPECS = msgspec.json.Decoder(SpecRead)
 
 
 class LeanPod(msgspec.Struct, rename="camel"):
-    """A stored pod whose spec a write leaves as it is; only what rules read of the spec is decoded."""
+    """A stored pod whose spec the write does not change; only the spec fields that rules read are decoded."""
 
     kind: str
     api_version: str
@@ -76,14 +76,14 @@ class LeanPod(msgspec.Struct, rename="camel"):
 
 
 def spec_read(pod: LeanPod) -> SpecRead:
-    """Return what rules read of a lean pod's spec, without the name of its node."""
+    """Return the spec fields of a lean pod that rules read, with its node name replaced by ROW."""
     read = _SPECS.decode(pod.spec)
     read.node_name = ROW if read.node_name else ""
     return read
 
 
 def split(obj: T) -> tuple[T, Row]:
-    """Return the template of an object and its row; leave the object as it is."""
+    """Return the template of an object and its row; the object is not modified."""
     copied = replace(obj, metadata=_copied_metadata(obj.metadata))
     if isinstance(copied, Pod):
         copied.spec, copied.status = _copied_spec(copied.spec), _copied_status(copied.status)
@@ -93,7 +93,10 @@ def split(obj: T) -> tuple[T, Row]:
 
 
 def take(obj: Resource | LeanPod) -> Row:
-    """Put ROW in place of the per-row values of an object that the caller owns; return these values."""
+    """Replace the per-row values of an object by ROW in place, and return these values.
+
+    The caller must own the object.
+    """
     meta = obj.metadata
     row = Row(meta.name, meta.uid, meta.resource_version, meta.creation_timestamp or "")
     meta.name = ROW if row.name else ""
@@ -138,7 +141,7 @@ def fill(template: T, row: Row) -> T:
 
 
 def is_valid(row: Row) -> bool:
-    """Whether all values of a row are valid. If one is not, admit its object in full to get the errors."""
+    """Return whether all values of a row are valid. If not, the caller admits the object in full to get the errors."""
     return not (
         (row.name and names.dns1123_subdomain(row.name))
         or (row.hostname and names.dns1123_label(row.hostname))
@@ -156,7 +159,9 @@ def _is_address(text: str) -> bool:
 
 
 def may_share(template: Resource) -> bool:
-    """Whether new objects of a template may share one admission: no rule derives a field from a per-row field."""
+    """Return whether new objects of a template may share one admission: no rule derives a field from a
+    per-row field.
+    """
     if not isinstance(template, Pod):
         return False
     spec = template.spec
@@ -172,7 +177,7 @@ def _has_row_label(meta: ObjectMeta) -> bool:
 
 
 def _merges_labels(spec: PodSpec) -> bool:
-    """Whether the values of labels are put into selectors (`matchLabelKeys`)."""
+    """Return whether label values are merged into selectors (`matchLabelKeys`)."""
     if any(each.match_label_keys for each in spec.topology_spread_constraints):
         return True
     affinity = spec.affinity
@@ -240,7 +245,7 @@ def _with_ids(status: PodStatus) -> Iterator[Any]:
 
 
 def _target(spec: PodSpec) -> NodeSelectorRequirement | None:
-    """Return the requirement that names the node which a DaemonSet makes a pod for."""
+    """Return the node affinity requirement that names the node for which a DaemonSet creates a pod."""
     nodes = spec.affinity and spec.affinity.node_affinity
     required = nodes and nodes.required_during_scheduling_ignored_during_execution
     if not required or len(required.node_selector_terms) != 1:
@@ -252,7 +257,7 @@ def _target(spec: PodSpec) -> NodeSelectorRequirement | None:
 
 
 def _rename(meta: ObjectMeta, field: str, before: str, after: str) -> None:
-    """Rename the list item of an address in the managed fields, which name it by its value."""
+    """Rename the list item of an IP address in the managed fields, which identify it by its value."""
     for entry in meta.managed_fields:
         status = entry.fields_v1.get("f:status") if entry.fields_v1 else None
         if status and before in (items := status.get(field, ())):

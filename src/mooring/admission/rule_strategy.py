@@ -17,7 +17,7 @@ T = TypeVar("T", bound=meta_v1.Resource)
 
 
 class RuleStrategy(Strategy[T]):
-    """The rules of a kind, with a `status` subresource where the kind has one."""
+    """A strategy with the same rules for create and update, and a `status` subresource if the kind has one."""
 
     def __init__(self) -> None:
         super().__init__({"status": self.status_strategy()} if self.has_status else None)
@@ -26,11 +26,11 @@ class RuleStrategy(Strategy[T]):
         return RuleStatusStrategy(self)
 
     def name_check(self, name: str) -> names.Messages:
-        """Check the syntax of the kind's names."""
+        """Validate the syntax of the kind's names."""
         return names.dns1123_subdomain(name)
 
     def name_check_for(self, request: Request) -> Callable[[str], names.Messages]:
-        """Return the name check, which may depend on the version."""
+        """Return the function that validates names, which may depend on the version."""
         return self.name_check
 
     def validate_create(self, obj: T, request: Request) -> Errors:

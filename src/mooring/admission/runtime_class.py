@@ -1,4 +1,4 @@
-"""RuntimeClasses, and what they add to pods: overhead, a node selector and tolerations."""
+"""Default and validate RuntimeClasses, and apply them to pods: overhead, a node selector and tolerations."""
 
 from collections.abc import Mapping
 from math import inf
@@ -85,7 +85,7 @@ def _place(pod: Pod, scheduling: Scheduling) -> None:
 
 
 def merge_tolerations(tolerations: list[Toleration]) -> list[Toleration]:
-    """Remove tolerations that others cover; of equal ones the first stays."""
+    """Return tolerations without those that others cover; of equal ones the first stays."""
     distinct = list({structs.astuple(each): each for each in reversed(tolerations)}.values())[::-1]
     widest: dict[tuple[str, str, str, str], Toleration] = {}
     for each in distinct:

@@ -1,6 +1,6 @@
 """Choose and validate the IP families of a Service.
 
-`choose` sets defaults, `validate` validates. The API server allocates addresses after admission.
+The API server allocates addresses after admission.
 """
 
 from mooring.admission.addresses import is_ip, validate_legacy_ip
@@ -28,7 +28,7 @@ def family_of(address: str) -> str:
 
 
 def choose(new: Service, old: Service | None, families: tuple[str, ...]) -> None:
-    """Default policy and families; `families` are the cluster's, the default first."""
+    """Set the default IP family policy and families; `families` are the cluster's, the default first."""
     spec = new.spec
     if spec.type == "ExternalName" or (old is not None and _keeps_families(spec, old.spec)):
         return

@@ -1,4 +1,4 @@
-"""storage.k8s.io: storage classes, CSI drivers and nodes, attachments and capacities."""
+"""Validate storage.k8s.io kinds: storage classes, CSI drivers and nodes, attachments and capacities."""
 
 from mooring.admission.checks import (
     Unique,

@@ -1,4 +1,4 @@
-"""StorageVersionMigrations: stored and checked; kube-controller-manager's controller works on them."""
+"""Validate StorageVersionMigrations; kube-controller-manager's controller executes them."""
 
 import re
 

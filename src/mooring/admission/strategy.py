@@ -39,11 +39,11 @@ if TYPE_CHECKING:  # it needs the rules of pods, which need this module
 T = TypeVar("T", bound=meta_v1.Resource)
 
 _KINDS = {kind.type: kind for kind in reversed(KINDS)}
-"""The newest version of each kind, by its struct."""
+"""The API kind of the newest version, by its struct."""
 
 
 class Priority(msgspec.Struct, frozen=True):
-    """The fields of a PriorityClass that admission needs."""
+    """The fields of a PriorityClass that admission reads."""
 
     name: str
     value: int
@@ -51,12 +51,14 @@ class Priority(msgspec.Struct, frozen=True):
 
 
 class Lookups(Protocol):
-    """Cluster state that admission reads. The API server implements it with caches; lint and replay with their
-    input."""
+    """The interface to the cluster state that admission reads.
+
+    The API server implements it with caches; lint and replay with their input.
+    """
 
     @property
     def knows_runtime_classes(self) -> bool:
-        """Whether all RuntimeClasses are known, so that a pod that names another one is refused."""
+        """Return whether all RuntimeClasses are known, so that a pod that names another one is refused."""
 
     def namespace_phase(self, name: str) -> str | None:
         """Return the phase of a namespace (`Active`, `Terminating`); None if it does not exist."""
@@ -74,7 +76,7 @@ class Lookups(Protocol):
         """Return the name of the default IngressClass; of several, the newest."""
 
     def allows_expansion(self, storage_class: str) -> bool:
-        """Whether there is a StorageClass of that name whose volumes may grow."""
+        """Return whether a StorageClass exists and allows volume expansion."""
 
     def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount] | None:
         """Return a namespace's accounts by name; None if no controller maintains accounts."""
@@ -92,7 +94,7 @@ class Lookups(Protocol):
         """Return the Pod Security labels of a namespace."""
 
     def allows_admin_access(self, namespace: str) -> bool:
-        """Whether claims of a namespace may ask for devices as an administrator."""
+        """Return whether claims of a namespace may request administrator access to devices."""
 
     def pods(self, namespace: str) -> tuple[int, Iterator[Pod]]:
         """Return the number of pods of a namespace, and an iterator over them."""
@@ -151,7 +153,7 @@ SYSTEM_PRIORITIES: Mapping[str, Priority] = {
 
 
 class Request(msgspec.Struct, kw_only=True):
-    """One write to admit: the options of the server, lookups, the target and the user."""
+    """The input of admission for one write: server options, lookups, target and user."""
 
     options: AdmissionOptions
     lookups: Lookups = msgspec.field(default_factory=NoCluster)
@@ -168,7 +170,7 @@ class Request(msgspec.Struct, kw_only=True):
     """A cache of valid PodSpecs; None validates each."""
 
     def warn(self, text: str) -> None:
-        """Add a warning for the client, once, up to the limit."""
+        """Add a warning for the client, unless it is repeated or there are too many."""
         add_warning(self.warnings, text)
 
 
@@ -183,10 +185,10 @@ class Strategy(Generic[T]):
     group: str = ""
     kind: str
     resource: str
-    """The plural, as in paths and in errors that name an object."""
+    """The plural resource name, as in paths and in errors that name an object."""
     namespaced: bool = True
     has_status: bool = False
-    """Whether there is a `status` subresource."""
+    """Whether the kind has a `status` subresource."""
     has_generation: bool = True
     """Whether `metadata.generation` counts changes of `spec`."""
     allow_create_on_update: bool = False
@@ -225,7 +227,7 @@ class Strategy(Generic[T]):
         """Update labels and selectors that contain the name `taken`, after another name was generated."""
 
     def prepare_for_update(self, new: T, old: T, request: Request) -> None:
-        """Keep what an update must not change, here the status; increment the generation."""
+        """Restore fields that an update must not change, here the status; increment the generation."""
         keep_status(new, old)
         if self.has_generation:
             changed = getattr(new, "spec", None) != getattr(old, "spec", None)
@@ -251,7 +253,7 @@ class StatusStrategy(Strategy[T]):
         self.main = main
 
     def prepare_for_update(self, new: T, old: T, request: Request) -> None:
-        """Restore everything except status and metadata."""
+        """Restore all fields except status and metadata."""
         for name in new.__struct_fields__:
             if name not in ("api_version", "kind", "metadata", "status"):
                 setattr(new, name, getattr(old, name))  # shared, immutable from here on
@@ -260,7 +262,7 @@ class StatusStrategy(Strategy[T]):
         self.main.default(obj)
 
     def validate_update(self, new: T, old: T, request: Request) -> Errors:
-        """Validate the metadata; kinds add their own rules."""
+        """Validate the metadata; subclasses add the rules for the status."""
         return meta.validate_object_meta_update(new.metadata, old.metadata)
 
 

@@ -34,7 +34,7 @@ _WEBHOOKS = Path("webhooks")
 
 
 class _Strictness(msgspec.Struct, frozen=True):
-    """The rules for webhooks; an update need not satisfy rules that the old object violates."""
+    """The rules that apply to a webhook; an update need not satisfy rules that the old object violates."""
 
     no_side_effects: bool = True
     known_reviews: bool = True
@@ -42,7 +42,7 @@ class _Strictness(msgspec.Struct, frozen=True):
     good_label_values: bool = True
     check_conditions: bool = True
     known_conditions: frozenset[str] = frozenset()
-    """Stored expressions, which may use every library of this release."""
+    """Stored match conditions, which may use every CEL library of this release."""
 
 
 class _ConfigurationStrategy(RuleStrategy[T]):

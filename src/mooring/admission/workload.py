@@ -1,7 +1,8 @@
-"""Rules of workload kinds: a selector that matches the pod template's labels, and pods that run forever.
+"""Rules that workload kinds share: a selector that matches the pod template's labels, and pods with restartPolicy
+Always.
 
-Each kind has a file of its own: ``deployment.py``, ``stateful_set.py``, ``daemon_set.py``,
-``job.py``. ``pod/template.py`` validates the templates.
+Each kind has a file of its own: ``deployment.py``, ``stateful_set.py``, ``daemon_set.py``, ``job.py``.
+``pod/template.py`` validates the templates.
 """
 
 from typing import TypeVar
@@ -38,10 +39,10 @@ class TemplateStrategy(RuleStrategy[T]):
 
     template_path = TEMPLATE
     warns_about_name = True
-    """Whether a name that is no host name is worth a warning."""
+    """Whether to warn about a name that is not a valid host name."""
 
     def template_of(self, obj: T) -> PodTemplateSpec | None:
-        """Return the pod template; None for an object that lacks it."""
+        """Return the pod template; None for an object without one."""
         raise NotImplementedError(type(self).__name__)
 
     def prepare_for_create(self, obj: T, request: Request) -> None:
@@ -71,7 +72,7 @@ class TemplateStrategy(RuleStrategy[T]):
 def validate_selector(
     selector: LabelSelector | None, path: Path, when_empty: str, when_invalid: str = "invalid label selector"
 ) -> Errors:
-    """Validate a required, non-empty selector."""
+    """Validate that a selector is present and not empty."""
     if selector is None:
         return [field_errors.required(path)]
     errors = label_selector.validate(selector, path)
@@ -119,12 +120,12 @@ def rolling_numbers(unavailable: int | str, surge: int | str, path: Path) -> Err
 
 
 def is_nothing(value: int | str) -> bool:
-    """Whether a number or percentage of pods is zero; a string that is neither counts as zero."""
+    """Return whether a number or percentage of pods is zero; an invalid string counts as zero."""
     return is_zero(value) or (isinstance(value, str) and not value.rstrip("%").lstrip("+-").isdigit())
 
 
 def validate_replica_counts(status: msgspec.Struct, detail: str, *parts: str) -> Errors:
-    """Check that no count of `parts` exceeds `replicas`, nor `availableReplicas` the ready ones."""
+    """Validate that no count of `parts` exceeds `replicas`, and `availableReplicas` not the ready ones."""
     counts = json_fields(status)
     errors = [
         field_errors.invalid(STATUS.child(name), counts[name], "cannot be greater than status.replicas")

@@ -22,10 +22,12 @@ from mooring.client.errors import DisconnectedError
 from mooring.client.transport import Request, Response, Stream, Templated, Transport
 
 _MAX_WRITES = 100
-"""A server executes all of a batch before it does anything else."""
+"""The maximum number of writes in a batch: a server executes all of a batch before it does anything else."""
 _MAX_BYTES = 1024 * 1024
 _CONCURRENT_BATCHES = 4
-"""Concurrent batches of a lane: while the server works on one, others are sent, committed and read."""
+"""The maximum number of concurrent batches of a lane: while the server executes one, others are sent, committed and
+read.
+"""
 _NOT_OFFERED = frozenset({403, 404, 405})
 _TOO_LARGE = 413
 log = logs.get(__name__)
@@ -42,23 +44,23 @@ class _Waiting(msgspec.Struct):
 
 
 class _Lane(msgspec.Struct):
-    """Writes with the same method, resource and subresource."""
+    """A queue of writes with the same method, resource and subresource, which can form batches."""
 
     waiting: deque[_Waiting] = msgspec.field(default_factory=deque)
     in_flight: int = 0
     is_scheduled: bool = False
-    """Whether the next batch is about to be sent."""
+    """Whether a task that sends the next batch has been started."""
 
 
 class BatchingTransport:
-    """Sends over another transport, in batches where that is possible."""
+    """A transport that forwards requests to another transport, combining writes to batches where possible."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._lanes: dict[tuple[str, ...], _Lane] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_offered = True
-        """Whether the server takes batches, or was not asked yet."""
+        """Whether the server supports batches; True until it refused one."""
 
     @property
     def takes_templates(self) -> bool:
@@ -82,7 +84,7 @@ class BatchingTransport:
     # -- how
 
     def _send_soon(self, lane: _Lane) -> None:
-        """Send when all tasks that are ready have added their requests."""
+        """Schedule sending for the next turn of the event loop, when all ready tasks have added their requests."""
         if not lane.is_scheduled and lane.in_flight < _CONCURRENT_BATCHES:
             lane.is_scheduled = True
             asyncio.get_running_loop().call_soon(self._send_waiting, lane)
@@ -136,7 +138,7 @@ class BatchingTransport:
 
 
 def _may_batch(request: Request) -> bool:
-    """Return whether a request is a write of JSON that may be sent with others."""
+    """Return whether a request is a JSON write that may be sent in a batch."""
     return (
         request.method not in {"GET", "HEAD"}
         and request.headers.get("content-type", JSON).endswith("json")
@@ -173,7 +175,7 @@ def _next_batch(waiting: deque[_Waiting]) -> list[_Waiting]:
 
 
 def _with_body(request: Request) -> Request:
-    """Return a request with its body, to be sent alone."""
+    """Return a request that is complete with its body, to be sent outside of a batch."""
     return structs.replace(request, body=request.whole()) if request.whole is not None else request
 
 
@@ -243,7 +245,7 @@ def _combine_guards(guards: list[Callable[[], None]]) -> Callable[[], None] | No
 
 
 def responses_of(response: Response, count: int) -> list[Response]:
-    """Return the response to each write of a batch; the batch's own where it was refused."""
+    """Return the response to each write of a batch; the response to the whole batch if it was refused."""
     if response.status >= 400:
         return [response] * count
     try:

@@ -1,6 +1,6 @@
-"""Bind many pods in one batch where the server is Mooring's (``api/batch_writes.py``), else each by its own request.
+"""Bind many pods in one batch if the server is Mooring's (``api/batch_writes.py``), otherwise each by its own request.
 
-The outcome for each pod is a value, because some of a list succeed and others do not. Used by the scheduler.
+The outcome for each pod is a value, because some pods of a list can fail. Used by the scheduler.
 """
 
 import asyncio
@@ -24,22 +24,28 @@ from mooring.client.errors import TransportError
 
 log = logs.get(__name__)
 Failure: TypeAlias = StatusError | TransportError
-"""Why a pod was not bound. After `TransportError` it may have been bound or not."""
+"""The error of a pod that was not bound. After `TransportError` it may have been bound."""
 _MAX_BINDINGS = 500
 _CONCURRENT_BATCHES = 2
-"""The server works on one while the other is on its way."""
+"""The maximum number of concurrent batches: the server works on one while the other is in transit."""
 _CONCURRENT_BINDINGS = 112
-"""Where each pod is bound by its own request: kube-apiserver and etcd work less for each of many that arrive together
-(docs/benchmarks-details.md). A few connections are left for other requests, such as the lease."""
+"""The maximum number of concurrent requests when each pod is bound by its own request.
+
+kube-apiserver and etcd work less for each of many that arrive together (docs/benchmarks-details.md). A few connections
+are left for other requests, such as the lease.
+"""
 _FIRST_WORKERS = 8
-"""Each worker that has bound a pod starts another: if all started at once, none would send anything before all have a
-connection, which costs more than binding a few pods."""
+"""The number of workers to begin with. Each worker that has bound a pod starts another one.
+
+If all started at once, none would send anything before all have a connection, which takes longer than binding a few
+pods.
+"""
 _ACCEPT = f"{MEDIA_TYPE}, {JSON}"
 _ENCODER = msgspec.json.Encoder()
 
 
 class _Waiting(msgspec.Struct, eq=False, frozen=True):
-    """A binding that waits, and the future of its outcome: None when the pod is bound."""
+    """A binding in the queue, and the future of its outcome: None when the pod is bound."""
 
     binding: Binding
     outcome: "asyncio.Future[Failure | None]"
@@ -54,19 +60,25 @@ class _Waiting(msgspec.Struct, eq=False, frozen=True):
 
 
 class BulkBinding:
-    """Binds pods in batches, or many at once by a request each. Later bindings go with the next batch."""
+    """Binds pods in batches, or concurrently by a request each.
+
+    Bindings that arrive while one is sent go with the next batch.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._is_offered = True
-        """Whether the server takes batches, or was not asked yet."""
+        """Whether the server supports batches; True until it refused one."""
         self._waiting: deque[_Waiting] = deque()
         self._workers: set[asyncio.Task[None]] = set()
         self._busy = 0
-        """Workers that have not found the queue empty yet."""
+        """The number of workers that have not found the queue empty yet."""
 
     async def bind(self, bindings: Sequence[Binding]) -> list[Failure | None]:
-        """Bind pods; return None or the failure for each. Without any, find out whether the server takes batches."""
+        """Bind pods; return None or the error for each.
+
+        Without bindings, only find out whether the server supports batches.
+        """
         if not bindings:
             await self._send([])
             return []
@@ -112,7 +124,7 @@ class BulkBinding:
             each.finish(outcome)
 
     async def _send(self, bindings: Sequence[Binding]) -> list[Failure | None] | None:
-        """Return the outcome of each binding; None where the server does not take batches."""
+        """Send bindings; return the outcome of each, or None if the server does not support batches."""
         writes: dict[tuple[str, bytes], tuple[Write, list[int]]] = {}
         for index, binding in enumerate(bindings):
             template, row = rows.split(binding)
@@ -166,7 +178,7 @@ def _write_of(namespace: str, template: bytes) -> Write:
 
 
 def _as_protobuf(binding: Binding) -> bytes:
-    """Encode a binding as kube-apiserver reads and answers it fastest."""
+    """Encode a binding as protobuf, which kube-apiserver handles fastest."""
     from mooring.api import protobuf_encoding  # noqa: PLC0415 - only upstream Kubernetes receives it
 
     return protobuf_encoding.encode("v1", "Binding", protobuf_encoding.message(codec.to_tree(binding), Binding))

@@ -1,4 +1,4 @@
-"""The objects of an informer: by key, and by any number of indexes. Objects are shared and must not be changed.
+"""The cache of an informer: its objects by key, and by any number of indexes. Objects are shared: do not modify.
 
 `Cache` turns lists and watch events into `Change`s for handlers.
 """
@@ -20,9 +20,9 @@ def key_of(obj: Resource) -> str:
 
 
 class Change(NamedTuple, Generic[T]):
-    """An object before and after: `old` is None when it was added, `new` when it was deleted.
+    """An object before and after a change: `old` is None if it was added, `new` if it was deleted.
 
-    `old` is what handlers received last, so that their sums stay right.
+    `old` is the version that handlers received last, so that totals which they keep stay right.
     """
 
     old: T | None
@@ -37,9 +37,9 @@ class Change(NamedTuple, Generic[T]):
 
 
 class Index(Generic[T]):
-    """Objects by a value, such as the node of a pod. Its informer keeps it up to date.
+    """Objects by a value, such as pods by their node. Its informer keeps it current.
 
-    It holds keys, so that a change that leaves the values as they are changes nothing here.
+    It stores keys, so that a change that leaves the values unchanged needs no update.
     """
 
     def __init__(self, values_of: ValuesOf[T], objects: Mapping[str, T]) -> None:
@@ -75,7 +75,7 @@ class Index(Generic[T]):
 
 
 class Cache(Generic[T]):
-    """The objects of one kind."""
+    """The cached objects of one kind."""
 
     def __init__(self) -> None:
         self.objects: dict[str, T] = {}
@@ -91,7 +91,7 @@ class Cache(Generic[T]):
         return index
 
     def replace(self, objects: Iterable[T]) -> list[Change[T]]:
-        """Hold exactly the objects of a list; return the changes."""
+        """Replace the content by the objects of a list; return the changes."""
         current = {key_of(obj): obj for obj in objects}
         changes: list[Change[T]] = []
         for key in self.objects.keys() - current.keys():
@@ -109,7 +109,7 @@ class Cache(Generic[T]):
         return changes
 
     def _put(self, key: str, new: T | None, changes: list[Change[T]]) -> None:
-        """Add the changes that a new object causes: none if it is known, two if another object took over the name."""
+        """Add the changes caused by a new object: none if it is known, two if another object has taken its name."""
         old = self.objects.get(key)
         if new is None:
             if old is None:
@@ -132,7 +132,9 @@ class Cache(Generic[T]):
 
 
 def _reuse_identity(old: ObjectMeta, new: ObjectMeta) -> None:
-    """Reuse name, uid, labels and annotations of the last version: others hold them as keys."""
+    """Reuse the strings and maps of name, uid, labels and annotations of the cached version, because indexes hold them
+    as keys.
+    """
     new.name, new.uid = old.name, old.uid
     if new.labels == old.labels:
         new.labels = old.labels

@@ -62,7 +62,7 @@ class PatchType(StrEnum):
 
 
 class Client:
-    """The requests of one component, which its User-Agent names. Use it as a context, or close it."""
+    """The client of one component, named by its User-Agent. Use it as a context manager, or close it."""
 
     def __init__(
         self,
@@ -83,10 +83,10 @@ class Client:
         """Called before each write is sent; raises an error to prevent it. Leader election sets it."""
         self._transport = transport
         self._parts = parts
-        """What objects in caches share."""
+        """Parts that objects in caches share."""
         self._kinds: dict[type[Resource], Kind] = {}
         self._substitutes: dict[Kind, Kind] = {}
-        """The kind that is used in place of one that is not served."""
+        """By kind, the version that is used in place of one that the server does not serve."""
         for kind in self.scheme.served:
             self._kinds.setdefault(kind.type, kind)
         for kind in self.scheme.served:
@@ -95,7 +95,7 @@ class Client:
                 self._kinds[hub.type] = self._substitutes[hub] = kind
         self._get_headers = {"accept": JSON, "user-agent": user_agent}
         self._headers_of: dict[tuple[str, str], dict[str, str]] = {}
-        """Headers of requests with a body, by Accept and Content-Type."""
+        """The headers of requests with a body, by Accept and Content-Type."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -140,7 +140,7 @@ class Client:
     # -- reading
 
     async def get(self, cls: type[T], name: str, namespace: str = "", *, resource_version: str = "") -> T:
-        """Read an object; raise NotFound."""
+        """Read an object by name; raise NotFound."""
         query = wire.query(resourceVersion=resource_version)
         response = await self._send("GET", self._path(self.kind(cls), namespace, name), query)
         return self._decode(response, cls)
@@ -158,7 +158,7 @@ class Client:
         resource_version_match: str = "",
         managed_fields: bool = True,
     ) -> Listing[T]:
-        """Read one page of objects, of all namespaces unless one is given. Caches leave managed fields out."""
+        """Read one page of objects, of all namespaces unless one is given. For caches, managed fields are left out."""
         kind = self.kind(cls)
         query = wire.query(
             labelSelector=label_selector,
@@ -184,8 +184,8 @@ class Client:
     ) -> Listing[T]:
         """Read all objects at one resourceVersion, page by page; raise Expired if that version is compacted meanwhile.
 
-        With resourceVersion "0" the server may answer from its cache: Kubernetes then does not read etcd, needs a third
-        of the memory, and sends one large page.
+        With resourceVersion "0" the server may respond from its cache: a kube-apiserver then does not read etcd, needs
+        a third of the memory, and sends one large page.
         """
         items: list_of[T] = []
         continue_ = ""
@@ -239,15 +239,16 @@ class Client:
         return Watch(kind, cls, opened, conversion, parts=parts, last_states=last_states)
 
     async def serves(self, cls: type[Resource]) -> bool:
-        """Return whether the server has the kind at a version that this client can use."""
+        """Return whether the server serves a kind in a version that this client can use."""
         self.kind(cls)
         return cls in await self.served([cls])
 
     async def served(self, classes: Iterable[type[Resource]]) -> set[type[Resource]]:
-        """Return those kinds that both client and server have, with one request for each group and version.
+        """Return the kinds, of those given, that both client and server have; send one request for each group and
+        version.
 
-        A kind that the server has at another version only is used at that one from now on; so is one that the client's
-        scheme knows but does not serve, such as a beta that was enabled on the server.
+        From then on, a kind that the server serves only in another version is used in that one; so is a kind that the
+        client's scheme knows but does not serve, such as a beta that was enabled on the server.
         """
         hubs = {kind.type: self.scheme.hub(kind) for kind in self.scheme.known}
         wanted = {cls: self._kinds.get(cls, hubs[cls]) for cls in classes if cls in self._kinds or cls in hubs}
@@ -308,15 +309,15 @@ class Client:
         return self._decode(await self._send("PUT", path, query, body), type(obj))
 
     async def create_unread(self, obj: Resource) -> None:
-        """Create an object that the caller watches or does not need."""
+        """Create an object whose response is not needed, for example because the caller watches it."""
         await self._create_unread(obj)
 
     async def create_briefly(self, obj: Resource) -> Resource:
-        """Create an object that the caller watches; return only name, uid and resourceVersion."""
+        """Create an object; return only its name, uid and resourceVersion, for callers that watch it."""
         return Resource(metadata=wire.decode_identity(await self._create_unread(obj)))
 
     async def update_unread(self, obj: Resource, *, subresource: str = "") -> None:
-        """Replace an object that the caller watches."""
+        """Replace an object without reading the response, for callers that watch it."""
         await self._send_object("PUT", obj, subresource)
 
     async def end_unread(self, obj: Resource, *, grace_period_seconds: int = 0) -> None:
@@ -345,7 +346,7 @@ class Client:
         field_validation: str = "",
         force: bool = False,
     ) -> T:
-        """Change an object by a patch: a tree of plain values, a list of operations for `PatchType.JSON`."""
+        """Patch an object with a tree of plain values, or with a list of operations for `PatchType.JSON`."""
         query = wire.write_query(dry_run, field_manager, field_validation, force=force)
         path = self._path(self.kind(cls), namespace, name, subresource)
         return self._decode(await self._send("PATCH", path, query, codec.encode(body), content_type=type), cls)
@@ -360,7 +361,7 @@ class Client:
         type: PatchType = PatchType.STRATEGIC_MERGE,  # noqa: A002 - as above
         subresource: str = "",
     ) -> None:
-        """Patch an object that the caller watches."""
+        """Patch an object without reading the response, for callers that watch it."""
         kind = self.kind(cls)
         path, collection = self._path(kind, namespace, name, subresource), self._path(kind, namespace)
         templated = Templated(collection, subresource, body, partial(_split_patch, name, body))
@@ -377,8 +378,9 @@ class Client:
     async def apply(
         self, obj: T, *, field_manager: str, force: bool = False, subresource: str = "", dry_run: bool = False
     ) -> T:
-        """Apply an object on the server: the manager owns the fields that are set. Raise Conflict if others own them.
+        """Apply an object (server-side apply): the manager owns the fields that are set.
 
+        Raise Conflict if others own them.
         Fields that a struct always writes count as set; `patch` with `PatchType.APPLY` applies exactly the given
         fields.
         """
@@ -399,7 +401,7 @@ class Client:
         resource_version: str | None = None,
         dry_run: bool = False,
     ) -> T | Status:
-        """Delete an object. Return it while finalizers or a grace period keep it, else a Status."""
+        """Delete an object. Return it if finalizers or a grace period delay the deletion, otherwise a Status."""
         options = wire.delete_options(grace_period_seconds, propagation_policy, uid, resource_version, dry_run)
         response = await self._send("DELETE", self._path(self.kind(cls), namespace, name), body=codec.encode(options))
         if wire.is_status(response):
@@ -416,7 +418,7 @@ class Client:
         propagation_policy: str | None = None,
         uid: str | None = None,
     ) -> None:
-        """Delete an object that the caller watches."""
+        """Delete an object without reading the response, for callers that watch it."""
         kind = self.kind(cls)
         body = codec.encode(wire.delete_options(grace_period_seconds, propagation_policy, uid, None, dry_run=False))
         template = wire.delete_options_body(grace_period_seconds, propagation_policy)
@@ -444,7 +446,9 @@ class Client:
     # -- subresources
 
     async def create_sub(self, cls: type[Resource], name: str, namespace: str, subresource: str, obj: S) -> S:
-        """Post an object of another kind to a subresource; return the response as the type of what was sent."""
+        """Post an object of another kind to a subresource; return the response, decoded as the type of the
+        sent object.
+        """
         response = await self._post_sub(self.kind(cls), name, namespace, subresource, obj)
         return wire.decode(response, type(obj))
 
@@ -472,7 +476,7 @@ class Client:
         await self._post_sub(self.kind(Pod), name, namespace, "eviction", eviction, attempts=1)
 
     async def get_scale(self, cls: type[Resource], name: str, namespace: str) -> Scale:
-        """Read the scale of a workload: its wanted and actual replicas."""
+        """Read the Scale of a workload: its desired and actual replicas."""
         return wire.decode(await self._send("GET", self._path(self.kind(cls), namespace, name, "scale")), Scale)
 
     async def scale(self, cls: type[Resource], name: str, namespace: str, replicas: int) -> Scale:
@@ -487,7 +491,7 @@ class Client:
         return wire.decode(await self._send("PUT", path, body=codec.encode(scale)), Scale)
 
     async def create_token(self, service_account: str, namespace: str, spec: TokenRequestSpec) -> TokenRequest:
-        """Create a token of a service account; it is in the status of what is returned."""
+        """Request a token for a service account; it is in the status of the returned TokenRequest."""
         return await self.create_sub(ServiceAccount, service_account, namespace, "token", TokenRequest(spec=spec))
 
     # -- anything else
@@ -509,7 +513,9 @@ class Client:
     # -- how
 
     def _path(self, kind: Kind, namespace: str = "", name: str | None = None, subresource: str = "") -> str:
-        """Return the path of a collection, or of an object with a name; raise ValueError for an impossible one."""
+        """Return the URL path of a collection, or of an object if a name is given; raise ValueError for an invalid
+        name.
+        """
         parts = [wire.path_prefix(kind)]
         if namespace and kind.namespaced:
             parts += ["namespaces", wire.path_segment(kind, "namespace", namespace)]
@@ -523,7 +529,7 @@ class Client:
         return "/".join(parts)
 
     def _encode(self, obj: Resource) -> tuple[Kind, bytes]:
-        """Return the kind of an object, and its JSON with kind and apiVersion."""
+        """Return the kind of an object, and the object encoded as JSON with kind and apiVersion."""
         kind, sent = self._with_kind(obj)
         return kind, codec.encode(sent)
 
@@ -562,7 +568,9 @@ class Client:
     async def _send_object(
         self, method: str, obj: Resource, subresource: str = "", *, then_delete: DeleteOptions | None = None
     ) -> Response:
-        """Write an object whose response may omit it; a pod as a row of its template, where the server takes these."""
+        """Write an object without needing it in the response; send a pod as a row of its template if the server
+        supports that.
+        """
         (kind, sent), meta = self._with_kind(obj), obj.metadata
         collection = self._path(kind, meta.namespace)
         path = collection if method == "POST" else self._path(kind, meta.namespace, meta.name, subresource)
@@ -578,7 +586,7 @@ class Client:
         return await self._send(method, path, omit_body=True, then_delete=last, templated=templated, whole=whole)
 
     def _templated_if_offered(self, kind: Kind, templated: Templated) -> Templated | None:
-        """Return None where the kind or the transport takes no rows of templates."""
+        """Return the write as a row of a template; None if the kind or the transport does not support templates."""
         is_offered = kind.type is Pod and getattr(self._transport, "takes_templates", False)
         return templated if is_offered else None
 

@@ -26,7 +26,7 @@ def connect(
 ) -> Client:
     """Return a client for the server of a kubeconfig; nothing is sent yet. Raise ConfigError.
 
-    `grouped` sends concurrent writes in batches, where the server is Mooring's. `parts` are shared by objects in its
+    `grouped` sends concurrent writes in batches if the server is Mooring's. `parts` are shared by objects in its
     caches.
     """
     clock = clock or SystemClock()

@@ -29,13 +29,13 @@ EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.i
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A client certificate, a token, and headers. Its text in logs shows none of them."""
+    """A client certificate, a token, and headers. Its representation in logs contains none of them."""
 
     authorization: str = field(default="", repr=False)
     certificate: bytes = field(default=b"", repr=False)
     key: bytes = field(default=b"", repr=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """For impersonation."""
+    """The headers for impersonation."""
 
     def __post_init__(self) -> None:
         for text in (self.authorization, *(part for header in self.headers for part in header)):
@@ -44,7 +44,7 @@ class Credential:
 
 
 class Credentials(Protocol):
-    """Provides the current credential."""
+    """The interface of credential sources."""
 
     async def current(self) -> Credential:
         """Return the credential for the next request; raise CredentialsError."""
@@ -114,7 +114,7 @@ class ExecCommand(msgspec.Struct, frozen=True):
     interactive_mode: str = "IfAvailable"
     install_hint: str = ""
     cluster: Mapping[str, Any] | None = None
-    """The cluster that the program receives, where the kubeconfig sets `provideClusterInfo`."""
+    """The cluster information that the program receives if the kubeconfig sets `provideClusterInfo`."""
 
 
 class _ExecStatus(msgspec.Struct, rename="camel"):

@@ -1,12 +1,12 @@
-"""Record events about objects, as `kubectl describe` and `kubectl get events` show them (events.k8s.io/v1).
+"""Record events about objects (events.k8s.io/v1), as `kubectl describe` and `kubectl get events` show them.
 
 `EventRecorder.event` never waits and never fails: a background task writes events, and drops those that cannot be
-written. While a whole batch waits, `event` only notes what happened, and the writer does the rest before the next
-batch.
+written. If a full batch is waiting already, `event` only stores its arguments, and the writer processes them before the
+next batch.
 
-An event that repeats is counted in the series of the first one. One object gets 25 different events with one reason,
-then one in five minutes. When too many events wait, each namespace and reason gets a share, and those above it are
-dropped. While the component writes what is more urgent (`is_busy`), events wait for some seconds.
+A repeated event is counted in the series of the first one. An object gets at most 25 different events with one reason,
+then one in five minutes. When too many events wait, each namespace and reason gets a share, and events above it are
+dropped. While the component has more urgent writes (`is_busy`), events wait for some seconds.
 """
 
 import asyncio
@@ -35,28 +35,31 @@ V = TypeVar("V")
 EventKind = Literal["Normal", "Warning"]
 
 _SERIES_SECONDS = 360.0
-"""An event that repeats after so long begins a new series."""
+"""The seconds after which a repeated event begins a new series."""
 _COUNT_SECONDS = 10.0
-"""The shortest time between two writes of a series."""
+"""The minimum number of seconds between two writes of a series."""
 _BURST, _REFILL_SECONDS = 25.0, 300.0
 _MAX_SERIES = 4096
-"""Written series that are kept, to be counted on."""
+"""The maximum number of written series that are kept in memory to be counted on."""
 _MAX_WAITING = 16_384
-"""Events that may wait before each namespace and reason is limited to its share. Each takes half a KB."""
+"""The number of waiting events above which each namespace and reason is limited to its share.
+
+An event takes half a KB.
+"""
 _PATIENCE_SECONDS = 5.0
-"""How long an event waits for more urgent writes."""
+"""The maximum number of seconds for which an event waits for more urgent writes."""
 _MAX_PATIENT = _MAX_WAITING // 2
 """The number of waiting events above which none waits for other writes."""
 _RECHECK_SECONDS = 0.1
 _ATTEMPTS = 10
 _MAX_AT_ONCE = 100
-"""Events written at once, as a batch where the server takes these."""
+"""The maximum number of events written at once, in a batch if the server supports batches."""
 _PAUSE_SECONDS = 0.25 / 100
-"""The pause after each event written, because what events are about is more urgent than events."""
+"""The pause in seconds after each written event, because events are less urgent than other writes."""
 _PAUSES_WHEN_BUSY = 4
-"""How many times longer the pause is while the component is busy."""
+"""The factor by which the pause is longer while the component is busy."""
 _WITHOUT_PAUSE = 10
-"""So few events are written without a pause."""
+"""Up to this number of events is written without a pause."""
 _NOTE_LENGTH = 1024
 _RETRY = Backoff(initial=1.0, maximum=30.0, jitter=0.5)
 log = logs.get(__name__)
@@ -64,11 +67,11 @@ log = logs.get(__name__)
 _Key = tuple[str, ...]
 """The identity of an event: its object, and the fields of `_EventText`."""
 _Lane = tuple[str, str]
-"""A namespace and a reason."""
+"""The namespace and the reason of an event, which share a limit."""
 
 
 class _EventText(NamedTuple):
-    """The end of a key."""
+    """The type, reason, action and note of an event: the last fields of a `_Key`."""
 
     type: str
     reason: str
@@ -78,7 +81,7 @@ class _EventText(NamedTuple):
 
 
 class _Call(msgspec.Struct, frozen=True):
-    """The arguments of `EventRecorder.event`, and when it was called."""
+    """The arguments of a call of `EventRecorder.event`, and the time of the call."""
 
     regarding: ObjectReference
     type: str
@@ -88,23 +91,23 @@ class _Call(msgspec.Struct, frozen=True):
     related: ObjectReference | None
     at: datetime
     monotonic: float
-    """The same time, for budgets."""
+    """The time of the call on the monotonic clock, for the rate limit."""
 
 
 class _Series(msgspec.Struct):
-    """A series of equal events. The other fields are in its key; the event is built when it is written."""
+    """A series of equal events. Its other fields are in its key; the Event object is built when it is written."""
 
     regarding: ObjectReference
     related: ObjectReference | None
     first: datetime
     last: datetime
     name: str = ""
-    """The name of the event, once a write was tried."""
+    """The name of the Event object; empty before the first attempt to write it."""
     count: int = 1
     written: int = 0
-    """The count that the server has; 0 before the event was created."""
+    """The count that the server has; 0 before the Event object was created."""
     is_given_up: bool = False
-    """Whether writing was given up."""
+    """Whether writing was given up after too many failures."""
 
 
 class EventRecorder:
@@ -120,10 +123,10 @@ class EventRecorder:
         self._component = component
         self._instance = instance or f"{component}-{socket.gethostname()}"[:128]
         self._calls: deque[_Call] = deque()
-        """Calls of `event` that are not yet processed."""
+        """The number of unwritten events of each namespace and reason."""
         self._unwritten: dict[_Key, _Series] = {}
         self._lanes: Counter[_Lane] = Counter()
-        """How many unwritten events each namespace and reason has."""
+        """The number of events that were not written: over a limit, or refused by the server."""
         self._series: _LruMap[_Key, _Series] = _LruMap(_MAX_SERIES)
         self._budgets: _LruMap[_Key, _Budget] = _LruMap(_MAX_SERIES)
         self._queue: WorkQueue[_Key] = WorkQueue(self._clock, _RETRY)
@@ -151,7 +154,7 @@ class EventRecorder:
             self._process_calls()
 
     def _process_calls(self, most: int = _MAX_WAITING) -> None:
-        """Process noted calls, the oldest first."""
+        """Process the stored calls, the oldest first."""
         for _ in range(min(most, len(self._calls))):
             self._process(self._calls.popleft())
 
@@ -175,7 +178,7 @@ class EventRecorder:
         self._queue.add(key)
 
     def reference(self, obj: Resource) -> ObjectReference:
-        """Return a reference to an object for events."""
+        """Return a reference to an object, for the `regarding` field of events."""
         kind, meta = self._client.kind(type(obj)), obj.metadata
         return ObjectReference(
             kind=kind.kind,
@@ -187,12 +190,12 @@ class EventRecorder:
         )
 
     def start(self) -> None:
-        """Start the writer."""
+        """Start the background task that writes events."""
         if self._writer is None:
             self._writer = asyncio.create_task(self._write_all())
 
     async def stop(self, seconds: float = 2.0) -> None:
-        """Write what is left, for at most so long, and stop."""
+        """Write the remaining events, for at most the given time, and stop."""
         self._process_calls()
         for key, series in [*self._unwritten.items(), *self._series.items()]:
             if series.count > series.written:
@@ -229,11 +232,11 @@ class EventRecorder:
 
     @property
     def _waiting(self) -> int:
-        """Return an upper bound of the events that wait to be written."""
+        """Return an upper bound of the number of unwritten events."""
         return len(self._unwritten) + len(self._calls)
 
     def _has_room(self, lane: _Lane) -> bool:
-        """Return whether another event of a namespace and reason may wait. Together at most twice the limit do."""
+        """Return whether another event of a namespace and reason may wait; in total, at most twice the limit may."""
         if len(self._unwritten) < _MAX_WAITING:
             return True
         sorts = len(self._lanes) + (lane not in self._lanes)

@@ -29,7 +29,7 @@ from mooring.client.transport import Request, Response
 _CONNECT_SECONDS = 10.0
 _IDLE_SECONDS = 60.0
 _SILENT_SECONDS = 1.0
-"""A request that is cancelled after so long without a byte closes all idle connections."""
+"""The seconds without a byte after which cancelling a request closes all idle connections."""
 _MAX_BUFFERED_BYTES = 4 * 1024 * 1024
 _MAX_HEAD_BYTES = 1024 * 1024
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
@@ -232,7 +232,7 @@ class HttpsTransport:
 
 
 class Headers(Mapping[str, str]):
-    """The headers of a response, by lower-case names. They are decoded when the first is read."""
+    """The headers of a response, by lower-case names, decoded on first access."""
 
     def __init__(self, lines: Sequence[tuple[bytes, bytes]]) -> None:
         self._lines = lines
@@ -255,7 +255,7 @@ class Headers(Mapping[str, str]):
 
 
 class HttpsStream:
-    """The pieces of one response, on a connection of its own."""
+    """A response body in pieces, on a connection of its own."""
 
     def __init__(self, reply: "_Reply") -> None:
         self._reply = reply
@@ -314,7 +314,7 @@ class _Reply:
         self._waiter: asyncio.Future[None] | None = None
 
     async def wait_for_data(self) -> None:
-        """Wait until there is something new."""
+        """Wait until more of the response has arrived."""
         self._waiter = asyncio.get_running_loop().create_future()
         await self._waiter
 
@@ -334,11 +334,11 @@ class _Reply:
 
 
 class _PooledConnection(asyncio.Protocol):
-    """A connection, which serves one request at a time."""
+    """A connection of the pool, which serves one request at a time."""
 
     def __init__(self, open_channels: "set[_PooledConnection]") -> None:
         self.used = False
-        """Whether a request was answered on it before."""
+        """Whether a request was answered on this connection before."""
         self.has_received = False
         """Whether any byte of the current response has been received."""
         self.idle_since = 0.0
@@ -366,7 +366,7 @@ class _PooledConnection(asyncio.Protocol):
     def ask(self, data: bytes, *, in_pieces: bool = False, longest: int = 0) -> _Reply:
         """Send a request. A response in pieces is not read faster than its reader takes them.
 
-        A response that is longer than `longest` (0 for no limit) is not read to its end.
+        Reading stops once the response is longer than `longest` bytes (0 for no limit).
         """
         if not self.usable or self._transport is None:
             raise DisconnectedError("the connection was closed")
@@ -381,7 +381,7 @@ class _PooledConnection(asyncio.Protocol):
             self._transport.abort()
 
     def resume(self) -> None:
-        """Read on: the reader has taken what there was."""
+        """Resume reading after the reader has taken all received data."""
         self._buffered = 0
         if self._paused and self._transport is not None:
             self._paused = False
@@ -490,7 +490,7 @@ def _seconds_since(time: float) -> float:
 
 
 def _keep_alive(connected: socket.socket) -> None:
-    """Detect within a minute that the server is gone, also on an idle watch."""
+    """Enable TCP keep-alive, so that a lost server is detected within a minute, also on an idle watch."""
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
         option = getattr(socket, name, None)

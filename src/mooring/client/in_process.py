@@ -1,7 +1,7 @@
-"""A transport without a socket: requests go to a function of the server in the same process.
+"""A transport without a socket: requests are calls of a function of the server in the same process.
 
-The caller that puts client and server together passes the function (`Handler`), which knows the user of the requests.
-Watches run in the server's own iterators; closing a stream closes its iterator.
+The caller that connects client and server passes the function (`Handler`), which knows the user of the requests. A
+watch is an iterator of the server; closing the stream closes it.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from mooring.client.transport import Request, Response
 
 
 class Answer(Protocol):
-    """What the server's function returns; a body in pieces is an iterator. Errors are responses too, with a Status."""
+    """The result of the server's function; a body in pieces is an iterator. Errors are responses with a Status."""
 
     @property
     def status(self) -> int: ...

@@ -1,4 +1,4 @@
-"""Informers: all objects of a kind, listed once and then kept up to date by a watch.
+"""Informers: all objects of a kind, listed once and then kept current by a watch.
 
     informers = Informers(client)
     pods = informers.of(core_v1.Pod)
@@ -7,10 +7,10 @@
     async with informers:
         await informers.wait_for_sync()
 
-A watch that ends is resumed from the version it had reached; when the server no longer has that version (410), the
-objects are listed again and handlers receive the differences. Handlers are plain functions; the event loop calls them
-with changes that arrived together, after the cache has applied these. Objects are shared and must not be changed. They
-have no managed fields. Read next: ``cache.py`` and ``watch.py``.
+A watch that ends is resumed from its last version; if the server no longer has that version (410), the objects are
+listed again and handlers receive the differences. Handlers are plain functions; the event loop calls them with changes
+that arrived together, after the cache has applied them. Objects are shared: do not modify. They have no managed fields.
+Read next: ``cache.py`` and ``watch.py``.
 """
 
 import asyncio
@@ -38,23 +38,26 @@ BACKOFF = Backoff(initial=0.8, maximum=30.0, jitter=1.0)
 _WATCH_SECONDS = 300
 _SHORTEST_WATCH_SECONDS = 1.0
 _SILENT_SECONDS = 150.0
-"""A server sends at least a bookmark in this time. One that does not may be stopped while its connection is open."""
+"""The seconds after which a silent watch counts as broken: a server sends at least a bookmark in this time."""
 _TIMER_LASTS_SECONDS = 1.0
-"""Setting the timer again for every event would cost as much as applying the event."""
+"""The seconds for which the timeout of a watch is not reset, because resetting it for every event would cost as much as
+applying the event.
+"""
 _MAX_CHANGES_AT_ONCE = 1000
 _CONCURRENT_LISTS = 4
-"""How many lists, and watches that are being opened, run at once. Turns are given in the order of requests, so that all
-lists come before the first watch: caches are full before each watch opens its connection.
+"""The maximum number of lists, and of watches being opened, at a time.
+
+Turns are given in the order of requests, so that all lists precede the first watch: caches are full before each watch
+opens its connection.
 """
 _MAX_EVENTS_AT_ONCE = 100
-"""Events applied before other tasks get a turn: responses to writes wait for the turn where hundreds arrive together.
-"""
+"""The maximum number of events applied before other tasks get a turn; responses to writes would wait otherwise."""
 _TOO_LARGE = "ResourceVersionTooLarge"
 log = logs.get(__name__)
 
 
 class Informer(Generic[T]):
-    """The objects of one kind, possibly of one namespace or selection. `Informers.of` makes it."""
+    """The objects of one kind, optionally of one namespace or selection. Create it with `Informers.of`."""
 
     def __init__(
         self,
@@ -92,18 +95,18 @@ class Informer(Generic[T]):
         return self._cache.objects.get(f"{namespace}/{name}" if namespace else name)
 
     def by_key(self, key: str) -> T | None:
-        """Return the object with a key of `key_of`, `namespace/name`."""
+        """Return the object with a key as returned by `key_of`: `namespace/name`."""
         return self._cache.objects.get(key)
 
     def objects(self) -> Collection[T]:
-        """Return a view of all objects: copy it before you await something while iterating."""
+        """Return a live view of all objects: copy it before awaiting something while iterating."""
         return self._cache.objects.values()
 
     def __len__(self) -> int:
         return len(self._cache.objects)
 
     def index(self, name: str, values_of: ValuesOf[T]) -> Index[T]:
-        """Return the index of that name, which groups objects by values; all callers share it."""
+        """Return the index with a name, which groups objects by values; all callers share it."""
         return self._cache.index(name, values_of)
 
     @property
@@ -115,7 +118,7 @@ class Informer(Generic[T]):
         await self._synced.wait()
 
     async def wait_for_answer(self) -> bool:
-        """Wait until the server has answered the first list; return False if it was forbidden."""
+        """Wait until the server has responded to the first list; return False if it was forbidden."""
         await self._answered.wait()
         return self.has_synced
 
@@ -126,7 +129,7 @@ class Informer(Generic[T]):
 
     @property
     def resource_version(self) -> str:
-        """Return the version that the cache has reached; empty before the first list."""
+        """Return the resourceVersion that the cache has reached; empty before the first list."""
         return self._version
 
     # -- handlers
@@ -138,7 +141,7 @@ class Informer(Generic[T]):
         updated: Callable[[T, T], None] | None = None,
         deleted: Callable[[T], None] | None = None,
     ) -> None:
-        """Call a function for each change: `updated` with the old and the new object, `deleted` with the last one."""
+        """Call functions for changes: `updated` with the old and the new object, `deleted` with the last one."""
 
         def each(changes: Sequence[Change[T]]) -> None:
             for old, new in changes:
@@ -155,19 +158,19 @@ class Informer(Generic[T]):
         self.add_batch_handler(each)
 
     def add_batch_handler(self, handler: BatchHandler[T]) -> None:
-        """Call a handler with changes that arrived together, and at once with the objects that are there, as added."""
+        """Call a handler with changes that arrive together, and at once with the existing objects as added."""
         self._handlers.append(handler)
         if self._cache.objects:
             self._deliver([Change(None, obj) for obj in self._cache.objects.values()], [handler])
 
     def remove_batch_handler(self, handler: BatchHandler[T]) -> None:
-        """Stop calling a handler."""
+        """Remove a batch handler."""
         self._handlers.remove(handler)
 
     # -- running
 
     async def run(self) -> None:
-        """List and watch until cancelled."""
+        """List the objects, then watch them, until cancelled."""
         if self._resync_seconds <= 0:
             await self._reflect()
             return
@@ -223,7 +226,7 @@ class Informer(Generic[T]):
         self._answered.set()
 
     async def _follow(self) -> None:
-        """Watch from the version reached until the server ends it. Raise DisconnectedError if it ended at once."""
+        """Watch from the last version until the server ends the watch. Raise DisconnectedError if it ended at once."""
         clock = self._client.clock
         begun = clock.monotonic()
         seconds = round(_WATCH_SECONDS * random.uniform(1, 2))  # noqa: S311 - spreads the load, no secret
@@ -246,7 +249,10 @@ class Informer(Generic[T]):
         self._failures = 0
 
     async def _read_events(self, watch: Watch[T]) -> bool:
-        """Apply the events of a watch; return whether there were any. Raise DisconnectedError where it is silent."""
+        """Apply the events of a watch; return whether there were any.
+
+        Raise DisconnectedError if it is silent for too long.
+        """
         has_events = False
         now = asyncio.get_running_loop().time
         set_at = now()
@@ -276,7 +282,7 @@ class Informer(Generic[T]):
             self._deliver(changes, self._handlers)
 
     async def _resync(self) -> None:
-        """Pass every object to the handlers from time to time, as if it had been updated."""
+        """Pass every object to the handlers periodically, as if it had been updated."""
         while True:
             await self._client.clock.sleep(self._resync_seconds)
             if self.has_synced:
@@ -293,7 +299,7 @@ class Informer(Generic[T]):
 class Subscription(Informer[T]):
     """An informer that shares the cache of another one in the process, instead of listing and watching itself.
 
-    Its handlers receive the objects that are there when it starts, and then every change.
+    Its handlers first receive the existing objects, and then every change.
     """
 
     def __init__(self, client: Client, cls: type[T], source: Informer[T]) -> None:
@@ -361,7 +367,7 @@ class Informers:
     def of(
         self, cls: type[T], namespace: str = "", *, label_selector: str = "", field_selector: str = ""
     ) -> Informer[T]:
-        """Return the informer of a kind. It starts with the others, or at once if they have started."""
+        """Return the informer of a kind. It starts together with the others, or at once if they have started."""
         key = (cls, namespace, label_selector, field_selector)
         informer = self._informers.get(key)
         if informer is None:
@@ -389,7 +395,7 @@ class Informers:
         return (cls, "", "", "") in self._informers
 
     def start(self) -> None:
-        """Begin to list and watch."""
+        """Start to list and watch all kinds."""
         if not self._running:
             self._running = True
             for informer in self._informers.values():
@@ -440,7 +446,7 @@ def _log_failure(task: asyncio.Task[None]) -> None:
 
 
 def _version_is_unknown(error: Exception) -> bool:
-    """Return whether the server no longer has the version asked for, or never had it (it lost its data)."""
+    """Return whether an error means that the server no longer has the requested version, or has lost its data."""
     if isinstance(error, errors.Gone):
         return True
     details = error.status.details if isinstance(error, errors.Timeout) else None
@@ -448,6 +454,6 @@ def _version_is_unknown(error: Exception) -> bool:
 
 
 def _retry_after(error: Exception) -> float:
-    """Return the Retry-After of an error in seconds."""
+    """Return the Retry-After of an error in seconds; 0 without one."""
     details = error.status.details if isinstance(error, StatusError) else None
     return float(details.retry_after_seconds) if details else 0.0

@@ -33,13 +33,13 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class Connection(msgspec.Struct, frozen=True):
-    """The server, its authorities and the credentials: what a transport needs to know."""
+    """The server, its authorities and the credentials that a transport needs."""
 
     server: str
-    """The URL, with scheme and without a slash at its end."""
+    """The URL of the server, with scheme and without a trailing slash."""
     credentials: Credentials = msgspec.field(default_factory=StaticCredentials)
     certificate_authority: bytes = b""
-    """The authorities that verify the server, in PEM; the machine's own when empty."""
+    """The authorities that verify the server, in PEM; empty to use the machine's own."""
     insecure: bool = False
     """Whether the server's certificate is not verified."""
     tls_server_name: str = ""
@@ -56,7 +56,7 @@ def load(
     environment: Mapping[str, str] | None = None,
     clock: Clock | None = None,
 ) -> Connection:
-    """Return the connection of a context: the given or the current one. Raise ConfigError."""
+    """Return the connection of a kubeconfig context: the given or the current one. Raise ConfigError."""
     environment = os.environ if environment is None else environment
     clock = clock or SystemClock()
     if path is not None:
@@ -72,7 +72,7 @@ def load(
 
 
 def in_cluster(environment: Mapping[str, str], account: Path, clock: Clock) -> Connection:
-    """Return the connection of a pod, by the service account that is mounted in it."""
+    """Return the connection for a program in a pod, by its mounted service account."""
     host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
     namespace = account / "namespace"
     return Connection(
@@ -196,7 +196,7 @@ def _without_nulls(tree: Any) -> Any:
 
 
 class _Entry(msgspec.Struct, Generic[E], frozen=True):
-    """An entry, and the file whose folder its paths start from."""
+    """A named entry of a kubeconfig, and the file to whose folder its paths are relative."""
 
     entry: E
     file: Path
@@ -206,7 +206,7 @@ class _Entry(msgspec.Struct, Generic[E], frozen=True):
 
 
 class _Merged:
-    """Several files as one: of entries with the same name the first counts."""
+    """Several kubeconfig files merged: of entries with the same name the first is used."""
 
     def __init__(self, files: list[_File]) -> None:
         self._files = files
@@ -364,7 +364,7 @@ def _exec_cluster(cluster: _Cluster, authority: bytes) -> Mapping[str, Any]:
 
 
 def _data_or_file(found: _Entry[Any], what: str, data: str, file: str) -> bytes:
-    """Return the bytes of `what-data`, or else of the file that `what` names."""
+    """Return the bytes of the field `what-data`, or else of the file that the field `what` names."""
     if data:
         try:
             return base64.b64decode("".join(data.split()), validate=True)

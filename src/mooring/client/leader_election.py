@@ -1,13 +1,12 @@
-"""Leader election by a Lease: of several instances of a component one works, the others wait.
+"""Leader election by a Lease: one of several instances of a component works, the others wait.
 
-The rules are Kubernetes': the holder renews the lease; others take it when it was not renewed for its duration,
-measured on their own clocks from the last change they saw. A holder that cannot renew in time stops before another may
-begin. The lease has the component's version in its annotations.
+The rules are Kubernetes': the holder renews the lease; another instance takes it if it was not renewed for its
+duration, measured on that instance's own clock from the last change it saw. A holder that cannot renew in time stops
+before another may begin. The lease has the component's version in its annotations.
 
 A process can be stopped for any time (by a signal, a debugger, swapping) and continue unaware. So every write of an
 elected component is guarded: immediately before it is sent, the guard checks that the lease is still held. Writes that
 were sent in time and arrive late are refused by the server: a bound pod is not bound again, a stale revision conflicts.
-
 Waiting instances also watch the lease, so that a renewal that they see late does not make them wait too long.
 """
 
@@ -36,14 +35,17 @@ log = logs.get(__name__)
 
 
 class LeaseTimes(msgspec.Struct, frozen=True):
-    """Seconds. The deadline must be shorter than the duration, so that a holder stops before another begins."""
+    """The timing of leader election, in seconds.
+
+    The deadline must be shorter than the duration, so that a holder stops before another begins.
+    """
 
     duration: float = 15.0
-    """How long others respect a lease that is not renewed."""
+    """How long other instances respect a lease that is not renewed."""
     renew_deadline: float = 10.0
-    """After how long without a renewal the holder gives up."""
+    """How long after its last renewal the holder stops."""
     retry_period: float = 2.0
-    """The time between attempts."""
+    """The time between attempts to take or renew the lease."""
 
     def __post_init__(self) -> None:
         if not 0 < self.retry_period < self.renew_deadline < self.duration:
@@ -51,7 +53,7 @@ class LeaseTimes(msgspec.Struct, frozen=True):
 
 
 def default_identity() -> str:
-    """Return a unique name, `host_uuid`."""
+    """Return a unique name for this process: `host_uuid`."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
@@ -91,7 +93,7 @@ class LeaderElector:
         return self.leader == self.identity
 
     def check(self) -> None:
-        """Raise NotLeaderError unless this instance surely holds the lease."""
+        """Raise NotLeaderError unless this instance certainly holds the lease."""
         if self._clock.monotonic() >= self._held_until:
             raise NotLeaderError(f"the lease {self._name} is not held, or was not renewed in time: nothing was written")
 
@@ -129,7 +131,7 @@ class LeaderElector:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _watch(self) -> None:
-        """Observe changes of the lease. Where the watch is refused, periodic attempts have to do."""
+        """Observe changes of the lease. If the watch is refused, the periodic attempts suffice."""
         selector = f"metadata.name={self._name}"
         while True:
             try:
@@ -253,7 +255,7 @@ class LeaderElector:
             self._held_until = -math.inf
 
     def _duration_of(self, spec: LeaseSpec) -> float:
-        """Return how long another holder's lease counts after its last change: as long as the lease says."""
+        """Return how long another holder's lease is valid after its last change, as the lease states."""
         return float(spec.lease_duration_seconds or self._times.duration)
 
     async def _release(self) -> None:
@@ -289,7 +291,7 @@ async def _finish_within(limit: Awaitable[None], work: Awaitable[T]) -> T:
 
 
 class LeaderElection(msgspec.Struct, frozen=True):
-    """Whether only one of several instances works, and the Lease by which they elect it."""
+    """The leader-election settings of a component: whether it is enabled, and the Lease."""
 
     name: str
     namespace: str = "kube-system"
@@ -298,7 +300,7 @@ class LeaderElection(msgspec.Struct, frozen=True):
 
 
 class ElectedComponent:
-    """One run of a component. A subclass works in `run`, and sets `_ready` once it does."""
+    """A base for components with leader election. A subclass works in `run`, and sets `_ready` once it does."""
 
     def __init__(self, client: Client, election: LeaderElection, version: str = "") -> None:
         self._client = client
@@ -306,7 +308,7 @@ class ElectedComponent:
         self._version = version
         self._ready = asyncio.Event()
         self.is_standing_by = False
-        """Whether another instance may lead, so that this one has nothing to do."""
+        """Whether another instance may be the leader, so that this one does nothing."""
 
     @property
     def is_ready(self) -> bool:

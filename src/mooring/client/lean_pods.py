@@ -1,8 +1,8 @@
-"""Decode pods for caches by looking up parts that other pods had: most of a pod is that of its template.
+"""Decode pods for caches by reusing parts that earlier pods had, because most of a pod equals its template.
 
 A specification without its node, the status of a pod that is not running, the statuses of containers without their ids,
-and all lists are found by their bytes in ``template_parts.py``. Managed fields are skipped. Empty lists and maps are
-one object. ``wire.py`` calls this for lists, ``watch.py`` for events; both decode unusual pods in full.
+and all lists are looked up by their bytes in ``template_parts.py``. Managed fields are skipped. Empty lists and maps
+are one shared object. ``wire.py`` calls this for lists, ``watch.py`` for events; both decode unusual pods in full.
 """
 
 import re
@@ -22,16 +22,16 @@ UNUSUAL = (msgspec.MsgspecError, RecursionError, ValueError)
 _NOTHING = msgspec.Raw(b"")
 _BLANK = msgspec.Raw(b"{}")
 _NODE = b',"nodeName":"'
-"""No other field of a specification has this name."""
+"""The field name by which a pod spec is split around its node; no other field of a spec has this name."""
 _CONTAINERS_STARTED = b'"containerStatuses"'
 _ID = b'"containerID":"'
 _TOKEN = re.compile(rb'"kube-api-access-[bcdf-hj-np-tv-xz2-9]{5}"')
 _ANY_TOKEN = b'"kube-api-access-00000"'
-"""Generated names have no zero."""
+"""The name that replaces the generated names of token volumes; generated names never contain zeros."""
 
 
 class _Meta(msgspec.Struct, rename="camel", gc=False):
-    """Metadata whose repeating parts are not decoded."""
+    """Pod metadata whose repeating parts are not decoded yet."""
 
     name: str = ""
     generate_name: str = ""
@@ -50,7 +50,7 @@ class _Meta(msgspec.Struct, rename="camel", gc=False):
 
 
 class _Status(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
-    """The fields of nearly every status; repeating parts are not decoded."""
+    """The status fields that nearly every pod has; repeating parts are not decoded yet."""
 
     observed_generation: int = 0
     phase: str = ""
@@ -99,7 +99,7 @@ def decode_raw(raw: msgspec.Raw) -> RawPod:
 
 
 def build_pod(seen: RawPod, parts: TemplateParts) -> Pod:
-    """Return the pod, without managed fields and with shared parts."""
+    """Return the decoded pod, without managed fields and with shared parts."""
     spec, node = _decode_spec(bytes(seen.spec), parts)
     if node != spec.node_name:
         spec = replace(spec, node_name=parts.strings[node])
@@ -144,7 +144,7 @@ def build_metadata(pod: RawPod, parts: TemplateParts) -> ObjectMeta:
 
 
 def _decode_spec(text: bytes, parts: TemplateParts) -> tuple[PodSpec, str]:
-    """Return the specification that pods of a template share, and the node."""
+    """Return the shared specification of a template's pods, and the pod's node."""
     if parts.ignores_token_names and (token := _TOKEN.search(text)) is not None:
         text = text.replace(token[0], _ANY_TOKEN)
     head, *behind = text.split(_NODE)
@@ -159,7 +159,7 @@ def _decode_spec(text: bytes, parts: TemplateParts) -> tuple[PodSpec, str]:
 
 
 def _find_status(text: bytes, parts: TemplateParts) -> PodStatus:
-    """Return the status; pods that are not running share it."""
+    """Return the status of a pod; pods that are not running share it."""
     if text.find(_CONTAINERS_STARTED) >= 0:
         return _decode_status(text, parts)
     found: PodStatus | None = parts.find("status", text)
@@ -167,7 +167,7 @@ def _find_status(text: bytes, parts: TemplateParts) -> PodStatus:
 
 
 def _decode_status(text: bytes, parts: TemplateParts) -> PodStatus:
-    """Return a status that shares its lists only."""
+    """Return a status of which only the lists are shared."""
     try:
         seen = _STATUSES.decode(text)
     except msgspec.ValidationError:

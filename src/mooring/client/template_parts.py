@@ -1,7 +1,7 @@
-"""Parts that objects in caches share: the specification of pods of one template, labels, owners, conditions, resources.
+"""Parts that cached objects share: specifications of pods from one template, labels, owners, conditions, resources.
 
-Equal parts are kept once, strings that many objects have too, and everything empty is one list or map. A pod takes 1.7
-KB instead of 9. Called by ``wire.py`` and ``lean_pods.py`` for objects of caches, which are never changed.
+Equal parts are stored once; so are strings that many objects have, and everything empty is one list or map. A pod takes
+1.7 KB instead of 9. Called by ``wire.py`` and ``lean_pods.py`` for objects of caches, which are never modified.
 """
 
 from functools import cache
@@ -17,20 +17,20 @@ from mooring.api.meta_v1 import Resource
 
 T = TypeVar("T")
 _MAX_PARTS = 4096
-"""When so many parts are kept, all are dropped."""
+"""The maximum number of stored parts; all are dropped when it is reached."""
 _MAX_STRINGS = 16_384
 _MAX_PART_BYTES = 16 * 1024
-"""Larger parts, in bytes of JSON, are not kept: they would outlive their pods."""
+"""The maximum size of a stored part in bytes of JSON; larger ones would outlive their pods."""
 _SHARED_STRINGS = frozenset(
     {"namespace", "creation_timestamp", "kernel_version", "os_image", "container_runtime_version", "kubelet_version"}
     | {"kube_proxy_version", "operating_system", "architecture", "renew_time", "acquire_time"}
 )
 _Key = tuple[str, bytes]
-"""The name of a part, and its JSON: labels and amounts may have the same."""
+"""The field name of a part, and its JSON; labels and resource amounts may have the same JSON."""
 
 
 class Strings(dict[str, str]):
-    """Strings by themselves: `strings[text]` is the first string that was equal."""
+    """Interned strings: `strings[text]` is the first string that was equal to `text`."""
 
     def __missing__(self, text: str) -> str:
         if len(self) >= _MAX_STRINGS:
@@ -40,12 +40,12 @@ class Strings(dict[str, str]):
 
 
 class TemplateParts:
-    """Parts of objects, by their JSON."""
+    """Interned parts of objects, by their JSON."""
 
     def __init__(self, *, ignores_token_names: bool = False) -> None:
         self.ignores_token_names = ignores_token_names
-        """Whether the volumes of service account tokens, whose names are generated for each pod, get the same name:
-        otherwise no two pods share their specification. For caches of readers only.
+        """Whether volumes of service account tokens, whose names are generated for each pod, get the same name;
+        otherwise no two pods share their specification. Only for caches that are read.
         """
         self.empty_list: list[Any] = []
         self.empty_map: dict[str, Any] = {}
@@ -99,7 +99,7 @@ class TemplateParts:
         status.conditions = self.intern("pod conditions", status.conditions)
 
     def intern(self, name: str, part: T) -> T:
-        """Return a part, or an equal one that was seen before."""
+        """Return the stored part that equals the given one; store it if it is new."""
         text = codec.encode(part)
         found: T | None = self.find(name, text)
         return self.keep(name, text, part) if found is None else found
@@ -110,8 +110,9 @@ class TemplateParts:
         return self.keep(name, text, decoder.decode(text)) if found is None else found
 
     def decode_spec_once(self, text: bytes, decoder: "msgspec.json.Decoder[PodSpec]") -> PodSpec:
-        """Return the specification with this JSON. Pods of one template arrive in a row, so the last one is compared
-        first.
+        """Return the specification with this JSON.
+
+        Pods of one template arrive in sequence, so the last one is compared first.
         """
         last, spec = self._last_spec
         if text != last:
@@ -120,11 +121,11 @@ class TemplateParts:
         return spec
 
     def find(self, name: str, text: bytes) -> Any:
-        """Return the part with this JSON, if it was seen before."""
+        """Return the stored part with this JSON; None if it is new."""
         return self._parts.get((name, text))
 
     def keep(self, name: str, text: bytes, part: T) -> T:
-        """Keep a part for all objects that have it."""
+        """Store a part, so that all objects that have it share it."""
         if len(text) <= _MAX_PART_BYTES:
             if len(self._parts) >= _MAX_PARTS:
                 self._parts.clear()
@@ -134,7 +135,7 @@ class TemplateParts:
 
 @cache
 def _shared_fields(cls: type[msgspec.Struct]) -> tuple[list[str], list[str], list[str]]:
-    """Return which fields of a type are lists, maps, and strings that many objects have."""
+    """Return the names of a type's fields that are lists, maps, or strings that many objects have."""
     blank = cls()
     names: dict[type, list[str]] = {list: [], dict: []}
     for name in cls.__struct_fields__:

@@ -13,20 +13,20 @@ import msgspec
 from mooring.api.batch_writes import Row
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.~/:!$&'()*+,;=@-]*")
-"""Characters that need no quoting."""
+"""Characters of a path that need no percent-encoding."""
 
 
 class Templated(msgspec.Struct, frozen=True):
-    """A write as a row of a template: what ``batching.py`` needs to send it with others."""
+    """A write as a row of a template, with the data that ``batching.py`` needs to send it in a batch."""
 
     collection: str
     subresource: str
     source: object
-    """Writes with the same source have the same template and row."""
+    """The identity of the write: equal sources have the same template and row."""
     split: Callable[[], tuple[bytes, Row]]
-    """Returns the template's document and the row."""
+    """A function that returns the template's document and the row."""
     then_delete: bytes = b""
-    """The options of the deletion that follows, for any row."""
+    """The encoded delete options of the deletion that follows the write; empty if none follows."""
 
 
 class Request(msgspec.Struct):
@@ -42,18 +42,18 @@ class Request(msgspec.Struct):
     max_response_bytes: int = 0
     """The largest response in bytes; 0 for no limit."""
     is_repeatable: bool = False
-    """Whether the request may be repeated although it is no read."""
+    """Whether a failed request may be repeated although it is a write."""
     omit_body: bool = False
     """Whether the response to a write may omit the object."""
     templated: Templated | None = None
-    """How to send it in a batch; `body` is then empty until `whole` makes it."""
+    """The write as a row of a template, for batches; `body` is empty then, until `whole` fills it."""
     whole: Callable[[], bytes] | None = None
     then_delete: bytes = b""
-    """The options of a deletion that follows a successful update, where both can be sent together."""
+    """The encoded options of a deletion that follows a successful update, if both can be sent together."""
 
     @property
     def target(self) -> str:
-        """Return path and query as in the request line."""
+        """Return path and query, encoded as in the request line."""
         path = self.path if _PLAIN.fullmatch(self.path) else quote(self.path, safe="/:~!$&'()*+,;=@")
         return f"{path}?{urlencode(self.query)}" if self.query else path
 
@@ -65,13 +65,13 @@ class Response(msgspec.Struct):
     headers: Mapping[str, str]
     body: bytes
     warnings: Sequence[str] = ()
-    """The texts of `Warning` headers."""
+    """The texts of the response's `Warning` headers."""
     has_deleted: bool = False
-    """Whether the deletion that follows was sent, so that this is its response."""
+    """Whether the deletion that follows the write was sent, so that this is its response."""
 
 
 class Stream(Protocol):
-    """A response in pieces; `chunks` ends with it and raises `TransportError` when it breaks off."""
+    """A response in pieces; iterating over `chunks` raises `TransportError` if the connection breaks."""
 
     @property
     def status(self) -> int: ...
@@ -79,7 +79,7 @@ class Stream(Protocol):
     def headers(self) -> Mapping[str, str]: ...
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """Yield all bytes since the last chunk, as often as there are new ones. Call it once."""
+        """Yield the bytes received since the last chunk. Call it once."""
         ...
 
     async def close(self) -> None:
@@ -88,7 +88,10 @@ class Stream(Protocol):
 
 
 class Transport(Protocol):
-    """Sends requests. A response of any status is returned; `TransportError` means that there was none."""
+    """The interface that sends requests.
+
+    A response of any status is returned; `TransportError` means that there is none.
+    """
 
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - each transport has its own way
         """Return the whole response, within `timeout` seconds."""

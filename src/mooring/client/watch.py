@@ -5,7 +5,7 @@ once into its type. Pods for caches, the most frequent objects, are decoded toge
 
     async with client.watch(core_v1.Pod, resource_version=listing.resource_version) as watch:
         async for events in watch:
-            ...
+            handle(events)
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -40,14 +40,14 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
 
 class _Frame(msgspec.Struct):
-    """Any event, errors included."""
+    """A line of any watch stream, error events included."""
 
     type: str
     object: msgspec.Raw
 
 
 class _PodFrame(msgspec.Struct, gc=False):
-    """An event of a pod."""
+    """A line of a pod watch stream."""
 
     type: EventType
     object: lean_pods.RawPod
@@ -66,9 +66,9 @@ _CHANGES: dict[str, EventType] = {
 class Watch(Generic[T]):
     """One watch, to be entered and then iterated by one task. It ends when the server ends it.
 
-    Raises the server's error where the stream has one (`Expired`: list again), `DisconnectedError` when it breaks.
-    Without `last_states`, a deletion has the object's name, uid and version alone, and changes that arrive together
-    with it are left out: a cache has the object and needs no more (``api/for_caches.py``).
+    Raise the server's error if the stream contains one (`Expired`: list again), `DisconnectedError` if it breaks.
+    Without `last_states`, a deletion has only the object's name, uid and version, and earlier changes that arrive
+    together with it are left out: a cache has the object and needs no more (``api/for_caches.py``).
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Watch(Generic[T]):
         return events if self._last_states else _without_deleted(events)
 
     def _decode_pods(self, lines: bytes) -> list[WatchEvent[T]] | None:
-        """Decode events of pods for a cache; return None for other objects and for unusual pods."""
+        """Decode pod events for a cache; return None for other kinds and for unusual pods."""
         if self._cls is not Pod or self._parts is None:
             return None
         try:
@@ -147,7 +147,7 @@ class Watch(Generic[T]):
         return WatchEvent(change, obj)
 
     def _metadata_alone(self, metadata: ObjectMeta) -> T:
-        """Return an object with metadata alone; all such objects share the rest."""
+        """Return an object with only metadata; all such objects share the other fields."""
         obj = copy(self._nothing)
         obj.metadata = metadata
         return obj

@@ -1,4 +1,4 @@
-"""Encode requests and decode responses: paths, queries, bodies, errors. For ``client.py`` and ``watch.py``."""
+"""Encode requests and decode responses: paths, queries, bodies, errors. Used by ``client.py`` and ``watch.py``."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -20,13 +20,13 @@ T = TypeVar("T", bound=Resource)
 R = TypeVar("R")
 Query = Sequence[tuple[str, str]]
 Conversion = Callable[[Resource], T]
-"""From the version that the server sends to the type that was asked for."""
+"""A function that converts an object from the server's version to the requested type."""
 
 _LONGEST_WAIT = 30.0
 
 
 class Listing(msgspec.Struct, Generic[T], frozen=True):
-    """Objects, their resourceVersion, and the continue token if they are only a page."""
+    """The objects of a list, their resourceVersion, and the continue token if there are more pages."""
 
     items: list[T]
     resource_version: str
@@ -69,9 +69,9 @@ class _ResourceNames(msgspec.Struct):
 
 
 UNREADABLE = (msgspec.MsgspecError, codec.DecodeError, UnicodeDecodeError, RecursionError)
-"""The errors of decoding what no server should send."""
+"""The errors raised while decoding an invalid response."""
 PARTS = TemplateParts()
-"""Shared by all caches of this process."""
+"""The interned object parts that all caches of this process share by default."""
 _LISTS = msgspec.json.Decoder(_RawList)
 _IDENTITIES = msgspec.json.Decoder(_Identified)
 _KIND_ONLY = msgspec.json.Decoder(_KindOnly)
@@ -79,7 +79,7 @@ _RESOURCES = msgspec.json.Decoder(_ResourceNames)
 
 
 def is_status(response: Response) -> bool:
-    """Return whether a response is a Status and no object."""
+    """Return whether a response body is a Status and not an object."""
     return _decode_as(_KIND_ONLY, response, "object").kind == "Status"
 
 
@@ -112,7 +112,7 @@ def _decode_as(decoder: "msgspec.json.Decoder[R]", response: Response, what: str
 
 
 def decode(response: Response, cls: type[T]) -> T:
-    """Decode the object in a response."""
+    """Decode the object in a response body."""
     try:
         return codec.decode_own(response.body, cls)
     except codec.DecodeError as error:
@@ -134,9 +134,9 @@ def decode_list(
 def decode_item(
     raw: msgspec.Raw, kind: Kind, cls: type[T], conversion: Conversion[T] | None, parts: TemplateParts | None
 ) -> T:
-    """Decode an object of a list or a watch event, with kind and apiVersion also where the server leaves them out.
+    """Decode an object of a list or a watch event, and set kind and apiVersion if the server leaves them out.
 
-    With `parts` it is for a cache: without managed fields, sharing its parts with other objects.
+    With `parts` the object is for a cache: without managed fields, sharing its parts with other objects.
     """
     if conversion is None:
         return _decode_item(raw, kind, cls, parts)
@@ -153,8 +153,9 @@ def _decode_item(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplatePart
 
 
 def _decode_whole(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplateParts | None) -> T:
-    """Decode an object of any kind. Managed fields are many small maps: dropped at once, they cost no garbage
-    collection.
+    """Decode an object of any kind completely.
+
+    Managed fields are many small maps; they are dropped at once, before garbage collection sees them.
     """
     obj = codec.decode_own(bytes(raw), cls)
     obj.kind, obj.api_version = kind.kind, kind.api_version
@@ -170,14 +171,14 @@ def path_prefix(kind: Kind) -> str:
 
 
 def path_segment(kind: Kind, what: str, text: str) -> str:
-    """Return a name as a segment of a path; raise ValueError for one that would make another path."""
+    """Return a name as a path segment; raise ValueError for one that would change the path."""
     if not text or "/" in text or text in {".", ".."}:
         raise ValueError(f"{text!r} cannot be the {what} of a {kind.kind}")
     return text
 
 
 def query(**parameters: str) -> Query:
-    """Return the parameters that are not empty."""
+    """Return the query parameters that are not empty."""
     return [(name, value) for name, value in parameters.items() if value]
 
 
@@ -205,12 +206,14 @@ def delete_options(
 
 @lru_cache(maxsize=64)
 def delete_options_body(grace: int | None, propagation: str | None) -> bytes:
-    """Return delete options as JSON, for any object."""
+    """Encode delete options as JSON."""
     return codec.encode(delete_options(grace, propagation, None, None, dry_run=False))
 
 
 def retry_after(response: Response) -> float | None:
-    """Return the seconds after which to repeat a request that was not begun; None for all other responses."""
+    """Return the seconds after which to repeat a request that the server did not begin; None for all other
+    responses.
+    """
     if response.status not in {429, 503}:
         return None
     text = response.headers.get("retry-after", "")
@@ -218,7 +221,7 @@ def retry_after(response: Response) -> float | None:
 
 
 def status_error(code: int, body: bytes) -> errors.StatusError:
-    """Return the server's error; the text of a response that is no Status (from a proxy) is kept."""
+    """Return the server's error; for a response that is not a Status (from a proxy), with its text."""
     try:
         if body.startswith(MAGIC):
             status = codec.decode_protobuf(body, Status, codec.FieldValidation.IGNORE).object

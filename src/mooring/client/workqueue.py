@@ -39,7 +39,7 @@ class Backoff(msgspec.Struct, frozen=True):
     """The largest random part that is added to a delay, as a fraction of it."""
 
     def delay(self, failures: int) -> float:
-        """Return the seconds to wait after so many failures in a row, `maximum` at most."""
+        """Return the seconds to wait after a number of failures in a row, `maximum` at most."""
         if failures <= 0:
             return 0.0
         try:
@@ -51,7 +51,7 @@ class Backoff(msgspec.Struct, frozen=True):
 
 
 DEFAULT_BACKOFF = Backoff(initial=0.005, maximum=1000.0)
-"""That of Kubernetes."""
+"""The default backoff, that of Kubernetes."""
 
 
 class WorkQueue(Generic[K]):
@@ -62,25 +62,25 @@ class WorkQueue(Generic[K]):
         self._backoff = backoff
         self._ready: deque[K] = deque()
         self._dirty: set[K] = set()
-        """Items that need work: those in `_ready`, and those that return to it from their worker."""
+        """Items that need work: those in `_ready`, and those that a worker has and that were added again."""
         self._processing: set[K] = set()
         self._getters: deque[asyncio.Future[None]] = deque()
         self._failures: dict[K, int] = {}
         self._later: list[tuple[float, int, K]] = []
         self._due: dict[K, float] = {}
-        """When each delayed item is due. Other entries of `_later` are stale."""
+        """When each delayed item is due; entries of `_later` with another time are stale."""
         self._order = 0
         self._timer: asyncio.Task[None] | None = None
         self._timer_at = 0.0
         self._closed = False
 
     def __len__(self) -> int:
-        """Return how many items could be taken now."""
+        """Return the number of items that can be taken now."""
         return len(self._ready)
 
     @property
     def delayed(self) -> int:
-        """Return how many items are delayed."""
+        """Return the number of delayed items."""
         return len(self._due)
 
     @property
@@ -97,7 +97,7 @@ class WorkQueue(Generic[K]):
             self._wake_one()
 
     def add_after(self, item: K, seconds: float) -> None:
-        """Add an item after some time; of several times the earliest counts."""
+        """Add an item after a delay; if it is delayed already, the earlier time applies."""
         if self._closed:
             return
         if seconds <= 0:
@@ -152,7 +152,7 @@ class WorkQueue(Generic[K]):
             self._wake_one()
 
     def shut_down(self) -> None:
-        """Accept nothing more. Ready items are still handed out, delayed ones are dropped."""
+        """Accept no more items. Ready items are still returned, delayed ones are dropped."""
         self._closed = True
         self._later.clear()
         self._due.clear()

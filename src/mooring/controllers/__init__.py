@@ -1,8 +1,8 @@
-"""Reconcile loops, one file each.
+"""Controllers: reconcile loops, one file each.
 
 | Module | Content |
 |---|---|
-| ``controller.py`` | `Controller`: informers, a rate-limited queue and workers; `Context`: what they share |
+| ``controller.py`` | `Controller`: informers, a rate-limited queue and workers; `Context`: the objects they share |
 | ``run.py``, ``options.py`` | `CONTROLLERS`: every controller by name; a set of them as a component |
 | ``workloads/`` | ReplicaSet, Deployment, StatefulSet, DaemonSet, Job and CronJob |
 | ``taint_eviction.py`` | eviction by NoExecute taints |

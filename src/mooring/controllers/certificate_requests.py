@@ -28,7 +28,7 @@ _OTHER = ("nodeclient", "Auto approving kubelet client certificate after Subject
 
 
 class CertificateApproval(Controller):
-    """Reconcile requests, by name."""
+    """The controller that approves kubelets' certificate requests; reconciles them by name."""
 
     name = "certificatesigningrequest-approving"
 

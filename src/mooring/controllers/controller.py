@@ -77,7 +77,7 @@ class ControllerMetrics:
 
 @dataclass
 class Context:
-    """What controllers of one run share."""
+    """The client, informers, options and recorders that the controllers of one run share."""
 
     client: Client
     informers: Informers
@@ -95,7 +95,7 @@ class Context:
 
     @cached_property
     def custom_kinds(self) -> CustomKinds:
-        """Return the kinds of CustomResourceDefinitions."""
+        """Return the kinds defined by CustomResourceDefinitions."""
         return CustomKinds(self.client, self.informers)
 
     def recorder(self, component: str) -> EventRecorder:
@@ -203,12 +203,12 @@ def index_by_namespace(informer: Informer[T]) -> Index[T]:
 
 
 def index_by_owner(informer: Informer[T]) -> Index[T]:
-    """Index objects by the uids of their owners."""
+    """Return an index of objects by the uids of their owners."""
     return informer.index("owner", lambda obj: [owner.uid for owner in obj.metadata.owner_references])
 
 
 async def for_each(items: Iterable[Item], work: Callable[[Item], Awaitable[None]], at_once: int) -> None:
-    """Work on items, some at a time. An error or a cancellation ends all of it."""
+    """Call a function for each item, several concurrently. An error or a cancellation ends all calls."""
     left = iter(items)  # shared: each task takes the next one
 
     async def take() -> None:

@@ -1,4 +1,4 @@
-"""Keep the status of PodDisruptionBudgets: healthy pods, and how many may be disrupted.
+"""Write the status of PodDisruptionBudgets: healthy pods, and the number of allowed disruptions.
 
 The server's `pods/eviction` decrements that number. An evicted pod stays in `disruptedPods` until it is terminating, or
 for two minutes, so that it does not count as healthy meanwhile.
@@ -29,7 +29,7 @@ class ScaleError(ValueError):
 
 
 class DisruptionBudgets(Controller):
-    """Reconcile PodDisruptionBudgets, by key."""
+    """The controller of PodDisruptionBudgets; reconciles them by key."""
 
     name = "disruption"
 

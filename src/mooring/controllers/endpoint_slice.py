@@ -38,7 +38,7 @@ Ports = tuple[tuple[str, str, int, str | None], ...]
 
 
 class ServiceController(Controller):
-    """Reconcile Services, by key, when they or the pods that they select change."""
+    """A base for controllers that reconcile Services when these or the pods that they select change."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -61,7 +61,7 @@ class ServiceController(Controller):
 
 
 class EndpointSlices(ServiceController):
-    """Reconcile Services, by key."""
+    """The controller that writes the EndpointSlices of Services; reconciles Services by key."""
 
     name = "endpointslice"
 
@@ -116,7 +116,7 @@ class EndpointSlices(ServiceController):
     async def _write(
         self, key: str, service: Service, ports: Ports, endpoints: dict[str, Endpoint], slices: dict[str, EndpointSlice]
     ) -> None:
-        """Update the slices with these ports, and remove them from `slices`."""
+        """Update the slices with the given ports, and remove them from `slices`."""
         wanted = [EndpointPort(name=name, protocol=protocol, port=number, app_protocol=app)
                   for name, protocol, number, app in ports]  # fmt: skip
         left = dict(endpoints)

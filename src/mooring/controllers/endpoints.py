@@ -18,7 +18,7 @@ MOST = 1000
 
 
 class ServiceEndpoints(ServiceController):
-    """Reconcile Services, by key."""
+    """The controller that writes the Endpoints of Services; reconciles Services by key."""
 
     name = "endpoints"
 

@@ -1,4 +1,4 @@
-"""Delete objects when their time is over: finished Jobs, certificate requests, bootstrap tokens and events."""
+"""Delete objects that have expired: finished Jobs, certificate requests, bootstrap tokens and events."""
 
 from abc import abstractmethod
 from datetime import datetime, timedelta
@@ -25,7 +25,7 @@ log = logs.get(__name__)
 
 
 class Expiry(Controller, Generic[T]):
-    """Delete the objects of an informer when they expire. Subclasses compute when that is."""
+    """Deletes the objects of an informer when they expire. Subclasses compute the time."""
 
     propagation_policy: str | None = None
 
@@ -36,7 +36,7 @@ class Expiry(Controller, Generic[T]):
 
     @abstractmethod
     def expires_at(self, obj: T) -> datetime | None:
-        """Return when to delete an object; None for not yet known."""
+        """Return when to delete an object; None if that is not known yet."""
 
     def _changed(self, obj: T) -> None:
         if self.expires_at(obj) is not None:

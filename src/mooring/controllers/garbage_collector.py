@@ -1,8 +1,9 @@
-"""Delete objects whose owners are gone and pods that no node runs; finish deletions that wait for dependents.
+"""Garbage collection: delete objects whose owners are gone, and pods that no node runs; finish deletions that wait for
+dependents.
 
-The client that deletes an owner chooses: background (dependents are deleted after it), foreground (it waits for
-dependents that block it) or orphan (dependents lose the reference). Keys are `<resource> <namespace/name>`. Before an
-owner counts as gone, it is read from the server.
+The client that deletes an owner chooses the policy: background (dependents are deleted after it), foreground (it waits
+for dependents that block it) or orphan (dependents lose the reference). Keys are `<resource> <namespace/name>`. Before
+an owner counts as gone, it is read from the server.
 """
 
 import asyncio
@@ -42,26 +43,26 @@ class KindCache:
     by_owner: Index[Any]
     name: str
     owners: Collection[str]
-    """The uids of owners."""
+    """An index of the objects by the uids of their owners."""
 
 
 class Owners(msgspec.Struct):
-    """The owners of an object by their state."""
+    """The owner references of an object, grouped by the state of the owner."""
 
     solid: list[OwnerReference]
-    """They exist, or cannot be checked."""
+    """Owners that exist or cannot be checked."""
     dangling: list[OwnerReference]
-    """They are gone."""
+    """Owners that do not exist any more."""
     waiting: list[OwnerReference]
-    """They are in foreground deletion and wait for this object."""
+    """Owners in foreground deletion that wait for this object."""
 
 
 class GarbageCollector(Controller):
-    """Reconcile objects of all kinds, by resource and key."""
+    """The garbage collector; reconciles objects of all kinds, by resource and key."""
 
     name = "garbage-collector"
     workers = 512
-    """Enough to fill the largest batch write (``client/batching.py``)."""
+    """The number of workers, enough to fill the largest batch write (``client/batching.py``)."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -70,7 +71,7 @@ class GarbageCollector(Controller):
         self._absent: OrderedDict[OwnerKey, None] = OrderedDict()
         """Uids of owners that the server does not have; a uid is never reused."""
         self._pending_reads: dict[OwnerKey, asyncio.Future[Resource | None]] = {}
-        """Pending reads of owners, shared by all dependents."""
+        """Reads of owners in progress, shared by all dependents."""
         for kind in stored_kinds(self.client.scheme.served):
             if kind.kind not in _IGNORED:
                 self._add_kind(kind)
@@ -206,7 +207,7 @@ class GarbageCollector(Controller):
         return found
 
     async def _owner(self, reference: OwnerReference, namespace: str) -> Resource | bool | None:
-        """Return the owner, True if it cannot be checked, None if it is gone."""
+        """Return the owner of an object; True if it cannot be checked, None if it does not exist."""
         named = _owner_key(reference, namespace)
         if named in self._absent:
             return None
@@ -261,7 +262,7 @@ class GarbageCollector(Controller):
 
 
 def stored_kinds(served: tuple[Kind, ...]) -> Iterator[Kind]:
-    """Return the stored kinds, each in the newest served version."""
+    """Return all stored kinds, each in the newest served version."""
     seen: set[tuple[str, str]] = set()
     for kind in served:
         if kind.family not in seen and set(kind.verbs) >= _NEEDED:

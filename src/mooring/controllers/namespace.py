@@ -34,7 +34,7 @@ _LONGEST_POLL_SECONDS = 15.0
 
 
 class NamespaceDeletion(Controller):
-    """Reconcile namespaces, by name."""
+    """The controller that deletes the content of terminating namespaces; reconciles them by name."""
 
     name = "namespace"
 
@@ -67,7 +67,7 @@ class NamespaceDeletion(Controller):
         return min(_POLL_SECONDS * polls, _LONGEST_POLL_SECONDS)
 
     async def _empty(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
-        """Delete everything; return the number of remaining objects by resource and by finalizer."""
+        """Delete all objects of a namespace; return the number of remaining ones by resource and by finalizer."""
         remaining: dict[str, int] = {}
         finalizers: dict[str, int] = {}
         for kind in [*self._kinds]:

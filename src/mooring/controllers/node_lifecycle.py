@@ -24,9 +24,11 @@ from mooring.controllers.controller import Context, Controller
 from mooring.controllers.taint_eviction import pods_by_node
 
 RATE, SLOW_RATE = 0.1, 0.01
-"""Nodes per second and zone."""
+"""The maximum eviction rates: nodes per second in each zone."""
 LARGE_ZONE = 50
-"""Smaller zones that are partly down lose no pods."""
+"""The number of nodes above which a zone that is partly down still loses pods, slowly; in smaller ones
+evictions stop.
+"""
 UNHEALTHY_SHARE = 0.55
 _REGION, _ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 Zone = tuple[str, str]
@@ -58,7 +60,7 @@ def state_of(nodes: int, ready: int) -> State:
 
 
 class ZoneDisruption:
-    """The state of each zone, and when it may lose its next node."""
+    """The state of each zone, and when the next of its nodes may be tainted NoExecute."""
 
     def __init__(self) -> None:
         self._states: dict[Zone, State] = {}
@@ -71,7 +73,7 @@ class ZoneDisruption:
         return bool(self._states) and all(state is State.FULL_DISRUPTION for state in self._states.values())
 
     def look(self, nodes: Iterable[Node]) -> bool:
-        """Recompute the zones' states; return whether one changed."""
+        """Recompute the states of all zones; return whether one changed."""
         sizes: dict[Zone, int] = {}
         ready: dict[Zone, int] = {}
         for node in nodes:
@@ -85,7 +87,9 @@ class ZoneDisruption:
         return changed
 
     def take(self, zone: Zone, now: float) -> float | None:
-        """Return 0 if one more node may lose its pods, else the seconds to wait; None for never."""
+        """Return 0 if another node of a zone may be tainted NoExecute now, otherwise the seconds to wait; None for
+        never.
+        """
         rate = self._rate(zone)
         if not rate or self.is_total:
             return None
@@ -96,7 +100,7 @@ class ZoneDisruption:
         return 0.0
 
     def give_back(self, zone: Zone, now: float) -> None:
-        """Return an unused `take`."""
+        """Undo a `take` that was not used."""
         self._next[zone] = now
 
     def _rate(self, zone: Zone) -> float:
@@ -128,7 +132,7 @@ log = logs.get(__name__)
 
 
 class NodeLifecycle(Controller):
-    """Reconcile nodes, by name."""
+    """The controller that taints nodes by their conditions; reconciles them by name."""
 
     name = "node-lifecycle"
 
@@ -142,7 +146,7 @@ class NodeLifecycle(Controller):
         self._zones = ZoneDisruption()
         self._grace = self._patience = context.options.node_grace_seconds
         self._last_seen: dict[str, float] = {}
-        """When each node was last seen alive."""
+        """By node, the time at which its Lease or status was last seen to change."""
         self._nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
         self.follow(self._leases, self._lease_changed)
 
@@ -182,9 +186,8 @@ class NodeLifecycle(Controller):
             self._extend_grace(self.clock.monotonic() - began - MONITOR_SECONDS)
 
     def _grace_seconds(self) -> float:
-        """Return the grace period, doubled when most nodes are silent.
-
-        Then this process is more likely overloaded than all nodes dead.
+        """Return the grace period for heartbeats, doubled if most nodes are silent, because then this process is
+        probably overloaded.
         """
         overdue = self.clock.monotonic() - self._grace / 2
         count = sum(heard < overdue for heard in self._last_seen.values())
@@ -284,7 +287,7 @@ class NodeLifecycle(Controller):
 
 
 def wanted_taints(node: Node, *, evicts: bool) -> list[Taint]:
-    """Return the node's taints with those of this controller as conditions require; others stay in place.
+    """Return the node's taints with this controller's taints as the conditions require; others stay in place.
 
     `evicts` is whether a node that is not ready gets NoExecute taints.
     """

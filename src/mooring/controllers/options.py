@@ -1,4 +1,4 @@
-"""The options of controllers; versions and gates are read once, here (4330.12)."""
+"""The options of controllers. Versions and gates are read only here (4330.12)."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -23,17 +23,17 @@ KUBELET_FEATURES = (
     "InPlacePodVerticalScalingInitContainers",
     "RestartAllContainersOnContainerExits",
 )
-"""Declared features of a default kubelet that pods can require."""
+"""Features that a simulated kubelet declares by default, and that pods can require."""
 _DECLARED_SINCE = Version(1, 36)
 _STATEFUL_PODS_AT_ONCE = Version(1, 37)
-"""The first release with MaxUnavailableStatefulSet on."""
+"""The first release with the gate MaxUnavailableStatefulSet on by default."""
 
 
 _KUBELET = re.compile(r"v?(\d+)\.(\d+)(\.\d+)?([-+][0-9A-Za-z.+-]+)?")
 
 
 class Kubelet(msgspec.Struct, frozen=True):
-    """What simulated kubelets report about themselves."""
+    """The version and features that simulated kubelets report."""
 
     version: str = f"v{BINARY}.0"
     features: tuple[str, ...] = KUBELET_FEATURES
@@ -64,12 +64,15 @@ class ControllerOptions(msgspec.Struct, frozen=True):
     scheme: Scheme = msgspec.field(default_factory=Scheme)
     kubelet: Kubelet = Kubelet()
     programs: "Programs | None" = None
-    """Programs that run for images on simulated nodes, if any."""
+    """The programs that run for images on simulated nodes; None if there are none."""
     stateful_pods_at_once: bool = True
     """Whether StatefulSets honour `maxUnavailable` (MaxUnavailableStatefulSet)."""
     node_grace_seconds: float = 50.0
     rejection_backoff: Backoff = Backoff(initial=1.0, maximum=300.0, jitter=0.5)
-    """Backoff of a template whose pods the server rejects. A maximum of 0 leaves it to the queue, as in Kubernetes."""
+    """The backoff of a template whose pods the server rejects.
+
+    A maximum of 0 leaves it to the queue, as in Kubernetes.
+    """
 
 
 def for_component(component: Component) -> ControllerOptions:

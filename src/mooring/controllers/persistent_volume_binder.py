@@ -40,7 +40,7 @@ _ZERO = Quantity(0)
 
 
 class PersistentVolumeBinder(Controller):
-    """Reconcile claims and volumes."""
+    """The controller of PersistentVolumeClaims and PersistentVolumes; reconciles both."""
 
     name = "persistentvolume-binder"
 
@@ -129,7 +129,9 @@ class PersistentVolumeBinder(Controller):
         return min(fitting, key=lambda volume: (_size(volume), volume.metadata.name), default=None)
 
     async def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
-        """Write both references; steps that are done are skipped, so that an interrupted binding is completed."""
+        """Write the references of volume and claim to each other; skip completed steps, so that an interrupted binding
+        is finished.
+        """
         meta = claim.metadata
         reference = volume.spec.claim_ref
         if reference is None or reference.uid != meta.uid:
@@ -180,7 +182,7 @@ class PersistentVolumeBinder(Controller):
             await self._ask(claim, storage_class.provisioner)
 
     async def _ask(self, claim: PersistentVolumeClaim, provisioner: str) -> None:
-        """Annotate a claim for an external provisioner."""
+        """Annotate a claim with the provisioner that should create its volume."""
         meta = claim.metadata
         if STORAGE_PROVISIONER in meta.annotations:
             return

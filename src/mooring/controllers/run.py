@@ -99,7 +99,7 @@ class ControllerSet(ElectedComponent):
     controllers: Mapping[str, Controller]
 
     async def prepare(self) -> None:
-        """Do what comes before the controllers run. Informers have started, but may not have synced."""
+        """Do work that must precede the controllers. Informers have started, but may not have synced."""
 
     async def run(self) -> None:
         try:
@@ -119,7 +119,7 @@ class ControllerSet(ElectedComponent):
 
 
 class Controllers(ControllerSet):
-    """Controllers of one run. Raises UnknownControllerError."""
+    """A set of controllers for one run. Raise UnknownControllerError."""
 
     def __init__(
         self,

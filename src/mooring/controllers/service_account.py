@@ -1,6 +1,7 @@
-"""Create what every namespace has (ServiceAccount `default`, ConfigMap `kube-root-ca.crt`), and fill token Secrets.
+"""Create the objects that every namespace has (ServiceAccount `default`, ConfigMap `kube-root-ca.crt`), and fill token
+Secrets.
 
-The ConfigMap holds the certificate authority of this component's kubeconfig. A Secret of type
+The ConfigMap has the certificate authority of this component's kubeconfig. A Secret of type
 `kubernetes.io/service-account-token` names its account in an annotation; it gets a token, and is deleted with the
 account.
 """
@@ -24,7 +25,7 @@ _LIFETIME_SECONDS = 10 * 365 * 86400
 
 
 class ServiceAccounts(Controller):
-    """Reconcile namespaces and Secrets."""
+    """The controller of ServiceAccounts and token Secrets; reconciles namespaces and Secrets."""
 
     name = "serviceaccount"
 
@@ -106,7 +107,7 @@ _TEXT = (
 
 
 class RootCaPublisher(Controller):
-    """Reconcile namespaces."""
+    """The controller that writes `kube-root-ca.crt`; reconciles namespaces."""
 
     name = "root-ca-certificate-publisher"
 

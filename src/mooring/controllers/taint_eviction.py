@@ -29,13 +29,13 @@ from mooring.constraints.tolerations import NO_EXECUTE, TaintLike, device_evicti
 from mooring.controllers.controller import Context, Controller
 
 _LONGEST_WAIT = 86400.0
-"""Pods with longer countdowns are reconciled once a day."""
+"""The maximum countdown in seconds; pods with longer ones are reconciled once a day."""
 _BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 log = logs.get(__name__)
 
 
 class Eviction(Controller):
-    """Reconcile pods, by key. Subclasses compute when a pod is due."""
+    """A base for controllers that evict pods at a time which subclasses compute; reconciles pods by key."""
 
     metrics_prefix: str
     component: str
@@ -133,7 +133,7 @@ TaintKey: TypeAlias = tuple[str, str]
 
 
 class TaintEviction(Eviction):
-    """Reconcile pods, by key."""
+    """The controller that evicts pods by NoExecute taints of nodes; reconciles pods by key."""
 
     name = "taint-eviction"
     metrics_prefix = "taint_eviction_controller"

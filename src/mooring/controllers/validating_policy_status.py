@@ -13,7 +13,7 @@ from mooring.controllers.controller import Context, Controller
 
 
 class ValidatingPolicyStatus(Controller):
-    """Reconcile policies, by name; each generation once."""
+    """The controller that type-checks policies; reconciles them by name, each generation once."""
 
     name = "validatingadmissionpolicy-status"
 

@@ -17,7 +17,7 @@ CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernete
 
 
 class VolumeProtection(Controller):
-    """Reconcile claims and volumes."""
+    """The controller that removes protection finalizers; reconciles claims and volumes."""
 
     name = "volume-protection"
 
@@ -59,7 +59,7 @@ class VolumeProtection(Controller):
 
 
 def claim_keys(pod: Pod) -> list[str]:
-    """Return the keys of the claims that a pod uses, generated ones included."""
+    """Return the keys of the claims that a pod uses, including generated ones."""
     keys = []
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
@@ -70,7 +70,7 @@ def claim_keys(pod: Pod) -> list[str]:
 
 
 class EphemeralVolumes(Controller):
-    """Reconcile pods, by key."""
+    """The controller that creates the claims of ephemeral volumes; reconciles pods by key."""
 
     name = "ephemeral-volume"
 

@@ -17,18 +17,18 @@ from mooring.api.quantity import Quantity
 
 
 class Change(msgspec.Struct):
-    """A write of an object, after admission."""
+    """A write of an object after admission, for quota accounting."""
 
     evaluator: Evaluator
     new: Resource | None
-    """None when the object is deleted."""
+    """The object after the write; None for a delete."""
     old: Resource | None
-    """None when it is created."""
+    """The object before the write; None for a create."""
     subresource: str = ""
 
     @property
     def may_be_rejected(self) -> bool:
-        """Whether quotas may reject it; other changes are only counted."""
+        """Return whether quotas may reject the write; other writes only change the usage."""
         return self.new is not None and self.evaluator.may_reject(self.new, self.old, self.subresource)
 
     def forbidden(self, why: str) -> errors.Forbidden:
@@ -38,12 +38,12 @@ class Change(msgspec.Struct):
 
 
 def concerns(quota: ResourceQuota, evaluator: Evaluator) -> bool:
-    """Whether a quota limits a resource that objects of the evaluator's kind use."""
+    """Return whether a quota limits a resource that objects of the evaluator's kind use."""
     return any(map(evaluator.measures, quota.status.hard)) or any(map(evaluator.measures, quota.spec.hard))
 
 
 def is_counted(quota: ResourceQuota) -> bool:
-    """Whether the status has the usage of everything that the spec limits."""
+    """Return whether the quota's status already has the usage of every resource that its spec limits."""
     return quota.spec.hard == quota.status.hard
 
 
@@ -95,7 +95,7 @@ def _usage_in(quota: ResourceQuota, evaluator: Evaluator, obj: Resource | None) 
 
 
 def is_in_scope(spec: ResourceQuotaSpec, evaluator: Evaluator, obj: Resource) -> bool:
-    """Whether an object is in all scopes of a quota, so that the quota counts it."""
+    """Return whether an object matches all scopes of a quota, so that the quota counts it."""
     if not spec.scopes and spec.scope_selector is None:
         return True
     return all(evaluator.in_scope(requirement, obj) for requirement in scopes_of(spec))

@@ -11,11 +11,11 @@ Usage: TypeAlias = dict[str, Quantity]
 ONE = Quantity(1)
 ZERO = Quantity(0)
 _ALIASES = frozenset({"configmaps", "replicationcontrollers", "resourcequotas", "secrets"})
-"""Resources of the core group that quotas count under their own name too."""
+"""Resources of the core group that quotas also accept under a second name."""
 
 
 class Evaluator:
-    """Compute what an object uses of a quota. This base suits kinds whose objects are only counted."""
+    """Computes an object's usage of quotas. This base class suits kinds that only count by number."""
 
     def __init__(self, group: str, resource: str) -> None:
         self.group = group
@@ -24,7 +24,7 @@ class Evaluator:
         self._own_names = frozenset({self.count_name, *({resource} & _ALIASES if not group else ())})
 
     def measures(self, name: str) -> bool:
-        """Whether objects of this kind use a quota's resource name."""
+        """Return whether objects of this kind use a resource that quotas limit by this name."""
         return name in self._own_names
 
     def measured_names(self, names: Iterable[str]) -> list[str]:
@@ -52,7 +52,7 @@ class Evaluator:
 
 
 def selects(requirement: ScopedResourceSelectorRequirement, value: str) -> bool:
-    """Whether a requirement on a class name matches a value, which is empty if there is none."""
+    """Return whether a scope requirement on a class name matches a value; empty if the object has none."""
     match requirement.operator:
         case "In":
             return value in requirement.values if value else False
@@ -65,6 +65,6 @@ def selects(requirement: ScopedResourceSelectorRequirement, value: str) -> bool:
 
 
 def add_usage(total: Usage, more: Mapping[str, Quantity]) -> None:
-    """Add usage in place."""
+    """Add usage to a usage in place."""
     for name, quantity in more.items():
         total[name] = total[name] + quantity if name in total else quantity

@@ -15,14 +15,14 @@ from mooring.constraints.requests import is_extended, is_native, is_pod_level, s
 
 Resources = Mapping[str, Quantity]
 DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
-"""The prefix of the implicit extended resource of a device class."""
+"""The prefix of the extended resource name that every device class has implicitly."""
 _REQUESTS = "requests."
 _ASKED = ("cpu", "memory", "ephemeral-storage")
 _NAMES = frozenset(
     {"count/pods", "pods", *_ASKED, *(f"requests.{name}" for name in _ASKED), *(f"limits.{name}" for name in _ASKED)}
 )
 _REQUIRED = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
-"""What every container must request once a quota limits it."""
+"""Resources that every container must request if a quota limits them."""
 
 
 class PodEvaluator(Evaluator):
@@ -45,7 +45,7 @@ class PodEvaluator(Evaluator):
         return usage
 
     def is_overdue(self, pod: Pod) -> bool:
-        """Whether a terminating pod is past its grace period; its node may be lost, and the quota is needed."""
+        """Return whether a terminating pod is past its grace period, so that a lost node does not keep quota in use."""
         deletion, grace = pod.metadata.deletion_timestamp, pod.metadata.deletion_grace_period_seconds
         if deletion is None or grace is None:
             return False
@@ -98,7 +98,7 @@ def _pod(obj: Resource) -> Pod:
 
 
 def is_extended_for_quota(name: str) -> bool:
-    """Whether a quota's resource is an extended resource, such as `requests.example.com/gpu`."""
+    """Return whether a quota's resource is an extended resource, such as `requests.example.com/gpu`."""
     if not name.startswith(_REQUESTS):
         return False
     return not is_native(name) or name.startswith(_REQUESTS + DEVICE_CLASS)

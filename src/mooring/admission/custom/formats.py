@@ -1,6 +1,6 @@
-"""String formats in a schema (`format: date-time`), as Kubernetes supports them. Others are ignored.
+"""String formats in a schema (`format: date-time`), as Kubernetes supports them; unknown ones are ignored.
 
-Names are compared without dashes.
+Format names are compared without dashes.
 """
 
 import base64

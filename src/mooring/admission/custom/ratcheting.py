@@ -41,7 +41,7 @@ def _is_unchanged(steps: list[str | int], new: Any, old: Any, schema: Structural
 
 
 def counterpart(new: Any, old: Any, step: str | int, schema: Structural | None) -> Any:
-    """Return the old value at a step; check the result with `is_absent`."""
+    """Return the old value that corresponds to a child of a new value; check the result with `is_absent`."""
     if isinstance(step, str):
         return old.get(step, _ABSENT) if isinstance(old, dict) else _ABSENT
     if schema is None or schema.props.list_type != "map" or not isinstance(old, list):

@@ -1,9 +1,8 @@
 """Evaluate the CEL validation rules of a schema on every written object.
 
-`Rules` collects them when the first object arrives, compiles those of a schema node when the first value of it arrives,
-and evaluates them from the root down within Kubernetes' budget. Costs are first taken from the estimates, which is
-free; only if these exceed the budget, everything is evaluated again with counting. Unchanged values are exempt
-(ratcheting).
+`Rules` collects them when the first object arrives, compiles those of a schema node when its first value arrives, and
+evaluates them from the root down within Kubernetes' cost budget. The costs are first taken from static estimates; only
+if these exceed the budget, everything is evaluated again with counted costs. Unchanged values are exempt (ratcheting).
 """
 
 from collections.abc import Callable, Iterator
@@ -32,22 +31,22 @@ Warn = Callable[[str], None]
 
 
 class _TooExpensiveError(Exception):
-    """The estimates exceed the budget; costs must be counted."""
+    """The estimated costs exceed the budget, so that costs must be counted."""
 
 
 class _StopError(Exception):
-    """Stop evaluating rules."""
+    """Raised to stop evaluating further rules on an object."""
 
 
 class CompiledRule(msgspec.Struct, frozen=True):
-    """A rule that can be evaluated."""
+    """A compiled CEL validation rule."""
 
     rule: ValidationRule
     program: Program
     message: Program | None
     uses_old_self: bool
     where: str
-    """The field that errors name, relative to the value; empty for the value itself."""
+    """The path of the field that errors name, relative to the value; empty for the value itself."""
 
     @property
     def is_optional(self) -> bool:
@@ -59,7 +58,7 @@ def uses_old_self(program: Program) -> bool:
 
 
 class _Node(msgspec.Struct):
-    """The rules of one schema node and its children."""
+    """The rules of one schema node, and the nodes of its children."""
 
     schema: Structural
     is_root: bool
@@ -120,7 +119,7 @@ def _compile_rules(schema: JSONSchemaProps, declared: Declared) -> Iterator[Comp
 
 
 class _Evaluation:
-    """The evaluation of all rules on one object."""
+    """The evaluation of all rules on one written object."""
 
     def __init__(self, warn: Warn | None, *, counted: bool) -> None:
         self._warn = warn

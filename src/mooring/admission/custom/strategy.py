@@ -134,14 +134,14 @@ class CustomStrategy(Strategy[Dynamic]):
         ]
 
     def tree(self, obj: Dynamic) -> dict[str, Any]:
-        """Return the whole object as its schema sees it."""
+        """Return the object as plain JSON values, with as much metadata as the schema reads."""
         metadata = msgspec.to_builtins(obj.metadata) if self._looks_at_metadata or self.rules else {}
         return {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata, **obj.content}
 
     def errors_at_changes(
         self, check: Check, new: Any, old: Any, schema: Structural | None, base: Path | None = None
     ) -> Errors:
-        """Validate a changed value; return the errors, except those at parts that have not changed."""
+        """Validate a value with a schema check; return the errors, except those at unchanged parts of an update."""
         found = self._collect(check, new, base)
         if not found.errors:
             return []

@@ -1,4 +1,4 @@
-"""Checks of custom resources beyond their schema: embedded objects have a type, sets and maps no duplicates.
+"""Validate custom resources beyond their schema: embedded objects have a type, sets and maps have no duplicates.
 
 Messages and order are Kubernetes'.
 """
@@ -21,7 +21,9 @@ _ABSENT = object()
 
 
 def any_node(schema: Structural, predicate: Callable[[Structural], bool]) -> bool:
-    """Whether any node of a schema satisfies a predicate; most schemas have none, which saves walking every object."""
+    """Return whether any node of a schema satisfies a predicate; most schemas have none, so that objects need not be
+    walked.
+    """
     pending = [schema]
     while pending:
         node = pending.pop()
@@ -81,7 +83,7 @@ def _metadata(value: Any, path: Path) -> Errors:
 
 
 def list_errors(value: Any, schema: Structural, path: Path | None = None) -> Errors:
-    """Return the duplicate items in lists of the types `set` and `map`."""
+    """Return errors for duplicate items in lists of the types `set` and `map`."""
     errors: Errors = []
     if isinstance(value, dict):
         for name, child, item in _fields(value, schema):

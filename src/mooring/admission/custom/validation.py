@@ -19,11 +19,11 @@ from mooring.api.field_path import Path
 from mooring.cel.regex import matches
 
 Place = tuple[Any, str | int] | None
-"""The position of a value: the parent's position, and its field or index; None for the root."""
+"""The position of a value: its parent's position and its field or index; None for the root."""
 
 
 class Findings(msgspec.Struct):
-    """The errors of one object and their positions. `base` is the path of the root, such as `status`."""
+    """The validation errors of one object, with their positions. `base` is the path of the root, such as `status`."""
 
     base: Path | None
     errors: Errors = msgspec.field(default_factory=list)
@@ -68,7 +68,7 @@ def compile_schema(schema: JSONSchemaProps) -> Check:
 
 
 class _Checks(dict[type, tuple[Check, ...]]):
-    """The checks of a schema by class of value, created on demand."""
+    """The checks of a schema by the Python class of the value, created on demand."""
 
     def __init__(self, schema: JSONSchemaProps) -> None:
         super().__init__()
@@ -239,7 +239,9 @@ def _add_error(findings: Findings, place: Place, text: str) -> None:
 
 
 def checks_made(schema: JSONSchemaProps, value: Any) -> int:
-    """Count the checks that Kubernetes makes for a value; of failed alternatives it reports the one with the most."""
+    """Count the checks that Kubernetes' validator makes for a value; of failed alternatives it reports the one with the
+    most.
+    """
     if value is None:
         return 1
     count = 3 + bool(types_of(schema))
@@ -431,7 +433,7 @@ def _quote_json(text: str) -> str:
 
 
 def unique(errors: Errors) -> Errors:
-    """Deduplicate errors, which several alternatives may report."""
+    """Remove repeated errors, which several alternatives may report."""
     if len(errors) < 2:
         return errors
     return list({str(error): error for error in errors}.values())

@@ -22,7 +22,9 @@ MAX_SCHEMA = 100_000_000
 _MOST = 2**64 - 1
 _SHOWN = 4
 _COMPILING, _EACH_CHARACTER = 400, 4
-"""The validation budget charged for compiling an expression, in microseconds: fixed, and per character."""
+"""The validation budget charged for compiling an expression, in microseconds: a fixed part, and a part per
+character.
+"""
 _ADVICE = (
     "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are"
     " declared)"
@@ -34,32 +36,35 @@ def has_rules(nodes: Iterable[JSONSchemaProps]) -> bool:
 
 
 class _SharedSchema(msgspec.Struct, frozen=True):
-    """State shared by all nodes with the same schema. Large definitions repeat subtrees, such as containers of pods."""
+    """The values computed once for all nodes with the same schema.
+
+    Large definitions repeat subtrees, such as containers of pods.
+    """
 
     min_bytes: int
     """The minimum size of a value, in bytes."""
     environments: RuleEnvironments
     programs: dict[tuple[str, bool], Program] = msgspec.field(default_factory=dict)
-    """By expression and whether `oldSelf` is optional."""
+    """Compiled programs, by expression and by whether `oldSelf` is optional."""
 
 
 class Expressions(msgspec.Struct):
-    """The rules of one schema and their total cost."""
+    """Validates the CEL rules of one schema and adds up their costs."""
 
     options: CustomOptions
     known: frozenset[str]
-    """Stored expressions, which may use every library of this release."""
+    """Expressions of the stored schema, which may use every library of this release."""
     unchanged: bool
-    """Whether the schema is unchanged: then single rules are not rejected for their cost."""
+    """Whether the schema is unchanged, so that single rules are not rejected for their cost."""
     _total: int = 0
     _expensive: list[tuple[int, Path]] = msgspec.field(default_factory=list)
     _known_nodes: "dict[tuple[bytes, bool], _SharedSchema | None]" = msgspec.field(default_factory=dict)
-    """By the node's schema and whether it is the root."""
+    """Cached node states, by the node's schema and whether it is the root."""
 
     def errors(
         self, schema: JSONSchemaProps, path: Path, times: int | None, uncorrelated: Path | None, *, root: bool
     ) -> Errors:
-        """Validate the rules of one node, of which an object may have `times` (None: unlimited)."""
+        """Validate the rules of one schema node, of whose values an object may have `times` (None: unlimited)."""
         place = path.child("x-kubernetes-validations")
         shared = self._shared_schema(schema, root=root or schema.embedded_resource)
         if shared is None:

@@ -13,7 +13,7 @@ _TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]']+|'", re.DOTALL)
 
 
 class FieldPathError(ValueError):
-    """The path does not resolve; the message says where."""
+    """A field path does not resolve; the message says where."""
 
 
 def schema_at(text: str, schema: JSONSchemaProps, *, arrays: bool = True) -> tuple[str, JSONSchemaProps | None]:

@@ -56,7 +56,7 @@ _ALLOWED_AT_ROOT = {
     "preserve_unknown_fields": "XPreserveUnknownFields",
     "validations": "XValidations",
 }
-"""Fields allowed at the root beside a status subresource, by Go name in Kubernetes' order."""
+"""Fields allowed at the root of a schema beside a status subresource, by Go name in Kubernetes' order."""
 
 
 _GO_NAMES = {
@@ -108,27 +108,27 @@ _GO_NAMES = {
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """The context of a node in the walk over a schema."""
+    """The context of a schema node during the walk."""
 
     no_defaults: str | None = None
-    """Why defaults are not allowed here; None if they are."""
+    """Why defaults are not allowed at the node; None if they are."""
     in_metadata: bool = False
     uncorrelated: Path | None = None
     """The enclosing list whose items have no old counterpart in an update."""
     times: int | None = 1
-    """The maximum number of values here in one object; None if unlimited."""
+    """The maximum number of values of the node in one object; None if unlimited."""
 
 
 class SchemaValidator(msgspec.Struct, frozen=True):
-    """Validate the schemas of one definition."""
+    """Validates the schemas of one definition."""
 
     options: CustomOptions
     lenient: frozenset[str]
-    """Rules that the stored definition violates already."""
+    """The validation rules that the stored definition violates already."""
     known_rules: frozenset[str]
-    """Expressions that are stored already."""
+    """Expressions of the stored definition."""
     unchanged: frozenset[str]
-    """Versions whose schema does not change."""
+    """Versions whose schema does not change in the update."""
 
     @classmethod
     def for_change(
@@ -234,7 +234,7 @@ def _default_errors(schema: JSONSchemaProps, path: Path, in_metadata: bool) -> E
 
 
 class _Walk:
-    """Walk a schema once and collect the errors of each node."""
+    """A walk over a schema that collects the errors of each node."""
 
     def __init__(self, validator: SchemaValidator, expressions: Expressions | None) -> None:
         self._validator = validator
@@ -245,7 +245,7 @@ class _Walk:
     def visit(
         self, schema: JSONSchemaProps, path: Path, place: _Place, *, is_root: bool = False, typed: bool = True
     ) -> None:
-        """Validate a node; `typed` is false inside conditions, which have no rules."""
+        """Validate a schema node; `typed` is false inside `not`, `allOf` and the like, which must not have rules."""
         before = len(self.schema_errors)
         if _is_unusual(schema):
             self.schema_errors += _standard_errors(schema, path, place, self._validator.lenient)

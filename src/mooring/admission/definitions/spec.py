@@ -31,14 +31,14 @@ _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 _MAX_SELECTABLE = 8
 MAX_VERSIONS = 100
-"""Each version costs the server up to a millisecond and half a megabyte."""
+"""The maximum number of versions: each costs the server up to a millisecond and half a megabyte."""
 _BUILT_IN_GROUPS = frozenset(kind.group for kind in (*KINDS, *advisor_v1.KINDS))
 _MAX_WARNING = 256
 T = TypeVar("T")
 
 
 class _Shared(msgspec.Struct):
-    """The parts that all versions share, otherwise None."""
+    """The settings that all versions of a definition have in common; None if they differ."""
 
     schema: v1.JSONSchemaProps | None
     subresources: v1.CustomResourceSubresources | None

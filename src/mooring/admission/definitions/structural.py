@@ -64,7 +64,7 @@ def walk_schemas(schema: JSONSchemaProps) -> Iterator[JSONSchemaProps]:
 
 
 def errors_in(schema: JSONSchemaProps, path: Path) -> Errors:
-    """Return why a schema is not structural."""
+    """Return the errors that say why a schema is not structural."""
     found = [*_invariants(schema, ROOT, path), *_completeness(schema, schema, path, path)]
     return sorted(found, key=str)
 

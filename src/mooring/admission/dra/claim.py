@@ -1,6 +1,7 @@
-"""ResourceClaims and ResourceClaimTemplates. The spec is immutable.
+"""Validate ResourceClaims and ResourceClaimTemplates.
 
-The status holds the allocation. The scheduler writes it once; it stays until it is deallocated.
+The spec is immutable. The status has the allocation: the scheduler writes it once; it stays until the claim is
+deallocated.
 """
 
 import ipaddress
@@ -112,7 +113,7 @@ class ResourceClaimTemplateStrategy(RuleStrategy[v1.ResourceClaimTemplate]):
 
 
 def _check_admin_access(claim: v1.DeviceClaim, request: Request) -> Errors:
-    """Refuse access as an administrator, unless the namespace has the label that allows it."""
+    """Refuse device requests with administrator access, unless a label of the namespace allows them."""
     asks = [index for index, each in enumerate(claim.requests) if each.exactly and each.exactly.admin_access]
     here = _SPEC.child("devices", "requests")  # of templates too
     return _forbid_admin_access(here.index(asks[0]), request) if asks else []
@@ -275,7 +276,7 @@ def _interface_address(address: str, path: Path) -> Errors:
 
 
 def validate_binding_conditions(wanted: list[str], failed: list[str], path: Path) -> Errors:
-    """Validate the conditions that binding waits for and those that fail it: both or neither must be set."""
+    """Validate a device's binding conditions and binding failure conditions: both or neither must be set."""
     success, failure = path.child("bindingConditions"), path.child("bindingFailureConditions")
     errors = validate_set(wanted, _MAX_BINDING_CONDITIONS, success, names.validate_label_key)
     errors += validate_set(failed, _MAX_BINDING_CONDITIONS, failure, names.validate_label_key)

@@ -28,11 +28,11 @@ NODE_SELECTOR_RULES = NodeSelectorRules(
     check_expression=None,
     cel_refusal="CEL expressions are not supported in the node selectors of devices",
 )
-"""Node selectors of devices support neither versions nor CEL (KEP-5500)."""
+"""The node selector rules of devices, without version operators and CEL (KEP-5500)."""
 
 
 def validate_list(items: list[T], limit: int, path: Path, check: Check[T]) -> Errors:
-    """Validate each item, unless there are too many."""
+    """Validate the length of a list and each of its items, unless it is too long."""
     if len(items) > limit:
         return [field_errors.too_many(path, len(items), limit)]
     return [error for index, item in enumerate(items) for error in check(item, path.index(index))]

@@ -30,7 +30,7 @@ _MODES = ("All", "ExactCount")
 _ONE_OF = "exactly one of `exactly` or `firstAvailable` is required"
 _NOT_A_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 RequestNames = Mapping[str, frozenset[str]]
-"""The requests of a claim, each with the names of its alternatives."""
+"""The names of a claim's requests, each with the names of its alternatives."""
 
 
 class _Context(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ def default_claim_requests(claim: v1.DeviceClaim) -> None:
 
 
 def drop_disabled_fields(claim: v1.DeviceClaim) -> None:
-    """Drop derived attributes, which are behind a gate that Mooring does not have."""
+    """Drop derived attributes, whose gate Mooring does not have."""
     for request in claim.requests:
         for each in (request.exactly, *request.first_available):
             if each is not None:

@@ -263,7 +263,7 @@ _LARGEST = Quantity(2**63 - 1)
 
 
 def validate_capacity(capacity: DeviceCapacity, path: Path, *, shared: bool) -> Errors:
-    """Validate a capacity; only devices with multiple allocations have policies."""
+    """Validate a device capacity; only devices with multiple allocations may have request policies."""
     policy = capacity.request_policy
     if policy is None:
         return []

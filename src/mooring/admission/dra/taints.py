@@ -29,7 +29,7 @@ def set_time_added(taints: list[DeviceTaint], request: Request) -> None:
 
 
 def validate_taint(taint: DeviceTaint, path: Path, old: DeviceTaint | None = None) -> Errors:
-    """Validate a taint. A stored effect may stay."""
+    """Validate a device taint; an unknown effect that is stored already is allowed."""
     errors = names.validate_label_key(taint.key, path.child("key"))
     errors += names.validate(path.child("value"), taint.value, names.label_value(taint.value))
     if old is not None and old.effect == taint.effect:
@@ -45,7 +45,7 @@ def validate_tolerations(
     numeric: bool,
     stored: Collection[DeviceToleration] = (),
 ) -> Errors:
-    """Validate tolerations; without `numeric`, only `stored` ones may use `Lt` and `Gt`."""
+    """Validate device tolerations; without `numeric`, only `stored` tolerations may use `Lt` and `Gt`."""
     if len(tolerations) > MAX_TOLERATIONS:
         return [field_errors.too_many(path, len(tolerations), MAX_TOLERATIONS)]
     return [

@@ -158,7 +158,7 @@ def _ephemeral_mounts(container: EphemeralContainer, path: Path) -> Errors:
 
 
 def image_without_spaces(container: Container, path: Path) -> Errors:
-    """Reject surrounding spaces in pods, not in templates: some tools put a placeholder there."""
+    """Reject images with surrounding spaces in pods, but not in templates, where some tools put a placeholder."""
     if container.image == container.image.strip():
         return []
     detail = "must not have leading or trailing whitespace"

@@ -79,7 +79,7 @@ def default_pod_spec(spec: core_v1.PodSpec) -> None:
 
 @cache_short(1024)
 def pull_policy(image: str) -> str:
-    """Return the default pull policy: Always for `latest` or no tag."""
+    """Return the default pull policy of an image: Always if its tag is `latest` or missing."""
     found = _IMAGE.fullmatch(image) if len(image) <= _MAX_IMAGE_CHARACTERS else None
     if found is None:
         return "IfNotPresent"

@@ -20,7 +20,7 @@ _MAX_SPECS = 4096
 
 
 class KnownSpecs:
-    """Cache valid PodSpecs. New and updated pods have separate caches, because their rules differ."""
+    """Caches valid PodSpecs. New and updated pods have separate caches, because their rules differ."""
 
     def __init__(self) -> None:
         self._new = _ValidSpecs(pod_spec_warnings)
@@ -38,7 +38,7 @@ class KnownSpecs:
         return self._changed.validate(spec, _digest(spec), metadata, path, rules)
 
     def warnings(self, spec: PodSpec, path: Path) -> list[str]:
-        """Return the warnings about a spec; free for the spec that was validated last."""
+        """Return the warnings about a spec; cached for the spec that was validated last."""
         last, content = self._last
         known = self._new.warnings.get(content) if last is spec else None
         return pod_spec_warnings(spec, path) if known is None else known

@@ -127,7 +127,7 @@ def _merge(selector: LabelSelector, operator: str, keys: list[str], labels: dict
 def drop_disabled_fields(
     spec: PodSpec, old: PodSpec | None, options: AdmissionOptions, warn: Callable[[str], None]
 ) -> None:
-    """Drop fields whose gate is off, with a warning, unless the old object has them."""
+    """Drop pod fields whose gate is off, with a warning, unless the old object has them."""
     if not options.label_keys_in_pod_affinity and uses_label_keys(spec) and not (old and uses_label_keys(old)):
         for term in pod_affinity_terms(spec):
             term.match_label_keys, term.mismatch_label_keys = [], []

@@ -28,7 +28,7 @@ _WINDOWS_SIGNALS = ("SIGKILL", "SIGTERM")
 
 
 class ProbeContext(msgspec.Struct, frozen=True):
-    """The fields of a pod that the rules for probes and lifecycle hooks read."""
+    """The pod's fields that the validation of probes and lifecycle hooks reads."""
 
     grace_period: int | None
     os: str

@@ -19,7 +19,7 @@ def aggregate_limits(spec: PodSpec) -> dict[str, Quantity]:
 
 
 def qos_class(spec: PodSpec) -> str:
-    """Return the QoS class.
+    """Return the QoS class of a pod.
 
     Guaranteed if every container has equal requests and limits of cpu and memory, BestEffort if none has any, or else
     Burstable.

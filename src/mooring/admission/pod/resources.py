@@ -27,7 +27,7 @@ INTEGER_RESOURCES = frozenset(
         "services.nodeports",
     }
 )
-"""The resources that count objects."""
+"""Resource names whose amounts must be integers."""
 _STANDARD_RESOURCES = (_CONTAINER_RESOURCES | INTEGER_RESOURCES) | {
     "limits.cpu",
     "limits.ephemeral-storage",
@@ -167,7 +167,7 @@ def container_resource_problems(name: str) -> tuple[str, ...]:
 
 
 def uses_indivisible_huge_pages(spec: PodSpec) -> bool:
-    """Whether a stored spec has huge pages that are no multiple of their page size, which it may keep."""
+    """Return whether a stored spec has huge pages that are not a multiple of their page size; it may keep them."""
     amounts = [spec.overhead]
     for container in (*spec.containers, *spec.init_containers, *spec.ephemeral_containers):
         amounts += [container.resources.limits, container.resources.requests]

@@ -30,24 +30,24 @@ class PodRules(msgspec.Struct, frozen=True, kw_only=True):
 
     options: AdmissionOptions
     is_pod: bool
-    """A pod, not a template: a few rules apply only to pods."""
+    """Whether the rules are for a pod and not for a template; a few rules apply only to pods."""
     invalid_selector_values: bool = False
-    """Pod affinity selectors may have invalid label values."""
+    """Whether pod affinity selectors may have invalid label values."""
     invalid_spread_selectors: bool = False
-    """Topology spread selectors are not validated."""
+    """Whether topology spread selectors are left unvalidated."""
     invalid_required_values: bool = False
-    """Required node affinity may have invalid label values."""
+    """Whether required node affinity may have invalid label values."""
     invalid_deletion_cost: bool = False
     indivisible_huge_pages: bool = False
     nonlocal_token_paths: bool = False
     restarting_init_resize: bool = False
-    """Init containers may restart on resize."""
+    """Whether init containers may have the resize policy RestartContainer."""
     taint_expressions: frozenset[str] = msgspec.field(default_factory=frozenset)
-    """Stored expressions over taints."""
+    """The stored expressions over taints, which an update may keep."""
     node_expressions: frozenset[str] = msgspec.field(default_factory=frozenset)
-    """Stored expressions over nodes."""
+    """The stored expressions over nodes, which an update may keep."""
     young_fields: frozenset[tuple[str, ...]] = msgspec.field(default_factory=frozenset)
-    """Stored fields that are newer than the minimum compatibility version."""
+    """The stored fields that are newer than the minimum compatibility version, which an update may keep."""
 
     def check_taint_expression(self, expression: str) -> ExpressionError | None:
         checks = self.options.expression_checks
@@ -164,7 +164,7 @@ def uses_label_keys(spec: PodSpec) -> bool:
 
 
 def deletion_cost_problem(metadata: ObjectMeta) -> str | None:
-    """Return the annotation's value if it is not a canonical 32-bit integer."""
+    """Return the value of the pod-deletion-cost annotation if it is invalid: not a canonical 32-bit integer."""
     value = metadata.annotations.get(DELETION_COST)
     if value is None:
         return None

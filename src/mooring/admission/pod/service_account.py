@@ -1,7 +1,7 @@
 """Set the service account of a new pod: its name, a projected token volume, and image pull secrets.
 
-Called before validation, because a projected token needs the account's name. If a namespace has no account `default` (a
-server without controllers), pods are not changed.
+This runs before validation, because a projected token needs the account's name. If a namespace has no account `default`
+(a server without controllers), pods are not changed.
 """
 
 import hashlib
@@ -16,7 +16,9 @@ MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 ROOT_CA = "kube-root-ca.crt"
 _VOLUME_PREFIX = "kube-api-access-"
 _TOKEN_SECONDS = 3607
-"""An hour plus seven seconds, by which such tokens are distinguished from requested ones."""
+"""The lifetime of projected tokens: an hour plus seven seconds, which distinguishes them from tokens requested by
+clients.
+"""
 _FILE_MODE = 0o644
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 

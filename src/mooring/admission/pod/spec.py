@@ -1,6 +1,6 @@
-"""Validation of a PodSpec from top to bottom, in the order in which Kubernetes reports.
+"""Validate a PodSpec from top to bottom, in the order in which Kubernetes reports errors.
 
-Shared by pods and pod templates (`PodRules.is_pod`). ``strategy.py`` adds rules for pods only, ``update.py`` those for
+Used for pods and pod templates (`PodRules.is_pod`). ``strategy.py`` adds rules for pods only, ``update.py`` those for
 updates.
 """
 

@@ -32,7 +32,7 @@ def prepare_template(template: PodTemplateSpec, old: PodTemplateSpec | None, req
 
 
 def validate_template(template: PodTemplateSpec, old: PodTemplateSpec | None, path: Path, request: Request) -> Errors:
-    """Validate a template. What the old one uses already stays allowed."""
+    """Validate a template. Values that the old template has are allowed."""
     rules = template_rules(old, request)
     errors = names.validate_labels(template.metadata.labels, path.child("labels"))
     errors += meta.validate_annotations(template.metadata.annotations, path.child("annotations"))

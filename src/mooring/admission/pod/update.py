@@ -308,7 +308,7 @@ def _transitions(
 
 
 def difference(old: Any, new: Any) -> str:
-    """Format the fields in which two objects differ, shortened."""
+    """Format the fields in which two objects differ, shortened, for an error message."""
     lines = []
     for path, before, after in _differences(
         msgspec.to_builtins(old, enc_hook=str), msgspec.to_builtins(new, enc_hook=str), ""
@@ -354,7 +354,7 @@ def with_new_resources(new: PodSpec, old: PodSpec) -> PodSpec:
 
 
 def validate_resize(new: Pod, old: Pod) -> Errors:
-    """Validate a change of resources; the spec as a whole is validated already."""
+    """Validate a change of a pod's resources; the spec as a whole is validated already."""
     for refused, why in (
         (_has_pod_level_resources(new) or _has_pod_level_resources(old), "pods with pod-level resources"),
         (MIRROR in old.metadata.annotations, "static pods"),

@@ -39,7 +39,7 @@ class _Context(msgspec.Struct, frozen=True):
     path: Path
     volume: str
     pod: str
-    """The pod's name; empty in templates."""
+    """The pod's name; empty for templates."""
     rules: PodRules
 
 

@@ -11,7 +11,7 @@ from mooring.api.field_path import Path
 
 PREFIX = "pod-security.kubernetes.io/"
 PRIVILEGED, BASELINE, RESTRICTED = LEVELS = ("privileged", "baseline", "restricted")
-"""From the least to the most restrictive."""
+"""The Pod Security levels, from the least to the most restrictive."""
 _LATEST = "latest"
 _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
 _LARGEST_MINOR = 2**63 - 1
@@ -37,20 +37,23 @@ class Standard(msgspec.Struct, frozen=True):
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """The enforce and warn standards. The audit labels are validated but have no effect."""
+    """The Pod Security standards that a namespace enforces and warns about.
+
+    Labels for the audit mode are validated but have no effect.
+    """
 
     enforce: Standard
     warn: Standard
     errors: tuple[FieldError, ...]
-    """Invalid labels: pods are then checked against the most restrictive level."""
+    """The errors of invalid labels; pods are then checked against the most restrictive level."""
 
 
 def policy_of(labels: Mapping[str, str]) -> Policy:
-    """Return the policy that the labels of a namespace set."""
+    """Return the Pod Security policy that a namespace's labels define."""
     errors: Errors = []
 
     def read(name: str, is_known: Callable[[str], bool], rule: str, otherwise: str) -> str | None:
-        """Return the value of a label; `otherwise` if it is invalid, None if it is absent."""
+        """Return the standard that a label names; `otherwise` if the label is invalid, None if it is absent."""
         value = labels.get(PREFIX + name)
         if value is None or is_known(value):
             return value

@@ -31,7 +31,7 @@ POLICIES = frozenset(
 )
 """Kinds that no policy or webhook matches, so that users cannot lock themselves out."""
 EXEMPT = POLICIES | {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
-"""Kinds that no webhook matches."""
+"""Kinds that no webhook matches, so that webhooks cannot block access reviews or policies."""
 
 
 class GroupVersionKind(NamedTuple):
@@ -46,7 +46,7 @@ class GroupVersionKind(NamedTuple):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def tree(self) -> Tree:
-        """Return it as JSON. Shared: do not modify."""
+        """Return the kind as JSON. Shared: do not modify."""
         return _tree_of(self)
 
     @classmethod
@@ -63,7 +63,7 @@ class GroupVersionResource(NamedTuple):
     resource: str
 
     def tree(self) -> Tree:
-        """Return it as JSON. Shared: do not modify."""
+        """Return the resource as JSON. Shared: do not modify."""
         return _tree_of(self)
 
     @classmethod
@@ -73,7 +73,9 @@ class GroupVersionResource(NamedTuple):
 
 
 class MatchKey(NamedTuple):
-    """The attributes that match rules read, except names: equal keys match the same policies and webhooks."""
+    """The attributes of a request that match rules read, except names: equal keys match the same policies
+    and webhooks.
+    """
 
     kind: Kind
     subresource: str
@@ -87,7 +89,7 @@ def _tree_of(names: "GroupVersionKind | GroupVersionResource") -> Tree:
 
 
 class Attributes(msgspec.Struct, kw_only=True):
-    """One write request, with its object in any version that a rule names."""
+    """A write request as policies and webhooks see it, with its object in any version that a rule names."""
 
     scheme: Scheme
     operation: str
@@ -102,13 +104,13 @@ class Attributes(msgspec.Struct, kw_only=True):
     """The object's namespace. For a Namespace object, its own name."""
     name: str = ""
     obj: Resource | None = None
-    """None for a delete."""
+    """The object of the request; None for a delete."""
     old: Resource | None = None
-    """None for a create."""
+    """The stored object before the request; None for a create."""
     user: UserInfo = msgspec.field(default_factory=UserInfo)
     dry_run: bool = False
     options: Mapping[str, Any] | None = None
-    """CreateOptions and the like, as JSON."""
+    """The CreateOptions, UpdateOptions or DeleteOptions of the request, as JSON."""
     connect_options: Tree | None = None
     """The options of a CONNECT request, as JSON: they have no metadata."""
     audit_annotations: dict[str, str] = {}
@@ -124,12 +126,12 @@ class Attributes(msgspec.Struct, kw_only=True):
 
     @property
     def is_policy(self) -> bool:
-        """Whether it is a policy, which no policy matches."""
+        """Return whether the object is a policy or binding, which no policy matches."""
         return self.kind.group == GROUP and self.kind.kind in POLICIES
 
     @property
     def is_exempt(self) -> bool:
-        """Whether no webhook matches it."""
+        """Return whether the object is of a kind that no webhook matches."""
         return self.kind.group == GROUP and self.kind.kind in EXEMPT
 
     @property
@@ -145,13 +147,13 @@ class Attributes(msgspec.Struct, kw_only=True):
             del self._trees[place]
 
     def set_object_tree(self, tree: Tree) -> None:
-        """Set the object's JSON, for undeclared kinds of which only the metadata is known."""
+        """Set the object's JSON, for undeclared kinds with only the metadata known."""
         self._trees[False, self.kind] = tree
 
     def object_tree(self, kind: GroupVersionKind, excerpt: Excerpt | None = None) -> Tree | None:
         """Return the object as JSON in a version; None if there is none. Shared: do not modify.
 
-        With `excerpt`, other parts may be missing.
+        With `excerpt`, only the parts that expressions read may be present.
         """
         return self.connect_options if self.obj is None else self._tree(self.obj, kind, excerpt, old=False)
 

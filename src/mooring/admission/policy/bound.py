@@ -51,19 +51,19 @@ class Problem(NamedTuple):
 
     policy: str
     binding: str
-    """Empty if the policy itself is meant."""
+    """The name of the binding; empty if the policy itself is meant."""
     message: str
 
 
 class Check(NamedTuple):
-    """An evaluated expression, for metrics; successful ones are not counted individually."""
+    """The outcome of an evaluated expression, for metrics; successes are not counted individually."""
 
     policy: str
     binding: str
     action: str
-    """The action: `allow`, `deny`, `warn` or `audit`; empty for mutations."""
+    """The validation action: `allow`, `deny`, `warn` or `audit`; empty for mutations."""
     message: str
-    """Why it failed; empty if it did not."""
+    """Why the expression failed; empty if it did not."""
     seconds: float
 
     @property
@@ -99,10 +99,12 @@ class Bound(Generic[P, B]):
             and self.matcher.selects_all
             and all(each.matcher is None for each in self.bindings)
         )
-        """Whether match rules alone decide which requests it matches: no parameters, selectors or binding rules."""
+        """Whether only match rules decide which requests it matches: there are no parameters, selectors or rules of
+        bindings.
+        """
 
     def is_built_from(self, policy: Policy, bindings: Sequence[Binding]) -> bool:
-        """Whether it was built from this policy and these bindings: the same objects, not only equal ones."""
+        """Return whether it was built from these policy and binding objects, by identity."""
         if self.policy is not policy or len(self.bindings) != len(bindings):
             return False
         return all(mine.binding is other for mine, other in zip(self.bindings, bindings, strict=True))
@@ -179,7 +181,9 @@ class Compiler:
         self._environment = self.environment()
 
     def environment(self, text: str | None = None, *, authorizer: bool = True, patches: bool = False) -> Environment:
-        """Return the CEL environment of the expression `text`, with the variables that it uses; None: of all."""
+        """Return the CEL environment of an expression `text`, with only the variables that it uses; with all variables
+        for None.
+        """
         made = stored_policies(params=self._params, authorizer=authorizer, patches=patches)
         return with_variables(made, self._types, text)
 
@@ -208,7 +212,7 @@ def variables_of(match: RequestView, attributes: Attributes, cluster: Cluster, s
 
 
 def namespace_of(attributes: Attributes, cluster: Cluster) -> Tree | None:
-    """Return the variable `namespaceObject`; None for cluster-scoped objects and for namespaces."""
+    """Return the CEL variable `namespaceObject`; None for cluster-scoped objects and for namespaces."""
     if not attributes.namespace or attributes.kind == ("", "v1", "Namespace"):
         return None
     return cluster.namespace(attributes.namespace)

@@ -16,12 +16,12 @@ _GO_NAMES = {
     "null": "null_type",
     "timestamp": "google.protobuf.Timestamp",
 }
-"""cel-go's names of types outside the checker."""
+"""The names of CEL types in cel-go's messages, where they differ from ours."""
 ANYTHING: tuple[str, ...] = ()
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """A compiled expression, or why it cannot be evaluated."""
+    """A compiled expression, or the error that prevents its evaluation."""
 
     expression: str
     program: Program

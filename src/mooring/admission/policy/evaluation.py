@@ -29,14 +29,14 @@ class OutOfBudgetError(Exception):
 
 
 class Outcome(NamedTuple):
-    """The result of an expression: its value, or the error."""
+    """The result of an evaluated expression: its value, or the error."""
 
     value: Any = None
     error: str = ""
 
 
 class Budget:
-    """The cost that the expressions of one policy may still use."""
+    """The remaining cost that the expressions of one policy may use."""
 
     __slots__ = ("left",)
 
@@ -44,7 +44,7 @@ class Budget:
         self.left = amount
 
     def evaluate(self, each: Compiled, activation: "Activation") -> Outcome:
-        """Evaluate an expression; raise OutOfBudgetError."""
+        """Evaluate an expression and subtract its cost; raise OutOfBudgetError."""
         if each.error:
             return Outcome(error=f"compilation error: {each.error}")
         outcome, cost = run(each.program, activation)
@@ -60,7 +60,7 @@ class Budget:
 
 
 def run(program: Program, bindings: Mapping[str, Any]) -> tuple[Outcome, int]:
-    """Evaluate within the limit of one call; return the outcome and the cost."""
+    """Evaluate an expression within the cost limit of one call; return the outcome and the cost."""
     try:
         value, cost = program.evaluate_counted(bindings, PER_CALL)
     except CostLimitExceeded:
@@ -71,7 +71,7 @@ def run(program: Program, bindings: Mapping[str, Any]) -> tuple[Outcome, int]:
 
 
 class Activation(dict[str, Any]):
-    """The CEL variables of one evaluation, and the cost of those that were computed on the way."""
+    """The CEL variables of one evaluation, and the cost of composed variables evaluated so far."""
 
     __slots__ = ("_cost",)
 
@@ -91,7 +91,7 @@ class Activation(dict[str, Any]):
 
 
 class _Variables(Mapping[str, Any]):
-    """`variables.x`: each is evaluated on first access; errors are kept like values."""
+    """The CEL variable `variables`: each field is evaluated on first access; errors are kept like values."""
 
     __slots__ = ("_activation", "_compiled", "_known")
 
@@ -128,13 +128,13 @@ class _Variables(Mapping[str, Any]):
 
 
 class ReadSet(NamedTuple):
-    """The parts of the object and old object that expressions read; None for all."""
+    """The fields of the object and old object that expressions read; None for all."""
 
     object: Excerpt | None = None
     old: Excerpt | None = None
     request: bool = True
     authorizer: bool = True
-    """Whether they use the authorizer."""
+    """Whether the expressions use the authorizer."""
 
 
 EVERYTHING = ReadSet()

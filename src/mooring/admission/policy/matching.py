@@ -29,9 +29,9 @@ from mooring.api.meta_v1 import LabelSelector
 
 ANY = "*"
 MAX_CACHED_KEYS = 1024
-"""Cached match keys."""
+"""The maximum number of cached match keys."""
 NamespaceLabels = Callable[[str], Mapping[str, str]]
-"""Return the labels of a namespace; raise NotFound."""
+"""A function that returns the labels of a namespace; it raises NotFound."""
 
 
 class RequestView(NamedTuple):
@@ -96,7 +96,10 @@ class Matcher:
     """The rules and selectors of a policy, binding or webhook."""
 
     rules: Sequence[RuleWithOperations] = ()
-    """Without rules everything matches: a binding then adds no restriction to its policy."""
+    """The match rules.
+
+    An empty list matches everything, because a binding without rules does not restrict its policy.
+    """
     excluded: Sequence[RuleWithOperations] = ()
     match_policy: str | None = EQUIVALENT
     namespace_selector: LabelSelector | None = None
@@ -139,7 +142,7 @@ class Matcher:
 
     @cached_property
     def has_names(self) -> bool:
-        """Whether its rules match object names, so that results cannot be cached by match key."""
+        """Return whether the rules name objects, so that results cannot be cached by match key."""
         named = (each for each in (*self.rules, *self.excluded) if isinstance(each, NamedRuleWithOperations))
         return any(each.resource_names for each in named)
 
@@ -173,7 +176,7 @@ def _selector(selector: LabelSelector | None) -> Selector:
 
 
 class HasMatcher(Protocol):
-    """Something with a matcher."""
+    """An object with a matcher."""
 
     @property
     def matcher(self) -> Matcher: ...
@@ -183,7 +186,7 @@ C = TypeVar("C", bound=HasMatcher)
 
 
 class Index(Generic[C]):
-    """Find the matchers whose rules can match a request, regardless of names and labels; cached by match key."""
+    """Finds the matchers whose rules can match a request, regardless of names and labels; cached by match key."""
 
     def __init__(self, everyone: Iterable[C]) -> None:
         self._all = [*everyone]
@@ -193,7 +196,7 @@ class Index(Generic[C]):
         return bool(self._all)
 
     def matches_nothing(self, sort: MatchKey) -> bool:
-        """Whether a match key is known to match nothing."""
+        """Return whether a match key is known to match no matcher."""
         return not self._all or self._known.get(sort) == []
 
     def candidates(self, attributes: Attributes) -> list[C]:
@@ -201,7 +204,9 @@ class Index(Generic[C]):
         return [each for each, _ in self.candidates_with_views(attributes)]
 
     def candidates_with_views(self, attributes: Attributes) -> list[tuple[C, RequestView | None]]:
-        """Return the candidates with the result of their rules; None if it depends on the object's name."""
+        """Return the candidates with the view from their rules; None in its place if it depends on the
+        object's name.
+        """
         if not self._all:
             return []
         sort = attributes.match_key

@@ -48,7 +48,7 @@ class MutationError(Exception):
 
 
 class Patching(Protocol):
-    """Operations on JSON trees that the caller provides. All raise MutationError."""
+    """The operations on JSON trees that the caller of mutating policies provides. All raise MutationError."""
 
     def merge(self, tree: Tree, config: Tree, kind: GroupVersionKind) -> Tree:
         """Return a tree with a configuration applied."""
@@ -111,7 +111,7 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
         *,
         checks: list[Check],
     ) -> Iterator[str]:
-        """Apply one binding to the object; yield errors."""
+        """Apply one binding's mutations to the object; yield the errors."""
         conditions, mutations, variables = self.program
         invocation = question.invocation
         try:
@@ -248,7 +248,7 @@ class MutatingPolicies:
     ) -> None:
         """Apply all matching policies to the object; raise a `StatusError` for their failures.
 
-        `asked` collects the matching policies and bindings, `checks` the metrics.
+        Append the matching policies and bindings to `asked`, and the evaluated expressions to `checks` for metrics.
         """
         reinvocation = reinvocation or Reinvocation()
         checks = [] if checks is None else checks

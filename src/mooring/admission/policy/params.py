@@ -20,11 +20,11 @@ class ConfigurationError(Exception):
 
 
 class Cluster(Protocol):
-    """What policies may read of the cluster."""
+    """The cluster state that policies may read."""
 
     @property
     def decide(self) -> Decide:
-        """The function that authorizes an action of a user."""
+        """A function that authorizes an action of a user."""
         ...
 
     def namespace(self, name: str) -> Tree:
@@ -32,7 +32,7 @@ class Cluster(Protocol):
         ...
 
     def param_kind(self, api_version: str, kind: str) -> Kind | None:
-        """Return the served kind with these names; None if there is none."""
+        """Return the served kind with the given apiVersion and kind; None if there is none."""
         ...
 
     def named(self, kind: Kind, namespace: str, name: str) -> Tree | None: ...
@@ -43,7 +43,7 @@ class Cluster(Protocol):
 
 
 NONE: Sequence[Tree | None] = (None,)
-"""A single evaluation without parameters."""
+"""The parameters of a policy without a paramKind: one evaluation without parameters."""
 
 
 def params_for(kind: ParamKind | None, ref: ParamRef | None, namespace: str, cluster: Cluster) -> Sequence[Tree | None]:

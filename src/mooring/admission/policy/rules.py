@@ -25,12 +25,14 @@ MATCH_POLICIES = (EQUIVALENT, EXACT)
 _SCOPES = ("*", "Cluster", "Namespaced")
 _ANY = "*"
 _COMPILING, _EACH_CHARACTER = 400, 4
-"""The validation budget charged for compiling an expression, in microseconds: fixed, and per character."""
+"""The validation budget charged for compiling an expression, in microseconds: a fixed part, and a part per
+character.
+"""
 Environments = Callable[[], Environment]
 
 
 def default_rules(rules: Iterable[RuleWithOperations]) -> None:
-    """Set the default scope of rules: all."""
+    """Set the default scope of rules: `*`."""
     for rule in rules:
         if rule.scope is None:
             rule.scope = _ANY
@@ -144,7 +146,7 @@ def _resources(resources: Sequence[str], path: Path) -> Errors:
 def match_conditions(
     conditions: Sequence[MatchCondition], path: Path, new: Environments, stored: Environments, known: Collection[str]
 ) -> Errors:
-    """Validate match conditions; `known` expressions are checked as stored ones."""
+    """Validate match conditions; expressions in `known` are checked as stored ones."""
     seen: set[str] = set()
     errors = limit_items(conditions, MAX_CONDITIONS, path)
     for index, each in enumerate(conditions):

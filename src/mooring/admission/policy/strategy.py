@@ -59,7 +59,7 @@ class _Compiler:
         return with_variables(made, self._variables, text)
 
     def plain(self, *, stored: bool) -> Environment:
-        """Return the environment of match conditions, which have no variables."""
+        """Return the CEL environment of match conditions, which have no variables."""
         return self._makers[stored](params=self._params)
 
     def declare(self, name: str, found: Type) -> None:

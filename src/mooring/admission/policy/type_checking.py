@@ -24,7 +24,7 @@ from mooring.constraints.celenv.schemas import declare, declare_struct
 _MAX_KINDS = 10
 _ANY = "*"
 _Types = tuple[ObjectType, ...]
-"""The type of a kind, followed by its nested types."""
+"""The CEL type of a kind, and its nested types."""
 
 
 def expression_warnings(
@@ -56,7 +56,7 @@ def _find_issues(text: str, environments: list[tuple[GroupVersionKind, Environme
 
 
 class _TypeLookup(NamedTuple):
-    """Look up types."""
+    """The lookup of CEL types by kind."""
 
     scheme: Scheme
     definitions: Collection[CustomResourceDefinition]

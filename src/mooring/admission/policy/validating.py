@@ -78,7 +78,7 @@ class PolicyResult(msgspec.Struct):
     denials: list[Decision] = []
     warnings: list[Decision] = []
     failures: list[Tree] = []
-    """Failures for the audit log only."""
+    """Failures that are only recorded in the audit log."""
     annotations: dict[str, list[str]] = {}
     """Audit annotations by policy and key."""
     asked: list[tuple[str, str]] = []
@@ -88,7 +88,7 @@ class PolicyResult(msgspec.Struct):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether there is nothing to report."""
+        """Return whether there is nothing to report: no denials, warnings or annotations."""
         return not (self.denials or self.warnings or self.failures or self.annotations or self.checks)
 
     @property
@@ -138,7 +138,7 @@ class ValidatingPolicy(Bound[ValidatingAdmissionPolicy, ValidatingAdmissionPolic
         super().__init__(policy, bindings)
         spec = policy.spec
         self.is_plain = self.is_plain and not (spec.match_conditions or spec.audit_annotations or spec.variables)
-        """Whether it has only match rules and validations, which give the same result for all of its bindings."""
+        """Whether it has only match rules and validations, so that all of its bindings give the same result."""
         self.asked = [(self.name, each.binding.metadata.name) for each in self.bindings]
 
     @property
@@ -225,7 +225,7 @@ class _Program:
                     result.annotations[f"{self._name}/{key}"].append(value)
 
     def all_hold(self, values: Tree) -> bool:
-        """Whether every validation passes within all budgets; if not, `run` finds out why."""
+        """Return whether every validation passes within all budgets; if not, call `run` for the reasons."""
         if self._questions is None:
             return False
         left = BUDGET
@@ -272,10 +272,10 @@ class _Program:
 
 
 def _evaluator_of(rule: _Rule) -> tuple[Callable[..., Any], int | None]:
-    """Return the function that evaluates a validation and its maximum cost; None if it must be counted.
+    """Return the function that evaluates a validation and its maximum cost; None if its cost must be counted.
 
-    Like cel-go's, the estimate ignores reading fields of dynamic values. Each of these is in the expression, and none
-    is read more often than the estimate has steps.
+    Like cel-go's, the cost estimate ignores reading fields of dynamic values. Each such read is in the expression, and
+    none is executed more often than the estimate has steps.
     """
     program = rule.program.program
     most = (program.max_cost + 1) * (len(program.expression) + 1)
@@ -283,7 +283,7 @@ def _evaluator_of(rule: _Rule) -> tuple[Callable[..., Any], int | None]:
 
 
 class _Finding(NamedTuple):
-    """Why a validation failed."""
+    """A failed validation of a policy, with its message."""
 
     message: str
     reason: str = ""
@@ -292,7 +292,7 @@ class _Finding(NamedTuple):
 
 
 class _ActionRecorder:
-    """Apply a binding's validation actions to failures."""
+    """Applies a binding's validation actions to failures."""
 
     def __init__(self, policy: str, binding: ValidatingAdmissionPolicyBinding, result: PolicyResult) -> None:
         self._policy = policy

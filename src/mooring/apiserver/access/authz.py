@@ -38,7 +38,7 @@ class Attributes(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Whether an action is allowed.
+    """The result of an authorization: whether the action is allowed.
 
     The reason names the binding that allows it, or the error that kept a role from being read.
     """

@@ -92,7 +92,7 @@ def metric_name(metric: MetricSpec) -> str:
 
 
 def name_of(metric: MetricSpec) -> str:
-    """Return the name of a metric in events."""
+    """Return the name of a metric, for events."""
     resource, container = resource_of(metric)
     if container:
         return f"{resource} container resource utilization (percentage of request)"
@@ -141,7 +141,7 @@ _FAILED = {
 
 
 class _CannotScaleError(Exception):
-    """Something about the target is wrong; the status says so already."""
+    """The target cannot be scaled; a status condition says why already."""
 
 
 class _Look(msgspec.Struct):
@@ -156,7 +156,7 @@ class _Look(msgspec.Struct):
 
 
 class HorizontalAutoscaler(Controller):
-    """Reconcile autoscalers, by key."""
+    """The controller of HorizontalPodAutoscalers; reconciles them by key."""
 
     name = "horizontalpodautoscaler"
 

@@ -21,7 +21,7 @@ _OLDEST = 3600.0
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The number of pods, and two conditions about it."""
+    """The number of pods to scale to, and two conditions that explain it."""
 
     replicas: int
     able: tuple[str, str]
@@ -29,7 +29,9 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """The current number of pods, the one that metrics require, the bounds and the time."""
+    """The input of a scaling decision: the current number of pods, the number that metrics require, the bounds and the
+    time.
+    """
 
     current: int
     wanted: int
@@ -43,7 +45,7 @@ class History(msgspec.Struct):
 
     recommended: list[tuple[float, int]] = msgspec.field(default_factory=list)
     changed: list[tuple[float, int]] = msgspec.field(default_factory=list)
-    """Positive when scaled up."""
+    """Record a change of the number of pods, positive when scaled up."""
 
     def forget(self, now: float) -> None:
         self.recommended = [each for each in self.recommended if now - each[0] <= _OLDEST]
@@ -55,7 +57,7 @@ class History(msgspec.Struct):
 
 
 def decide(behavior: HorizontalPodAutoscalerBehavior | None, history: History, request: Request) -> Decision:
-    """Apply windows, limits and bounds to the required number, and record it."""
+    """Apply windows, limits and bounds to the required number of pods, and record the decision."""
     up = (behavior.scale_up if behavior else None) or _UP
     down = (behavior.scale_down if behavior else None) or _DOWN
     stable = _stabilize(history, request, up, down)
@@ -114,7 +116,9 @@ def _apply_limits(
 
 
 def _limit(history: History, current: int, rules: HPAScalingRules, now: float, *, is_up: bool) -> int:
-    """Return the number of pods to which the policies allow to scale; `Min` selects the smallest change."""
+    """Return the number of pods up to which the scaling policies allow to scale; `selectPolicy: Min` selects the
+    smallest change.
+    """
     if rules.select_policy == "Disabled":
         return current
     proposed = []

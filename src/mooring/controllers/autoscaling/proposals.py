@@ -1,4 +1,4 @@
-"""Compute the number of pods that a metric requires, as Kubernetes does. Pure; values in thousandths."""
+"""Compute the number of pods that a metric requires, as Kubernetes does. Pure functions; values are in thousandths."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ def annotated(metadata: ObjectMeta, name: str) -> int | None:
 
 
 def of_pods(pods: Sequence[Pod], target: ObjectMeta, name: str, container: str = "") -> Measures:
-    """Return the annotated usage of running pods."""
+    """Return the usage of running pods from their annotations."""
     running = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
     key = f"{name}.{container}" if container else name
     found = {pod.metadata.name: value for pod in running if (value := annotated(pod.metadata, key)) is not None}
@@ -68,7 +68,7 @@ class _PodMetricsList(msgspec.Struct):
 
 
 async def from_api(client: Client, namespace: str, selector: str, name: str, container: str = "") -> Measures:
-    """Read usage from metrics.k8s.io. Raise NoMeasureError if it is not served."""
+    """Read the usage of pods from metrics.k8s.io. Raise NoMeasureError if it is not served."""
     path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods"
     try:
         answer = await client.raw("GET", path, query=[("labelSelector", selector)])
@@ -95,7 +95,7 @@ def _milli(text: str | None) -> int | None:
 
 
 def requests_of(pods: Sequence[Pod], name: str, container: str = "") -> dict[str, int]:
-    """Return the requests of pods, in thousandths. Raise NoMeasureError if one has none."""
+    """Return the resource requests of pods, in thousandths. Raise NoMeasureError if one has none."""
     found: dict[str, int] = {}
     for pod in pods:
         total = 0
@@ -118,7 +118,7 @@ MOST = 2**31 - 1
 
 
 class Tolerance(msgspec.Struct, frozen=True):
-    """The deviation from the target that is ignored."""
+    """The relative deviation from the target that does not cause scaling."""
 
     up: float = 0.1
     down: float = 0.1
@@ -128,12 +128,12 @@ class Tolerance(msgspec.Struct, frozen=True):
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """The number of pods that one metric requires, and its value."""
+    """The number of pods that one metric requires, and the metric's current value."""
 
     replicas: int
     average: int
     utilization: int | None = None
-    """In percent of requests."""
+    """The utilisation in per cent of requests."""
 
 
 class _Groups(msgspec.Struct):
@@ -154,7 +154,7 @@ def by_pods(
     resource: str = "",
     requests: Mapping[str, int] | None = None,
 ) -> Proposal:
-    """Propose by usage per pod: `target` in thousandths, or with `requests` in percent of them.
+    """Propose a number of pods by usage per pod: `target` in thousandths or, with `requests`, in per cent of them.
 
     Raise NoMeasureError.
     """
@@ -232,7 +232,7 @@ def _is_starting(pod: Pod, now: datetime) -> bool:
 
 
 def by_value(pods: Sequence[Pod], measured: int, current: int, target: int, tolerance: Tolerance) -> Proposal:
-    """Propose by one value of the whole workload."""
+    """Propose a number of pods by one value of the whole workload."""
     ratio = measured / target
     if not current:
         return Proposal(min(math.ceil(ratio), MOST), measured)
@@ -242,7 +242,7 @@ def by_value(pods: Sequence[Pod], measured: int, current: int, target: int, tole
 
 
 def propose_per_pod(measured: int, replicas: int, target: int, tolerance: Tolerance) -> Proposal:
-    """Propose by one value that the pods share."""
+    """Propose a number of pods by one value that is divided among the pods."""
     wanted = replicas
     if not replicas or not tolerance.allows(measured / (target * replicas)):
         wanted = min(math.ceil(measured / target), MOST)

@@ -45,13 +45,13 @@ from mooring.base.clock import Clock
 from mooring.base.http_head import header_lines, request_line
 
 Command = Callable[[list[str], float], Awaitable[int]]
-"""Runs a command in the container within a timeout; returns its exit code."""
+"""A function that runs a command in the container within a timeout and returns its exit code."""
 _HEAD = 64 * 1024
 _TARGET_CHARACTERS = "/:~!$&'()*+,;=@%?"
 
 
 async def probe_once(probe: Probe, pod: Pod, container: Container, command: Command) -> bool:
-    """Probe once."""
+    """Run a container probe once; return whether it succeeded."""
     seconds = float(max(1, probe.timeout_seconds))
     try:
         async with asyncio.timeout(seconds):
@@ -101,7 +101,7 @@ def _port(container: Container, port: int | str) -> int:
 async def probe_periodically(
     probe: Probe, clock: Clock, ask: Callable[[], Awaitable[bool]], on_result: Callable[[bool], None]
 ) -> None:
-    """Probe periodically; report a result after its threshold of consecutive ones."""
+    """Run a container probe periodically; report a result after its threshold of consecutive ones."""
     await clock.sleep(probe.initial_delay_seconds)
     last, row = None, 0
     while True:
@@ -127,12 +127,12 @@ _LONGEST_MESSAGE = 4096
 _CONFIG_SECONDS = 2.0
 _HOOK_SECONDS = 3600
 _WELL_SECONDS = 600.0
-"""After a run of this length a restart is not delayed, as with a kubelet."""
+"""After a run of this many seconds, a restart is not delayed, as with a kubelet."""
 
 
 @dataclass
 class ProgramContainer:
-    """A container and its state."""
+    """A container that runs a program, and its state."""
 
     handle: "ProgramPod"
     spec: Container
@@ -178,7 +178,7 @@ class ProgramContainer:
     # -- runs
 
     async def live(self, policy: str) -> int:
-        """Run and restart by the policy; return the last exit code."""
+        """Run and restart the container by its restart policy; return the last exit code."""
         while True:
             code = self.exit_code
             if code is not None:
@@ -188,7 +188,7 @@ class ProgramContainer:
             await self.run()
 
     async def run(self) -> None:
-        """Run once, until it ends."""
+        """Run the program once, until it ends."""
         program = self.program
         if program is None:
             self._set_running()
@@ -267,7 +267,7 @@ class ProgramContainer:
             await self.handle.clock.sleep(delay)
 
     async def stop(self, seconds: float) -> None:
-        """Send SIGTERM, and SIGKILL after the grace period."""
+        """Send SIGTERM to the program, and SIGKILL after the grace period."""
         process = self.process
         if process is None:
             return
@@ -312,7 +312,7 @@ class ProgramContainer:
         return LogFile(log_file(folder, self.restarts), self.handle.clock)
 
     def _seen_by_path(self, folder: Path, mounts: list[Mount]) -> dict[str, str]:
-        """Link volumes below a folder that a variable names, for programs without a `root`."""
+        """Link volumes below a folder that an environment variable names, for programs without a `root`."""
         seen = folder / "mounts"
         for mount in sorted(mounts):
             place = seen / os.path.normpath(mount.path).lstrip("/")

@@ -1,4 +1,4 @@
-"""The file of `--programs`: which images are which local programs.
+"""Parse the file of `--programs`, which maps images to local programs.
 
     programs:
     - image: example.com/webhook:*
@@ -35,7 +35,7 @@ class ProgramsError(Exception):
 
 
 class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What runs for the containers of some images."""
+    """The local program that runs for containers with matching images."""
 
     image: str
     root: str = ""
@@ -57,17 +57,17 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Programs(msgspec.Struct, frozen=True):
-    """The content of the file."""
+    """The parsed file of `--programs`."""
 
     programs: tuple[Program, ...]
     address: str
-    """Of this machine, and of all pods that share its network."""
+    """The address of this machine, and of all pods that share its network."""
     own_networks: bool
     folder: Path
     kubeconfig: Path
 
     def of(self, image: str) -> Program | None:
-        """Return the first program that matches an image."""
+        """Return the first program whose pattern matches an image."""
         return next((each for each in self.programs if fnmatchcase(image, each.image)), None)
 
 

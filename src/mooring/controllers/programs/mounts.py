@@ -101,7 +101,7 @@ def mount_all(root: str, options: str, binds: Sequence[tuple[str, str, str, bool
 
 
 def main() -> None:
-    """Mount what the first argument says, in JSON, and execute the others."""
+    """Mount the file systems that the first argument describes in JSON, then execute the remaining arguments."""
     try:
         mount_all(**json.loads(sys.argv[1]))
         os.execv(sys.argv[2], sys.argv[2:])  # noqa: S606 - by its whole path

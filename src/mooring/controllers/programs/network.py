@@ -31,16 +31,16 @@ class Networks:
 
     def __init__(self, address: str, folder: Path, *, own: bool) -> None:
         self.address = address
-        """Of this machine, and of pods that share its network."""
+        """The address of this machine, and of pods that share its network."""
         self._own = own
         self._prefix = f"mooring-{_short(str(folder))}-"
 
     def is_own(self, pod: Pod) -> bool:
-        """Return whether a pod gets its own network and an address of its node."""
+        """Return whether a pod gets a network of its own and an address of its node's range."""
         return self._own and not pod.spec.host_network
 
     async def make(self, pod: Pod, address: str) -> list[str]:
-        """Return the words before a command that enter the pod's network. Raise NetworkError."""
+        """Create a pod's network; return the words to put before a command to enter it. Raise NetworkError."""
         if not self.is_own(pod):
             return []
         name = self._name(pod)

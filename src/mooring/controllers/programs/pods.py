@@ -50,7 +50,7 @@ _NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 
 
 async def variables_of(source: Source, pod: Pod, container: Container, node: Node) -> dict[str, str]:
-    """Return the variables as a kubelet would. Raise MissingError."""
+    """Return a container's environment variables as a kubelet would. Raise MissingError."""
     found: dict[str, str] = {}
     for each in container.env_from:
         found |= await _from(source, pod, each)
@@ -128,7 +128,7 @@ log = logs.get(__name__)
 
 @dataclass
 class SharedState:
-    """What all pods that run programs share. Constructed by ``pods.py``."""
+    """The options and services that all pods with programs share. Constructed by ``pods.py``."""
 
     programs: Programs
     client: Client
@@ -182,7 +182,7 @@ class ProgramPod:
     # -- events
 
     def handle_update(self, pod: Pod) -> None:
-        """Handle a pod update."""
+        """Apply an update of the pod: termination, resized resources, ephemeral containers."""
         self.pod = pod
         if pod.metadata.deletion_timestamp is not None and self._stop_task is None:
             self._stop_task = asyncio.create_task(self._stop(), name=f"end of {key_of(pod)}")
@@ -219,7 +219,7 @@ class ProgramPod:
         return [Mount(f"/etc/{file}", place / file) for file in texts]
 
     def publish(self) -> None:
-        """Have the status written."""
+        """Request that the pod's status is written."""
         self._changed.set()
 
     def event(self, kind: str, reason: str, note: str) -> None:
@@ -371,7 +371,7 @@ class ProgramPod:
 
 
 class ProgramPods:
-    """Running pods, by uid."""
+    """The running pods with programs, by uid."""
 
     def __init__(self, programs: Programs, client: Client, recorder: EventRecorder) -> None:
         self._networks = Networks(programs.address, programs.folder, own=programs.own_networks)
@@ -380,7 +380,7 @@ class ProgramPods:
         self._leaving: set[asyncio.Task[None]] = set()
 
     def is_concerned(self, pod: Pod) -> bool:
-        """Return whether programs run for a pod, or must be stopped."""
+        """Return whether programs run for a pod, or are still to be stopped."""
         if pod.metadata.uid in self._pods:
             return True
         containers = (*pod.spec.init_containers, *pod.spec.containers)

@@ -20,7 +20,7 @@ from mooring.base.clock import Clock
 from mooring.base.processes import kill_and_wait, spawn
 
 MOST_LOG_BYTES = 10 * 1024 * 1024
-"""Of a run. Then the older half is dropped, as a kubelet rotates."""
+"""The maximum size of a run's log; then the older half is dropped, as a kubelet rotates logs."""
 _PIECE, _LONGEST_LINE = 64 * 1024, 256 * 1024
 KILLED = 137
 
@@ -30,7 +30,7 @@ class StartError(Exception):
 
 
 class Process:
-    """A started program. Constructed by `start`."""
+    """A started program process. Constructed by `start`."""
 
     def __init__(self, process: asyncio.subprocess.Process, number: int, log: "LogFile") -> None:
         self._process = process
@@ -39,7 +39,7 @@ class Process:
         self._writing = asyncio.create_task(_copy(process, log))
 
     async def wait(self) -> int:
-        """Wait for the exit code, as a shell reports it; the log is complete then."""
+        """Wait for the process to end; return its exit code as a shell reports it. The log is complete then."""
         code = await self._process.wait()
         with suppress(TimeoutError):  # a surviving child may keep the output open
             await asyncio.wait_for(asyncio.shield(self._writing), 1.0)
@@ -57,7 +57,7 @@ class Process:
         self.signal(signal.SIGKILL)
 
     async def end(self) -> None:
-        """Kill, and wait until it is gone, even if cancelled; the log is complete then."""
+        """Kill the process and wait until it has ended, even if cancelled; the log is complete then."""
         self.kill()
         try:
             await kill_and_wait(self._process)

@@ -35,14 +35,17 @@ class Mount(NamedTuple):
 
 
 def clear(layer: Path) -> None:
-    """Make the folders of an empty layer."""
+    """Create the empty folders of a container's overlay layer."""
     shutil.rmtree(layer, ignore_errors=True)
     for name in ("upper", "work", "root", "devices"):
         (layer / name).mkdir(parents=True, exist_ok=True)
 
 
 def isolated(root: Path, layer: Path, mounts: Iterable[Mount], *, hostname: str, directory: str) -> list[str]:
-    """Return the words to put before `reporting` and a command. Raise StartError for a mount path that cannot be."""
+    """Return the command prefix that isolates a program; `reporting` and the command follow.
+
+    Raise StartError for an impossible mount path.
+    """
     resolved = sorted((PurePosixPath(inside(root, each.path)), each) for each in mounts)
     _check([path for path, _ in resolved])
     binds, devices = [], list[str]()
@@ -60,7 +63,7 @@ def isolated(root: Path, layer: Path, mounts: Iterable[Mount], *, hostname: str,
 
 
 def reporting(info: int) -> list[str]:
-    """Return the last words before the command: bubblewrap writes the process's number to the descriptor `info`."""
+    """Return the last part of the prefix: bubblewrap writes the process id to the descriptor `info`."""
     return ["--info-fd", str(info), "--"]
 
 
@@ -72,7 +75,7 @@ def _check(paths: Sequence[PurePosixPath]) -> None:
 
 
 def enter_command(process: int, directory: str) -> list[str]:
-    """Return the words to put before a command to run it where a process runs."""
+    """Return the command prefix that runs a command in the namespaces of a running process."""
     spaces = ["--mount", "--pid", "--ipc", "--uts"]
     if os.geteuid() != 0:
         spaces += ["--user", "--preserve-credentials"]
@@ -100,7 +103,7 @@ def _source() -> str:
 
 
 def inside(root: Path, path: str) -> str:
-    """Resolve the image's links in a path of the container; ``mounts.py`` follows none."""
+    """Resolve the image's symbolic links in a path of the container, because ``mounts.py`` follows none."""
     done: list[str] = []
     left = _parts(path)
     links = 0

@@ -54,7 +54,7 @@ class _Kept:
 
 
 class Certificates:
-    """The certificates of all pods."""
+    """The PodCertificateRequests of all pods, with their keys."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -64,7 +64,7 @@ class Certificates:
         self._kept = {key: kept for key, kept in self._kept.items() if key[0] != pod.metadata.uid}
 
     async def of(self, pod: Pod, volume: str, wanted: PodCertificateProjection) -> tuple[bytes, bytes]:
-        """Return key and chain. Raise MissingError if they are not issued yet, or were denied."""
+        """Return private key and certificate chain. Raise MissingError if they are not issued yet, or were denied."""
         paths = wanted.credential_bundle_path + wanted.key_path
         place = (pod.metadata.uid, volume, paths)
         kept = self._kept.get(place)
@@ -137,12 +137,12 @@ def _request(key: _Key) -> bytes:
 
 
 _HOUR, _OLD = 3600, 0.8
-"""A token is renewed after this share of its lifetime."""
+"""The share of a token's lifetime after which it is renewed."""
 _OUTSIDE = re.compile(r"(^|/)\.\.(/|$)")
 
 
 class FromServer:
-    """Reads the objects that volumes and variables refer to."""
+    """Reads the objects that a pod's volumes and variables refer to from the server."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -223,10 +223,11 @@ class Volumes:
 
 
 def _below(volume: Path, path: str, what: str) -> Path:
-    """Return a file or folder of a volume, created if need be, without links. Raise MissingError where one leads out.
+    """Return a file or folder of a volume, created if missing, without links.
 
-    Programs may replace a directory by a link at any time, so nothing but the descriptors of ``mounts.py`` creates or
-    mounts it: this path is a first check, which resolves links within the volume.
+    Raise MissingError if a link leads outside.
+    Programs may replace a directory by a link at any time, so only ``mounts.py`` creates and mounts it, by descriptors;
+    this is a first check, which resolves links within the volume.
     """
     top = -1
     try:

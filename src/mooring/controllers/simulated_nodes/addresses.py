@@ -32,7 +32,8 @@ def number_of(pod_cidr: str) -> int | None:
 
 
 def node_address(number: int) -> str:
-    """
+    """Return the address of the node with a number.
+
     >>> node_address(0)
     '172.16.0.1'
     """

@@ -42,12 +42,12 @@ class PodRules(msgspec.Struct, frozen=True):
     exit_code: int = 1
     stop_seconds: float = 0.0
     is_explicit: bool = False
-    """Annotations set the duration or exit code, so that commands are ignored."""
+    """Whether annotations set the duration or exit code, so that commands are ignored."""
     complaints: tuple[str, ...] = ()
-    """Invalid values; the default applies instead."""
+    """The invalid annotation values, for which the default applies."""
 
     def exit_code_of(self, pod: Pod, restarts: int) -> int:
-        """Return the exit code of a run: random, but the same each time."""
+        """Return the exit code of a run: pseudo-random, but equal each time."""
         if not self.failure_probability:
             return 0
         chance = random.Random(f"{pod.metadata.uid}/{restarts}").random()  # noqa: S311 - a simulation, no secret
@@ -113,17 +113,17 @@ _OF_JOB = PodRules(run_seconds=_JOB_SECONDS)
 
 _ENDLESS_IMAGES = frozenset({"pause"})
 _NOT_KNOWN = frozenset({"PATH", "HOME", "PWD", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"})
-"""Variables of every container whose values depend on the image or the cluster."""
+"""Variables of every container whose values depend on the image or the cluster, so that they are unknown."""
 _MOST_VOLUMES, _MOST_PODS, _RUNS_A_POD, _MOST_NAMESPACES = 10_000, 100_000, 4, 1000
 STEPS_A_POD = 60_000
-"""For one turn: at most 0.1 s of this process."""
+"""The maximum number of interpreter steps for a pod in one turn: at most 0.1 s of this process."""
 STEPS_A_SECOND = 100_000.0
 _MOST_DEBT_SECONDS = STEPS_A_POD / STEPS_A_SECOND + 1
 T = TypeVar("T")
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run of a pod's containers."""
+    """One run of a pod's containers: their durations, exit codes and output."""
 
     seconds: float | None
     exit_codes: Mapping[str, int] = msgspec.field(default_factory=dict)
@@ -137,14 +137,14 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class PodRuns(msgspec.Struct, frozen=True):
-    """The runs of one pod: `Commands` with the pod."""
+    """The runs of one pod: `Commands`, bound to the pod."""
 
     commands: "Commands"
     pod: Pod
     rules: PodRules
 
     def __call__(self, restarts: int, at: datetime) -> Run:
-        """Return the run after so many restarts, which starts or started at a time."""
+        """Return the run after a number of restarts, which starts or started at the given time."""
         return self.commands.run_of(self.pod, self.rules, restarts, at)
 
     def failed_init(self, attempt: int, at: datetime) -> Failure | None:
@@ -153,7 +153,7 @@ class PodRuns(msgspec.Struct, frozen=True):
 
 
 class StepsUsedUpError(Exception):
-    """The pods of a namespace have used up their steps; retry in so many seconds."""
+    """The pods of a namespace have used up their interpreter steps; retry after the given seconds."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -169,7 +169,7 @@ class Commands:
     """The runs of all pods, and the files that they leave.
 
     Scripts are evaluated on the event loop. So a pod has `STEPS_A_POD` steps for all of its containers, and the pods of
-    a namespace `STEPS_A_SECOND` between them: what is beyond waits, and no other namespace waits for it.
+    a namespace share `STEPS_A_SECOND`: further ones wait, and do not delay other namespaces.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -177,10 +177,10 @@ class Commands:
         self._pods: OrderedDict[str, _Runs] = OrderedDict()
         self._volumes: OrderedDict[tuple[str, ...], Store] = OrderedDict()
         self._steps: dict[str, tuple[float, float]] = {}
-        """Remaining steps of each namespace, and since when."""
+        """The remaining interpreter steps of each namespace, and when they were last refilled."""
 
     def run_of(self, pod: Pod, rules: PodRules, restarts: int, now: datetime) -> Run:
-        """Return the run that starts or started now, the same each time. Raise StepsUsedUpError."""
+        """Return the run of a pod that starts or started now, equal each time. Raise StepsUsedUpError."""
         if rules.is_explicit or not any(_words(container) for container in pod.spec.containers):
             return self._by_rules(pod, rules, restarts)
         runs = self._runs_of(pod).runs

@@ -41,7 +41,7 @@ def own_labels(name: str) -> dict[str, str]:
 
 
 def wanted_conditions(node: Node, now: datetime) -> list[NodeCondition]:
-    """Return the conditions of a reporting node: healthy, or not ready if it was set to fail."""
+    """Return the conditions that a simulated node reports: healthy, or not ready if it was set to fail."""
     known = {condition.type: condition for condition in node.status.conditions}
     moment = times.to_seconds(now)
     ready = _BROKEN if node.metadata.annotations.get(FAILURE) == NOT_READY else _READY
@@ -61,13 +61,13 @@ def wanted_conditions(node: Node, now: datetime) -> list[NodeCondition]:
 
 
 def kubelet_of(node: Node, usual: Kubelet) -> Kubelet:
-    """Return the kubelet of a node: from its annotation, or the usual one."""
+    """Return the version and features of a node's kubelet: from its annotation, or the default."""
     wanted = node.metadata.annotations.get(KUBELET_VERSION)
     return (usual.of(wanted) if wanted else None) or usual
 
 
 def is_up_to_date(node: Node, usual: Kubelet) -> bool:
-    """Return whether the status is complete and its conditions are right, however old."""
+    """Return whether a node's status is complete and has the right conditions, however old it is."""
     states = {condition.type: (condition.status, condition.reason) for condition in node.status.conditions}
     ready = _BROKEN if node.metadata.annotations.get(FAILURE) == NOT_READY else _READY
     wanted = all(states.get(kind) == (status, reason) for kind, status, reason, _ in (*_HEALTHY, ready))

@@ -27,17 +27,17 @@ _RENEW_SECONDS, _LONGEST_RENEW_SECONDS = 10, 20
 _RENEWALS_PER_SECOND = 250
 _STATUS_SECONDS = 300
 _AT_A_TIME = 256
-"""Concurrent writes, so that heartbeats arrive on a busy server."""
+"""The maximum number of concurrent writes, so that heartbeats arrive on a busy server."""
 _MOST_IMAGES = 50
 _IMAGES_SECONDS = 30.0
 _LISTS_PER_SECOND = 100
-"""Image lists are less urgent than the pods of a large rollout."""
+"""The rate of writing image lists, which are less urgent than the pods of a large rollout."""
 
 log = logs.get(__name__)
 
 
 class SimulatedNodes(Controller):
-    """Reconcile nodes, by name."""
+    """The controller that acts as the kubelets of simulated nodes; reconciles nodes by name."""
 
     name = "simulated-nodes"
 
@@ -181,7 +181,7 @@ def renew_seconds(nodes: int) -> int:
 
 
 async def _by_several(names: Iterable[str], work: Callable[[str], Awaitable[None]]) -> None:
-    """Do something for every node, some at a time. A failure is retried with the next heartbeat."""
+    """Call a function for every node, several concurrently. A failure is retried with the next heartbeat."""
 
     async def attempt(name: str) -> None:
         try:

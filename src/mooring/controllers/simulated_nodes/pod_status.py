@@ -46,7 +46,7 @@ def image_id(image: str) -> str:
 
 
 def image_size(image: str) -> int:
-    """Return the size of an image: invented, but always the same."""
+    """Return a plausible size of an image, computed from its name."""
     return 20_000_000 + int(_digest(image)[:8], 16) % 300_000_000
 
 

@@ -25,7 +25,7 @@ _MILLI = ("cpu",)
 
 
 class Rejection(NamedTuple):
-    """Why a kubelet rejects a pod."""
+    """The reason and message with which a kubelet rejects a pod."""
 
     reason: str
     message: str
@@ -46,7 +46,7 @@ def was_scheduled(pod: Pod) -> bool:
 
 
 def rejection_of(pod: Pod, node: Node, others: Iterable[Pod]) -> Rejection | None:
-    """Return why the node rejects the pod beside the others; None if it admits it."""
+    """Return why the node rejects the pod, given its other pods; None if it admits it."""
     there = [other for other in others if other.metadata.uid != pod.metadata.uid and not has_ended(other)]
     short = _short_of(pod, node, [other for other in there if other.status.start_time is not None])
     if short is not None:
@@ -102,15 +102,15 @@ _BACKOFF, _LONGEST_BACKOFF = 10.0, 300.0
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What to do with a pod."""
+    """The next action on a pod: fields to write, an event, a removal, and when to look again."""
 
     status: dict[str, Any] | None = None
     """Fields of the status to write, by attribute; of conditions those that change."""
     again_at: datetime | None = None
     remove: bool = False
-    """The terminating pod has ended: remove it after writing its status."""
+    """Whether to remove the pod after writing its status, because it was terminating and has ended."""
     event: str = ""
-    """The event: Started, BackOff, Failed (image pull), Killing."""
+    """The event to record: Started, BackOff, Failed (image pull) or Killing."""
 
 
 NOTHING = Step()

@@ -41,11 +41,11 @@ _REJECTION_SECONDS = 1.0
 
 
 class SimulatedPods(Controller):
-    """Reconcile pods, by key."""
+    """The controller that acts as the kubelets of simulated nodes for pods; reconciles pods by key."""
 
     name = "simulated-pods"
     workers = 512
-    """Enough to fill all concurrent batch writes (``client/batching.py``)."""
+    """The number of workers, enough to fill all concurrent batch writes (``client/batching.py``)."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

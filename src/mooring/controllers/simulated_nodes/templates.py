@@ -1,6 +1,6 @@
 """Build simulated Nodes from a number, or from a file of Node manifests.
 
-With the annotation `simulation.mooring.dev/count: "100"` a manifest stands for so many nodes, named `<name>-0` and so
+With the annotation `simulation.mooring.dev/count: "100"` a manifest creates 100 nodes, `<name>-0` and so
 on; `simulation.mooring.dev/kubelet-version: "1.35"` selects the kubelet. Missing fields (capacity, host labels) are
 those of a plain simulated node. `mooring up --nodes` calls `create_nodes`.
 """

@@ -41,7 +41,7 @@ _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _YEARS = 5
-"""A schedule without a time in so many years (30 February) has none."""
+"""The number of years in which a schedule must have a time; otherwise (30 February) it has none."""
 
 
 _FIRST_YEAR, _LAST_YEAR = 1, 9999 - _YEARS
@@ -100,7 +100,7 @@ class Schedule:
         return None
 
     def _is_day(self, local: datetime) -> bool:
-        """With both a day of the month and of the week, either matches, as in cron."""
+        """Return whether a date matches; of both day of month and day of week, one suffices, as in cron."""
         day = local.day in self._days
         weekday = local.isoweekday() % 7 in self._weekdays
         return day and weekday if self._any_day or self._any_weekday else day or weekday
@@ -140,18 +140,18 @@ def _seconds(text: str) -> float:
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _MANY = 100
 _PATIENCE = 0.1
-"""Added to the wait, so that the time has certainly passed."""
+"""The seconds added to a wait, so that the scheduled time has certainly passed."""
 
 
 class Missed(msgspec.Struct, frozen=True):
-    """Scheduled times since the last Job."""
+    """The scheduled times since the last Job: the latest one, and how many there are."""
 
     latest: datetime | None
     many: bool
 
 
 class CronJobController(Workload[CronJob]):
-    """Create the Jobs of CronJobs."""
+    """The controller of CronJobs, which creates their Jobs."""
 
     name = "cronjob"
     component = "cronjob-controller"
@@ -265,7 +265,7 @@ class CronJobController(Workload[CronJob]):
         return min_wait(wait, await self._start(key, owner, status, found.latest))
 
     async def _start(self, key: str, owner: CronJob, status: CronJobStatus, time: datetime) -> float | None:
-        """Create the Job of a time; if the server rejects it, return in how many seconds to retry."""
+        """Create the Job of a scheduled time; if the server rejects it, return in how many seconds to retry."""
         refusals, template = self.pod_control.refusals, owner.spec.job_template
         held = refusals.held(owner, template)
         if held is not None:
@@ -307,7 +307,7 @@ def _since(owner: CronJob, now: datetime) -> datetime:
 
 
 def find_missed(owner: CronJob, schedule: Schedule, now: datetime) -> Missed:
-    """Return the latest scheduled time without a Job; of very many, find it by bisection."""
+    """Return the latest scheduled time without a Job; if there are very many, find it by bisection."""
     time, latest, count = schedule.after(_since(owner, now)), None, 0
     while time is not None and time <= now:
         latest, count = time, count + 1
@@ -336,7 +336,7 @@ def _every_wait(owner: CronJob, schedule: Schedule, now: datetime) -> float | No
 
 
 def job_for(owner: CronJob, time: datetime) -> Job:
-    """Return the Job of a time, named by its minute."""
+    """Return the Job of a scheduled time, named by its minute."""
     template = owner.spec.job_template
     annotations = {**template.metadata.annotations, SCHEDULED_AT: times.to_seconds(time)}
     meta = ObjectMeta(

@@ -49,11 +49,11 @@ def _same(left: Toleration, right: Toleration) -> bool:
 
 
 class Suitability(NamedTuple):
-    """Whether a node suits a template."""
+    """The result of evaluating a node: whether a DaemonSet's pods should run there."""
 
     should_run: bool
     may_stay: bool
-    """A running pod may stay, also where none would be created."""
+    """Whether a running pod may stay, also on a node where none would be created."""
     is_evaluated: bool = True
     """False if the affinity cannot be evaluated (its gate is off): running pods stay, none are created."""
 
@@ -68,7 +68,7 @@ class Placement:
         self._options = options
         self._possible = node_selector.possible_affinity(spec, options)
         self.off_operators = node_selector.features_with_gate_off(spec, options)
-        """Operators in the template's affinity whose gate is off."""
+        """Operators in the template's affinity that are not evaluated, because their gate is off."""
         self._suitabilities: dict[tuple[str, str], Suitability] = {}
 
     def evaluate(self, node: Node) -> Suitability:

@@ -143,7 +143,7 @@ class DaemonSetController(Workload[DaemonSet]):
         plan.delete.append(pod)
 
     def _surplus(self, look: _Pass, running: Sequence[Pod]) -> list[Pod]:
-        """All but the oldest pod of a node; with surge an old and a new one may run together."""
+        """Return all but the oldest pod of a node; with surge, an old and a new pod may run together."""
         if not self._surge(look, 1):
             return list(running[1:])
         old = [pod for pod in running if not look.is_updated(pod)]

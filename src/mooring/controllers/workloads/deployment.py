@@ -1,13 +1,13 @@
 """Deployments: a ReplicaSet for each template, and the rollout from one to the next.
 
     sync: find the ReplicaSet of the template and the old ones
-      terminating               → the status alone
-      paused, or scaled         → keep sizes, or scale them in proportion
-      Recreate                  → scale old ones to 0, wait for their pods to end, then scale the new one
-      RollingUpdate             → scale the new one up within the surge, old ones down within availability
-    then: status, conditions, old revisions beyond the limit
+          terminating        → write the status only
+          paused, or scaled  → keep sizes, or scale them in proportion
+          Recreate           → scale old ones to 0, wait for their pods to end, then scale the new one
+          RollingUpdate      → scale the new one up within the surge, old ones down within availability
+          then: status, conditions, old revisions beyond the limit
 
-Each pass makes one step and is repeated when the ReplicaSets have followed. Sizes are computed in
+Each pass takes one step and is repeated when the ReplicaSets have followed. Sizes are computed in
 ``deployment_pace.py``, templates and revisions in ``deployment_replica_sets.py``, conditions in
 ``deployment_status.py``.
 """
@@ -49,7 +49,7 @@ class _Rollout(msgspec.Struct):
     revision: str
     collisions: int | None
     moved: bool = msgspec.field(default=False)
-    """A ReplicaSet was written: the next step waits until the cache shows it."""
+    """Whether a ReplicaSet was written, so that the next step waits until the cache shows it."""
     wait: float | None = None
 
     @property
@@ -220,7 +220,7 @@ class DeploymentController(Workload[Deployment]):
         self._progress(rollout, "True", status.CREATED, f'Created new replica set "{name}"')
 
     async def _collided(self, rollout: _Rollout, made: ReplicaSet) -> None:
-        """Handle a name that is taken: by a ReplicaSet created a moment ago, or by a hash collision."""
+        """Handle a ReplicaSet name that is taken: by one created a moment ago, or by a hash collision."""
         meta = made.metadata
         found = await self.client.get(ReplicaSet, meta.name, meta.namespace)
         owner = controller_of(found.metadata)
@@ -245,7 +245,7 @@ class DeploymentController(Workload[Deployment]):
             self.recorder.event(rollout.deployment, "Normal", "ScalingReplicaSet", message)
 
     async def _annotate_sizes(self, rollout: _Rollout) -> None:
-        """Record the Deployment's size on all ReplicaSets, or it would count as a change for ever."""
+        """Record the Deployment's size on all ReplicaSets; otherwise a resize would be detected again in every pass."""
         wanted = replica_sets.size_annotations(rollout.deployment)
         for each in rollout.sets:
             if pace.replicas(each) and not wanted.items() <= each.metadata.annotations.items():

@@ -10,9 +10,11 @@ from mooring.api.apps_v1 import Deployment, ReplicaSet
 from mooring.api.int_or_string import scaled_value
 
 DESIRED = "deployment.kubernetes.io/desired-replicas"
-"""On a ReplicaSet: the Deployment's replicas when it was last scaled; a different number means scaling."""
+"""The annotation of a ReplicaSet with the Deployment's replicas when it was last scaled; a different number means that
+it was resized.
+"""
 MAXIMUM = "deployment.kubernetes.io/max-replicas"
-"""On a ReplicaSet: the Deployment's replicas plus surge when it was last scaled."""
+"""The annotation of a ReplicaSet with the Deployment's replicas plus surge when it was last scaled."""
 
 Sizes = Mapping[str, int]
 
@@ -30,7 +32,7 @@ def total_available(sets: Iterable[ReplicaSet]) -> int:
 
 
 def by_age(sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
-    """Sort, oldest first."""
+    """Return ReplicaSets sorted by age, oldest first."""
     return sorted(sets, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.name))
 
 
@@ -68,7 +70,7 @@ def new_size(deployment: Deployment, sets: Sequence[ReplicaSet], current: int) -
 
 
 def old_sizes(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> Sizes:
-    """Return how far a rolling update may shrink old ReplicaSets, unavailable pods first."""
+    """Return the sizes to which a rolling update may shrink old ReplicaSets, unavailable pods first."""
     active = by_age(each for each in old if replicas(each))
     sizes = {each.metadata.name: replicas(each) for each in active}
     least = replicas(deployment) - max_unavailable(deployment)
@@ -92,7 +94,7 @@ def old_sizes(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]
 
 
 def _surely_available(each: ReplicaSet) -> int:
-    """Count pods that stay available when the ReplicaSet has followed: its status may include terminating ones."""
+    """Count pods that stay available once the ReplicaSet has followed; its status may include terminating ones."""
     return min(replicas(each), each.status.available_replicas)
 
 

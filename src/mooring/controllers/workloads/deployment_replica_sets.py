@@ -30,7 +30,7 @@ _NOT_COPIED = frozenset(
 )
 _HISTORY_LENGTH = 2000
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
-"""Letters that form no words, and digits that resemble no letters."""
+"""The characters of name suffixes: letters that form no words, and digits that resemble no letters."""
 
 
 def template_hash(template: PodTemplateSpec, collisions: int | None) -> str:
@@ -57,7 +57,7 @@ def safe_encode(text: str) -> str:
 
 
 def fnv1a(data: bytes) -> int:
-    """Return the 32-bit FNV-1a hash."""
+    """Return the 32-bit FNV-1a hash of bytes."""
     value = 0x811C9DC5
     for byte in data:
         value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF
@@ -77,7 +77,7 @@ def _plain(template: PodTemplateSpec) -> ObjectMeta:
 
 
 def find_new(deployment: Deployment, sets: Sequence[ReplicaSet]) -> ReplicaSet | None:
-    """Return the ReplicaSet of the current template, the oldest of several."""
+    """Return the ReplicaSet of the current template; of several, the oldest."""
     for each in pace.by_age(sets):
         if same_template(each.spec.template, deployment.spec.template):
             return each
@@ -98,7 +98,7 @@ def max_revision(sets: Sequence[ReplicaSet]) -> int:
 def new_replica_set(
     deployment: Deployment, old: Sequence[ReplicaSet], owner: OwnerReference, collisions: int | None
 ) -> ReplicaSet:
-    """Return the ReplicaSet of the current template."""
+    """Build the ReplicaSet of the current template."""
     template = deployment.spec.template
     hashed = template_hash(template, collisions)
     labels = {**template.metadata.labels, HASH_LABEL: hashed}

@@ -52,7 +52,7 @@ def has_deadline(deployment: Deployment) -> bool:
 def compute_counts(
     deployment: Deployment, conditions: Conditions, new: ReplicaSet | None, sets: Sequence[ReplicaSet], now: datetime
 ) -> DeploymentStatus:
-    """Return the counts, and whether the Deployment is available."""
+    """Return the pod counts of a Deployment's status, and whether it is available."""
     available = pace.total_available(sets)
     if available >= pace.replicas(deployment) - pace.max_unavailable(deployment):
         content = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")

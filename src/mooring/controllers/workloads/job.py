@@ -1,11 +1,11 @@
 """Jobs: pods that run until enough have succeeded.
 
     sync: count the pods (``job_tally.py``)
-      decided          → FailureTarget or SuccessCriteriaMet, delete the pods, then Failed or Complete
-      suspended        → delete the pods
-      otherwise        → as many pods as parallelism and missing completions require
-    The status is written first, then finalizers are removed and pods created and deleted: see ``job_tally.py``.
+          decided    → FailureTarget or SuccessCriteriaMet, delete the pods, then Failed or Complete
+          suspended  → delete the pods
+          otherwise  → as many pods as parallelism and missing completions require
 
+The status is written first, then finalizers are removed and pods created and deleted: see ``job_tally.py``.
 ``expiry.py`` deletes finished Jobs.
 """
 
@@ -31,11 +31,13 @@ MANAGED_HERE = "kubernetes.io/job-controller"
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 MOST_AT_ONCE = 500
 RELEASED_AT_ONCE = 512
-"""Enough to fill all concurrent batch writes (``client/batching.py``)."""
+"""The maximum number of pods whose finalizers are removed at once, enough to fill all concurrent batch writes
+(``client/batching.py``).
+"""
 
 
 class Decision(NamedTuple):
-    """How a Job ends."""
+    """The way in which a Job ends: success or failure, with reason and message."""
 
     success: bool
     reason: str
@@ -152,7 +154,7 @@ class JobController(Workload[Job]):
         await _release_all({pod.metadata.uid: pod for pod in pods}.values(), release)
 
     async def _release_strays(self, key: str) -> None:
-        """Remove finalizers of pods whose Job is gone."""
+        """Remove the tracking finalizers of pods whose Job does not exist any more."""
 
         async def release(pod: Pod) -> None:
             await self.client.patch_unread(Pod, pod.metadata.name, _release_patch(pod), pod.metadata.namespace)
@@ -197,7 +199,10 @@ class JobController(Workload[Job]):
 
 
 async def _release_all(pods: Collection[Pod], release: Callable[[Pod], Awaitable[None]]) -> None:
-    """Release pods; skip those that are gone or changed. Raise the first error after all were tried."""
+    """Remove the tracking finalizers of pods; skip pods that are gone or changed.
+
+    Raise the first error after all were tried.
+    """
     failures = list[Exception]()
 
     async def work(pod: Pod) -> None:
@@ -244,7 +249,7 @@ def decision_in_status(job: Job) -> Decision | None:
 
 
 def decide(job: Job, tally: Tally, now: datetime) -> Decision | None:
-    """Return whether the Job ends now, and how."""
+    """Return how the Job ends now; None if it goes on."""
     spec = job.spec
     if tally.failure:
         return Decision(False, "PodFailurePolicy", tally.failure)
@@ -284,7 +289,7 @@ def _decide_by_index(job: Job, tally: Tally) -> Decision | None:
 
 
 def wanted_pods(job: Job, tally: Tally) -> int:
-    """Return how many pods should run."""
+    """Return how many pods of the Job should run."""
     parallel = 1 if job.spec.parallelism is None else job.spec.parallelism
     if job.spec.completions is None:
         return min(parallel, len(tally.active)) if tally.all_succeeded else parallel

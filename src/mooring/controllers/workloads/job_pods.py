@@ -29,7 +29,9 @@ Made = tuple[PodTemplateSpec, dict[str, Any]]
 
 
 def surplus(job: Job, active: Sequence[Pod], tally: Tally, wanted: int) -> list[Pod]:
-    """Return the pods to delete: duplicates of an index, of finished indexes, and beyond the wanted number."""
+    """Return the pods to delete: duplicates of an index, pods of finished indexes, and those beyond the
+    wanted number.
+    """
     if not is_indexed(job):
         ordered = sorted(active, key=lambda pod: (states.is_ready(pod), _newest_first(pod)))
         return ordered[: max(0, len(active) - wanted)]
@@ -52,7 +54,7 @@ def _newest_first(pod: Pod) -> float:
 
 
 def missing(job: Job, tally: Tally, number: int, now: datetime) -> tuple[list[Made], float | None]:
-    """Return templates of pods to create now, and in how many seconds more can be created."""
+    """Return the templates of pods to create now, and in how many seconds more can be created."""
     if not is_indexed(job):
         wait = _pause(job, tally.ended, now)
         return ([], wait) if wait else ([(job.spec.template, {})] * number, None)

@@ -25,7 +25,7 @@ from mooring.controllers.conditions import find_condition
 from mooring.controllers.workloads import pod_states
 
 _MAX_DIGITS = 10
-"""Of an index, which is an int32."""
+"""The maximum number of digits of an index, which is an int32."""
 
 
 class IndexSet:
@@ -128,7 +128,7 @@ class IndexSet:
             yield from range(before, min(start, completions))
 
     def __str__(self) -> str:
-        """Write the shortest text: runs of three and more are ranges."""
+        """Format the indexes as the shortest string: runs of three and more are ranges."""
         return ",".join(map(_interval, self._starts, self._stops))
 
 
@@ -261,13 +261,13 @@ class Tally(msgspec.Struct):
     terminating: list[Pod] = msgspec.field(default_factory=list)
     ended: list[Pod] = msgspec.field(default_factory=list)
     succeeded: int = 0
-    """In the counter; those in `uncounted` are not."""
+    """The number of counted successes, without those in `uncounted`."""
     failed: int = 0
     uncounted: UncountedTerminatedPods = msgspec.field(default_factory=UncountedTerminatedPods)
     completed: IndexSet = msgspec.field(default_factory=IndexSet)
     failed_indexes: IndexSet = msgspec.field(default_factory=IndexSet)
     to_release: list[Pod] = msgspec.field(default_factory=list)
-    """Pods that are counted once the status is written: then their finalizers are removed."""
+    """Pods that are counted once the status is written; their finalizers are removed then."""
     failure: str = ""
 
     @property
@@ -313,7 +313,7 @@ def is_failed(job: Job, pod: Pod) -> bool:
 
 
 def count_pods(job: Job, pods: Sequence[Pod]) -> Tally:
-    """Do step 3 for pods without finalizers, and step 1 for pods that have ended since."""
+    """Count the pods of a Job: do step 3 for pods without finalizers, and step 1 for pods that have ended since."""
     before = job.status.uncounted_terminated_pods or UncountedTerminatedPods()
     tracked = {pod.metadata.uid for pod in pods if is_tracked(pod)}
     completions = job.spec.completions or 0
@@ -372,7 +372,9 @@ def _count_failed(job: Job, pod: Pod, tally: Tally) -> None:
 
 
 def _release_failed(job: Job, pod: Pod, tally: Tally) -> None:
-    """With a limit per index the last failed pod of an index is kept: its successor reads the failures."""
+    """Release failed pods; with a backoff limit per index, keep the last one of each index, because its successor reads
+    the number of failures.
+    """
     if job.spec.backoff_limit_per_index is not None and is_indexed(job):
         index = index_of(pod)
         settled = index in tally.completed or index in tally.failed_indexes

@@ -49,7 +49,7 @@ class Children(Generic[T]):
         self._index = self.informer.index("controller", _controllers)
 
     def of(self, owner: Resource) -> list[T]:
-        """Return the objects that the workload controls, whatever its selector."""
+        """Return the objects that the workload controls, whether or not its selector matches them."""
         return self.of_uid(owner.metadata.uid)
 
     def of_uid(self, uid: str) -> list[T]:
@@ -68,7 +68,9 @@ class Children(Generic[T]):
         is_adoptable: Callable[[T], bool] = lambda _: True,
         finalizer: str = "",
     ) -> list[T]:
-        """Adopt, release and return the workload's objects; `finalizer` is added and removed with that."""
+        """Adopt, release and return the workload's objects; `finalizer` is added when adopting and removed when
+        releasing.
+        """
         deleting = owner.metadata.deletion_timestamp is not None
         claimed = []
         children = self.of(owner)
@@ -123,7 +125,7 @@ class Children(Generic[T]):
 
 
 class OwnerFeed(Generic[T]):
-    """Enqueue workloads when their children change."""
+    """Enqueues workloads when their children change."""
 
     def __init__(
         self, kind: str, add: Callable[[str], None], may_want: Callable[[T], Iterable[str]] = lambda _: ()
@@ -158,14 +160,16 @@ def _is_news(old: Resource | None, new: Resource) -> bool:
 
 
 GIVE_UP_SECONDS = 300.0
-"""After this time a cache counts as current: the server may have lost the write."""
+"""The seconds after which a cache counts as current although it does not show a write, because the server may have lost
+it.
+"""
 
 
 class _Awaited(msgspec.Struct):
     since: float
     versions: dict[Informer[Any], str] = msgspec.field(default_factory=dict)
     deleted: dict[str, tuple[Informer[Any], str]] = msgspec.field(default_factory=dict)
-    """Informer and key, by uid."""
+    """The deletions that the cache does not show yet: informer and key, by uid."""
 
 
 class Expectations:
@@ -184,7 +188,7 @@ class Expectations:
         self._awaited: dict[str, _Awaited] = {}
 
     def wrote(self, key: str, informer: Informer[Any], obj: Resource) -> None:
-        """Record an object that the server returned for a create or update."""
+        """Record an object that the server returned for a create or update of a workload."""
         awaited = self._of(key)
         version = obj.metadata.resource_version
         if _reached(version, awaited.versions.get(informer, "")):
@@ -195,7 +199,7 @@ class Expectations:
         self._of(key).deleted[obj.metadata.uid] = (informer, key_of(obj))
 
     def settled(self, key: str) -> bool:
-        """Return whether all caches show what was written for a workload."""
+        """Return whether all caches show every recorded write for a workload."""
         awaited = self._awaited.get(key)
         if awaited is None:
             return True

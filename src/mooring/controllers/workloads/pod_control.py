@@ -23,7 +23,7 @@ _NOT_THE_TEMPLATE = errors.Unauthorized | errors.AlreadyExists | errors.Conflict
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """The last rejection of a template."""
+    """The last rejection of a template by the server, with the time until which to wait."""
 
     template: Struct
     error: StatusError
@@ -64,7 +64,7 @@ class Refusals:
         return wait
 
     def forget(self, owner: Resource) -> None:
-        """Clear after a success, or when the workload is gone."""
+        """Clear the rejections of a workload, after a success or when it is deleted."""
         self._found.pop(owner.metadata.uid, None)
 
     @property
@@ -74,18 +74,20 @@ class Refusals:
 
 T = TypeVar("T")
 LARGEST_BATCH = 500
-"""Kubernetes' burst; several batch writes, so that the server is never idle."""
+"""The largest batch of pods to create: Kubernetes' burst, and several batch writes, so that the server is
+never idle.
+"""
 
 
 class Creation(msgspec.Struct):
-    """The result of creating pods."""
+    """The result of creating pods: the created ones, and the first rejection."""
 
     error: Exception | None = None
     wait: float | None = None
 
 
 class PodControl:
-    """The pods of one controller's workloads."""
+    """Creates and deletes the pods of one controller's workloads."""
 
     def __init__(
         self,

@@ -35,20 +35,20 @@ from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload,
 
 REPLICA_FAILURE = "ReplicaFailure"
 _MOST_AT_A_TIME = 2500
-"""Pods created before the status is written, so that users see progress."""
+"""The number of pods created before the status is written, so that users see progress."""
 R = TypeVar("R", ReplicaSet, ReplicationController)
 C = TypeVar("C", ReplicaSetCondition, ReplicationControllerCondition)
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why pods could not be created or deleted."""
+    """The reason and message of a failed create or delete of pods."""
 
     reason: str
     message: str
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """Pods by state, under the names that they have in a status."""
+    """The numbers of pods by state, named as in a status."""
 
     replicas: int
     fully_labeled_replicas: int
@@ -58,7 +58,7 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class Replicas(Workload[R], Generic[R]):
-    """Reconcile ReplicaSets or ReplicationControllers."""
+    """The controller of ReplicaSets or ReplicationControllers."""
 
     status_type: ClassVar[type[Struct]]
     condition_type: ClassVar[type[Any]]
@@ -148,7 +148,7 @@ def count(pods: Sequence[Pod], template: PodTemplateSpec, min_ready_seconds: int
 
 
 def conditions(cls: type[C], old: Sequence[C], failure: Failure | None, now: datetime) -> list[C]:
-    """Set or remove the failure condition; return the same list if nothing changed."""
+    """Set or remove the condition ReplicaFailure; return the same list if nothing changed."""
     others: list[C] = [each for each in old if each.type != REPLICA_FAILURE]
     if failure is None:
         return others

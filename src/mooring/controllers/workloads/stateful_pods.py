@@ -25,7 +25,7 @@ def start_ordinal(owner: StatefulSet) -> int:
 
 
 def ordinals(owner: StatefulSet) -> range:
-    """Return the wanted ordinals."""
+    """Return the ordinals that a StatefulSet should have."""
     start = start_ordinal(owner)
     return range(start, start + (1 if owner.spec.replicas is None else owner.spec.replicas))
 
@@ -61,7 +61,7 @@ def revision_of(pod: Pod) -> str:
 
 
 def new_pod(owner: StatefulSet, ordinal: int, template: PodTemplateSpec, revision: str, ref: OwnerReference) -> Pod:
-    """Return the pod of an ordinal from the template of a revision."""
+    """Return the volume claims of an ordinal's pod."""
     name = pod_name(owner, ordinal)
     labels = {**template.metadata.labels, **identity_labels(owner, ordinal), POD_LABEL: revision}
     claims = {claim.metadata.name: claim_name(owner, claim, ordinal) for claim in owner.spec.volume_claim_templates}

@@ -35,7 +35,7 @@ class _Pass(msgspec.Struct):
     update: ControllerRevision
     pods: dict[int, Pod]
     condemned: list[Pod]
-    """All others, highest ordinal first."""
+    """The pods to remove, highest ordinal first."""
     now: datetime
 
     @property

@@ -20,16 +20,16 @@ from mooring.controllers.workloads.pod_control import PodControl
 W = TypeVar("W", bound=Resource)
 
 LOOK_AGAIN_SECONDS = 1.0
-"""In case that a stale cache does not report when it catches up."""
+"""The interval after which a workload is reconciled again, in case a stale cache does not report when it catches up."""
 
 
 _MANY_PODS = 200
 _PAUSE_SECONDS = 0.02 / 1000
-"""Pause per pod between two passes over a workload, since each pass reads all of its pods."""
+"""The pause in seconds, for each pod, between two passes over a workload, because each pass reads all of its pods."""
 
 
 class Workload(Controller, Generic[W]):
-    """A controller of one kind of workloads."""
+    """The base of controllers of one kind of workloads."""
 
     component: ClassVar[str]
 
@@ -44,7 +44,7 @@ class Workload(Controller, Generic[W]):
         self.recorder = context.recorder(self.component)
         self.expectations = Expectations(self.clock)
         self.unfinished: set[str] = set()
-        """Workloads with more work than one pass does: they do not pause."""
+        """Workloads with more work than one pass does, which are reconciled again without a pause."""
         self._rests_until: dict[str, float] = {}
         self.pod_control = PodControl(context, self.name, self.recorder, self.pods.informer, self.expectations)
 
@@ -82,7 +82,7 @@ class Workload(Controller, Generic[W]):
         return selector
 
     async def write_status(self, key: str, owner: W, status: Struct) -> None:
-        """Write a status that differs from the workload's."""
+        """Write a status if it differs from the workload's."""
         if status != cast("Any", owner).status:
             written = await self.client.update_status(structs.replace(owner, status=status))
             self.expectations.wrote(key, self.owners, written)
@@ -100,5 +100,5 @@ class Workload(Controller, Generic[W]):
 
 
 def min_wait(*waits: float | None) -> float | None:
-    """Return the shortest wait; None if there is none."""
+    """Return the shortest of several waits; None if there is none."""
     return min((wait for wait in waits if wait is not None), default=None)

@@ -116,7 +116,7 @@ class Operations:
         self._dialect = dialect
 
     def paths(self, where: GroupVersion) -> dict[str, Schema]:
-        """All paths of a group-version."""
+        """Return all paths of a group-version."""
         root = f"/apis/{where.group}/{where.version}" if where.group else f"/api/{where.version}"
         kinds = self._scheme.resources(*where)
         return dict(sorted((found for kind in kinds for found in self._paths_of(root, kind)), key=itemgetter(0)))
