@@ -24,7 +24,7 @@ from mooring.cli.support.cluster_source import (
     snapshot_component,
 )
 from mooring.cli.support.output import output_option, print_data, write_page
-from mooring.cli.support.process_settings import collect_garbage_less
+from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.progress import SimulationProgress
 from mooring.cli.support.simulation_settings import pool_option, settings_of, with_pools
 from mooring.cli.support.simulation_steps import CHANGES, InOrder, OrderedCommand, options_in_order
@@ -156,7 +156,8 @@ def simulate(
             if scenario.steps or compare_with:
                 raise click.UsageError("--trace goes without changes, --scenario and --compare-with")
             nodes = 0 if nodes is None and _is_here(source) else nodes
-        snapshot = _snapshot(source, cluster, scenario_path, nodes, templates)
+        with defer_collection():
+            snapshot = _snapshot(source, cluster, scenario_path, nodes, templates)
         running, notes = snapshot_component(snapshot, running)
         show_notes(notes)
         settings = with_pools(settings_of(running, scheduler), pools, snapshot)
@@ -167,8 +168,7 @@ def simulate(
                 raise click.UsageError("--consolidate is written as a table, Markdown, JSON or YAML")
             _consolidate(snapshot, scenario, settings, trace, output)
         other = _other_settings(compare_with, running, scheduler)
-        collect_garbage_less()
-        with SimulationProgress() as tell:
+        with defer_collection(), SimulationProgress() as tell:
             result = package.simulate(snapshot, scenario, settings, tell=tell)
             if other is not None and result.is_complete:
                 result = _with_comparison(result, package.simulate(snapshot, scenario, other, tell=tell))

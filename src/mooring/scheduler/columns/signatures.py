@@ -216,6 +216,9 @@ def _resources_of(status: ContainerStatus) -> ContainerStatus:
 class PodSignature:
     """The fields of a pod that scheduling reads. Compared by identity: pods with equal fields share one object."""
 
+    own: object = None
+    """The additional fields that the plugin which reads the signature signed itself."""
+
     def __init__(
         self,
         key: bytes,
@@ -255,8 +258,6 @@ class PodSignature:
         self.terms = pod_terms(spec, self.namespace)
         self.usage: Usage | None = None
         """The amounts that the pod adds to the resource columns; cached by the columns."""
-        self.own: object = None
-        """The additional fields that the plugin which reads the signature signed itself."""
         self.pods = 0
         """The number of placed pods that have this signature."""
         self.parts: dict[Callable[[PodSignature], Hashable], Hashable] = {}
@@ -317,15 +318,13 @@ class View:
     def of(self, pod: PodInfo) -> PodInfo:
         """Return a copy of a signature with the declared parts only."""
         signature, seen = pod.signature, object.__new__(PodSignature)
-        for name in self._names:
-            setattr(seen, name, getattr(signature, name))
-        seen.spec = PodSpec()
-        for name in self._spec_names:
-            setattr(seen.spec, name, getattr(signature.spec, name))
-        if self._has_node_affinity:
-            affinity = signature.spec.affinity
-            seen.spec.affinity = None if affinity is None else Affinity(node_affinity=affinity.node_affinity)
-        seen.own = None if self._signer is None else signature.signed_by(self._signer)
+        seen.__dict__ = {name: getattr(signature, name) for name in self._names}
+        if self._spec_names or self._has_node_affinity:
+            seen.spec = PodSpec(**{name: getattr(signature.spec, name) for name in self._spec_names})
+            if self._has_node_affinity and signature.spec.affinity is not None:
+                seen.spec.affinity = Affinity(node_affinity=signature.spec.affinity.node_affinity)
+        if self._signer is not None:
+            seen.own = signature.signed_by(self._signer)
         shown = object.__new__(PodInfo)
         shown.signature = seen
         return shown

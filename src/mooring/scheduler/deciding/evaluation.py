@@ -23,14 +23,16 @@ from mooring.scheduler.columns.cluster import Cluster, PlacedPod
 from mooring.scheduler.columns.signatures import PodInfo, PodSignature, pinned_node
 from mooring.scheduler.deciding.diagnosis import Diagnosis, SharedDiagnosis, diagnose
 from mooring.scheduler.deciding.filter_pipeline import Feasible, FilterPipeline, pass_filter
-from mooring.scheduler.deciding.filter_vectors import FilterVector, Meter, NodeVector, PluginVector
+from mooring.scheduler.deciding.filter_vectors import FilterVector, NodeVector, SharedVerdicts
 from mooring.scheduler.deciding.nominated_reservations import NominatedReservations, leave_room
 from mooring.scheduler.deciding.pod_evaluation import PodEvaluation, status_on, status_with
 from mooring.scheduler.deciding.profile_plan import FilterUse, NodeFilterUse, NodeScoreUse, PartUses, Plan, ScoreUse
 from mooring.scheduler.deciding.score_sum import ScoreSum, best_of
 from mooring.scheduler.deciding.score_vectors import NodeScores, PodScores, ScoreVector, SharedScores
+from mooring.scheduler.deciding.vectors import Meter
 from mooring.scheduler.framework import SKIP, SUCCESS, PreFilterResult, Scores, Status, unresolvable
 from mooring.scheduler.framework.nominations import Expected
+from mooring.scheduler.framework.status import is_skip
 
 _MAX_NAMED = 64
 """If plugins name at most this number of nodes, each is evaluated alone instead of evaluating all nodes."""
@@ -52,11 +54,17 @@ class _VectorGroup:
 
     def __init__(self, key: Hashable, uses: PartUses, pod: PodInfo, cluster: Cluster) -> None:
         shown = uses.view.of(pod)
-        filters = [(place, PluginVector(use, shown, cluster)) for place, use in uses.filters]
-        scores = [(place, SharedScores(use, shown, cluster)) for place, use in uses.scores]
         self.key = key
-        self.filters = [each for each in filters if not each[1].never_applies]
-        self.scores = [each for each in scores if not each[1].never_applies]
+        self.filters: list[tuple[int, SharedVerdicts]] = []
+        self.scores: list[tuple[int, SharedScores]] = []
+        for place, use in uses.filters:
+            found = use.plugin.pre_filter(shown, cluster)
+            if not is_skip(found):
+                self.filters.append((place, SharedVerdicts(use, shown, cluster, found)))
+        for place, scoring in uses.scores:
+            state = scoring.plugin.pre_score(shown, cluster)
+            if not is_skip(state):
+                self.scores.append((place, SharedScores(scoring, state, cluster)))
         self.users = 0
         """The number of cached signatures that use these vectors."""
 
@@ -305,7 +313,7 @@ class Evaluator:
         evaluation.is_shared_by_template = evaluation.is_shared_by_template and found is SUCCESS
         if isinstance(found, PreFilterResult):
             evaluation.cycle.pre_filter[use.name] = found.state
-        return self._passing[use] if found is SUCCESS else PluginVector(use, pod, cluster, found)
+        return self._passing[use] if found is SUCCESS else SharedVerdicts(use, pod, cluster, found)
 
     def _consider(self, evaluation: PodEvaluation, naming: list[FilterVector]) -> None:
         evaluation.naming = tuple(sorted(each.name for each in naming))
@@ -345,7 +353,7 @@ class Evaluator:
         named = np.flatnonzero(evaluation.considered) if evaluation.naming else None
         if named is not None and len(named) <= _MAX_NAMED:
             evaluation.filters = [
-                each.on_rows(named) if isinstance(each, PluginVector) else each for each in evaluation.filters
+                each.on_rows(named) if isinstance(each, SharedVerdicts) else each for each in evaluation.filters
             ]
         left = evaluation.considered.copy()
         evaluation.number_considered = number = int(np.count_nonzero(left))

@@ -4,20 +4,19 @@ All pods with the same value share the vector. It refreshes itself from the inpu
 evaluating only changed rows. Created by ``evaluation.py``; combined by ``filter_pipeline.py``.
 """
 
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable
-from itertools import count
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.constraints.columns.revisions import NEVER, NO_ROWS, ChangedRows, Derived, union
+from mooring.constraints.columns.revisions import NO_ROWS, ChangedRows
 from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.inputs import Input, Revision
+from mooring.scheduler.columns.inputs import Input
 from mooring.scheduler.columns.signatures import PodInfo, PodSignature
 from mooring.scheduler.deciding.profile_plan import FilterUse, NodeFilterUse
+from mooring.scheduler.deciding.vectors import PluginVector, Vector
 from mooring.scheduler.framework.verdicts import counted, status_of
 
 _MAX_SHARED = 8
@@ -25,38 +24,25 @@ _Amounts: TypeAlias = NDArray[np.int64]
 """Resource amounts: a line for each resource, as in the resource columns, and a column for each evaluated row."""
 _NO_CODES: fwk.Codes = np.empty(0, np.int32)
 _NO_MASK: fwk.Mask = np.empty(0, np.bool_)
-_serials = count(1)
 
 
-class Meter:
-    """The memory in bytes that the cached vectors of an evaluator take."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
+def _no_reasons(_code: int) -> tuple[str, ...]:
+    return ()
 
 
-class Cached:
-    """A value in an evaluator's cache whose memory is metered."""
-
-    meter: Meter | None = None
-    charged = 0
-    """The bytes of the meter that this value accounts for."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.serial = next(_serials)
-        self.combinations: list[Hashable] = []
-        """The keys of cached combinations that may contain this value."""
-
-    def charge(self, nbytes: int) -> None:
-        if self.meter is not None:
-            self.meter.bytes += nbytes - self.charged
-            self.charged = nbytes
-
-
-class FilterVector(Cached):
+class FilterVector(Vector):
     """The verdicts of a Filter plugin on all rows. Rows without a node are `ok`; the pipeline masks them."""
 
+    status: fwk.Status = fwk.SUCCESS
+    """The status of `pre_filter`: `SKIP` if the plugin does not apply, a rejection of all nodes, or an error."""
+    node_names: frozenset[str] | None = None
+    """The only nodes that can take the pod, if `pre_filter` named some; otherwise None."""
+    is_pinned = False
+    """Whether each pod names the node that it was created for (pods of DaemonSets)."""
+    refuses = False
+    """Whether it rejects any node; otherwise `codes` and `ok` may be absent."""
+    codes: fwk.Codes = _NO_CODES
+    ok: fwk.Mask = _NO_MASK
     reads_only_node = False
     """Return whether the verdicts depend on the nodes alone and not on placed pods."""
     has_pre_point = True
@@ -64,27 +50,10 @@ class FilterVector(Cached):
 
     def __init__(self, name: str, cluster: Cluster) -> None:
         super().__init__(name)
-        self.status: fwk.Status = fwk.SUCCESS
-        """The status of `pre_filter`: `SKIP` if the plugin does not apply, a rejection of all nodes, or an error."""
-        self.node_names: frozenset[str] | None = None
-        """The only nodes that can take the pod, if `pre_filter` named some; otherwise None."""
-        self.is_pinned = False
-        """Whether each pod names the node that it was created for (pods of DaemonSets)."""
-        self.refuses = False
-        """Whether it rejects any node; otherwise `codes` and `ok` may be absent."""
-        self.codes: fwk.Codes = _NO_CODES
-        self.ok: fwk.Mask = _NO_MASK
-        self.changes = Derived()
-        """Log of the rows whose verdict changed."""
-        self.reasons: Callable[[int], tuple[str, ...]] = lambda _: ()
-        self._statuses: dict[int, fwk.Status] = {}
         self._cluster = cluster
-        self._shared: deque[tuple[fwk.Codes, fwk.Mask]] = deque(maxlen=_MAX_SHARED)
-
-    @property
-    def never_applies(self) -> bool:
-        """Return whether the plugin applies to no pod with the same value of the part that it reads."""
-        return self.status.is_skip
+        self.reasons: Callable[[int], tuple[str, ...]] = _no_reasons
+        self._statuses: dict[int, fwk.Status] = {}
+        self._shared: list[tuple[fwk.Codes, fwk.Mask]] = []
 
     @property
     def is_settled(self) -> bool:
@@ -180,7 +149,7 @@ class FilterVector(Cached):
         self.refuses = not self.ok.all()
         if self.refuses and not codes.flags.writeable:
             self.ok.flags.writeable = False
-            self._shared.append((codes, self.ok))
+            self._shared = [*self._shared[1 - _MAX_SHARED :], (codes, self.ok)]
 
     def _set(self, codes: fwk.Codes, ok: fwk.Mask) -> None:
         self.codes, self.ok = codes, ok
@@ -197,83 +166,61 @@ class FilterVector(Cached):
         return changed
 
 
-class PluginVector(FilterVector):
+class SharedVerdicts(PluginVector, FilterVector):
     """The verdicts of a vectorised plugin, for all pods with the same value of the part it reads or, if it reads the
     pod itself, for one pod.
     """
 
     def __init__(
-        self, use: FilterUse, pod: PodInfo, cluster: Cluster, found: fwk.PreFilterResult[Any] | fwk.Status | None = None
+        self, use: FilterUse, pod: PodInfo, cluster: Cluster, found: fwk.PreFilterResult[Any] | fwk.Status
     ) -> None:
-        """Create the vector for `pod`, the view that the plugin may read; `found` is the result of its `pre_filter`, if
-        known.
-        """
-        super().__init__(use.name, cluster)
+        """Create the vector for `pod`, the view that the plugin may read; `found` is the result of its `pre_filter`."""
+        FilterVector.__init__(self, use.name, cluster)
         self._use = use
         self._pod = pod
+        self._inputs = cluster.inputs
         self.reads_only_node = use.reads_only_node
         self.has_pre_point = use.declared.has_pre_point
-        self._state: Any = None
-        self._is_fresh = False
-        self._position = NEVER
-        self._revision = NEVER
-        self._verified_at = NEVER
-        self._idle: Revision = use.revision
-        self._idle_at = NEVER
-        if found is None:
-            found = use.plugin.pre_filter(pod, cluster)
         if isinstance(found, fwk.Status):
-            self.status = found.by(use.name)
+            self.state, self.status = None, found.by(use.name)
         else:
-            self._state, self.node_names, self.is_pinned = found.state, found.node_names, found.is_pinned
+            self.state = found.state
+            if found.node_names is not None or found.is_pinned:
+                self.node_names, self.is_pinned = found.node_names, found.is_pinned
 
     def refresh(self, _accepted: fwk.Mask | None = None) -> None:
-        state, use = self._state, self._use
-        if state is None or self._idle.value == self._idle_at:
+        if self.state is None or self._idle.value == self._idle_at:
             return
-        position, is_fresh = use.log.changed_at, self._is_fresh
-        rows: ChangedRows = NO_ROWS if position == self._position else use.log.since(self._position)
-        self._is_fresh = False  # until the plugin has returned
-        if use.has_refresh:
-            revision = use.revision.value
-            if revision != self._revision:
-                derived = use.plugin.refresh(state)
-                if isinstance(derived, Input):
-                    self._leave_out(derived)
-                    return
-                if derived.changed_at > self._verified_at:
-                    rows = union(rows, derived.since(self._verified_at))
-                self.status, self._verified_at, self._revision = fwk.SUCCESS, derived.changed_at, revision
-                self._idle_at = NEVER
-        if is_fresh and rows is not None and not len(rows):
-            self._is_fresh, self._position = True, position
+        plugin = self._use.plugin
+        if not self.collect_changes(self._use, plugin.refresh):
+            if self.status is not fwk.SKIP:
+                self.changes.change()
+                self.status, self.refuses, self.dirty = fwk.SKIP, False, None
+                self._set(_NO_CODES, _NO_MASK)
             return
-        verdicts = use.plugin.filter(state, fwk.ALL_ROWS if rows is None or not is_fresh else rows)
+        rows = self.dirty
+        if rows is not None and not len(rows):
+            return
+        self.status, self.dirty = fwk.SUCCESS, None  # all rows again, unless the plugin returns
+        verdicts = plugin.filter(self.state, fwk.ALL_ROWS if rows is None else rows)
         if isinstance(verdicts, fwk.Status):
             self.status = verdicts.by(self.name)
             self.changes.change()
             return
-        self._is_fresh, self._position = True, position
-        if self._take(verdicts, rows if is_fresh else None):
-            self.changes.change(rows if is_fresh else None)
-
-    def _leave_out(self, until: Input) -> None:
-        self._idle = self._cluster.inputs.revision(until)
-        self._idle_at = self._idle.value
-        if self.status is not fwk.SKIP:
-            self.changes.change()
-            self.status, self.refuses = fwk.SKIP, False
-            self._set(_NO_CODES, _NO_MASK)
+        self.dirty = NO_ROWS
+        if self._take(verdicts, rows):
+            self.changes.change(rows)
 
     def on_rows(self, rows: NDArray[np.intp]) -> FilterVector:
         """Evaluate a few rows only, for one caller; the other rows count as passing."""
-        found = PluginVector(self._use, self._pod, self._cluster, self.status)
-        found.node_names, found.is_pinned, found._state = self.node_names, self.is_pinned, self._state
+        found = SharedVerdicts(self._use, self._pod, self._cluster, self.status)
+        found.node_names, found.is_pinned, found.state = self.node_names, self.is_pinned, self.state
+        found._idle_at = found._idle.value  # it is never refreshed
         verdicts = self.verdicts(rows)
         if isinstance(verdicts, fwk.Status):
             found.status = verdicts.by(self.name)
         elif verdicts is None:
-            found.status = fwk.SKIP if self._state is not None else self.status
+            found.status = fwk.SKIP if self.state is not None else self.status
         else:
             found.status = fwk.SUCCESS
             codes = np.zeros(self._cluster.capacity, np.int32)
@@ -282,7 +229,7 @@ class PluginVector(FilterVector):
         return found
 
     def verdicts(self, rows: fwk.Rows) -> fwk.Verdicts | fwk.Status | None:
-        state, use = self._state, self._use
+        state, use = self.state, self._use
         if use.reads_pod:  # pods may have moved since `pre_filter`
             found = use.plugin.pre_filter(self._pod, self._cluster)
             if isinstance(found, fwk.PreFilterResult):
@@ -296,24 +243,20 @@ class PluginVector(FilterVector):
         return any(self._use.plugin.may_apply_after(signature) for signature in signatures)
 
     def passes(self, row: int) -> bool:
-        if self._state is None:
+        if self.state is None:
             return self.status.is_success
-        return self._is_fresh and (not self.refuses or bool(self.ok[row]))
-
-    @property
-    def never_applies(self) -> bool:
-        return self._state is None and self.status.is_skip
+        return self.dirty is not None and not len(self.dirty) and (not self.refuses or bool(self.ok[row]))
 
     @property
     def _applies(self) -> bool:
-        return self._state is not None and not self.status.is_skip
+        return self.state is not None and not self.status.is_skip
 
     def row_state(self, row: int) -> Hashable | None:
         if not self._applies:
             return True
         if self.reads_only_node:
             return not self.refuses or bool(self.ok[row])
-        return self._use.plugin.row_state(self._state, row) if self._use.declared.compares_rows else None
+        return self._use.plugin.row_state(self.state, row) if self._use.declared.compares_rows else None
 
     @property
     def reads_only_row(self) -> bool:
@@ -330,12 +273,12 @@ class PluginVector(FilterVector):
             return self.ok[rows]
         if not self._use.declared.only_resources:
             return None
-        return self._use.plugin.fits_resources(self._state, allocatable, used)
+        return self._use.plugin.fits_resources(self.state, allocatable, used)
 
     def _verdicts_with(self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts) -> fwk.Verdicts:
         if self.reads_only_node or not self._use.declared.only_resources:
             return super()._verdicts_with(rows, allocatable, used)
-        return self._use.plugin.filter_resources(self._state, allocatable, used)
+        return self._use.plugin.filter_resources(self.state, allocatable, used)
 
 
 class NodeVector(FilterVector):

@@ -68,6 +68,11 @@ SUCCESS = Status()
 SKIP = Status(Code.SKIP)
 
 
+def is_skip(found: object) -> bool:
+    """Return whether a plugin said SKIP; it may have returned something else than a status."""
+    return found is SKIP or (isinstance(found, Status) and found.is_skip)
+
+
 def unschedulable(*reasons: str) -> Status:
     return Status(Code.UNSCHEDULABLE, reasons)
 

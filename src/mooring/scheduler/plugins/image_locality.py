@@ -25,7 +25,6 @@ class _Needed(msgspec.Struct):
     cluster: Cluster
     images: tuple[str, ...]
     most: int
-    is_anywhere: bool = False
     points: Derived = msgspec.field(default_factory=Derived)
 
 
@@ -39,18 +38,14 @@ class ImageLocality(fwk.ScorePlugin[_Needed]):
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Needed:
         return _Needed(cluster, pod.signature.images, _MOST * len(pod.signature.images))
 
-    def refresh_score(self, state: _Needed, _feasible: fwk.Mask) -> Derived:
-        # The share of nodes that have an image changes with every node; scores do not while no node has any.
-        is_anywhere = any(map(state.cluster.images.sizes, state.images))
-        if is_anywhere or state.is_anywhere:
-            state.points.change()
-        state.is_anywhere = is_anywhere
+    def refresh_score(self, state: _Needed, _feasible: fwk.Mask) -> Derived | fwk.Input:
+        if not any(map(state.cluster.images.sizes, state.images)):
+            return fwk.Input.NODE_IMAGES  # every score is 0 until a node has one of them
+        state.points.change()  # the share of nodes that have an image changes with every node
         return state.points
 
     def score(self, state: _Needed, rows: fwk.Rows) -> fwk.Scores:
         images, nodes = state.cluster.images, len(state.cluster)
-        if not state.is_anywhere:
-            return np.zeros(state.cluster.capacity, np.int64)[rows]
         points = np.zeros(state.cluster.capacity, np.int64)
         for image in state.images:
             sizes = images.sizes(image)

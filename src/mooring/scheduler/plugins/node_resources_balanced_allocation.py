@@ -50,7 +50,6 @@ class NodeResourcesBalancedAllocation(fwk.ScorePlugin[ScoredResources]):
             used, allocatable = scored.tables(rows)
             points = balance(used + scored.asked, allocatable)
             points -= balance(used, allocatable)
-        points += fwk.MAX_NODE_SCORE
+        points += fwk.MAX_NODE_SCORE + fwk.MAX_NODE_SCORE // 2
         points >>= 1
-        points += fwk.MAX_NODE_SCORE // 4
         return points

@@ -24,8 +24,10 @@ Strategy: TypeAlias = Callable[[Table, Table, Table], Scores]
 """A function of the requested amounts, the allocatable amounts, and the weights as a column."""
 _MAX_EXACT = 1 << 45
 """Amounts above this are divided as integers, because floats would be inexact."""
-_MAX_ROUNDED = 1 << 43
-_ROUNDING = 2.0**-44
+_MAX_ROUNDED = 1 << 42
+_ROUNDING = 2.0**-43
+_FEW_ROWS = 16
+"""The maximum number of changed rows that are updated one by one."""
 _MOST_STATES = 4096
 """The maximum number of cached row states; the cache is cleared when it is full."""
 
@@ -117,8 +119,8 @@ class Scoring:
 class ResourceLines:
     """The scored resources of all nodes as floats, updated by row.
 
-    The error of a computed share is below 2 ** -45. A share that is no integer differs from the next integer by more
-    than the error and `_ROUNDING` together, because amounts are below 2 ** 43; so rounding down is exact.
+    The error of a computed share is below `_ROUNDING`. A share that is no integer differs from the next integer by more
+    than the error and `_ROUNDING` together, because amounts are below `_MAX_ROUNDED`; so rounding down is exact.
     """
 
     def __init__(self, cluster: Cluster, specs: Sequence[ResourceSpec], *, assumed: bool) -> None:
@@ -131,8 +133,9 @@ class ResourceLines:
         self._weight = sum(entry.weight for entry in specs)
         self._allocatable = cluster.inputs.log(Input.NODE_ALLOCATABLE)
         self._amounts = cluster.inputs.log(Input.NODE_ALLOCATABLE | Input.PODS)
-        self._allocatable_at = self._used_at = self._balance_at = NEVER
-        self._balance: NDArray[np.float64] = np.empty(0)
+        self._allocatable_at = self._used_at = NEVER
+        self._line_numbers = lines
+        self._has_balance = False
 
     def tables(self, rows: Rows) -> tuple[Table, Table]:
         """Return the used and the allocatable amounts on some rows."""
@@ -140,85 +143,94 @@ class ResourceLines:
 
     def least_allocated(self, asked: Table) -> Scores:
         """Return the LeastAllocated scores of all rows."""
-        shares = self._fractions(asked)
+        self._refresh()
         if not self._is_exact:
             used, allocatable = self.tables(ALL_ROWS)
             return least_allocated(used + asked, allocatable, self.weights)
-        shares *= -MAX_NODE_SCORE
-        shares += MAX_NODE_SCORE + _ROUNDING
-        np.floor(shares, out=shares)
-        if self._weight != len(shares):
-            shares *= self.weights
-        total: Scores = np.add.reduce(shares, out=self._sums).astype(np.int32)
+        shares = np.multiply(self._percent_of_one, asked.astype(np.float64), out=self._buffer)
+        np.subtract(self._free_percent, shares, out=shares)
+        np.maximum(shares, 0.0, out=shares)
+        percents = shares.astype(np.int32)
+        if self._weight != len(percents):
+            percents *= self.weights.astype(np.int32)
+        total: Scores = np.add.reduce(percents, dtype=np.int32)
         total //= self._weight
-        if not self._have_all:  # a node without any of the resources
-            total *= self._has_all
         return total
 
     def balance_change(self, asked: Table) -> Scores:
         """Return, for all rows, how much more balanced the use of resources would be with a pod."""
-        fractions = self._fractions(asked)
+        self._refresh()
+        fractions = np.add(self._used, asked.astype(np.float64), out=self._buffer)
+        np.divide(fractions, self._whole, out=fractions)
+        if np.maximum.reduce(fractions, axis=None) > 1.0:
+            np.minimum(fractions, 1.0, out=fractions)
         if len(fractions) == 2:
-            change = np.subtract(fractions[0], fractions[1], out=fractions[0])
-            np.abs(change, out=change)
-            change /= 2
+            deviation = np.subtract(fractions[0], fractions[1], out=fractions[0])
+            np.abs(deviation, out=deviation)
+            deviation *= 0.5
             if not self._have_all:
-                change *= self._has_all
+                deviation *= self._has_all
         else:
-            change = _deviation(fractions, self._is_there)
-        np.subtract(1.0, change, out=change)
-        change *= MAX_NODE_SCORE
-        np.floor(change, out=change)
-        change -= self._balance_now()
-        found: Scores = change.astype(np.int32)
+            deviation = _deviation(fractions, self._is_there)
+        np.subtract(1.0, deviation, out=deviation)
+        deviation *= MAX_NODE_SCORE
+        found: Scores = deviation.astype(np.int32)
+        found -= self._balance_now()
         return found
 
-    def _fractions(self, asked: Table) -> NDArray[np.float64]:
-        """Return the fractions of each resource that would be used with a pod, in a buffer that the next call
-        overwrites.
-        """
+    def _refresh(self) -> None:
         if self._allocatable.changed_at != self._allocatable_at:
             self._prepare(self.columns.allocatable[self._lines])
-            self._allocatable_at, self._used_at, self._balance_at = self._allocatable.changed_at, NEVER, NEVER
-        if self._amounts.changed_at != self._used_at:
-            rows = self._amounts.since(self._used_at)
-            if rows is None:
-                self._used[:] = self.columns.used[self._lines]
-            else:
-                self._used[:, rows] = self.columns.used[self._lines][:, rows]
-            self._used_at = self._amounts.changed_at
-        np.add(self._used, asked.astype(np.float64), out=self._buffer)
-        np.divide(self._buffer, self._whole, out=self._buffer)
-        return np.minimum(self._buffer, 1.0, out=self._buffer)
+            self._allocatable_at, self._used_at = self._allocatable.changed_at, NEVER
+        if self._amounts.changed_at == self._used_at:
+            return
+        rows = self._amounts.since(self._used_at)
+        if rows is None or len(rows) > _FEW_ROWS:
+            self._used[:] = self.columns.used[self._lines]
+            np.multiply(self._whole - self._used, self._percent_of_one, out=self._free_percent)
+            self._free_percent += _ROUNDING
+            self._free_percent *= self._is_there
+            self._has_balance = False
+        else:
+            for row in rows.tolist():
+                self._refresh_row(row)
+        self._used_at = self._amounts.changed_at
+
+    def _refresh_row(self, row: int) -> None:
+        used = [self.columns.used.item(line, row) for line in self._line_numbers]
+        for place, amount in enumerate(used):
+            self._used[place, row] = amount
+            if self._is_there[place, row]:
+                free = self._whole.item(place, row) - amount
+                self._free_percent[place, row] = free * self._percent_of_one.item(place, row) + _ROUNDING
+        if not self._has_balance:
+            return
+        if len(used) == 2:
+            self._balance[row] = _balance_of_two(used, self._whole[:, row].tolist()) if self._has_all[row] else 100
+        else:
+            self._balance[row] = balance(*self.tables(slice(row, row + 1))).item()
 
     def _prepare(self, allocatable: Table) -> None:
         self._is_there = allocatable != 0
         self._has_all: NDArray[np.bool_] = np.logical_and.reduce(self._is_there)
         self._have_all = bool(self._has_all.all())
         self._whole = np.maximum(allocatable, 1).astype(np.float64)
+        self._percent_of_one = MAX_NODE_SCORE / self._whole
         self._used = np.empty_like(self._whole)
+        self._free_percent = np.empty_like(self._whole)
         self._buffer = np.empty_like(self._whole)
-        self._sums = np.empty_like(self._whole[0])
+        """Reused by every call: fresh memory for each pod costs more than the arithmetic."""
         has_any = np.logical_or.reduce(self._is_there)
         self._is_exact = allocatable.max(initial=0) < _MAX_ROUNDED and np.array_equal(self._has_all, has_any)
 
-    def _balance_now(self) -> NDArray[np.float64]:
-        rows = self._amounts.since(self._balance_at)
-        if rows is None:
-            self._balance = balance(*self.tables(ALL_ROWS)).astype(np.float64)
-        elif len(rows) == 1 and len(self._used) == 2:  # a pod was placed
-            row = rows.item()
-            amounts = (table[self._lines, row].tolist() for table in (self.columns.used, self.columns.allocatable))
-            self._balance[row] = _balance_of_two(*amounts)
-        elif len(rows):
-            self._balance[rows] = balance(*self.tables(rows))
-        self._balance_at = self._amounts.changed_at
+    def _balance_now(self) -> NDArray[np.int32]:
+        if not self._has_balance:
+            self._balance: NDArray[np.int32] = balance(*self.tables(ALL_ROWS)).astype(np.int32)
+            self._has_balance = True
         return self._balance
 
 
-def _balance_of_two(used: Sequence[int], allocatable: Sequence[int]) -> int:
-    if not all(allocatable):
-        return MAX_NODE_SCORE
+def _balance_of_two(used: Sequence[int], allocatable: Sequence[float]) -> int:
     first, second = (min(part / whole, 1.0) for part, whole in zip(used, allocatable, strict=True))
     return int((1.0 - abs(first - second) / 2) * MAX_NODE_SCORE)
 
