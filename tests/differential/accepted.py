@@ -71,18 +71,88 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "CertificateSigningRequest",
-        r"^at spec\.uid: ",
-        "the real server's user of this comparison has a uid, ours has none",
+        r"^at spec\.(uid|username): ",
+        "the users of this comparison have other names and uids on the two servers",
+    ),
+    Explained(
+        "^FlowSchema ",
+        r"^(at metadata\.managedFields\.N\.manager: |managers )",
+        "choice: the server updates the condition Dangling when it sees a FlowSchema; Kubernetes applies it, at "
+        "another moment",
+    ),
+    Explained(
+        "validation",
+        r"(clusterIPs Invalid value: the provided network|nodePort (Invalid value: N: provided port is not|Duplicate))",
+        "choice: addresses and ports of a Service are allocated after validation; Kubernetes allocates first, and "
+        "reports only what it could not allocate",
+    ),
+    Explained(
+        "validation",
+        r"healthCheckNodePort Invalid value: N: must be between",
+        "upstream defect: in a dry run, a nodePort beyond the range makes the port of the health check invalid",
+    ),
+    Explained(
+        "validation",
+        r"FieldManagerConflict (\.endpoints|\.involvedObject|\.spec\.ports\[.*\.nodePort) ",
+        "choice: a field that is sent empty equals an absent one; Kubernetes finds a conflict in an atomic field "
+        "whose parts it writes back empty",
+    ),
+    Explained(
+        "validation",
+        r"updateStrategy\.type Unsupported value",
+        "choice (4330.7): a value that the minimum compatibility version does not know is refused by name",
+    ),
+    Explained(
+        "validation",
+        r"(clusterTrustBundle|configMap\.items\[N\]|secret\.items\[N\]|downwardAPI\.items\[N\])\.user Invalid value",
+        "choice (4330.7): a field that the minimum compatibility version does not know is refused, whatever its value",
+    ),
+    Explained(
+        "validation",
+        r"(resources\.claims Forbidden: claims may not be set|binaryData Forbidden: field is immutable"
+        r"|spec Invalid value: only one of)",
+        "choice: null and an empty list are the same value; Kubernetes tells them apart",
+    ),
+    Explained(
+        "validation",
+        r"missing cause FieldValueInvalid data Invalid value: field is immutable",
+        "upstream defect: where raw JSON (`data` of a ControllerRevision, `parameters` of devices) was sent with white "
+        "space, a patch finds an immutable field changed, even an empty patch",
+    ),
+    Explained(
+        "validation",
+        r"missing cause FieldValueInvalid status\.(failed|succeeded|active|ready|completed|uncounted)",
+        "choice: of a Job's status only ranges are validated; Kubernetes has rules for Job controllers outside of it",
+    ),
+    Explained(
+        "validation",
+        r"spec\.ceph(FS|fs) Forbidden",
+        "the same reason and field in other words, mostly where Kubernetes has moved to declarative validation",
+    ),
+    Explained(
+        "^StatefulSet (update|status|.*-patch|apply)$",
+        r"^warnings \[.*volumeClaimTemplates\[N\]\.Spec\.",
+        "upstream defect: warnings about claim templates name the field `Spec` on updates",
+    ),
+    Explained(
+        "PersistentVolumeClaim",
+        r"may not be specified when dataSourceRef\.namespace",
+        "choice: fields whose gate is off in 1.37 are validated and kept; Kubernetes drops them silently",
+    ),
+    Explained(
+        "validation",
+        r"spec Invalid value: may not be specified when dataSourceRef\.namespace",
+        "choice: fields whose gate is off in 1.37 are validated and kept; Kubernetes drops them silently",
+    ),
+    Explained(
+        " strategic-patch$",
+        r"^code N \((no answer|list element types are not identical)",
+        "upstream defect: kube-apiserver panics or fails where the merge key or an item of a patch has another type",
     ),
     Explained(
         "",
         r"spec\.(strategy|preferredHolder|schedulingGroup|dataSourceRef|dataSource)|lifecycle\.stopSignal|status\.(healthStatus|config|volumeHealth|nodeAlloc)",
         "choice: fields whose gate is off in 1.37 are validated and kept; Kubernetes drops them silently",
-    ),
-    Explained(
-        "^ConfigMap ",
-        r"binaryData: Forbidden: field is immutable",
-        "choice: null and an empty list are the same value; Kubernetes tells them apart in immutable fields",
     ),
     Explained(
         "^HorizontalPodAutoscaler create",
@@ -120,11 +190,6 @@ EXPLAINED: tuple[Explained, ...] = (
         "choice: of a Job's status only ranges are validated; Kubernetes has rules for Job controllers outside of it",
     ),
     Explained(
-        "^ReplicationController strategic-patch$",
-        r"^code N \(no answer",
-        "upstream defect: kube-apiserver panics where the merge key of a new item is a list",
-    ),
-    Explained(
         "^DaemonSet update$",
         r"^code N \(.*strconv\.ParseInt",
         "choice: the deprecated annotation for the generation of a DaemonSet's template has no meaning",
@@ -137,7 +202,7 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "^(Namespace|Node|ServiceAccount|PersistentVolume|Service) (update|status|.*-patch|apply)$",
-        r"^at metadata\.managedFields",
+        r"^(at metadata\.managedFields|managers )",
         "choice: managed fields describe what is stored; Kubernetes records what a client sent, also where the server "
         "drops or restores it: spec.finalizers of a Namespace, spec.configSource of a Node, clusterIP of a Service",
     ),
@@ -151,11 +216,6 @@ EXPLAINED: tuple[Explained, ...] = (
         "^ValidatingAdmissionPolicyBinding ",
         r"managedFields.*f:validationActions\.\.: \{\}, ours null$",
         "choice: an empty list in a required field stays a list, so that its first item does not create it",
-    ),
-    Explained(
-        "",
-        r"managedFields.*(f:requests: \{\}, ours null|f:\w+: null, ours \{\})$",
-        "choice: null and an empty list are the same value; Kubernetes records a new manager for an explicit one",
     ),
     Explained(
         "scheduling",

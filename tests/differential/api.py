@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from differential import accepted
 from differential.connection import Connection, Response
 from differential.mutation import REMOVED, Mutation, random_mutation
 from differential.responses import differences, shape
@@ -242,14 +243,16 @@ class _Run:
         real, ours = (server.request(*each) for server, each in zip(self._servers, sent, strict=True))
         self.requests += 1
         self._keep(step, real, ours)
-        text = next(differences(real, ours), None)
-        if text is None:
-            return None
         method, path, body, _ = sent[0]
+        life = Life(self._target, self._name, ())
+        found = [
+            Difference(self._target.kind, step.verb, text, f"{method} {path} {body}", life)
+            for text in differences(real, ours)
+        ]
+        if not found:
+            return None
         self.clean_up()
-        return Difference(
-            self._target.kind, step.verb, text, f"{method} {path} {body}", Life(self._target, self._name, ())
-        )
+        return next((each for each in found if accepted.explanation(each.key) is None), found[0])
 
     def clean_up(self) -> None:
         """Delete the object on both servers, finalizers or not."""

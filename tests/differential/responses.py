@@ -9,6 +9,8 @@ from typing import Any
 from differential.connection import Response
 from differential.schema import Tree
 
+Cause = tuple[str, str, str]
+"""The reason, field and message of a cause."""
 _GENERATED = {"uid", "resourceVersion", "creationTimestamp", "selfLink", "time"}
 _ALLOCATED = {"clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"}
 _GO_TEXTS = ("json: ", "strconv.", "yaml: ", "unmarshal", "cannot unmarshal", "proto")
@@ -48,20 +50,30 @@ def _status(real: Tree, ours: Tree) -> Iterator[str]:
     if real.get("reason") != ours.get("reason"):
         yield f"reason {real.get('reason')}, ours {ours.get('reason')}"
     missing, extra = _causes(real) - _causes(ours), _causes(ours) - _causes(real)
-    where = "worded" if _places(missing) == _places(extra) else "missing"
-    for cause in sorted(missing):
-        yield f"{where} cause {' '.join(cause)} (ours instead: {sorted(extra)})"
-    for cause in sorted(extra):
+    elsewhere = _at_other_places(missing, extra)
+    for cause in elsewhere:
+        yield f"missing cause {' '.join(cause)} (ours instead: {sorted(extra)})"
+    for cause in _at_other_places(extra, missing):
         yield f"added cause {' '.join(cause)} (instead of: {sorted(missing)})"
+    for cause in sorted(missing - Counter(elsewhere)):
+        yield f"worded cause {' '.join(cause)} (ours instead: {sorted(extra)})"
     if not _causes(real) and _worded(real.get("message")) != _worded(ours.get("message")):
         yield f"message {real.get('message')!r}, ours {ours.get('message')!r}"
 
 
-def _places(causes: "Counter[tuple[str, str, str]]") -> "Counter[tuple[str, str]]":
-    return Counter((reason, field) for reason, field, _ in causes.elements())
+def _at_other_places(causes: "Counter[Cause]", others: "Counter[Cause]") -> list[Cause]:
+    """Return the causes that no other one matches in reason and field."""
+    left = Counter((reason, field) for reason, field, _ in others.elements())
+    found = []
+    for cause in sorted(causes.elements()):
+        if left[cause[:2]]:
+            left[cause[:2]] -= 1
+        else:
+            found.append(cause)
+    return found
 
 
-def _causes(status: Tree) -> "Counter[tuple[str, str, str]]":
+def _causes(status: Tree) -> "Counter[Cause]":
     causes = (status.get("details") or {}).get("causes") or ()
     return Counter((each.get("reason", ""), each.get("field", ""), _worded(each.get("message"))) for each in causes)
 
@@ -75,9 +87,47 @@ def _worded(message: Any) -> str:
 
 def _objects(real: Tree, ours: Tree) -> Iterator[str]:
     one, other = normalize(real), normalize(ours)
-    fields = [(each.get("metadata") or {}).pop("managedFields", None) for each in (one, other)]
+    fields = [_owned(each, (each.get("metadata") or {}).pop("managedFields", None)) for each in (one, other)]
     yield from _values((), one, other)
-    yield from _values(("metadata", "managedFields"), *fields)
+    managers = [[str(entry.get("manager")) for entry in each or ()] for each in fields]
+    if managers[0] != managers[1]:
+        yield f"managers {managers[0]}, ours {managers[1]}"
+    else:
+        yield from _values(("metadata", "managedFields"), *fields)
+
+
+def _owned(obj: Tree, entries: list[Tree] | None) -> list[Tree] | None:
+    """Return the managers of fields that have a value; Kubernetes also records what a client sent empty."""
+    found = []
+    for entry in entries or ():
+        fields = _with_value(entry.get("fieldsV1") or {}, obj)
+        if fields:
+            found.append({**entry, "fieldsV1": fields})
+    return found or None
+
+
+def _with_value(fields: Tree, value: Any) -> Tree:
+    found = {}
+    for element, below in fields.items():
+        child = _child(value, element)
+        if element == "." or child not in (None, [], {}):
+            found[element] = left = _with_value(below, child)
+            if below and not left:
+                del found[element]
+    return found
+
+
+def _child(value: Any, element: str) -> Any:
+    """Return the part of a value that an element of `fieldsV1` names: a field, an item by its keys, or a plain item."""
+    kind, _, name = element.partition(":")
+    if kind == "f":
+        return value.get(name) if isinstance(value, dict) else None
+    if kind not in ("k", "v") or not isinstance(value, list):
+        return None
+    wanted = json.loads(name)
+    if kind == "v":
+        return wanted if wanted in value else None
+    return next((each for each in value if wanted.items() <= {**dict.fromkeys(wanted), **each}.items()), None)
 
 
 def normalize(value: Any, key: str = "") -> Any:

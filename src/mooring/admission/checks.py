@@ -133,10 +133,6 @@ def at_most_all(value: int | str, path: Path) -> Errors:
     )
 
 
-def is_zero(value: int | str) -> bool:
-    return value == 0 or _percent(value) == 0
-
-
 def _percent(value: int | str) -> int | None:
     try:
         return parse_percent(value)

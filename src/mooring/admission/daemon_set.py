@@ -34,7 +34,10 @@ class DaemonSetStrategy(TemplateStrategy[DaemonSet]):
             strategy.rolling_update = strategy.rolling_update or RollingUpdateDaemonSet()
             pace = strategy.rolling_update
             pace.max_unavailable = 1 if pace.max_unavailable is None else pace.max_unavailable
-            pace.max_surge = 0 if pace.max_surge is None else pace.max_surge
+            pace.max_surge = pace.max_surge or 0
+        elif strategy.rolling_update is not None:
+            pace = strategy.rolling_update
+            pace.max_unavailable, pace.max_surge = pace.max_unavailable or 0, pace.max_surge or 0
         if obj.spec.revision_history_limit is None:
             obj.spec.revision_history_limit = 10
         default_template(obj.spec.template)

@@ -89,8 +89,8 @@ def _subject(subject: v1.Subject, path: Path) -> Errors:
         errors.append(field_errors.required(here, f"{wanted} is required when subject kind is '{subject.kind}'"))
     elif subject.kind == "ServiceAccount" and subject.service_account is not None:
         errors += _account(subject.service_account.name, subject.service_account.namespace, here)
-    elif not (subject.user or subject.group or subject).name:  # type: ignore[union-attr] # one of the two is there
-        errors.append(field_errors.required(here.child("name")))
+    else:
+        errors += require(getattr(given[wanted], "name", ""), here.child("name"))
     for kind, name in (("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")):
         if name != wanted and given[name] is not None:
             detail = f"{name} is forbidden when subject kind is not '{kind}'"

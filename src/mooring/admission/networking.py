@@ -1,6 +1,6 @@
 """Ingresses, IngressClasses and NetworkPolicies: validated and stored; external controllers implement them."""
 
-from mooring.admission.addresses import is_ip, network_of, validate_cidr, validate_ip, validate_legacy_cidr
+from mooring.admission.addresses import is_ip, network_of, validate_cidr, validate_legacy_cidr, validate_legacy_ip
 from mooring.admission.checks import one_of, optional_one_of, require
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
@@ -59,9 +59,12 @@ class IngressStrategy(RuleStrategy[Ingress]):
 
     def status_rules(self, new: Ingress, old: Ingress, request: Request) -> Errors:
         errors: Errors = []
+        stored = {way.ip for way in old.status.load_balancer.ingress}
         for index, way in enumerate(new.status.load_balancer.ingress):
             here = Path("status", "loadBalancer", "ingress").index(index)
-            errors += validate_ip(way.ip, here.child("ip")) if way.ip else []
+            if way.ip:
+                strict = request.options.strict_addresses and way.ip not in stored
+                errors += validate_legacy_ip(way.ip, here.child("ip"), strict=strict)
             errors += _host(way.hostname, here.child("hostname"), wildcards=False) if way.hostname else []
         return errors
 

@@ -128,14 +128,16 @@ def _stamp_taints(new: list[Taint], old: list[Taint], now: str) -> None:
 def _pod_cidrs(cidrs: list[str]) -> Errors:
     errors: Errors = []
     families: list[int] = []
+    problem = ""
     for index, cidr in enumerate(cidrs):
         try:
             families.append(ipaddress.ip_network(cidr, strict=False).version)
         except ValueError:
             detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
             errors.append(field_errors.invalid(_POD_CIDRS.index(index), cidr, detail))
-    if errors and len(cidrs) > 1:
-        detail = "invalid PodCIDRs. failed to check with dual stack with error: one of them is no CIDR"
+            problem = problem or f"invalid CIDR[{index}]: <nil> (invalid CIDR address: {cidr})"
+    if problem and len(cidrs) > 1:
+        detail = f"invalid PodCIDRs. failed to check with dual stack with error:{problem}"
         errors.append(field_errors.internal(_POD_CIDRS, detail))
     if len(cidrs) > 1 and sorted(families) != [4, 6]:
         errors.append(field_errors.invalid(_POD_CIDRS, cidrs, _ONE_PER_FAMILY))

@@ -198,7 +198,6 @@ def _inline(spec: PersistentVolumeSpec, path: Path) -> Errors:
             ("node_affinity", "nodeAffinity"),
             ("storage_class_name", "storageClassName"),
             ("volume_mode", "volumeMode"),
-            ("volume_attributes_class_name", "volumeAttributesClassName"),
         )
         if getattr(spec, attribute) != getattr(blank, attribute)
     ]
@@ -249,7 +248,8 @@ def _changes(new: PersistentVolumeSpec, old: PersistentVolumeSpec, options: Admi
     if new.volume_mode != old.volume_mode:
         errors.append(field_errors.invalid(Path("volumeMode"), new.volume_mode, IMMUTABLE))
     if not options.mutable_pv_node_affinity and old.node_affinity is not None and _moved(new, old):
-        errors.append(field_errors.invalid(Path("nodeAffinity"), new.node_affinity, IMMUTABLE))
+        detail = f"{IMMUTABLE}, except for updating from beta label to GA"
+        errors.append(field_errors.invalid(Path("nodeAffinity"), new.node_affinity, detail))
     if old.volume_attributes_class_name is not None and new.volume_attributes_class_name is None:
         detail = "update from non-nil value to nil is forbidden"
         errors.append(field_errors.forbidden(Path("spec", "volumeAttributesClassName"), detail))
@@ -402,7 +402,7 @@ _SOURCES: tuple[tuple[str, str, Callable[[Any, Path], Errors]], ...] = (
     ("nfs", "nfs", sources.validate_nfs),
     ("rbd", "rbd", _needs("monitors", "image")),
     ("quobyte", "quobyte", sources.validate_quobyte),
-    ("cephfs", "cephFS", _needs("monitors")),
+    ("cephfs", "cephfs", _needs("monitors")),
     ("iscsi", "iscsi", _iscsi),
     ("cinder", "cinder", _cinder),
     ("fc", "fc", sources.validate_fc),

@@ -24,6 +24,7 @@ from mooring.constraints.requests import is_native
 PROTECTION = "kubernetes.io/pvc-protection"
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 _SPEC = Path("spec")
+_SOURCES = {("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")}
 _STORAGE = Path("spec", "resources", "requests", "storage")
 _NOTHING = Quantity(0)
 _SPEC_IS_IMMUTABLE = (
@@ -52,10 +53,13 @@ class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
 
     def prepare_for_create(self, obj: PersistentVolumeClaim, request: Request) -> None:
         obj.status = PersistentVolumeClaimStatus(phase="Pending")
+        _drop_other_sources(obj.spec)
         normalize_data_sources(obj.spec)
 
     def prepare_for_update(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request) -> None:
         super().prepare_for_update(new, old, request)
+        if old.spec.data_source is None:
+            _drop_other_sources(new.spec)
         normalize_data_sources(new.spec)
 
     def rules(self, obj: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> Errors:
@@ -97,6 +101,13 @@ def default_claim(claim: PersistentVolumeClaim) -> None:
     round_to_milli(claim.spec.resources.limits)
     round_to_milli(claim.spec.resources.requests)
     round_to_milli(claim.status.capacity)
+
+
+def _drop_other_sources(spec: PersistentVolumeClaimSpec) -> None:
+    """Drop a `dataSource` that is neither a claim nor a snapshot, unless `dataSourceRef` is set, as Kubernetes does."""
+    source = spec.data_source
+    if source is not None and spec.data_source_ref is None and (source.api_group or "", source.kind) not in _SOURCES:
+        spec.data_source = None
 
 
 def normalize_data_sources(spec: PersistentVolumeClaimSpec) -> None:

@@ -41,6 +41,7 @@ READERS = frozenset(
         "mooring.admission.pod.strategy.validate_create",
         "mooring.admission.pod.update._host_ip_errors",
         "mooring.admission.pod.update._pod_ips",
+        "mooring.admission.pod.update.agree_on_pod_ips",
         "mooring.admission.pod.update.validate_status_update",
     }
 )

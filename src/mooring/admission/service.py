@@ -7,7 +7,6 @@ from msgspec.structs import replace
 from mooring.admission import service_families
 from mooring.admission.addresses import (
     validate_endpoint_ip,
-    validate_ip,
     validate_legacy_cidr,
     validate_legacy_ip,
 )
@@ -107,10 +106,12 @@ class ServiceStrategy(RuleStrategy[Service]):
         here, ingresses = Path("status", "loadBalancer", "ingress"), new.status.load_balancer.ingress
         if ingresses and new.spec.type != "LoadBalancer":
             return [field_errors.forbidden(here, "may only be used when `spec.type` is 'LoadBalancer'")]
+        stored = {ingress.ip for ingress in old.status.load_balancer.ingress}
         for index, ingress in enumerate(ingresses):
             at = here.index(index)
             if ingress.ip:
-                errors += validate_ip(ingress.ip, at.child("ip"))
+                strict = request.options.strict_addresses and ingress.ip not in stored
+                errors += validate_legacy_ip(ingress.ip, at.child("ip"), strict=strict)
             elif ingress.ip_mode is not None:
                 errors.append(field_errors.forbidden(at.child("ipMode"), "may not be specified when `ip` is not set"))
             if ingress.ip and ingress.ip_mode not in _IP_MODES:

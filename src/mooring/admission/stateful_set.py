@@ -103,7 +103,7 @@ def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: 
     errors += non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
     if spec.ordinals is not None:
         errors += non_negative(spec.ordinals.start, SPEC.child("ordinals", "start"))
-    if spec.service_name and (old is None or old.service_name != spec.service_name):
+    if spec.service_name and old is None:
         errors += names.validate(SPEC.child("serviceName"), spec.service_name, names.dns1123_label(spec.service_name))
     if old is None:
         for index, claim in enumerate(spec.volume_claim_templates):

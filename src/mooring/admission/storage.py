@@ -179,7 +179,9 @@ def _token_requests(requests: list[v1.TokenRequest], path: Path) -> Errors:
     audiences = Unique()
     for index, request in enumerate(requests):
         here = path.index(index)
-        errors += audiences.add(request.audience, here.child("audience"))
+        if repeated := audiences.add(request.audience, here.child("audience")):
+            errors += repeated
+            continue
         seconds, at = request.expiration_seconds, here.child("expirationSeconds")
         if seconds is not None and seconds < 600:
             errors.append(field_errors.invalid(at, seconds, "may not specify a duration less than 10 minutes"))

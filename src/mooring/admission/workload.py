@@ -5,11 +5,12 @@ Each kind has a file of its own: ``deployment.py``, ``stateful_set.py``, ``daemo
 ``pod/template.py`` validates the templates.
 """
 
+import re
 from typing import TypeVar
 
 import msgspec
 
-from mooring.admission.checks import is_zero, json_fields, number_or_percent
+from mooring.admission.checks import json_fields, number_or_percent
 from mooring.admission.pod.template import prepare_template, template_warnings, validate_template
 from mooring.admission.pod_security.enforcement import check_template
 from mooring.admission.rule_strategy import RuleStrategy
@@ -25,6 +26,7 @@ T = TypeVar("T", bound=meta_v1.Resource)
 SPEC = Path("spec")
 STATUS = Path("status")
 TEMPLATE = SPEC.child("template")
+_NUMBER = re.compile(r"([0-9]+)%|([+-]?[0-9]+)", re.ASCII)
 LABELS_DIFFER = "`selector` does not match template `labels`"
 MORE_THAN_READY = "cannot be greater than readyReplicas"
 _NAME_ADVICE = (
@@ -121,7 +123,10 @@ def rolling_numbers(unavailable: int | str, surge: int | str, path: Path) -> Err
 
 def is_nothing(value: int | str) -> bool:
     """Return whether a number or percentage of pods is zero; an invalid string counts as zero."""
-    return is_zero(value) or (isinstance(value, str) and not value.rstrip("%").lstrip("+-").isdigit())
+    if isinstance(value, str):
+        number = _NUMBER.fullmatch(value)
+        return number is None or int(number[1] or number[2]) == 0
+    return value == 0
 
 
 def validate_replica_counts(status: msgspec.Struct, detail: str, *parts: str) -> Errors:

@@ -292,7 +292,7 @@ def test_an_affinity_stays_unless_a_gate_says_otherwise(change: Tree) -> None:
     refused = case.validate()
     assert len(refused) == 1
     assert refused[0].startswith("nodeAffinity: Invalid value: ")
-    assert refused[0].endswith(": field is immutable")
+    assert refused[0].endswith(": field is immutable, except for updating from beta label to GA")
     assert case.validate(replace(ON, mutable_pv_node_affinity=True)) == []
 
 

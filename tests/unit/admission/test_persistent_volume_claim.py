@@ -62,7 +62,7 @@ CREATES = [
     Create(
         "a source of no group",
         "PersistentVolumeClaim",
-        spec(dataSource={"kind": "Pod", "name": "p"}),
+        spec(dataSourceRef={"kind": "Pod", "name": "p"}),
         [
             (
                 "spec.dataSource: Invalid value: \"Pod\": must be 'PersistentVolumeClaim' when referencing the "

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from admission_pods import Tree, create_problems, pod_of, request
+from mooring.admission.options import for_component
 from mooring.admission.pipeline import admit_create
+from mooring.base.component import resolve
 
 LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
@@ -506,7 +508,7 @@ SECURITY = [
     Case(
         "host namespaces without host users",
         {"hostUsers": False, "hostPID": True},
-        ["spec.HostPID: Forbidden: when `pod.Spec.HostUsers` is false"],
+        ["spec.HostPID: Forbidden: when `hostUsers` is false"],
     ),
     Case(
         "Linux options for Windows",
@@ -682,9 +684,19 @@ def test_a_wrong_pod_gets_the_complete_list_of_errors(case: Case) -> None:
     assert create_problems(pod_of(case.spec, case.metadata)) == case.answers
 
 
-@pytest.mark.parametrize("ip", ["10.0.0.1", "010.0.0.1", "::ffff:1.2.3.4", "2001:db8::1"])
-def test_addresses_are_read_as_leniently_as_ever(ip: str) -> None:
-    assert create_problems(pod_of({"hostAliases": [{"ip": ip}]})) == []
+@pytest.mark.parametrize(
+    ("ip", "problem"),
+    [
+        ("10.0.0.1", ""),
+        ("2001:db8::1", ""),
+        ("010.0.0.1", "must not have leading 0s"),
+        ("::ffff:1.2.3.4", "must not be an IPv4-mapped IPv6 address"),
+    ],
+)
+def test_ambiguous_addresses_are_refused_since_kubernetes_1_36(ip: str, problem: str) -> None:
+    pod = pod_of({"hostAliases": [{"ip": ip}]})
+    assert [each.rsplit(": ", 1)[1] for each in create_problems(pod)] == ([problem] if problem else [])
+    assert create_problems(pod, for_component(resolve(emulation="1.35"))) == []
 
 
 # -- warnings

@@ -27,6 +27,11 @@ def changed(**fields: Any) -> dict[str, Any]:
     return {**OBJECT, **fields}
 
 
+def owned(*elements: str) -> dict[str, Any]:
+    entry = {"manager": "me", "fieldsV1": {"f:spec": {element: {} for element in elements}}}
+    return changed(metadata={"name": "a", "managedFields": [entry]})
+
+
 @pytest.mark.parametrize(
     ("real", "ours", "found"),
     [
@@ -42,10 +47,17 @@ def changed(**fields: Any) -> dict[str, Any]:
         (
             Response(422, status(("Invalid", "spec.x", "this"))),
             Response(422, status(("Invalid", "spec.x", "that"))),
-            [
-                "worded cause Invalid spec.x this (ours instead: [('Invalid', 'spec.x', 'that')])",
-                "added cause Invalid spec.x that (instead of: [('Invalid', 'spec.x', 'this')])",
-            ],
+            ["worded cause Invalid spec.x this (ours instead: [('Invalid', 'spec.x', 'that')])"],
+        ),
+        (
+            Response(200, owned("f:x", "f:sent-empty")),
+            Response(200, owned("f:x")),
+            [],
+        ),
+        (
+            Response(200, owned("f:x")),
+            Response(200, owned()),
+            ["at metadata.managedFields.0.fieldsV1.f:spec.f:x: {}, ours null"],
         ),
         (
             Response(400, {"kind": "Status", "message": "Pod in version v1 cannot be handled as a Pod: json: x"}),
@@ -53,7 +65,7 @@ def changed(**fields: Any) -> dict[str, Any]:
             [],
         ),
     ],
-    ids=["generated values", "code", "value", "warning", "cause", "wording", "decoding error"],
+    ids=["generated values", "code", "value", "warning", "cause", "wording", "empty", "owner", "decoding error"],
 )
 def test_responses_are_compared_except_for_generated_values(real: Response, ours: Response, found: list[str]) -> None:
     assert list(differences(real, ours)) == found

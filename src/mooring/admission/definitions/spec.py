@@ -204,11 +204,12 @@ def validate_stored_versions(obj: v1.CustomResourceDefinition) -> Errors:
     path, stored = STATUS.child("storedVersions"), obj.status.stored_versions
     if not stored:
         return [field_errors.invalid(path, None, "must have at least one stored version")]
-    errors = [
-        field_errors.invalid(path, stored, f"must have the storage version {version.name}")
-        for version in obj.spec.versions
-        if version.storage and version.name not in stored
-    ]
+    left, errors = list(stored), Errors()
+    for version in obj.spec.versions:
+        if version.storage and version.name in left:
+            left.remove(version.name)
+        elif version.storage:
+            errors.append(field_errors.invalid(path, stored, f"must have the storage version {version.name}"))
     known = {version.name for version in obj.spec.versions}
     for index, name in enumerate(stored):
         if name not in known:

@@ -68,6 +68,10 @@ class ResourceClaimStrategy(RuleStrategy[v1.ResourceClaim]):
         super().prepare_for_create(obj, request)
         drop_disabled_fields(obj.spec.devices)
 
+    def prepare_for_update(self, new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> None:
+        super().prepare_for_update(new, old, request)
+        drop_disabled_fields(new.spec.devices)
+
     def rules(self, obj: v1.ResourceClaim, old: v1.ResourceClaim | None, request: Request) -> Errors:
         if old is not None:
             return _same_spec(obj.spec, old.spec)

@@ -29,6 +29,7 @@ from mooring.api.core_v1 import NodeSelector
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.quantity import MILLI, Quantity
+from mooring.api.quoting import go_quote
 from mooring.api.resource_v1 import (
     CapacityRequestPolicy,
     CapacityRequestPolicyRange,
@@ -77,6 +78,12 @@ class ResourceSliceStrategy(RuleStrategy[ResourceSlice]):
     def prepare_for_update(self, new: ResourceSlice, old: ResourceSlice, request: Request) -> None:
         _drop_disabled_fields(new.spec)
         super().prepare_for_update(new, old, request)
+
+    def warnings(self, new: ResourceSlice, old: ResourceSlice | None, request: Request) -> list[str]:
+        driver = new.spec.driver
+        if driver == driver.lower():
+            return []
+        return [f"spec.driver: driver names should be lowercase; {go_quote(driver)} contains uppercase characters"]
 
     def rules(self, obj: ResourceSlice, old: ResourceSlice | None, request: Request) -> Errors:
         spec = obj.spec

@@ -226,6 +226,8 @@ def _restart_policy(container: Container, path: Path, pod: _Pod, *, init: bool =
     rules, rules_path = container.restart_policy_rules, path.child("restartPolicyRules")
     if rules and policy is None:
         errors.append(field_errors.required(here, "must specify restartPolicy when restart rules are used"))
+        if init:
+            return errors
     if len(rules) > _MAX_RESTART_RULES:
         errors.append(field_errors.too_many(rules_path, len(rules), _MAX_RESTART_RULES))
     for index, rule in enumerate(rules):

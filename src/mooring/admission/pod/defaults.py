@@ -23,6 +23,8 @@ _IMAGE = re.compile(
     r"(?P<digest>@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?",
     re.ASCII,
 )
+_IDENTIFIER = re.compile("[0-9a-f]{64}")
+"""An image's identifier, which Kubernetes does not take for a name."""
 _MAX_IMAGE_CHARACTERS = 1024
 """Registries have shorter names: 255 characters, a tag of 128 and a digest."""
 
@@ -81,7 +83,7 @@ def default_pod_spec(spec: core_v1.PodSpec) -> None:
 def pull_policy(image: str) -> str:
     """Return the default pull policy of an image: Always if its tag is `latest` or missing."""
     found = _IMAGE.fullmatch(image) if len(image) <= _MAX_IMAGE_CHARACTERS else None
-    if found is None:
+    if found is None or _IDENTIFIER.fullmatch(image):
         return "IfNotPresent"
     tag = found["tag"] or ("" if found["digest"] else "latest")
     return "Always" if tag == "latest" else "IfNotPresent"

@@ -4,13 +4,13 @@ Used for pods and pod templates (`PodRules.is_pod`). ``strategy.py`` adds rules 
 updates.
 """
 
-from mooring.admission.addresses import validate_ip
+from mooring.admission.addresses import validate_legacy_ip
 from mooring.admission.checks import Unique, optional_name, require, require_one_of
 from mooring.admission.pod.affinity import validate_affinity, validate_spread
 from mooring.admission.pod.containers import validate_all_containers
 from mooring.admission.pod.resources import validate_pod_resources, validate_resources
 from mooring.admission.pod.rules import PodRules
-from mooring.admission.pod.security import validate_host_process, validate_os, validate_pod_security
+from mooring.admission.pod.security import containers_of, validate_host_process, validate_os, validate_pod_security
 from mooring.admission.pod.tolerations import validate_tolerations
 from mooring.admission.pod.volumes import validate_volumes
 from mooring.api import field_errors, names
@@ -39,7 +39,7 @@ def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, ru
     if spec.tolerations:
         errors += validate_tolerations(spec.tolerations, path.child("tolerations"), rules)
     if spec.host_aliases:
-        errors += _host_aliases(spec.host_aliases, path.child("hostAliases"))
+        errors += _host_aliases(spec.host_aliases, path.child("hostAliases"), rules)
     errors += _classes(spec, path)
     if spec.overhead:
         errors += validate_resources(ResourceRequirements(limits=spec.overhead), frozenset(), path.child("overhead"))
@@ -145,8 +145,9 @@ def _scheduling_gates(gates: list[PodSchedulingGate], path: Path) -> Errors:
 
 def _host_namespaces(spec: PodSpec, path: Path) -> Errors:
     given = {"hostNetwork": spec.host_network, "HostPID": spec.host_pid, "HostIPC": spec.host_ipc}
-    detail = "when `pod.Spec.HostUsers` is false"
-    return [field_errors.forbidden(path.child(name), detail) for name, value in given.items() if value]
+    places = [path.child(name) for name, value in given.items() if value]
+    places += [here.child("volumeDevices") for container, here in containers_of(spec, path) if container.volume_devices]
+    return [field_errors.forbidden(place, "when `hostUsers` is false") for place in places]
 
 
 def _names_and_numbers(spec: PodSpec, path: Path) -> Errors:
@@ -204,7 +205,8 @@ def _dns_config(config: PodDNSConfig | None, policy: str, path: Path, rules: Pod
         detail = f"must not have more than {_MAX_NAMESERVERS} nameservers"
         errors.append(field_errors.invalid(path.child("nameservers"), config.nameservers, detail))
     for index, server in enumerate(config.nameservers):
-        errors += validate_ip(server, path.child("nameservers").index(index))
+        here, strict = path.child("nameservers").index(index), rules.options.strict_addresses
+        errors += validate_legacy_ip(server, here, strict=strict)
     errors += _searches(config.searches, path.child("searches"), rules)
     for index, option in enumerate(config.options):
         errors += require(option.name, path.child("options").index(index), "must not be empty")
@@ -227,11 +229,11 @@ def _searches(searches: list[str], path: Path, rules: PodRules) -> Errors:
     return errors
 
 
-def _host_aliases(aliases: list[HostAlias], path: Path) -> Errors:
+def _host_aliases(aliases: list[HostAlias], path: Path, rules: PodRules) -> Errors:
     errors: Errors = []
     for index, alias in enumerate(aliases):
         here = path.index(index)
-        errors += validate_ip(alias.ip, here.child("ip"))
+        errors += validate_legacy_ip(alias.ip, here.child("ip"), strict=rules.options.strict_addresses)
         for position, name in enumerate(alias.hostnames):
             errors += names.validate(here.child("hostnames").index(position), name, names.dns1123_subdomain(name))
     return errors

@@ -24,6 +24,7 @@ from mooring.admission.pod.service_account import set_service_account
 from mooring.admission.pod.spec import validate_pod_spec
 from mooring.admission.pod.update import (
     SPEC,
+    agree_on_pod_ips,
     validate_ephemeral_update,
     validate_resize,
     validate_spec_update,
@@ -128,6 +129,7 @@ class PodStatusStrategy(StatusStrategy[Pod]):
         super().prepare_for_update(new, old, request)
         # An old client that does not know the field must not reset it.
         new.status.qos_class = new.status.qos_class or old.status.qos_class
+        agree_on_pod_ips(new)
 
     def validate_update(self, new: Pod, old: Pod, request: Request) -> Errors:
         errors = super().validate_update(new, old, request)

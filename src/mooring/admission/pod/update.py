@@ -29,7 +29,7 @@ from mooring.api.core_v1 import (
     ResourceRequirements,
     Toleration,
 )
-from mooring.api.core_v1.pod_status import ContainerStatus, PodExtendedResourceClaimStatus
+from mooring.api.core_v1.pod_status import ContainerStatus, PodExtendedResourceClaimStatus, PodIP
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity
@@ -279,9 +279,16 @@ def _extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSpec) -> Er
     return errors + require_name(status.resource_claim_name, path.child("resourceClaimName"), names.dns1123_subdomain)
 
 
+def agree_on_pod_ips(pod: Pod) -> None:
+    """Make `podIP` the first of `podIPs`; a client that sets another `podIP` knows only that field."""
+    status = pod.status
+    if status.pod_ip and status.pod_ip != "".join(each.ip for each in status.pod_ips[:1]):
+        status.pod_ips = [PodIP(ip=status.pod_ip)]
+    status.pod_ip = status.pod_ips[0].ip if status.pod_ips else ""
+
+
 def _pod_ips(pod: Pod) -> list[str]:
-    found, single = [each.ip for each in pod.status.pod_ips], pod.status.pod_ip
-    return found if not single or found[:1] == [single] else [single]
+    return [each.ip for each in pod.status.pod_ips]
 
 
 def _host_ip_errors(new: Pod, old: Pod, *, strict: bool) -> Errors:
