@@ -43,7 +43,7 @@ async def test_an_object_has_expressions_of_a_limited_length_altogether(call: Ca
     assert (await create(200)).status == 201
     refused = await create(7_900)
     assert refused.status == 422
-    assert "takes too long to judge" in refused.message
+    assert "takes too long to validate" in refused.message
 
 
 Made = Callable[[int], tuple[dict[str, Any], dict[str, Any]]]

@@ -285,7 +285,7 @@ def invalid(kind: str, name: str, errors: Sequence[FieldError], *, group: str = 
     causes = _causes(errors)
     texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     if len(causes) < len(errors):
-        texts.append(f"and more: only the first {len(causes)} problems are told")
+        texts.append(f"and more: only the first {len(causes)} problems are listed")
     if texts:
         message += f": {texts[0]}" if len(texts) == 1 else f": [{', '.join(texts)}]"
     details = _details(kind, name, group)

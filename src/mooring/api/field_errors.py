@@ -135,7 +135,7 @@ def spend(cost: int, path: Path) -> None:
     """
     budget = _budget.get()
     if budget is not None and not budget.has(cost):
-        detail = "the object takes too long to judge: it has more and longer expressions than one request may have"
+        detail = "the object takes too long to validate: it has more and longer expressions than one request may have"
         raise OverBudgetError([*budget.first[: MAX_CAUSES - 1], FieldError(ErrorType.TOO_LONG, path, OMITTED, detail)])
 
 

@@ -266,7 +266,7 @@ class Informer(Generic[T]):
                     self._failures = 0
                     await self._apply_all(events)
         except TimeoutError:
-            raise DisconnectedError(f"the watch told nothing for {_SILENT_SECONDS:g} s, not even a bookmark") from None
+            raise DisconnectedError(f"the watch sent nothing for {_SILENT_SECONDS:g} s, not even a bookmark") from None
         return has_events
 
     async def _apply_all(self, events: list[WatchEvent[T]]) -> None:

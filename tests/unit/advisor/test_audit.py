@@ -415,7 +415,7 @@ def test_a_chosen_compatibility_is_kept_and_a_default_follows() -> None:
 def test_a_server_of_another_version_is_taken_as_the_nearest() -> None:
     found, notes = component_of({"major": "1", "minor": "26+"}, {})
     assert str(found.versions.emulation) == "1.27"
-    assert "1.26; it is judged as 1.27" in notes[0]
+    assert "1.26; it is treated as 1.27" in notes[0]
     assert "does not show its feature gates" in notes[1]
 
 
@@ -703,7 +703,7 @@ def test_an_object_that_mooring_fails_on_hides_no_other(tmp_path: Path, monkeypa
     found = audit(snapshot_of(bad, good, folder=tmp_path), ask(component.resolve()))
     assert [finding.object.name for finding in found.findings] == ["it"]
     assert found.notes == [
-        "Deployment shop/bad: not judged: Mooring failed: RuntimeError: a mistake of ours; please report it"
+        "Deployment shop/bad: not checked: Mooring failed: RuntimeError: a mistake of ours; please report it"
     ]
 
 
@@ -731,7 +731,7 @@ def test_what_a_quota_would_not_let_come_again_is_noted(limit: str, refused: lis
     quota = thing("v1", "ResourceQuota", spec={"hard": {"pods": limit}}, status=status)
     notes = audit(snapshot_of(*pods, elsewhere, quota, folder=tmp_path), ask(component.resolve())).notes
     why = f"exceeded quota: it, requested: pods=1, used: pods=1, limited: pods={limit}"
-    reported = [note for note in notes if "would be refused if it were created anew" in note]
+    reported = [note for note in notes if "would be refused if it were created again" in note]
     assert [name for name in ("a", "b") if any(f"shop/{name}" in note and why in note for note in reported)] == refused
     assert len(reported) == len(refused)
 

@@ -72,5 +72,5 @@ def test_audit_notes_what_could_not_be_created_again(cluster: Path, tmp_path: Pa
     path = tmp_path / "pod.yaml"
     path.write_text(yaml.safe_dump(pod))
     reported = run("audit", "--from", cluster, "--from", path, "--disable-gate", "TolerationAffinitySemverOperators")
-    assert "would be refused if it were created anew" in reported
+    assert "would be refused if it were created again" in reported
     assert DENIED in reported

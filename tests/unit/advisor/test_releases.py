@@ -78,7 +78,7 @@ CASES: dict[str, Case] = {
         obj("batch/v1", "Job", spec={"podReplacementPolicy": "Failed", "template": {}}, metadata={
             "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:spec": {"f:template": {}}}}],
         }),
-        Effect.HARMLESS, "nobody asked for it",
+        Effect.HARMLESS, "set it by default",
     ),
     "what somebody owns is lost with harm": (
         "1.29", "1.27",
@@ -452,7 +452,7 @@ def test_what_cannot_be_read_is_reported_and_not_skipped(manifests: Path) -> Non
     )
     words = ["--from", str(manifests), "--from-version", "1.36", "--to-version", "1.35"]
     result = CliRunner().invoke(mooring, ["audit", *words])
-    assert result.stdout.splitlines()[-1] == "nothing is lost or refused; 2 could not be read or judged"
+    assert result.stdout.splitlines()[-1] == "nothing is lost or refused; 2 could not be read or checked"
     assert "not read: did not find expected" in result.stderr
     notes = json.loads(CliRunner().invoke(mooring, ["audit", *words, "-o", "json"]).stdout)["notes"]
     assert [note.partition(": ")[2][:8] for note in notes] == ["not read", "not read"]

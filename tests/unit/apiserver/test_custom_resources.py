@@ -403,7 +403,7 @@ async def test_more_rules_than_a_request_may_have_compiled_are_refused_soon() ->
     async with custom_api() as api:
         answer = await api.post(DEFINITIONS, definition(schema=schema))
         assert answer.code == 422
-        assert "takes too long to judge" in answer.message
+        assert "takes too long to validate" in answer.message
 
 
 @pytest.mark.req("X.11")

@@ -101,7 +101,7 @@ class _Auditor:
             return [*self._outcomes.of(subject), *bridged_findings(subject, self._uses)]
         except Exception as error:  # one object that Mooring fails on must not hide what happens to others
             failure = f"Mooring failed: {type(error).__name__}: {error}; please report it"
-            self._notes.append(f"{subject.reference}: not judged: {failure}")
+            self._notes.append(f"{subject.reference}: not checked: {failure}")
             return []
 
     def _suffering(
@@ -128,7 +128,9 @@ def _refused_by_policies(snapshot: Snapshot, subjects: Iterable[AuditedObject]) 
     shown = [(subject.reference, policies.verdict(subject.object)) for subject in subjects]
     refused = ((reference, verdict.refused) for reference, verdict in shown)
     asked = Counter(text for _, verdict in shown for text in verdict.webhooks)
-    webhooks = [f"the {text} is asked when {count} of these objects are created anew" for text, count in asked.items()]
+    webhooks = [
+        f"the {text} is called when {count} of these objects are created again" for text, count in asked.items()
+    ]
     return _refusals(refused, "policies") + webhooks
 
 
@@ -140,7 +142,7 @@ def _refused_by_quotas(snapshot: Snapshot, subjects: Iterable[AuditedObject]) ->
 
 
 def _refusals(found: Iterable[tuple[ObjectReference, str]], who: str) -> list[str]:
-    refused = [f"{reference}: would be refused if it were created anew: {why}" for reference, why in found if why]
+    refused = [f"{reference}: would be refused if it were created again: {why}" for reference, why in found if why]
     more = len(refused) - _MAX_REFUSED
     return refused if more <= 0 else [*refused[:_MAX_REFUSED], f"{who} would refuse {more} more objects"]
 

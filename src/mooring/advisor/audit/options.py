@@ -192,7 +192,7 @@ def _nearest(version: Mapping[str, str]) -> tuple[Component, list[str]]:
     nearest = min(max(emulation, OLDEST_EMULATION), BINARY)
     notes = []
     if nearest != emulation:
-        notes.append(f"the server is of version {emulation}; it is judged as {nearest}, the nearest there is")
+        notes.append(f"the server is of version {emulation}; it is treated as {nearest}, the nearest known one")
     lowest = _shown(version, "minCompatibility")
     lowest = min(max(lowest, oldest_compatible(nearest)), nearest) if lowest else None
     try:

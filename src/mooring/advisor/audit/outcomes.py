@@ -272,7 +272,7 @@ class ApiVersionFinder:
             text += f"; what is stored can be reached as {others[0].api_version}"
         else:
             known = [each for each in then.family(kind) if each is not kind]
-            text += "; what is stored stays, and nobody can reach it"
+            text += "; stored objects stay, and no client can read them"
             if known:
                 text += f" unless --runtime-config switches {' or '.join(each.api_version for each in known)} on"
         needs = str(kind.lifecycle.introduced)

@@ -129,7 +129,7 @@ class Steps:
         if at is None:
             return
         if isinstance(obj, batch_v1.Job):
-            why = "the template of a Job cannot be changed: let it end first, or delete it and create it anew"
+            why = "the template of a Job cannot be changed: let it end first, or delete it and create it again"
             yield Command(run=kubectl("delete", reference, "job"), ready=False, why=why)
             return
         operations = self._operations(at.spec, at.path)
@@ -214,7 +214,7 @@ class Steps:
             if required:
                 path = "/spec/nodeAffinity/required"
                 return _patch("pv", reference, _replaced(path, required, self._rewriter().selector(required)))
-        why = "its spec cannot be changed: save it, change the copy, and make it anew"
+        why = "its spec cannot be changed: save it, change the copy, and create it again"
         return Command(run=f"{kubectl('get', reference, _resource(reference))} -o yaml", ready=False, why=why)
 
     def _versions(self, lost: Sequence[Finding]) -> Step:

@@ -59,7 +59,7 @@ def audit(
                 found += _evaluate(subject, crossing, now)
             except Exception as error:  # one object that Mooring fails on must not hide what happens to others
                 notes.append(
-                    f"{subject.reference}: not judged: Mooring failed: {type(error).__name__}; please report it"
+                    f"{subject.reference}: not checked: Mooring failed: {type(error).__name__}; please report it"
                 )
         found += beside
         if plays:

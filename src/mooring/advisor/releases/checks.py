@@ -73,7 +73,7 @@ def _stored(subject: ReleaseObject, served: Served, crossing: Crossing) -> Itera
         if _is_the_servers(subject):
             yield subject.finding(Effect.HARMLESS, f"{text}; the server made it for itself, and leaves it in etcd")
             return
-        text += "; what is stored stays in etcd, and nobody can reach it or clean it up: delete it before"
+        text += "; it stays in etcd, and no client can read or delete it: delete it before"
         yield subject.finding(Effect.UNREACHABLE, text)
         return
     stored = crossing.stored_as(served, end=False)

@@ -165,7 +165,7 @@ class _FieldFindings:
 
     def _gone(self, use: FieldUse, effect: Effect, reason: str, text: str) -> Finding:
         if self._subject.reference.stored and self._subject.is_a_default(use.path):
-            why = f"{reason}; the server filled it in, nobody asked for it"
+            why = f"{reason}; the server set it by default"
             return self._finding(use, Effect.HARMLESS, why)
         if use.is_filled_in and (self._subject.reference.stored or effect is Effect.FIELD_OFF):
             why = f"{reason}; it is what the server fills in, and what is done without it"

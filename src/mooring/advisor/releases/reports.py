@@ -71,7 +71,7 @@ def summary(audit: ReleaseAudit) -> str:
         parts.append(f"{audit.known} known from before are left out")
     unknown = len(audit.notes) - len(audit.unread)
     if unknown:
-        parts.append(f"{unknown} could not be read or judged")
+        parts.append(f"{unknown} could not be read or checked")
     if audit.unread:
         parts.append(f"not looked at, for want of rights: {', '.join(audit.unread)}")
     return "; ".join(parts)

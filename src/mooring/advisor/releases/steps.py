@@ -66,7 +66,7 @@ def _objects(findings: Iterable[Finding]) -> Iterator[Step]:
     if patches:
         yield Step(
             title="Take fields out of objects while you can still decide what to do without them",
-            because="what is lost silently is lost at the next write, whoever makes it",
+            because="fields that are dropped silently are lost at the next write by any client",
             commands=patches,
         )
     changed = [each for each in stored if each.effect in _CHANGED]
@@ -85,11 +85,11 @@ def _unreachable(findings: Iterable[Finding]) -> Iterator[Step]:
             Command(
                 run=f"{kubectl('get', each)} -o yaml > {shlex.quote(each.name)}.yaml && {kubectl('delete', each)}",
                 ready=False,
-                why="nobody can reach it afterwards",
+                why="no client can reach it afterwards",
             )
             for each in gone
         ]
-        yield Step(title="Save and delete what nobody can reach afterwards", commands=commands)
+        yield Step(title="Save and delete objects that no client can reach afterwards", commands=commands)
 
 
 def _removal(finding: Finding) -> Command:

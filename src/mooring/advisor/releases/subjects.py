@@ -87,7 +87,7 @@ class ReleaseObject:
         entries = self.metadata.get("managedFields")
         for each in entries if isinstance(entries, list) else ():
             entry = mapping(each)
-            yield str(entry.get("manager") or "somebody"), str(entry.get("apiVersion") or "")
+            yield str(entry.get("manager") or "unknown manager"), str(entry.get("apiVersion") or "")
 
     def is_a_default(self, path: str) -> bool:
         """Return whether the server defaulted a field: no field manager owns it."""

@@ -102,7 +102,7 @@ async def _label_keys(guide: Guide) -> None:
         folder = "kep-3633/1-affinity-within-a-revision"
         await guide.apply(f"{folder}/nodes.yaml", f"{folder}/story.yaml")
         pods = await guide.show_pods({"application-server": ANYWHERE}, count=2)
-        await guide.say("A new revision need not squeeze in with the old one: matchLabelKeys tells them apart.")
+        await guide.say("A new revision is spread independently of the old one: matchLabelKeys separates them.")
         await guide.set_image("application-server", "server", "server:2.0")
         other = {"zone-a-node": "zone-b-node", "zone-b-node": "zone-a-node"}[pods[0].spec.node_name]
         await guide.show_pods({"application-server": other}, count=2)

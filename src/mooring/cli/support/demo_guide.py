@@ -147,7 +147,7 @@ class Guide:
 
     async def _wait_for(self, expected: Mapping[str, str], count: int) -> list[Pod]:
         pods: list[Pod] = []
-        async with _patience(f"pods did not come to be as the demo expects: {dict(expected)}"):
+        async with _patience(f"pods are not in the states that the demo expects: {dict(expected)}"):
             while True:
                 pods = [pod for pod in (await self._client.list(Pod)).items if not pod.metadata.deletion_timestamp]
                 if len(pods) == count and all(_is_where(pod, expected) for pod in pods):

@@ -29,7 +29,7 @@ _HEALTHY = (
     ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
 )
 _READY = ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
-_BROKEN = ("Ready", "False", "KubeletNotReady", "the node was told to fail")
+_BROKEN = ("Ready", "False", "KubeletNotReady", "the node is set to fail")
 KUBELET_VERSION = f"{PREFIX}kubelet-version"
 """The kubelet version that a node reports; by default that of the emulated version."""
 _OS_IMAGE = "Simulated Linux"

@@ -1,5 +1,5 @@
-// Live pages: the server tells when something has changed; the page is fetched again, and parts with `data-live` that
-// are different are put in place of the old ones. What somebody is typing into stays.
+// Live pages: the server sends an event when something has changed; the page is fetched again, and parts with `data-live` that
+// are different are put in place of the old ones. A field that the user is typing into stays.
 import { load } from "./parts.js";
 
 const base = document.body.dataset.base;
@@ -41,7 +41,7 @@ function show(state) {
 function soon() {
   if (timer > 0) return;
   if (document.hidden) {
-    timer = -1; // when somebody looks again
+    timer = -1; // when the page is visible again
     return;
   }
   timer = setTimeout(refresh, Math.max(0, last + PAUSE - Date.now()));

@@ -1,7 +1,7 @@
-// The map of nodes: pointing at a square tells which node it is, and a click leads there. The list of nodes is the same
-// for those who use no pointer.
+// The map of nodes: pointing at a square shows the name of its node, and a click leads there. The list of nodes is the same
+// for users who use no pointer.
 const base = document.body.dataset.base;
-let told = null; // names and texts by group, asked for when they are first needed
+let names = null; // names and texts by group, asked for when they are first needed
 let tip = null;
 
 export function follow(root) {
@@ -18,7 +18,7 @@ export function follow(root) {
     const found = await under(event);
     if (found) location.href = `${base}nodes/${encodeURIComponent(found[0])}`;
   });
-  document.addEventListener("refreshed", () => { told = null; });
+  document.addEventListener("refreshed", () => { names = null; });
 }
 
 function hide() {
@@ -29,8 +29,8 @@ async function under(event) {
   const map = event.target.closest?.("svg.map");
   if (!map) return null;
   const { by, show } = map.closest("[data-by]").dataset;
-  told ??= fetch(`${base}map?${new URLSearchParams({ by, show, format: "json" })}`).then((answer) => answer.json());
-  const groups = await told.catch(() => null);
+  names ??= fetch(`${base}map?${new URLSearchParams({ by, show, format: "json" })}`).then((answer) => answer.json());
+  const groups = await names.catch(() => null);
   const box = map.getBoundingClientRect();
   const side = Number(map.dataset.side) * (box.width / map.viewBox.baseVal.width);
   const x = Math.floor((event.clientX - box.left) / side);

@@ -1,5 +1,5 @@
 // Parts of pages: `data-src` is loaded when it comes into sight; a form with `data-into` puts its answer there, with
-// `data-auto` as soon as something is chosen, with `data-typing` while somebody types.
+// `data-auto` as soon as something is chosen, with `data-typing` while the user types.
 
 const seen = new IntersectionObserver((entries) => {
   for (const entry of entries) {
@@ -55,8 +55,8 @@ async function send(form, submitter) {
   const dialog = into.closest("dialog"); // a change is shown before it is made
   if (dialog && !dialog.open) dialog.showModal();
   if (form.dataset.address) {
-    const told = new URLSearchParams([...new FormData(form)].filter(([, value]) => value)); // what a step has changed, too
-    if (`${told}`.length < 8000) history.replaceState(null, "", `${form.dataset.address}?${told}`);
+    const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value)); // what a step has changed, too
+    if (`${query}`.length < 8000) history.replaceState(null, "", `${form.dataset.address}?${query}`);
   }
 }
 
