@@ -151,18 +151,18 @@ def claiming(name: str) -> Tree:
     return {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]}
 
 
-def claim(name: str, storage_class: str = "", **spec: Any) -> Resource:
+def claim(
+    name: str, storage_class: str | None = "", *, annotations: Mapping[str, str] | None = None, **spec: Any
+) -> Resource:
     body = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "1Gi"}},
         "storageClassName": storage_class,
         **spec,
     }
-    bound = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}} if spec.get("volumeName") else {}
-    return made(
-        PersistentVolumeClaim,
-        {"metadata": {"name": name, "namespace": "default", "uid": f"c-{name}", **bound}, "spec": body},
-    )
+    bound = {"pv.kubernetes.io/bind-completed": "yes"} if spec.get("volumeName") else {}
+    meta = {"name": name, "namespace": "default", "uid": f"c-{name}", "annotations": {**bound, **(annotations or {})}}
+    return made(PersistentVolumeClaim, {"metadata": meta, "spec": body})
 
 
 def volume(name: str, zone: str = "", storage_class: str = "") -> Resource:

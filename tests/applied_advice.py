@@ -43,6 +43,10 @@ def bind_claims(snapshot: Snapshot) -> Snapshot:
     """Return what the volume controller does for claims that do not wait for a pod."""
     waiting = {each.metadata.name for each in snapshot.all(StorageClass)}
     for each in snapshot.all(PersistentVolumeClaim):
+        if each.status.phase == "Lost" and snapshot.find(PersistentVolume, "", each.spec.volume_name) is not None:
+            found = copy_of(each)
+            found.status.phase = "Bound"
+            snapshot = snapshot.replace(put=[found])
         if each.spec.volume_name or each.spec.storage_class_name in waiting:
             continue
         name = (each.metadata.namespace, each.metadata.name)

@@ -22,6 +22,7 @@ from mooring.advisor import explain, simulate
 from mooring.advisor.audit import QuestionError
 from mooring.advisor.simulate import Simulation
 from mooring.advisor.snapshot import Snapshot, SnapshotError, live
+from mooring.advisor.snapshot.events import field_selector_of
 from mooring.advisor.snapshot.following import readable
 from mooring.advisor.snapshot.objects import Note
 from mooring.advisor.snapshot.server_info import server_of
@@ -198,7 +199,9 @@ class Watching:
         wanted = {*explain.KINDS, *simulate.kinds_of_interest()}
         kinds, missing = await readable(client, wanted, self.access.namespace)
         informers = Informers(client)
-        self._informers = [informers.of(cls, where) for cls, where in kinds.items()]
+        self._informers = [
+            informers.of(cls, where, field_selector=field_selector_of(cls)) for cls, where in kinds.items()
+        ]
         for informer in self._informers:
             informer.add_batch_handler(self._waiting.extend)
         async with informers:

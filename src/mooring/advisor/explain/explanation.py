@@ -16,7 +16,7 @@ from mooring.advisor.explain.causes import attempts
 from mooring.advisor.explain.causes.creation import Creation, creation, next_run, refusal_of, verdict_of
 from mooring.advisor.explain.causes.placement import Placement
 from mooring.advisor.explain.causes.running import node_gone, not_running
-from mooring.advisor.explain.causes.storage import without_node
+from mooring.advisor.explain.causes.storage import unprovisioned, without_node
 from mooring.advisor.explain.companions import companions
 from mooring.advisor.explain.matrix import scores
 from mooring.advisor.explain.reasons import describe
@@ -42,8 +42,9 @@ from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.engines import load, waits
 from mooring.advisor.snapshot.moment import moment_of
 from mooring.advisor.snapshot.namespace_rules import RULES
+from mooring.api.autoscaling_v2 import HorizontalPodAutoscaler
 from mooring.api.batch_v1 import CronJob
-from mooring.api.core_v1 import Node, Pod, PodSpec
+from mooring.api.core_v1 import Event, Node, Pod, PodSpec
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
@@ -66,6 +67,8 @@ from mooring.scheduler.framework import PostFilterResult, SchedulerFeatures, Sta
 
 KINDS: tuple[type[Resource], ...] = (
     Pod,
+    Event,
+    HorizontalPodAutoscaler,
     Node,
     PriorityClass,
     ResourceClaimTemplate,
@@ -387,6 +390,9 @@ class _Explaining:
         tried = self.engine.post_filter(outcome) if early.is_success and not fits and has_nodes else None
         preemption = None if tried is None else _preemption(tried)
         summary, code = self._stated_cause(cause, outcome, preemption)
+        awaited = self._awaited(view) if fits and self.subject.exists else None
+        if awaited is not None:
+            return self._stated("NotAttempted" if awaited.code == "SchedulingGated" else "Unschedulable", awaited)
         found = [] if fits else self._suggestions(view, tried, cause)
         if not fits and not found and self.wanted and self.is_played:
             self._note_the_nearest(view)
@@ -404,6 +410,13 @@ class _Explaining:
             preemption=preemption,
             scores=scores(self.engine, pod, outcome.node, _RIVALS) if fits and outcome.node and self.details else [],
         )
+
+    def _awaited(self, view: View) -> Cause | None:
+        """Return what a pod for which there is a node still waits for: the bridge, or a volume."""
+        if self.subject.stored_pod.spec.scheduling_gates:
+            found = attempts.gated(self.subject.stored_pod)
+            return Cause(found.code, f"{found.text}: does the bridge run (`mooring bridge --check`)?")
+        return unprovisioned(view)
 
     def _message(self, outcome: Outcome, tried: PostFilterResult | None) -> str:
         if len(self.engine.cluster):
@@ -539,8 +552,8 @@ class _Explaining:
             return cause
         condition = next((each for each in self._pod.status.conditions if each.type == "PodScheduled"), None)
         if condition is not None and condition.message:
-            self.words.insert(0, condition.message)
-            return Cause(condition.reason or "Unschedulable", f"the scheduler reports: {condition.message}")
+            message = condition.message.partition(" preemption: ")[0]
+            return Cause(condition.reason or "Unschedulable", f"the scheduler reports: {message}")
         return Cause(
             "Unknown", "the pod has no node, nodes may not be read, and no scheduler has reported anything yet"
         )
@@ -564,6 +577,8 @@ class _Explaining:
         for verdict, infos in by_verdict.items():
             status = _named(diagnosis.table[verdict], judgement)
             for detail, group in describe(view, infos, status):
+                if not detail:
+                    continue
                 refusals.append(
                     Refusal(
                         plugin=status.plugin,

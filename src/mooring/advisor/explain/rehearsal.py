@@ -17,6 +17,7 @@ from mooring.advisor.simulate.pods import SimulatedPod
 from mooring.advisor.simulate.running import SimulationRun
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot import Snapshot
+from mooring.advisor.snapshot.engines import waits
 from mooring.api.apps_v1 import DaemonSet, ReplicaSet, StatefulSet
 from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.core_v1 import Node, Pod, ReplicationController
@@ -97,7 +98,8 @@ class Rehearsal:
         hurt = tuple(
             name for name, count in _pending(world).items() if count > before[name] and name not in own
         ) + tuple(_lost(world))
-        return [_result(world, each, hurt) for each in proposals]
+        is_placed = not self.snapshot.unread("nodes")
+        return [_result(world, each, hurt, is_placed=is_placed) for each in proposals]
 
     def _run(self, proposals: Sequence[Proposal]) -> SimulationRun:
         put = [obj for each in proposals for obj in (*each.put, *_replaced(self.snapshot, each))]
@@ -136,17 +138,20 @@ def _steps(snapshot: Snapshot, proposal: Proposal) -> Iterator[Step]:
     yield Step((Add((source,)),))
 
 
-def _result(world: World, proposal: Proposal, hurt: tuple[str, ...]) -> Played:
+def _result(world: World, proposal: Proposal, hurt: tuple[str, ...], *, is_placed: bool) -> Played:
+    """Count the pods of a workload that have a node, or those that exist where nodes may not be read."""
     source = proposal.after.source
     meta = source.metadata
     if isinstance(source, Pod):
         pods = [pod for pod in world.pods.values() if pod.name == f"{meta.namespace}/{meta.name}"]
         return Played(sum(bool(pod.node) for pod in pods), 1, hurt)
     owner = world.workloads.making_pods_for(source.kind, meta.namespace, meta.name)
-    if owner is None:
-        return Played(0, 1, hurt)
+    if owner is None:  # a CronJob: its Jobs create pods
+        names = {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in proposal.before.siblings if waits(pod)}
+        pods = [pod for pod in world.pods.values() if pod.name in names]
+        return Played(sum(bool(pod.node) for pod in pods), max(len(names), 1), hurt)
     wanted = max(owner.desired, len(owner.pods)) if owner.kind != "DaemonSet" else len(owner.pods)
-    return Played(owner.placed, max(wanted, 1), hurt)
+    return Played(owner.placed if is_placed else len(owner.pods), max(wanted, 1), hurt)
 
 
 def _pending(world: World) -> Counter[str]:

@@ -76,7 +76,8 @@ class Candidate:
     @property
     def is_next_run(self) -> bool:
         """Whether the change takes effect with the next Job of a CronJob, so that it cannot be simulated."""
-        return isinstance(self.proposal.after.source, CronJob)
+        source = self.proposal.after.source
+        return isinstance(source, CronJob) and source is not self.proposal.before.source
 
 
 def candidate_of(
@@ -163,8 +164,8 @@ class Search:
             if not self._ideas or self._scheduled >= _MAX_SCHEDULED or len(self._families) >= wanted:
                 break
             idea = heapq.heappop(self._ideas)
-            if self._found and idea.steps > len(self._found[0][0]):
-                break  # fewer are enough
+            if self._found and idea.steps > len(self._found[0][0]) and not _corrects(idea.chosen):
+                continue  # fewer are enough
             self._try(idea)
         return self._choice(wanted)
 
@@ -175,7 +176,7 @@ class Search:
             places[families] += 1
             ranked.append((places[families], number, candidate))
         return [
-            replace(candidate, order=number)
+            replace(candidate, order=candidate.order if candidate.order == CORRECTION else number)
             for _, number, candidate in sorted(ranked, key=lambda each: each[:2])[:wanted]
         ]
 
@@ -249,7 +250,8 @@ class Search:
             return True  # another wording of the same change
         put = tuple(obj for each in idea.chosen for obj in each.put)
         remove = tuple(obj for each in idea.chosen for obj in each.remove)
-        candidate = Candidate(suggestion, Proposal(self._subject, subject, put, remove))
+        order = CORRECTION if _corrects(idea.chosen) else LAST
+        candidate = Candidate(suggestion, Proposal(self._subject, subject, put, remove), order)
         self._found.append((summaries, _families(idea.chosen), candidate))
         self._families[_families(idea.chosen)] += 1
         return True
@@ -257,6 +259,11 @@ class Search:
 
 def _families(chosen: Iterable[Remedy]) -> tuple[str, ...]:
     return tuple(sorted(each.family for each in chosen))
+
+
+def _corrects(chosen: Sequence[Remedy]) -> bool:
+    """Whether every change corrects something that was misspelled."""
+    return all(each.family.startswith("correct ") for each in chosen)
 
 
 def targets(view: View) -> list[str]:
@@ -324,7 +331,8 @@ def pod_change(before: Subject, after: Subject) -> Change:
             pending = [pod.metadata.name for pod in before.siblings if not pod.spec.node_name]
             is_changed = any(each["path"].startswith("/spec/template") for each in operations)
             if pending and is_changed:  # their controller does not replace them
-                command += f" && {patches.kubectl('delete', 'pod', *pending, namespace=target.namespace)}"
+                gone = patches.kubectl("delete", "pod", *pending, "--ignore-not-found", namespace=target.namespace)
+                command += f" && {gone}"
     return Change(target=target, action="patch", patch=operations, command=command)
 
 

@@ -11,6 +11,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from mooring.admission.options import AdmissionOptions
 from mooring.advisor.snapshot.admitting import Facts, admit
 from mooring.advisor.snapshot.engines import waits
@@ -147,7 +149,8 @@ def _of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None, fil
     if not file:
         waiting = _waiting_pod(snapshot, obj)
         if waiting is not None:
-            return Subject(waiting, obj, path)
+            source = owners_of(snapshot).top_of(obj) if isinstance(obj, ReplicaSet) else None
+            return _of_pod(snapshot, waiting, options, file) if source is not None else Subject(waiting, obj, path)
     return _of_template(snapshot, obj, path, options, file)
 
 
@@ -273,7 +276,8 @@ def _made(snapshot: Snapshot, owner: Resource, template: PodTemplateSpec) -> Pod
     if isinstance(owner, StatefulSet):
         taken = {pod.metadata.name for pod in snapshot.all(Pod) if pod.metadata.namespace == owner.metadata.namespace}
         free = (each for each in ordinals(owner) if f"{owner.metadata.name}-{each}" not in taken)
-        return new_pod(owner, next(free, len(ordinals(owner))), template, "", reference)
+        pod = new_pod(owner, next(free, len(ordinals(owner))), template, "", reference)
+        return structs.replace(pod, api_version="v1", kind="Pod")
     if isinstance(owner, DaemonSet):
         template.spec.tolerations = daemon_tolerations(template.spec)
     labels = {**template.metadata.labels, **(_hash(parent) if parent is not owner else {})}

@@ -36,7 +36,8 @@ def lines(
         yield style(f"  ({fact})", "quiet")
     if (wide or verbose) and found.message:
         yield style(f"  (kube-scheduler's message: {found.message})", "quiet")
-    for words in found.words if found.state in PROBLEMS else ():
+    reported = found.summary.removeprefix("the scheduler reports: ")
+    for words in found.words if found.state in PROBLEMS and reported == found.summary else ():
         yield style(f"  (the cluster reports: {words})", "quiet")
     if found.refusals and found.state != "Scheduled":
         yield ""
@@ -67,7 +68,9 @@ def lines(
 
 def _headline(found: SchedulingExplanation, style: Style) -> str:
     tone = "bad" if found.state in PROBLEMS else "good"
-    of = f" ({found.pods} of {found.wanted} pods)" if found.state in PROBLEMS and found.wanted > 1 else ""
+    of = (
+        f" ({found.pods} of {found.wanted} pods)" if found.state in PROBLEMS and found.pods and found.wanted > 1 else ""
+    )
     return f"{style(str(found.subject), 'title')}: {style(found.summary, tone)}{of}"
 
 

@@ -347,19 +347,30 @@ class View:
         near = self._near_and_far[0]
         return list(near[index]) if index < len(near) else []
 
-    def misspelled_peer(self, index: int) -> tuple[str, str, str] | None:
-        """Return the label, value and probably meant value of a required affinity term that selects no pod."""
+    def misspelled_peer(self, index: int) -> tuple[str, str, str, str] | None:
+        """Return label, value, probably meant value and a node with such a pod, for a term that selects no pod."""
         affinity = self.pod.spec.affinity and self.pod.spec.affinity.pod_affinity
         required = affinity.required_during_scheduling_ignored_during_execution if affinity else []
         selector = required[index].label_selector if index < len(required) else None
         if selector is None or self.domains_with_pods(index):
             return None
         for key, value in selector.match_labels.items():
-            here = {placed.pod.metadata.labels.get(key, "") for placed in self.engine.cluster.placed_pods()
+            here = {placed.pod.metadata.labels.get(key, ""): placed.pod.spec.node_name
+                    for placed in self.engine.cluster.placed_pods()
                     if placed.pod.metadata.namespace == self.namespace}  # fmt: skip
             if meant := similar(value, here):
-                return key, value, meant
+                return key, value, meant, here[meant]
         return None
+
+    def namespaces_with_peers(self, index: int) -> dict[str, str]:
+        """Return the namespaces with pods like those of a term that selects none, each with a node of such a pod."""
+        if self.domains_with_pods(index) or index >= len(self._terms.affinity):
+            return {}
+        selector = self._terms.affinity[index].selector
+        placed = (each.pod for each in self.engine.cluster.placed_pods())
+        return {
+            each.metadata.namespace: each.spec.node_name for each in placed if selector.matches(each.metadata.labels)
+        }
 
     def is_sibling(self, pod: Pod) -> bool:
         """Return whether a pod belongs to the same workload."""

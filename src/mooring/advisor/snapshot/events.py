@@ -1,12 +1,21 @@
-"""Read the cluster's Warning events about one pod. Snapshots contain no events; these are read on demand."""
+"""Read Warning events: those about one pod on demand, and those of controllers that cannot create pods for snapshots.
+
+A snapshot contains only events with the reason `FailedCreate`: StatefulSets, DaemonSets and Jobs report a refused pod
+nowhere else.
+"""
+
+from collections.abc import Mapping
 
 import msgspec
 
+from mooring.advisor.snapshot.objects import Snapshot
 from mooring.api import errors
-from mooring.api.core_v1 import Pod
+from mooring.api.core_v1 import Event, Pod
+from mooring.api.meta_v1 import Resource
 from mooring.client import Client, ClientError
 
 _MAX_READ, _MAX_SHOWN = 100, 3
+_FAILED_CREATE = "FailedCreate"
 
 
 class _Event(msgspec.Struct, rename="camel"):
@@ -34,3 +43,16 @@ async def warnings_about(client: Client, pod: Pod) -> list[str]:
     warnings.sort(key=lambda each: each.last_timestamp or each.event_time or "", reverse=True)
     newest = {each.reason: each.message for each in reversed(warnings)}
     return [f"{reason}: {newest[reason]}" for reason in dict.fromkeys(each.reason for each in warnings)][:_MAX_SHOWN]
+
+
+def field_selector_of(kind: type[Resource]) -> str:
+    """Return the field selector for reading a kind: of events, only those that a snapshot contains."""
+    return f"reason={_FAILED_CREATE}" if kind is Event else ""
+
+
+def failed_creations(snapshot: Snapshot) -> Mapping[tuple[str, str, str], str]:
+    """Return the newest message about a pod that could not be created, by its controller's kind, namespace and name."""
+    events = [each for each in snapshot.all(Event) if each.reason == _FAILED_CREATE]
+    events.sort(key=lambda each: each.last_timestamp or each.event_time or "")
+    about = ((each.involved_object, each) for each in events)
+    return {(of.kind, of.namespace, of.name): each.message for of, each in about}

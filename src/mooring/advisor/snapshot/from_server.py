@@ -2,8 +2,8 @@
 
 Every kind that advice uses is listed page by page, in the newest version that both the server and Mooring have. Kinds
 that the server does not serve, or that the user may not read, are noted in `missing`; only a server that does not
-respond is an error. If the user may not list a kind in all namespaces, one namespace is tried. Nothing is written, and
-Secrets, ConfigMaps and Events are never read.
+respond is an error. If the user may not list a kind in all namespaces, one namespace is tried. Nothing is written.
+Secrets and ConfigMaps are never read; of Events only those that ``events.py`` selects, and only if asked for.
 """
 
 import asyncio
@@ -12,9 +12,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from mooring.advisor.snapshot.events import field_selector_of
 from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, SnapshotError, newest_of, not_allowed, scheme
 from mooring.advisor.snapshot.server_info import server_of
 from mooring.api import codec, errors
+from mooring.api.core_v1 import Event
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.client import Client, ClientError
@@ -22,7 +24,7 @@ from mooring.client import Client, ClientError
 PAGE_SIZE = 500
 _AT_ONCE = 4
 NOT_READ = frozenset({"secrets", "configmaps", "events", "leases", "endpoints", "endpointslices", "bindings"})
-"""Kinds that advice does not need: they are private, or have many objects."""
+"""Kinds that are read only if they are asked for: they are private, or have many objects."""
 
 
 class _Named(msgspec.Struct):
@@ -79,7 +81,10 @@ def read_families(kinds: Collection[type[Resource]]) -> list[tuple[Kind, ...]]:
     families = dict.fromkeys(
         scheme().family(kind)
         for kind in scheme().known
-        if kind.plural and "list" in kind.verbs and kind.plural not in NOT_READ and not kind.is_internal
+        if kind.plural
+        and "list" in kind.verbs
+        and not kind.is_internal
+        and (kind.plural not in NOT_READ or kind.type in kinds)
     )
     return [family for family in families if not kinds or any(kind.type in kinds for kind in family)]
 
@@ -138,14 +143,16 @@ class _Reading:
             return await self._listed(kind, "")
         except errors.Forbidden as error:
             refused = error
-        self.missing[kind.plural] = not_allowed(refused)
+        if kind.type is not Event:  # others answer the question too
+            self.missing[kind.plural] = not_allowed(refused)
         if not kind.namespaced or not self._namespace:
             return []
         try:
             pages = await self._listed(kind, self._namespace)
         except errors.Forbidden:
             return []
-        self.missing[kind.plural] = not_allowed(refused, self._namespace)
+        if kind.type is not Event:
+            self.missing[kind.plural] = not_allowed(refused, self._namespace)
         return pages
 
     async def _listed(self, kind: Kind, namespace: str) -> list[list[msgspec.Raw]]:
@@ -160,6 +167,7 @@ class _Reading:
         while True:
             query = [("limit", str(size))] if size else []
             query += [("continue", token)] if token else []
+            query += [("fieldSelector", selector)] if (selector := field_selector_of(kind.type)) else []
             answer = await self._client.raw("GET", path, query=query)
             page = msgspec.json.decode(answer.body, type=_Page)
             yield page.items or []

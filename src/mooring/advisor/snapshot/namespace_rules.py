@@ -121,6 +121,11 @@ class NamespaceRules:
             quota.used = used
         return refusal
 
+    def usage(self, obj: Resource) -> Usage:
+        """Return what an object counts in quotas."""
+        evaluator = self._evaluator(obj)
+        return {} if evaluator is None else evaluator.usage(obj)
+
     def room_for(self, obj: Resource, number: int) -> tuple[int, str]:
         """Return how many of a number of identical objects the quotas admit, and the refusal of the next one."""
         quotas = self._quotas_of(obj)

@@ -1,7 +1,7 @@
 """Find the workload of every pod in a snapshot, by an index that is built once."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from mooring.advisor.snapshot.objects import Snapshot
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
@@ -25,9 +25,16 @@ class Owners:
         self._pods: dict[OwnerKey, list[Pod]] = defaultdict(list)
         self._top: dict[OwnerKey, OwnerKey] = {}
         for pod in snapshot.all(Pod):
-            key = self.key_of(pod)
-            if key is not None:
+            for key in self._chain(pod):
                 self._pods[key].append(pod)
+
+    def _chain(self, pod: Pod) -> Iterator[OwnerKey]:
+        """Yield the controller of a pod, the controller of that, and so on, as far as they are in the snapshot."""
+        obj: Resource | None = pod
+        while obj is not None and (reference := controller_of(obj.metadata)) is not None:
+            key = (reference.kind, pod.metadata.namespace, reference.name)
+            yield key
+            obj = self.find(key)
 
     def key_of(self, obj: Resource) -> OwnerKey | None:
         """Return the key of the top workload of an object, as far as its owners are in the snapshot; None if it has

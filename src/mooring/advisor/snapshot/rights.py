@@ -19,7 +19,7 @@ def reader_role() -> dict[str, Any]:
     rules: list[dict[str, Any]] = [
         {"apiGroups": [group], "resources": sorted(found), "verbs": verbs} for group, found in sorted(plurals.items())
     ]
-    rules.append({"apiGroups": [""], "resources": ["events"], "verbs": ["list"]})
+    rules.append({"apiGroups": [""], "resources": ["events"], "verbs": ["list", "watch"]})
     rules.append({"nonResourceURLs": list(_PAGES), "verbs": ["get"]})
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",

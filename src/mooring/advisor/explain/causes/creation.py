@@ -1,6 +1,7 @@
 """Causes for missing pods of a workload: its controller does not create them, or the API server refuses them."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -8,23 +9,31 @@ from mooring.admission.options import AdmissionOptions
 from mooring.admission.pipeline import admit_create
 from mooring.admission.strategy import Request
 from mooring.advisor.explain.causes.refusals import classify
+from mooring.advisor.explain.causes.running import ended_badly
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.policies import policies_of
 from mooring.advisor.policies.evaluation import Verdict
 from mooring.advisor.policies.references import References
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.admitting import Facts
+from mooring.advisor.snapshot.events import failed_creations
 from mooring.advisor.snapshot.moment import moment_of
+from mooring.advisor.snapshot.objects import newest_of
 from mooring.advisor.snapshot.owners import owners_of
 from mooring.api import errors
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from mooring.api.autoscaling_v2 import HorizontalPodAutoscaler
 from mooring.api.base import copy_of
 from mooring.api.batch_v1 import CronJob, Job
-from mooring.api.core_v1 import LimitRange, Pod, ReplicationController
-from mooring.api.meta_v1 import Resource
+from mooring.api.core_v1 import LimitRange, PersistentVolumeClaim, Pod, ReplicationController
+from mooring.api.meta_v1 import OwnerReference, Resource
 from mooring.api.states import controller_of, has_ended
 from mooring.controllers.workloads.cron_job import Schedule, ScheduleError, zone_of
+from mooring.controllers.workloads.deployment_replica_sets import find_new
+from mooring.controllers.workloads.stateful_pods import claims, ordinal_of, ordinals
 
+_ERROR = re.compile(r"^(?:create (?:Pod|Claim) .+? failed error|Error creating(?: job)?): ")
+_MOST_CLAIMS = 20
 _REPLICATED = Deployment | ReplicaSet | StatefulSet | ReplicationController
 
 
@@ -51,11 +60,11 @@ def creation(snapshot: Snapshot, owner: Resource, next_pod: Pod, options: Admiss
     wanted = wanted_pods(owner)
     alive = sum(not has_ended(pod) for pod in pods)
     missing = max(wanted - alive, 0)
-    held = _held_back(owner, missing, snapshot.derived(moment_of), is_served=bool(pods))
-    words = _condition_words(snapshot, owner)
+    held = _held_back(snapshot, owner, missing, pods)
+    words = _reported(snapshot, owner, is_missing=bool(missing))
     if held is not None or (not missing and not words):
         return Creation(wanted, missing, held, words)
-    refusal = refusal_of(snapshot, next_pod, options)
+    refusal = refusal_of(snapshot, next_pod, options) or _claim_refusal(snapshot, owner, next_pod, options)
     if refusal is None and words and missing:
         reported = classify(words, owner.metadata.namespace)
         is_outdated = reported.code in _EVALUATED and not snapshot.forbidden
@@ -81,25 +90,48 @@ def wanted_pods(owner: Resource) -> int:
     return 0
 
 
-def _held_back(owner: Resource, missing: int, now: datetime, *, is_served: bool) -> Cause | None:
+def _held_back(snapshot: Snapshot, owner: Resource, missing: int, pods: Sequence[Pod]) -> Cause | None:
     name = f"{owner.kind} {owner.metadata.name}"
     if isinstance(owner, CronJob):
         if owner.spec.suspend:
             return Cause("Suspended", f"{name} is suspended: it creates no Jobs")
-        return None if owner.status.last_schedule_time else _never_due(owner, now)
+        return None if owner.status.last_schedule_time else _never_due(owner, snapshot.derived(moment_of))
     if isinstance(owner, Job):
         failed = next(
             (each for each in owner.status.conditions if each.type == "Failed" and each.status == "True"), None
         )
         if failed is not None:
             why = failed.message or failed.reason
-            return Cause(failed.reason or "JobFailed", f"{name} has failed and creates no more pods: {why}")
-        return Cause("Suspended", f"{name} is suspended: it creates no pods") if owner.spec.suspend else None
-    if isinstance(owner, Deployment) and owner.spec.paused and (missing or not is_served):
-        return Cause("Paused", f"{name} is paused: its controller rolls nothing out")
+            last = next((text for pod in reversed(pods) if (text := ended_badly(pod))), "")
+            text = f"{name} has failed and creates no more pods: {why}{f'; {last}' if last else ''}"
+            return Cause(failed.reason or "JobFailed", text)
+        if owner.spec.suspend:
+            return Cause("Suspended", f"{name} is suspended: it creates no pods")
+        if owner.spec.parallelism == 0 and not owner.status.completion_time:
+            return Cause("NoParallelism", f"{name} has parallelism 0: it creates no pods")
+        return None
+    if isinstance(owner, Deployment) and owner.spec.paused:
+        old = _pods_of_old_templates(snapshot, owner, pods)
+        if missing or not pods:
+            return Cause("Paused", f"{name} is paused: its controller rolls nothing out")
+        if old:
+            return Cause("Paused", f"{name} is paused: {old} of its pods have an older template than its spec")
     if isinstance(owner, _REPLICATED) and owner.spec.replicas == 0:
-        return Cause("NoReplicas", f"{name} is scaled to 0: it should have no pods")
+        scaled = any(
+            (each.spec.scale_target_ref.kind, each.spec.scale_target_ref.name) == (owner.kind, owner.metadata.name)
+            for each in snapshot.all(HorizontalPodAutoscaler)
+            if each.metadata.namespace == owner.metadata.namespace
+        )
+        also = "; its HorizontalPodAutoscaler does nothing until it is scaled to 1 or more" if scaled else ""
+        return Cause("NoReplicas", f"{name} is scaled to 0: it should have no pods{also}")
     return None
+
+
+def _pods_of_old_templates(snapshot: Snapshot, owner: Deployment, pods: Sequence[Pod]) -> int:
+    mine = [each for each in snapshot.all(ReplicaSet) if owners_of(snapshot).top_of(each) is owner]
+    current = find_new(owner, mine)
+    makers = (controller_of(pod.metadata) for pod in pods if not has_ended(pod))
+    return sum(maker is not None and (current is None or maker.name != current.metadata.name) for maker in makers)
 
 
 def next_run(owner: CronJob, now: datetime) -> datetime | None:
@@ -118,7 +150,8 @@ def _never_due(owner: CronJob, now: datetime) -> Cause | None:
     return Cause("NeverDue", f"CronJob {name} never creates a Job: its schedule `{schedule}` {why}")
 
 
-def _condition_words(snapshot: Snapshot, owner: Resource) -> str:
+def _reported(snapshot: Snapshot, owner: Resource, *, is_missing: bool) -> str:
+    """Return what a controller has reported about pods that it could not create: a condition, or else an event."""
     holders: list[Resource] = [owner]
     if isinstance(owner, Deployment):
         key = ("Deployment", owner.metadata.name)
@@ -132,7 +165,9 @@ def _condition_words(snapshot: Snapshot, owner: Resource) -> str:
             for each in holder.status.conditions:
                 if each.type == "ReplicaFailure" and each.status == "True":
                     return each.message
-    return ""
+    events = snapshot.derived(failed_creations) if is_missing else {}
+    names = ((each.kind, each.metadata.namespace, each.metadata.name) for each in holders)
+    return next((_ERROR.sub("", events[name]) for name in names if name in events), "")
 
 
 def _controller(obj: Resource) -> tuple[str, str] | None:
@@ -141,6 +176,31 @@ def _controller(obj: Resource) -> tuple[str, str] | None:
 
 
 # -- what the API server would refuse
+
+
+def _claim_refusal(snapshot: Snapshot, owner: Resource, pod: Pod, options: AdmissionOptions) -> Cause | None:
+    """Return what the API server would refuse a new claim of a StatefulSet's pod for."""
+    for claim in missing_claims(snapshot, owner, pod):
+        refusal = _admission_refusal(snapshot, claim, options)
+        if refusal:
+            cause = classify(refusal, claim.metadata.namespace)
+            text = cause.text.replace("one more pod", "it").replace("refuses the pod", "refuses it")
+            return Cause(cause.code, f"claim {claim.metadata.name} cannot be created: {text}")
+    return None
+
+
+def missing_claims(snapshot: Snapshot, owner: Resource, pod: Pod) -> list[PersistentVolumeClaim]:
+    """Return the claims that a StatefulSet would create with its next pod and those after it."""
+    if not isinstance(owner, StatefulSet) or not owner.spec.volume_claim_templates:
+        return []
+    left = [each for each in ordinals(owner) if each >= ordinal_of(pod)][:_MOST_CLAIMS]
+    made = (newest_of(copy_of(each)) for ordinal in left for each in claims(owner, ordinal, OwnerReference()))
+    return [
+        each
+        for each in made
+        if isinstance(each, PersistentVolumeClaim)
+        and snapshot.find(PersistentVolumeClaim, each.metadata.namespace, each.metadata.name) is None
+    ]
 
 
 def refusal_of(snapshot: Snapshot, pod: Pod, options: AdmissionOptions) -> Cause | None:
@@ -183,11 +243,13 @@ def _too_low_default(snapshot: Snapshot, pod: Pod) -> Cause | None:
     return None
 
 
-def _admission_refusal(snapshot: Snapshot, pod: Pod, options: AdmissionOptions) -> str:
-    fresh, facts = copy_of(pod), snapshot.derived(Facts.of)
-    fresh.metadata.uid, fresh.metadata.resource_version, fresh.spec.priority = "", "", None
+def _admission_refusal(snapshot: Snapshot, obj: Pod | PersistentVolumeClaim, options: AdmissionOptions) -> str:
+    fresh, facts = copy_of(obj), snapshot.derived(Facts.of)
+    fresh.metadata.uid, fresh.metadata.resource_version = "", ""
     fresh.metadata.owner_references = []  # a workload of a file has no uid yet
-    request = Request(options=options, lookups=facts, now=datetime.now(UTC), namespace=pod.metadata.namespace)
+    if isinstance(fresh, Pod):
+        fresh.spec.priority = None
+    request = Request(options=options, lookups=facts, now=datetime.now(UTC), namespace=obj.metadata.namespace)
     try:
         admit_create(fresh, request)
     except errors.StatusError as refusal:

@@ -1,8 +1,8 @@
 """Causes for pods that no node fits.
 
-The nodes are filtered step by step: the nodes that the pod selects; of these, the healthy ones; then the ones with its
-volumes and devices, with enough resources, and allowed by other pods. The filter that leaves no candidate is the cause,
-and is described for the candidates before it.
+The nodes are filtered step by step: the nodes that the pod selects; of these, the ones where its volumes can be used;
+then the healthy ones, with its devices, with enough resources, and allowed by other pods. The filter that leaves no
+candidate is the cause, and is described for the candidates before it.
 """
 
 from collections import Counter
@@ -23,18 +23,19 @@ from mooring.advisor.explain.view import PODS, Unmet, View
 from mooring.advisor.node_facts import STATE_TAINTS, NodeFacts, shown_taint
 from mooring.api.core_v1 import NodeSelectorRequirement, Taint
 from mooring.api.label_selector import parse_lax_int64
+from mooring.constraints import semver
 from mooring.constraints.tolerations import any_tolerates
 from mooring.scheduler.facade import Diagnosis, NodeInfo, PodEvaluation
 
 _ORDER = (
     "NodeName",
     "NodeAffinity",
+    "VolumeBinding",
+    "VolumeZone",
     "NodeDeclaredFeatures",
     "NodeUnschedulable",
     "TaintToleration",
     "VolumeRestrictions",
-    "VolumeBinding",
-    "VolumeZone",
     "DynamicResources",
     "NodePorts",
     "NodeResourcesFit",
@@ -74,11 +75,20 @@ class Placement:
             return Cause(self._judgement.refusal.plugin or "Rejected", self._judgement.refusal.message)
         all_nodes = {info.row: info for info in cluster.node_infos()}
         rows = np.fromiter(all_nodes, np.intp, len(all_nodes))
+        narrowing = ""
         for plugin, passing in self._filters(rows):
             if not passing.any():
-                return self._described(plugin, [all_nodes[row] for row in rows[:_MANY].tolist()], len(rows))
+                return self._described(plugin, [all_nodes[row] for row in rows[:_MANY].tolist()], len(rows), narrowing)
+            narrowing = narrowing if passing.all() else plugin
             rows = rows[passing]
         return Cause("Unschedulable", f"none of {len(all_nodes)} nodes fits")
+
+    def why_not_in(self, key: str, domain: str) -> str:
+        """Return why the nodes of a topology domain refuse the pod, to append to a sentence."""
+        infos = [each for each in self.view.engine.cluster.node_infos() if each.node.metadata.labels.get(key) == domain]
+        status = self._diagnosis.status_on(infos[0].row) if infos else None
+        groups = describe(self.view, infos[:1], status) if status is not None and status.plugin else []
+        return f" ({infos[0].name}: {groups[0][0]})" if groups else ""
 
     def _filters(self, rows: "np.typing.NDArray[np.intp]") -> Iterator[tuple[str, "np.typing.NDArray[np.bool_]"]]:
         slots = {slot.name: slot for slot in self._judgement.filters if slot.refuses and slot.status.is_success}
@@ -91,7 +101,7 @@ class Placement:
             yield name, passing
             left = left[passing]
 
-    def _described(self, plugin: str, infos: list[NodeInfo], count: int) -> Cause:
+    def _described(self, plugin: str, infos: list[NodeInfo], count: int, narrowing: str) -> Cause:
         describer = _DESCRIBERS.get(plugin)
         found = describer(self, infos) if describer is not None else None
         if found is None:
@@ -102,9 +112,9 @@ class Placement:
                 own = [each for each in statuses if each.plugin == plugin] or statuses
                 groups = describe(self.view, infos[:1], own[0]) if own else [(f"{plugin} rejects it", infos)]
             found = Cause(plugin, groups[0][0])
-        return self._among(found, count, plugin)
+        return self._among(found, count, plugin, narrowing)
 
-    def _among(self, found: Cause, count: int, plugin: str) -> Cause:
+    def _among(self, found: Cause, count: int, plugin: str, narrowing: str) -> Cause:
         total = len(self.view.engine.cluster)
         if count == total or plugin in ("NodeName", "NodeAffinity"):
             return found
@@ -115,6 +125,8 @@ class Placement:
             if pairs and selects
             else "that it selects"
             if selects
+            else "where its volume can be used"
+            if narrowing in ("VolumeBinding", "VolumeZone")
             else "left for it"
         )
         nodes = f"the only node {which.replace('match', 'matches', 1)}" if count == 1 else f"the {count} nodes {which}"
@@ -141,7 +153,8 @@ def _affinity(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     if len(terms) > 1:
         head = f"no node meets any of the {len(terms)} terms of the required node affinity"
     else:
-        head = f"no node meets {' and '.join(map(_shown, wanted))} at the same time"
+        together = " at the same time" if len(wanted) > 1 else ""
+        head = f"no node meets {' and '.join(map(_shown, wanted))}{together}"
     return Cause("NoMatchingNode", f"{head}; nearest is {nearest.name}: {why}")
 
 
@@ -196,9 +209,26 @@ def _hopeless(self: Placement, unmet: Unmet, entry: NodeSelectorRequirement) -> 
         if all(self.view.unmet_terms(each.node) for each in self.view.engine.cluster.node_infos()):
             if not self.view.features.constraints.semver_operators:
                 return Cause("GateOff", unmet_text(self.view, unmet, info.node))
+            versions = {value: semver.parse_tolerant_or_none(value) for value in values}
             there = some([repr(value) for value in values])
-            return Cause("BoundNotMet", f"`{shown}` holds on no node: the label is {there}")
+            if not any(versions.values()):
+                return Cause("NotAVersion", f"`{shown}` holds on no node: `{key}` is a version on none: it is {there}")
+            return Cause(
+                "BoundNotMet",
+                f"`{shown}` holds on no node: the label is {there}{_pre_release(versions, entry.values[0])}",
+            )
     return None
+
+
+def _pre_release(versions: Mapping[str, semver.Version | None], bound: str) -> str:
+    """Return the hint that a label is a pre-release of the bound, and so older; empty if none is."""
+    wanted = semver.parse_tolerant_or_none(bound)
+    for value, version in versions.items():
+        if wanted is None or version is None or not version < wanted:
+            continue
+        if version.precedence[:3] == wanted.precedence[:3]:
+            return f"; {value!r} is a pre-release of {bound}, which is older than {bound} itself"
+    return ""
 
 
 # -- taints and the state of nodes
@@ -284,10 +314,11 @@ def _resources(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
             absent.append(f"no node has the resource {resource}{meant}")
         elif most < wanted:
             name = min(info.name for info, (there, _) in zip(infos, amounts, strict=True) if there == most)
-            large.append(
-                f"no node is that large, even empty: the pod asks for {_amount(resource, wanted)},"
-                f" the largest has {_amount(resource, most)} ({name})"
-            )
+            asks, has = f"the pod asks for {_amount(resource, wanted)}", _amount(resource, most)
+            if len(infos) == 1:
+                large.append(f"node {name} is not that large, even empty: {asks}, the node has {has}")
+            else:
+                large.append(f"no node is that large, even empty: {asks}, the largest has {has} ({name})")
         elif max(free) < wanted:
             name = min(info.name for info, left in zip(infos, free, strict=True) if left == max(free))
             short.append((resource, wanted, max(free), sum(each for each in free if each > 0), name))
@@ -336,7 +367,8 @@ def _ports(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     holders = list({id(pod): pod for _, pod in held}.values())
     siblings = all(self.view.is_sibling(pod) for pod in holders)
     whom = f"a pod of this workload, and there are {len(infos)}" if siblings else pods_named(holders)
-    return Cause("HostPortTaken", f"host port {ports} is taken on every node, by {whom}")
+    where = "every node" if len(infos) > 1 else f"node {infos[0].name}"
+    return Cause("HostPortTaken", f"host port {ports} is taken on {where}, by {whom}")
 
 
 # -- neighbours
@@ -358,6 +390,8 @@ def _neighbours(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
         there = f"such pods are only in {some(where)}" if where else "no such pod runs"
         if (peer := view.misspelled_peer(first.index)) is not None:
             there += did_you_mean(f"{peer[0]}={peer[2]}")
+        elif elsewhere := view.namespaces_with_peers(first.index):
+            there += f" in namespace {some(sorted(first.term.namespaces))}, but in {some(sorted(elsewhere))}"
         return Cause("NoAffinityPeer", f"no node left is in the same {key} as a pod with {selector}: {there}")
     holders = [pod for found in apart for each in found for pod in each.holders]
     domains = {each.domain for found in apart for each in found if each.domain is not None}
@@ -391,10 +425,8 @@ def _spread(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
         )
     counts = {each.domain: each.count for each in broken if each.constraint.topology_key == key and each.domain}
     there = ", ".join(f"{domain} has {number}" for domain, number in sorted(counts.items())[:_MOST_VALUES])
-    text = (
-        f"spread over {key} with maxSkew {skew}: {there}, and {first.least_domain} only {first.least},"
-        f" where no node fits"
-    )
+    text = f"spread over {key} with maxSkew {skew}: {there}, and {first.least_domain} only {first.least},"
+    text += f" where no node fits{self.why_not_in(key, first.least_domain)}"
     old = self.view.old_pods_counted(first.index)
     if old:
         text += f"; {old} of them are old pods of the rollout, which the constraint counts too"

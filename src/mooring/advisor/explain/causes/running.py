@@ -25,7 +25,7 @@ _PRESSURES = {
 def not_running(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
     """Return the cause why a pod with a node does not run; None if it runs, has succeeded, or has only just started."""
     if pod.status.phase == "Failed":
-        why = pod.status.message or _ended(pod) or pod.status.reason or "its containers failed"
+        why = pod.status.message or ended_badly(pod) or pod.status.reason or "its containers failed"
         head = f"{pod.status.reason}: " if pod.status.reason and pod.status.reason not in why else ""
         return Cause(pod.status.reason or "Failed", f"the pod failed: {head}{why}")
     node = snapshot.find(Node, "", pod.spec.node_name)
@@ -138,7 +138,8 @@ def _exit(status: ContainerStatus) -> str:
     return f"exit code {ended.exit_code}{f' ({ended.reason})' if ended.reason not in ('', 'Error') else ''}{why}"
 
 
-def _ended(pod: Pod) -> str:
+def ended_badly(pod: Pod) -> str:
+    """Return which container of a pod has ended with an error, and how; empty if none has."""
     for status, is_init in _statuses(pod):
         if status.state.terminated is not None and status.state.terminated.exit_code:
             return f"{'init ' if is_init else ''}container {status.name}: {_exit(status)}"

@@ -22,7 +22,14 @@ from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.api.storage_v1 import CSIDriver, StorageClass
-from mooring.scheduler.facade import NO_PROVISIONER, WAIT_FOR_FIRST_CONSUMER, NodeInfo, class_of, is_bound
+from mooring.scheduler.facade import (
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    WAIT_FOR_FIRST_CONSUMER,
+    NodeInfo,
+    class_of,
+    is_bound,
+)
 
 _DRIVER = re.compile(r"""device\.driver\s*==\s*['"]([^'"]+)['"]""")
 
@@ -33,7 +40,7 @@ def without_node(view: View) -> Cause | None:
         meant = view.similar_name(PersistentVolumeClaim, name, view.namespace)
         return Cause("MissingClaim", f"claim {view.namespace}/{name} does not exist{did_you_mean(meant)}")
     for claim in claims_of(view):
-        cause = None if is_bound(claim) else _unbound(view, claim)
+        cause = _unbound(view, claim)
         if cause is not None:
             return cause
     return _missing_devices(view)
@@ -46,7 +53,8 @@ def _unbound(view: View, claim: PersistentVolumeClaim) -> Cause | None:
     if volume := claim.spec.volume_name:
         if volume_of(view, claim) is not None:
             return None
-        return Cause("MissingVolume", f"claim {name} is bound to the volume {volume}, which does not exist")
+        lost = " any more: the claim is lost" if claim.status.phase == "Lost" else ""
+        return Cause("MissingVolume", f"claim {name} is bound to the volume {volume}, which does not exist{lost}")
     found = view.object(StorageClass, of_class) if of_class else None
     volumes = view.objects(PersistentVolume).values()
     if of_class and found is None and all(each.spec.storage_class_name != of_class for each in volumes):
@@ -54,6 +62,11 @@ def _unbound(view: View, claim: PersistentVolumeClaim) -> Cause | None:
         return Cause("MissingStorageClass", f"StorageClass {of_class} does not exist (claim {name}){meant}")
     if found is not None and found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
         return None
+    classes = view.objects(StorageClass)
+    if claim.spec.storage_class_name is None and not of_class and classes:
+        names = some([each.metadata.name for each in classes.values()])
+        text = f"claim {name} names no StorageClass, and no class is the default (existing classes: {names})"
+        return Cause("NoDefaultClass", text)
     wanted = f"{size_of(claim)}, {', '.join(claim.spec.access_modes)}"
     if found is None or found.provisioner == NO_PROVISIONER:
         of = f"of class {of_class}" if of_class else "without a class"
@@ -63,6 +76,20 @@ def _unbound(view: View, claim: PersistentVolumeClaim) -> Cause | None:
         f"claim {name} has no volume yet: the provisioner {found.provisioner} of StorageClass {of_class}"
         f" has not made one{_driver_hint(view, found.provisioner)}",
     )
+
+
+def unprovisioned(view: View) -> Cause | None:
+    """Return which claim waits for a volume on the node that the scheduler has chosen."""
+    for claim in claims_of(view):
+        node = claim.metadata.annotations.get(SELECTED_NODE)
+        found = view.object(StorageClass, class_of(claim))
+        if node and found is not None and not claim.spec.volume_name:
+            text = (
+                f"the scheduler has chosen node {node}, and claim {full_name(claim)} waits for its volume there: is the"
+                f" provisioner {found.provisioner} of StorageClass {class_of(claim)} installed and running?"
+            )
+            return Cause("NotProvisioned", text)
+    return None
 
 
 def _driver_hint(view: View, provisioner: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import structs
 
 from mooring.advisor.explain import patches
+from mooring.advisor.explain.causes.creation import missing_claims
 from mooring.advisor.explain.patches import kubectl
 from mooring.advisor.explain.rehearsal import Proposal
 from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL, Edit
@@ -23,6 +24,7 @@ from mooring.advisor.explain.subject import Subject, setting
 from mooring.advisor.node_facts import similar
 from mooring.advisor.policies import policies_of
 from mooring.advisor.snapshot import Snapshot
+from mooring.advisor.snapshot.namespace_rules import NamespaceRules
 from mooring.api import codec
 from mooring.api.admissionregistration_v1 import (
     MutatingWebhookConfiguration,
@@ -47,7 +49,6 @@ from mooring.api.node_v1 import RuntimeClass
 from mooring.api.quantity import Quantity, parse
 from mooring.api.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
-from mooring.constraints.requests import requests_of
 
 _REPLICATED = Deployment | ReplicaSet | StatefulSet | ReplicationController
 _USUAL = {"cpu": "100m", "memory": "128Mi"}
@@ -123,7 +124,7 @@ def creation_remedies(snapshot: Snapshot, subject: Subject, cause: Cause, missin
 
 
 def _quota(context: _Context) -> Iterator[Candidate]:
-    asked = _usage(context.pod)
+    asked = _usage(context)
     for quota in context.snapshot.all(ResourceQuota):
         if quota.metadata.namespace != context.namespace or f"quota {quota.metadata.name} " not in context.cause.text:
             continue
@@ -145,16 +146,14 @@ def _quota(context: _Context) -> Iterator[Candidate]:
         yield from _scaled(context, source, source.spec.replicas - context.missing)
 
 
-def _usage(pod: Pod) -> Mapping[str, Quantity]:
-    requests = requests_of(pod, pod_level=True)
-    found: dict[str, Quantity] = {"pods": parse("1"), "count/pods": parse("1")}
-    for name, number in requests.items():
-        found[name] = found[f"requests.{name}"] = number
-    limits: dict[str, Quantity] = {}
-    for container in pod.spec.containers:
-        for name, number in container.resources.limits.items():
-            limits[name] = _sum(limits.get(name, parse("0")), number, 1)
-    return found | {f"limits.{name}": number for name, number in limits.items()}
+def _usage(context: _Context) -> Mapping[str, Quantity]:
+    """Return what the object that a quota refuses would use: the pod, or its first claim."""
+    refused = [each for each in _missing_claims(context) if f"claim {each.metadata.name} " in context.cause.text]
+    return NamespaceRules().usage(refused[0] if refused else context.pod)
+
+
+def _missing_claims(context: _Context) -> list[PersistentVolumeClaim]:
+    return missing_claims(context.snapshot, context.subject.source, context.pod)
 
 
 def _sum(used: Quantity, need: Quantity, times: int) -> Quantity:
@@ -207,8 +206,27 @@ def _limit_range(context: _Context) -> Iterator[Candidate]:
                 _clamp(container, item, words)
         return bool(words)
 
+    for claim in _missing_claims(context):
+        yield from _claim_limits(context, claim)
     if limits and edit(copy_of(context.pod.spec)):
         yield from context.edit(f"stay within the LimitRange: {' and '.join(words)}", SMALL, edit)
+
+
+def _claim_limits(context: _Context, claim: PersistentVolumeClaim) -> Iterator[Candidate]:
+    """Yield a LimitRange with room for a claim: the claim templates of a StatefulSet cannot be changed."""
+    asked = claim.spec.resources.requests.get("storage")
+    for each in context.snapshot.all(LimitRange):
+        after, words = copy_of(each), []
+        for item in after.spec.limits if asked is not None and each.metadata.namespace == context.namespace else ():
+            for word, bounds, beyond in (("max", item.max, operator.gt), ("min", item.min, operator.lt)):
+                bound = bounds.get("storage") if item.type == "PersistentVolumeClaim" else None
+                if asked is not None and bound is not None and beyond(asked, bound):
+                    bounds["storage"] = asked
+                    words.append(f"{word} storage of claims from {bound} to {asked}")
+        if words:
+            yield from context.modify(
+                f"let LimitRange {each.metadata.name} allow it: {' and '.join(words)}", MODEST, each, after
+            )
 
 
 def _clamp_sum(spec: PodSpec, item: Any, words: list[str]) -> None:
@@ -408,6 +426,11 @@ def _unsuspend(context: _Context) -> Iterator[Candidate]:
         yield from context.workload(summary, BOUND, setting(suspend=False))
 
 
+def _run_in_parallel(context: _Context) -> Iterator[Candidate]:
+    meta = context.subject.source.metadata
+    yield from context.workload(f"let job {meta.name} run one pod at a time", BOUND, setting(parallelism=1))
+
+
 def _scale_up(context: _Context) -> Iterator[Candidate]:
     source = context.subject.source
     if isinstance(source, _REPLICATED):
@@ -417,12 +440,18 @@ def _scale_up(context: _Context) -> Iterator[Candidate]:
 # -- neighbours
 
 
+def _scale_to_running(context: _Context) -> Iterator[Candidate]:
+    """Ask for as many pods as have a node."""
+    source = context.subject.source
+    running = sum(bool(pod.spec.node_name) for pod in context.subject.siblings)
+    if isinstance(source, _REPLICATED) and 0 < running < (source.spec.replicas or 1):
+        yield from _scaled(context, source, running)
+
+
 def _too_few_domains(context: _Context) -> Iterator[Candidate]:
     """Suggest as many pods as there are domains, or a soft spread constraint with all pods recreated."""
     source = context.subject.source
-    running = sum(bool(pod.spec.node_name) for pod in context.subject.siblings)
-    if isinstance(source, _REPLICATED) and running and source.spec.replicas and source.spec.replicas > running:
-        yield from _scaled(context, source, running)
+    yield from _scale_to_running(context)
     if not isinstance(source, Deployment):
         return
 
@@ -445,11 +474,10 @@ def _too_few_domains(context: _Context) -> Iterator[Candidate]:
 
 def _host_ports(context: _Context) -> Iterator[Candidate]:
     """Suggest as many pods as there are nodes with the port free, or removing the host port."""
-    source = context.subject.source
-    running = sum(bool(pod.spec.node_name) for pod in context.subject.siblings)
-    if not isinstance(source, _REPLICATED) or not running or (source.spec.replicas or 1) <= running:
+    scaled = list(_scale_to_running(context))
+    if not scaled:
         return
-    yield from _scaled(context, source, running)
+    yield from scaled
 
     def edit(spec: PodSpec) -> bool:
         ports = [port for each in (*spec.containers, *spec.init_containers) for port in each.ports if port.host_port]
@@ -510,8 +538,10 @@ _BY_CAUSE: Mapping[str, Callable[[_Context], Iterator[Candidate]]] = {
     "WebhookDown": _webhook,
     "Paused": _resume,
     "Suspended": _unsuspend,
+    "NoParallelism": _run_in_parallel,
     "NoReplicas": _scale_up,
     "AntiAffinity": _too_few_domains,
+    "NoDevices": _scale_to_running,
     "HostPortTaken": _host_ports,
     "NodeGone": _node_gone,
     "ErrImagePull": _undo,

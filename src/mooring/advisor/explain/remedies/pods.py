@@ -109,7 +109,7 @@ def affinity(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
 
 
 def _corrected_terms(view: View, info: NodeInfo, apart: list[UnmetPodTerm]) -> Iterator[Remedy]:
-    """Correct the topology key or a label of a required affinity term."""
+    """Correct the topology key, a label or the namespace of a required affinity term."""
     for each in apart:
         key = each.term.topology_key
         if each.domain is None and (meant := similar(key, info.node.metadata.labels)):
@@ -118,14 +118,23 @@ def _corrected_terms(view: View, info: NodeInfo, apart: list[UnmetPodTerm]) -> I
                 "InterPodAffinity", "correct topologyKey", BOUND, f"correct topologyKey {key} to {meant}", edit
             )
         elif each.kind == "affinity" and (found := view.misspelled_peer(each.index)) is not None:
-            label, old, new = found
+            label, old, new, node = found
             summary = f"correct the affinity to pods with {label}={old} to {label}={new}"
             edit = _editing(each, partial(_set_peer, label, new))
-            yield Remedy("InterPodAffinity", "correct peer", BOUND, summary, edit)
+            yield Remedy("InterPodAffinity", "correct peer", BOUND, summary, edit, node=node)
+        elif each.kind == "affinity":
+            for namespace, node in sorted(view.namespaces_with_peers(each.index).items())[:1]:
+                edit = _editing(each, partial(_set_namespace, namespace))
+                summary = f"look for pods with {term_text(each.term)} in namespace {namespace}"
+                yield Remedy("InterPodAffinity", "correct namespace", BOUND, summary, edit, node=node)
 
 
 def _set_topology_key(wanted: str, term: PodAffinityTerm) -> None:
     term.topology_key = wanted
+
+
+def _set_namespace(wanted: str, term: PodAffinityTerm) -> None:
+    term.namespaces, term.namespace_selector = [wanted], None
 
 
 def _set_peer(label: str, value: str, term: PodAffinityTerm) -> None:

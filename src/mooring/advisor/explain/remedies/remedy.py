@@ -13,6 +13,7 @@ from mooring.api import codec
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Node, NodeSpec, NodeStatus, Pod, PodSpec
 from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.api.simulation import FAILURE
 from mooring.api.states import priority
 from mooring.constraints.node_selector import required_terms
 
@@ -112,7 +113,11 @@ def add_node(view: View, plugin: str, model: Node) -> Remedy:
     while view.engine.cluster.node(name) is not None:
         name += "-too"
     labels = {key: name if key == _HOSTNAME else value for key, value in model.metadata.labels.items()}
-    simulated = {key: value for key, value in model.metadata.annotations.items() if key.startswith(_SIMULATION)}
+    simulated = {
+        key: value
+        for key, value in model.metadata.annotations.items()
+        if key.startswith(_SIMULATION) and key != FAILURE
+    }
     taints = [taint for taint in model.spec.taints if not taint.key.startswith(_SYSTEM_TAINTS)]
     old = model.status
     conditions = [

@@ -81,12 +81,20 @@ def binding(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
 
 
 def _missing_class(view: View, claim: PersistentVolumeClaim) -> Iterator[Remedy]:
-    """Suggest to correct the StorageClass of a claim, or to create the missing class like an existing one."""
+    """Suggest to name or correct the StorageClass of a claim, or to create the missing class like an existing one."""
     name = class_of(claim)
-    if not name or view.object(StorageClass, name) is not None:
+    if view.object(StorageClass, name) is not None or (not name and claim.spec.storage_class_name is not None):
         return
     known = sorted(view.objects(StorageClass).values(), key=lambda each: each.metadata.name)
     usable = [each for each in known if each.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER]
+    if not name:
+        for each in usable[:1]:
+            after = copy_of(claim)
+            after.spec.storage_class_name = each.metadata.name
+            summary = f"give claim {full_name(claim)} the StorageClass {each.metadata.name}"
+            change = patches.modification(claim, after)
+            yield Remedy("VolumeBinding", "correct class", BOUND, summary, put=(after,), changes=(change,))
+        return
     if (meant := similar(name, [each.metadata.name for each in usable])) and not is_numbered(view, claim):
         after = copy_of(claim)
         after.spec.storage_class_name = meant
