@@ -137,7 +137,16 @@ def test_scripts_get_an_exit_code_and_json(kubeconfig: str) -> None:
     assert json.loads(done.stdout)["pods"] == 2
 
 
-def test_the_context_is_chosen_as_with_kubectl(kubeconfig: str) -> None:
-    done = kubectl("mooring", "explain", "-A", "--context", "nowhere", KUBECONFIG=kubeconfig)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("explain", "-A", "--context", "nowhere"),
+        ("--context", "nowhere", "-n", "lab", "explain"),
+        ("--context=nowhere", "explain", "-A"),
+    ],
+    ids=["after the command", "before the command", "before the command, with an equals sign"],
+)
+def test_the_context_is_chosen_as_with_kubectl(words: tuple[str, ...], kubeconfig: str) -> None:
+    done = kubectl("mooring", *words, KUBECONFIG=kubeconfig)
     assert done.returncode == 1
     assert "https://127.0.0.1:1" in done.stderr

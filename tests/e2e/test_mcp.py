@@ -1,6 +1,7 @@
 """`mooring mcp` as an agent uses it: with the client of the official SDK, over standard input and output."""
 
 import json
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -45,17 +46,27 @@ PENDING = pod("web", nodeSelector={"kernel": "7.0.0"})
 RUNNING = {**pod("db", nodeName="b", cpu="3"), "status": {"phase": "Running"}}
 
 
+TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": pod("x")["spec"]}
+ENDLESS = {
+    "apiVersion": "apps/v1",
+    "kind": "ReplicaSet",
+    "metadata": {"name": "endless"},
+    "spec": {"replicas": 1_000_000_000, "selector": {"matchLabels": {"app": "x"}}, "template": TEMPLATE},
+}
+
+
 @pytest.fixture(scope="module")
 def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("mcp") / "cluster.yaml"
-    objects = [*(node(*each) for each in NODES), PENDING, RUNNING]
+    shop = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    objects = [shop, *(node(*each) for each in NODES), PENDING, RUNNING]
     path.write_text(yaml.safe_dump_all(objects))
     return path
 
 
 @asynccontextmanager
 async def agent(*flags: str) -> AsyncIterator[Client]:
-    server = StdioServerParameters(command=sys.executable, args=["-m", "mooring", "mcp", *flags])
+    server = StdioServerParameters(command=sys.executable, args=["-m", "mooring", "mcp", *flags], env=dict(os.environ))
     async with Client(stdio_client(server)) as client:
         yield client
 
@@ -92,7 +103,8 @@ async def test_an_agent_learns_why_a_pod_is_pending_and_what_would_fix_it(dump: 
         (cause,) = everything["causes"]
         assert (everything["pods"], cause["pods"], cause["owners"]) == (1, 1, ["Pod shop/web"])
         assert cause["remedy"]["commands"]
-        assert (await ask(client, "pending_overview", namespace="other"))["causes"] == []
+        other = await ask(client, "pending_overview", namespace="other")
+        assert (other["causes"], other["notes"]) == ([], ["there is no namespace 'other'"])
         found = await ask(client, "explain_pod", name="web", namespace="shop")
         assert (found["state"], found["nodes"], found["feasible_nodes"]) == ("Unschedulable", 3, 0)
         assert {each["plugin"] for each in found["reasons"]} == {"NodeAffinity"}
@@ -126,7 +138,7 @@ MISTAKES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("explain_pod", {"name": "x", "kind": "--plugins=/"}, "--plugins=/"),
     ("explain_pod", {"name": "x", "namespace": "--help"}, "--help"),
     ("explain_manifest", {"manifest": "{"}, "<stdin>:1: not read"),
-    ("explain_manifest", {"manifest": "x" * 1_000_001}, "1000000 are the most"),
+    ("explain_manifest", {"manifest": "x" * 1_000_001}, "the limit is 1000000"),
     ("simulate", {"drain": "--help"}, "--help"),
     ("audit_upgrade", {"to_version": "9.9"}, "--from-version"),
     ("audit_upgrade", {"to_version": "9.9", "from_version": "1.36"}, "9.9"),
@@ -134,6 +146,11 @@ MISTAKES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("nodes_matching", {"expression": "node.labl"}, "undefined field"),
     ("nodes_matching", {"expression": "1 + 1"}, "must evaluate to bool"),
     ("explain_pod", {}, "name"),
+    ("explain_pod", {"name": "x" * 1_000_000}, "the limit is 10000"),
+    ("pending_overview", {"namespace": "a\0b"}, "null character"),
+    ("nodes_matching", {"expression": "(" * 9_000}, "expression recursion limit exceeded"),
+    ("nodes_matching", {"expression": "a" * 100_000}, "the limit is 10000"),
+    ("simulate", {"add_manifest": json.dumps(ENDLESS)}, "wants 1,000,000,000 pods; the limit is 1,000,000"),
 )
 
 
@@ -161,14 +178,15 @@ def test_answers_are_bounded_however_large_the_cluster_is() -> None:
         "suggestions": [suggestion] * 50,
         "facts": [long] * 100,
     }
-    found = agent_answers.explanation(tree)
+    found = agent_answers.explanation(agent_answers.cut_strings(tree))
     assert len(found.reasons) == agent_answers.MAX_REASONS
     assert len(found.remedies) == agent_answers.MAX_REMEDIES
     assert found.remedies[0].commands == []  # half of a command would be harmful
     assert len(str(found)) < 40_000
-    many = [{"rule": "R", "severity": "info", "object": "o", "message": long}] * 500
+    many = [{"rule": "R", "severity": "info", "object": long, "field": long, "message": long}] * 500
     many.append({"rule": "E", "severity": "error", "object": "o", "message": "m"})
-    listed = agent_answers.findings(many)
+    listed = agent_answers.findings(agent_answers.cut_strings(many))
+    assert len(str(listed)) < 80_000
     assert (listed.errors, listed.infos, len(listed.findings)) == (1, 500, agent_answers.MAX_FINDINGS)
     assert listed.findings[0].rule == "E"
 

@@ -111,7 +111,7 @@ class Called:
             "replicas that are no number",
             "--nodes 1 --add web.yaml --replicas many",
             2,
-            "is not a number of at least 0",
+            "is not a number from 0 to 999,999,999",
         ),
         Called(
             "a taint without an effect", "--nodes 1 --taint node-0=a=b", 2, "is not of the form NODES=KEY=VALUE:EFFECT"

@@ -52,6 +52,9 @@ _CALL = re.compile(rf"(?<!kubectl )\bmooring(?= (?:{'|'.join(COMMANDS)})\b)")
 """Matches a call of the command in a help text."""
 
 
+_KUBECTL_OPTION = re.compile(r"(--context|--kubeconfig|--namespace|-n)(?P<value>=.*)?")
+
+
 class _ReaderGoneError(Exception):
     """The reader of the output is gone, as in `mooring gates | head -1`."""
 
@@ -83,6 +86,13 @@ class _LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Accept kubectl's global options before the command too: `kubectl mooring --context prod explain -A`."""
+        count = 0
+        while count < len(args) and (option := _KUBECTL_OPTION.fullmatch(args[count])):
+            count += 1 if option["value"] else 2
+        return super().parse_args(ctx, [*args[count : count + 1], *args[:count], *args[count + 1 :]])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, Any, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):

@@ -230,7 +230,7 @@ class _Merged:
             raise ConfigError(f"{self._paths}: no current-context: choose one of {self._context_names}")
         found = self._contexts.get(name)
         if found is None:
-            raise ConfigError(f"{self._paths}: there is no context {name!r}, but {self._context_names}")
+            raise ConfigError(f"{self._paths}: there is no context {name!r}; there are: {self._context_names}")
         cluster = self._clusters.get(found.entry.cluster)
         if cluster is None:
             raise ConfigError(

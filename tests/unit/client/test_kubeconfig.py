@@ -170,7 +170,7 @@ WRONG = [
     Wrong("a mistyped field", {"clusters": "x"}, "is no kubeconfig: Expected `array"),
     Wrong("no current context", config(current=""), "no current-context: choose one of a"),
     Wrong("an empty file", "", "no current-context: choose one of none"),
-    Wrong("an unknown context", config(), "there is no context 'b', but a", "b"),
+    Wrong("an unknown context", config(), "there is no context 'b'; there are: a", "b"),
     Wrong("an unknown cluster", {**config(), "clusters": []}, "names the cluster 'a', which is not there"),
     Wrong("an unknown user", {**config(), "users": []}, "names the user 'a', which is not there"),
     Wrong("two of one name", {**config(), "users": [{"name": "a"}, {"name": "a"}]}, "two users named 'a'"),

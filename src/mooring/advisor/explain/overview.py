@@ -27,7 +27,7 @@ from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.engines import waits
 from mooring.advisor.snapshot.moment import moment_of
 from mooring.advisor.snapshot.owners import Owners, owners_of
-from mooring.api.core_v1 import Node, Pod
+from mooring.api.core_v1 import Namespace, Node, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.states import controller_of, has_ended
 from mooring.scheduler.facade import ExplainEngine
@@ -157,7 +157,7 @@ def overview(
         owners=owners,
         groups=[group for group, _ in groups[:MAX_GROUPS]],
         left_out=sum(group.pods for group, _ in groups[MAX_GROUPS:]),
-        notes=[snapshot.rights_note] if snapshot.forbidden else [],
+        notes=list(_notes(snapshot, namespace)),
     )
     if on_causes is not None:
         on_causes(found)
@@ -165,6 +165,14 @@ def overview(
         return found
     groups = _with_remedies(snapshot, settings, engine, groups)
     return structs.replace(found, groups=[group for group, _ in groups[:MAX_GROUPS]])
+
+
+def _notes(snapshot: Snapshot, namespace: str) -> Iterator[str]:
+    if snapshot.forbidden:
+        yield snapshot.rights_note
+    known = {each.metadata.name for each in snapshot.all(Namespace)}
+    if namespace and known and namespace not in known:
+        yield f"there is no namespace {namespace!r}"
 
 
 # -- what does not run

@@ -150,7 +150,7 @@ def cause_lines(found: Overview, *, verbose: bool = False, style: Style = plain)
     """Yield one numbered paragraph for each group."""
     if not found.groups:
         where = f"namespace {found.namespace} of {found.origin}" if found.namespace else found.origin
-        every = "every pod that may be read" if found.notes else "every pod"
+        every = "every pod that was read" if found.notes else "every pod"
         yield style(f"{every} of {where} runs{'; -A looks at all namespaces' if found.namespace else ''}", "good")
     else:
         pods = "1 pod does" if found.pods == 1 else f"{found.pods:,} pods do"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from mooring.advisor.simulate import pod_creation
+from mooring.advisor.simulate.changes import ScenarioError
 from mooring.advisor.simulate.pods import SimulatedPod, Workload, suffix_of, uid_of, with_uid
 from mooring.advisor.snapshot import Snapshot
 from mooring.api import label_selector
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 Key = tuple[str, str, str]
 """Kind, namespace and name of a workload."""
 _GENERATED_BASE = 63 - 5
+_MAX_PODS = 1_000_000
 MakesPods = ReplicaSet | ReplicationController | StatefulSet | Job | DaemonSet
 
 
@@ -169,9 +171,11 @@ class Workloads:
         return bool(owners) or deployment is not None
 
     def reconcile(self, owner: Workload) -> None:
-        """Create missing pods and delete surplus ones."""
+        """Create missing pods and delete surplus ones. Raise ScenarioError for more pods than memory may hold."""
         if owner.is_gone:
             return
+        if owner.wanted > _MAX_PODS:
+            raise ScenarioError(f"{owner.display_name} wants {owner.wanted:,} pods; the limit is {_MAX_PODS:,}")
         if owner.kind == "DaemonSet":
             for info in list(self._world.engine.cluster.node_infos()):
                 self._daemon(owner, info.node)

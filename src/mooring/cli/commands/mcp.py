@@ -1,8 +1,9 @@
 """`mooring mcp`: read-only tools for agents, by the Model Context Protocol over standard input and output.
 
-Each tool runs the command of the same question in a process of its own, with a deadline, and cuts what it prints
-(``support/agent_answers.py``): an agent gets the same answer as a person, and a question that takes too long ends
-alone. What an agent sends is passed as `--flag=VALUE` or after `--`, so that it can never be another flag.
+Each tool runs the command for the same question in a process of its own, with a deadline, and shortens its output
+(``support/agent_answers.py``). So agents and people get the same answer, and a question that takes too long ends
+without the server. Arguments are passed as `--flag=VALUE` or after `--`, so that the command never reads one as another
+flag.
 """
 
 import asyncio
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from mcp.server import MCPServer
 
 _SECONDS = 120.0
-_MAX_BYTES = 1_000_000
-"""Of a manifest."""
+_MAX_MANIFEST = 1_000_000
+_MAX_ARGUMENT = 10_000
+"""Characters of any other argument; a CEL expression of Kubernetes may be that long."""
 _INSTRUCTIONS = """\
 Read-only questions about scheduling in one Kubernetes cluster. Start with pending_overview. Every remedy was verified
 on the scheduler's own engine: after it, the pod would be scheduled. Nothing here changes the cluster: show the commands
@@ -77,10 +79,11 @@ class _Questions(msgspec.Struct, frozen=True):
         """Run `mooring WORDS -o json -- ABOUT`; return what it printed. Raises `ToolError` with its error message."""
         from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - an extra
 
-        if len(stdin) > _MAX_BYTES:
-            raise ToolError(
-                f"the manifest has {len(stdin)} characters, and {_MAX_BYTES} are the most: send fewer objects"
-            )
+        _check_length("the manifest", stdin, _MAX_MANIFEST)
+        for word in (*words, *about):
+            _check_length("an argument", word, _MAX_ARGUMENT)
+            if "\0" in word:
+                raise ToolError("an argument contains a null character")
         command = [sys.executable, "-m", "mooring", *words, "--output=json", "--", *about]
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe)
@@ -88,14 +91,14 @@ class _Questions(msgspec.Struct, frozen=True):
             async with asyncio.timeout(_SECONDS):
                 out, err = await process.communicate(stdin.encode())
         except TimeoutError as error:
-            raise ToolError(f"no answer within {_SECONDS:g} seconds: ask about less") from error
+            raise ToolError(f"no answer within {_SECONDS:g} seconds: ask about fewer objects") from error
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
         if process.returncode not in codes or not out:
             raise ToolError(agent_answers.cut(err.decode(errors="replace").rpartition("Error: ")[2].strip()))
-        return json.loads(out)
+        return agent_answers.cut_strings(json.loads(out))
 
     def matching(self, expression: str) -> NodeMatch:
         """Evaluate a CEL expression on all nodes. Raises `ToolError` for one that is not valid."""
@@ -106,9 +109,10 @@ class _Questions(msgspec.Struct, frozen=True):
         from mooring.base.version import BINARY  # noqa: PLC0415 - as above
         from mooring.constraints.celenv import NODE  # noqa: PLC0415 - as above
 
+        _check_length("the expression", expression, _MAX_ARGUMENT)
         program = NODE.new_expressions(BINARY.minus(1)).compile(expression)
         if problems := [str(issue) for issue in program.issues] or list(objections(program)):
-            raise ToolError("; ".join(problems))
+            raise ToolError(agent_answers.cut("; ".join(problems)))
         try:
             nodes = self.source.read((Node,), raw=False, quiet=True).all(Node)
         except click.ClickException as error:
@@ -116,8 +120,16 @@ class _Questions(msgspec.Struct, frozen=True):
         outcomes = on_nodes(program, nodes)
         names = [name for each in outcomes if each.matches for name in each.names]
         others = [Reason("", each.count, agent_answers.cut(each.why)) for each in outcomes if not each.matches]
-        matching = agent_answers.cut_all(names)
+        matching = [agent_answers.cut(name) for name in names[: agent_answers.MAX_NAMES]]
         return NodeMatch(len(nodes), len(names), matching, others[: agent_answers.MAX_REASONS])
+
+
+def _check_length(what: str, text: str, limit: int) -> None:
+    """Raise `ToolError` for a string that is too long."""
+    from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - an extra
+
+    if len(text) > limit:
+        raise ToolError(f"{what} has {len(text)} characters; the limit is {limit}")
 
 
 def add_tools(server: "MCPServer[Any]", questions: _Questions) -> None:

@@ -1,10 +1,10 @@
 """What the tools of `mooring mcp` answer: small typed records, cut from what the commands print with `-o json`.
 
-Every list has a limit, and a count says how many there are in all; every text has one, too. Agents pay for each word
+Every list and string has a limit, and a count says how many entries there are in all. Agents pay for each word that
 they read, and a cluster of 5,000 nodes must not answer with 5,000 names.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,88 +129,89 @@ class NodeMatch:
     why_not: list[Reason]
 
 
-def cut(text: object) -> str:
-    """Shorten a text."""
-    whole = str(text or "")
-    return whole if len(whole) <= MAX_TEXT else f"{whole[:MAX_TEXT]} … ({len(whole) - MAX_TEXT} more characters)"
+def cut(text: str) -> str:
+    """Shorten a string to `MAX_TEXT` characters, and say how long it was."""
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} … ({len(text) - MAX_TEXT} more characters)"
 
 
-def cut_all(texts: Iterable[object], most: int = MAX_NAMES) -> list[str]:
-    return [cut(text) for _, text in zip(range(most), texts, strict=False)]
+def cut_strings(tree: Any) -> Any:
+    """Shorten every string of JSON data, except commands, which are only of use as a whole."""
+    if isinstance(tree, str):
+        return cut(tree)
+    if isinstance(tree, list):
+        return [cut_strings(each) for each in tree]
+    if isinstance(tree, dict):
+        return {key: value if key == "command" else cut_strings(value) for key, value in tree.items()}
+    return tree
 
 
 def explanation(tree: Mapping[str, Any]) -> Explanation:
-    """Cut a SchedulingExplanation."""
-    subject = tree["subject"]
+    """Build the answer from a SchedulingExplanation whose strings were cut."""
     return Explanation(
-        subject=f"{subject['kind']} {subject['namespace']}/{subject['name']}",
+        subject=_name(tree["subject"]),
         state=tree["state"],
-        summary=cut(tree["summary"]),
+        summary=tree["summary"],
         nodes=tree["totalNodes"],
         feasible_nodes=tree["feasibleNodes"],
-        reasons=[Reason(each["plugin"], each["count"], cut(each["detail"])) for each in tree["refusals"][:MAX_REASONS]],
+        reasons=[Reason(each["plugin"], each["count"], each["detail"]) for each in tree["refusals"][:MAX_REASONS]],
         remedies=[_remedy(each) for each in tree["suggestions"][:MAX_REMEDIES]],
-        facts=cut_all(tree["facts"], MAX_REASONS),
+        facts=tree["facts"][:MAX_REASONS],
     )
 
 
 def _remedy(tree: Mapping[str, Any]) -> Remedy:
     commands = [each["command"] for each in tree["changes"] if each["command"]]
-    is_short = len(commands) <= MAX_REMEDIES and sum(map(len, commands)) <= MAX_COMMANDS  # half of one would be harmful
-    return Remedy(cut(tree["summary"]), commands if is_short else [], tree["node"], cut(tree["caveat"]))
+    is_short = len(commands) <= MAX_REMEDIES and sum(map(len, commands)) <= MAX_COMMANDS
+    return Remedy(tree["summary"], commands if is_short else [], tree["node"], tree["caveat"])
 
 
 def overview(tree: Mapping[str, Any]) -> Overview:
-    """Cut a SchedulingOverview."""
+    """Build the answer from a SchedulingOverview whose strings were cut."""
     shown = tree["groups"][:MAX_REASONS]
     causes = [
         Cause(
             each["cause"],
-            cut(each["summary"]),
+            each["summary"],
             each["pods"],
-            cut_all(f"{member['kind']} {member['namespace']}/{member['name']}" for member in each["members"]),
+            [_name(member) for member in each["members"][:MAX_NAMES]],
             _remedy(each["remedy"]) if each["remedy"] else None,
         )
         for each in shown
     ]
     others = tree["pods"] - sum(each["pods"] for each in shown)
-    return Overview(tree["nodes"], tree["pods"], causes, others, cut_all(tree["notes"], MAX_REASONS))
+    return Overview(tree["nodes"], tree["pods"], causes, others, tree["notes"][:MAX_REASONS])
 
 
 def simulation(tree: Mapping[str, Any]) -> SimulationAnswer:
-    """Cut a Simulation."""
+    """Build the answer from a Simulation whose strings were cut."""
     counts = tree["counts"]
+    same = ("nodes", "running", "placed", "pending", "evicted", "preempted", "rejected")
     return SimulationAnswer(
-        **{
-            name: counts[name] for name in ("nodes", "running", "placed", "pending", "evicted", "preempted", "rejected")
-        },
+        **{name: counts[name] for name in same},
         newly_pending=counts["newlyPending"],
         pending_reasons=[
-            PendingReason(cut(each["message"]), each["count"], cut_all(each["owners"]))
+            PendingReason(each["message"], each["count"], each["owners"][:MAX_NAMES])
             for each in tree["pending"][:MAX_REASONS]
         ],
-        rejected_reasons=cut_all((each["message"] for each in tree["rejected"]), MAX_REASONS),
-        notes=cut_all(tree["notes"], MAX_REASONS),
+        rejected_reasons=[each["message"] for each in tree["rejected"][:MAX_REASONS]],
+        notes=tree["notes"][:MAX_REASONS],
     )
 
 
 def findings(trees: list[dict[str, Any]]) -> Findings:
-    """Cut the findings of a linter or an audit, the worst first."""
+    """Build the answer from the findings of a linter or an audit, whose strings were cut; the worst come first."""
     order = ("error", "warning", "info")
-    counts = {severity: sum(each["severity"] == severity for each in trees) for severity in order}
+    errors, warnings, infos = (sum(each["severity"] == severity for each in trees) for severity in order)
     worst = sorted(trees, key=lambda each: order.index(each["severity"]))[:MAX_FINDINGS]
     shown = [
-        Finding(each["rule"], each["severity"], _named(each["object"]), each.get("field", ""), cut(each["message"]))
+        Finding(each["rule"], each["severity"], _name(each["object"]), each.get("field", ""), each["message"])
         for each in worst
     ]
-    return Findings(counts["error"], counts["warning"], counts["info"], shown)
+    return Findings(errors, warnings, infos, shown)
 
 
-def _named(given: str | Mapping[str, Any]) -> str:
+def _name(given: str | Mapping[str, str]) -> str:
+    """Return `KIND NAMESPACE/NAME` of an object, or the string that a linter calls it by."""
     if isinstance(given, str):
         return given
-    return (
-        f"{given['kind']} {given['namespace']}/{given['name']}"
-        if given["namespace"]
-        else f"{given['kind']} {given['name']}"
-    )
+    return f"{given['kind']} {given['namespace']}/{given['name']}".replace(" /", " ")

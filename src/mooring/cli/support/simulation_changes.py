@@ -77,7 +77,7 @@ def _read(option: str, path: str) -> bytes:
 
 def _number(option: str, text: str, *, least: int) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < least:
-        raise click.UsageError(f"--{option}: {text!r} is not a number of at least {least}")
+        raise click.UsageError(f"--{option}: {text!r} is not a number from {least} to 999,999,999")
     return int(text)
 
 
