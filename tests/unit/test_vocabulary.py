@@ -16,9 +16,6 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "mooring"
 FOLDERS = ("src", "benchmarks", "tools", "docs", "examples", "tests")
 
-# Packages whose words are not checked yet. The list only gets shorter; remove a package when it is done.
-NOT_YET_DONE: tuple[str, ...] = ()
-
 REFUSED = {
     r"told|tells": "send, notify, report, log, record, respond",
     r"judge[ds]?|judging|judgements?": "validate (API rules), admit (requests), evaluate (expressions, filters)",
@@ -35,18 +32,7 @@ REFUSED = {
 }
 REFUSED_IN_NAMES = r"told|tells|judged?s?|judging|alike|anew|whoever|somebody|nobody|reckon\w*|oddity|oddities"
 
-# Packages that still have docstrings that only a reader of their surroundings understands, or functions named by a
-# participle. The lists only get shorter; remove a package when it is done.
-NOT_YET_COMPLETE: tuple[str, ...] = (
-    "src/mooring/api/",
-    "src/mooring/base/",
-    "src/mooring/bridge/",
-    "src/mooring/cli/",
-    "src/mooring/constraints/",
-    "src/mooring/dashboard/",
-    "src/mooring/store/",
-    "src/mooring/testing/",
-)
+# Packages that still have functions named by a participle. The list only gets shorter.
 NOT_YET_NAMED: tuple[str, ...] = (
     "src/mooring/admission/",
     "src/mooring/advisor/",
@@ -116,13 +102,6 @@ def _tracked(*patterns: str) -> list[Path]:
     return [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).exists()]
 
 
-def _checked_files() -> Iterator[Path]:
-    for path in _tracked("*.py"):
-        name = str(path.relative_to(ROOT))
-        if not name.startswith(NOT_YET_DONE):
-            yield path
-
-
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield every docstring, also those of attributes and constants, with its line."""
     for node in ast.walk(tree):
@@ -172,7 +151,7 @@ def refused_parts(name: str) -> list[str]:
 @pytest.mark.req("L.1")
 def test_names_docstrings_and_comments_use_the_words_of_the_glossary() -> None:
     found = []
-    for path in _checked_files():
+    for path in _tracked("*.py"):
         if path == Path(__file__):
             continue
         source = path.read_text()
@@ -295,9 +274,8 @@ def test_docstrings_are_understood_without_their_neighbours() -> None:
     found = []
     for path in _tracked("src/*.py"):
         name = str(path.relative_to(ROOT))
-        if not name.startswith(NOT_YET_COMPLETE):
-            for line, kind, text in described(ast.parse(path.read_text())):
-                found += [f"{name}:{line}: {why}: {text[:80]!r}" for why in riddles(kind, text)]
+        for line, kind, text in described(ast.parse(path.read_text())):
+            found += [f"{name}:{line}: {why}: {text[:80]!r}" for why in riddles(kind, text)]
     assert found == []
 
 

@@ -53,7 +53,7 @@ class MatchCondition(Object):
 
 
 class MatchResources(Object):
-    """Which requests something is about."""
+    """Selects the requests that a policy matches, by rules and selectors."""
 
     __merge__: ClassVar[Merge | None] = atomic()
 
@@ -75,13 +75,13 @@ class ParamKind(Object):
     __merge__: ClassVar[Merge | None] = atomic()
 
     api_version: str = ""
-    """Its group and version."""
+    """The group and version of the parameter kind."""
     kind: str = ""
-    """Its name."""
+    """The name of the parameter kind."""
 
 
 class ParamRef(Object):
-    """Which objects are the parameters of a binding."""
+    """Selects the objects that are the parameters of a binding."""
 
     __merge__: ClassVar[Merge | None] = atomic()
 
@@ -90,7 +90,7 @@ class ParamRef(Object):
     namespace: str = ""
     """Where they are; the namespace of the request when empty."""
     selector: LabelSelector | None = None
-    """Their labels, in place of a name."""
+    """Selects parameter objects by label, instead of by name."""
     parameter_not_found_action: str | None = None
     """`Allow` or `Deny`: what happens where there are none."""
 
@@ -129,7 +129,7 @@ class AuditAnnotation(Object):
 
 
 class ExpressionWarning(Object):
-    """What may be wrong with an expression."""
+    """A warning about an expression of a policy."""
 
     field_ref: str = required(str)
     """Where it stands."""
@@ -138,7 +138,7 @@ class ExpressionWarning(Object):
 
 
 class TypeChecking(Object):
-    """What the types of the matched kinds say about a policy."""
+    """The results of type-checking a policy against the kinds that it matches."""
 
     expression_warnings: list[ExpressionWarning] = []
     """One for each expression in which something was found."""
@@ -184,12 +184,12 @@ class ValidatingAdmissionPolicy(Resource):
 
 
 class ValidatingAdmissionPolicyBindingSpec(Object):
-    """Where a policy holds."""
+    """The policy, parameters and scope of a binding."""
 
     policy_name: str = required(str)
     """The policy; without it the binding does nothing."""
     param_ref: ParamRef | None = None
-    """Its parameters."""
+    """The parameters of the policy."""
     match_resources: MatchResources | None = None
     """Restricts the requests that the policy matches; absent matches all."""
     validation_actions: Annotated[list[str], list_set(patch_merge=False)] = required(list)
@@ -255,12 +255,12 @@ class MutatingAdmissionPolicy(Resource):
 
 
 class MutatingAdmissionPolicyBindingSpec(Object):
-    """Where a policy holds."""
+    """The policy, parameters and scope of a binding."""
 
     policy_name: str = ""
     """The policy; without it the binding does nothing."""
     param_ref: ParamRef | None = None
-    """Its parameters."""
+    """The parameters of the policy."""
     match_resources: MatchResources | None = None
     """Which of the requests that it changes are meant; all when absent."""
 
@@ -286,7 +286,7 @@ class ServiceReference(Object):
 
 
 class WebhookClientConfig(Object):
-    """How a webhook is reached: by a URL or by a Service."""
+    """The address of a webhook: a URL or a Service."""
 
     url: str | None = None
     """Where it is; https only."""
@@ -300,7 +300,7 @@ class ValidatingWebhook(Object):
     """A webhook that may refuse requests."""
 
     name: str = required(str)
-    """Its full name, such as images.example.com."""
+    """The qualified name of the webhook, such as images.example.com."""
     client_config: WebhookClientConfig = required(WebhookClientConfig)
     """How it is reached."""
     rules: list[RuleWithOperations] = []
@@ -334,7 +334,7 @@ class MutatingWebhook(Object):
     """A webhook that may change objects and refuse requests."""
 
     name: str = required(str)
-    """Its full name, such as images.example.com."""
+    """The qualified name of the webhook, such as images.example.com."""
     client_config: WebhookClientConfig = required(WebhookClientConfig)
     """How it is reached."""
     rules: list[RuleWithOperations] = []

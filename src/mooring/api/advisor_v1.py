@@ -11,15 +11,19 @@ GROUP, VERSION = "advisor.mooring.dev", "v1"
 
 
 class SchedulingExplanation(Resource):
-    """Why the pod of that name is pending, or why it is where it is, and the smallest changes that would help."""
+    """The explanation why the pod of this name is pending or on its node, and the smallest changes that would help."""
 
 
 class Audit(Resource):
-    """What breaks when versions or gates change, which query parameters say; its name is always `cluster`."""
+    """The objects that break when versions or gates change, as given by query parameters; the name is
+    always `cluster`.
+    """
 
 
 class Simulation(Resource):
-    """What would happen if: create one with a Scenario (see docs/simulate.md) and get where every pod would go."""
+    """A what-if simulation: create one with a Scenario (see docs/simulate.md); the response has the node of
+    every pod.
+    """
 
 
 _EXPLANATIONS = "schedulingexplanations"

@@ -10,7 +10,7 @@ class APISubresourceDiscovery(Object):
     """A subresource."""
 
     subresource: str = required(str)
-    """Its name."""
+    """The name of the subresource."""
     response_kind: GroupVersionKind | None = None
     """The kind that it answers with."""
     accepted_types: list[GroupVersionKind] = []
@@ -23,13 +23,13 @@ class APIResourceDiscovery(Object):
     """A resource."""
 
     resource: str = required(str)
-    """Its plural name."""
+    """The plural name of the resource."""
     response_kind: GroupVersionKind | None = None
     """The kind of its objects; empty fields mean the group and version around it."""
     scope: str = required(str)
     """Namespaced or Cluster."""
     singular_resource: str = required(str)
-    """Its singular name."""
+    """The singular name of the resource."""
     verbs: Annotated[list[str], list_set(patch_merge=False)] = required(list)
     """What can be done with it."""
     short_names: Annotated[list[str], list_set(patch_merge=False)] = []
@@ -37,7 +37,7 @@ class APIResourceDiscovery(Object):
     categories: Annotated[list[str], list_set(patch_merge=False)] = []
     """Groups of resources that are listed together, such as all."""
     subresources: Annotated[list[APISubresourceDiscovery], list_map("subresource", patch_key="")] = []
-    """Its subresources."""
+    """The subresources of the resource."""
 
 
 class APIVersionDiscovery(Object):

@@ -196,7 +196,7 @@ class CustomResourceDefinitionVersion(Object):
     """One version of the kind."""
 
     name: str = required(str)
-    """Such as v1 or v2beta1."""
+    """The name of the version, such as v1 or v2beta1."""
     served: bool = required(bool)
     """Whether clients can use it."""
     storage: bool = required(bool)
@@ -229,7 +229,7 @@ class ServiceReference(Object):
 
 
 class WebhookClientConfig(Object):
-    """How a webhook is reached: by a URL or by a Service."""
+    """The address of a webhook: a URL or a Service."""
 
     url: str | None = None
     """Where it is; https only."""
@@ -249,7 +249,7 @@ class WebhookConversion(Object):
 
 
 class CustomResourceConversion(Object):
-    """How objects come from one version to another."""
+    """The conversion of objects between versions."""
 
     strategy: str = required(str)
     """None changes the apiVersion alone; Webhook asks a webhook."""
@@ -258,7 +258,7 @@ class CustomResourceConversion(Object):
 
 
 class CustomResourceDefinitionNames(Object):
-    """What the kind is called."""
+    """The names of the custom kind and its resource."""
 
     plural: str = required(str)
     """The name of the resource in paths."""
@@ -275,7 +275,7 @@ class CustomResourceDefinitionNames(Object):
 
 
 class CustomResourceDefinitionSpec(Object):
-    """What the new kind is."""
+    """The definition of a custom kind: names, scope and versions."""
 
     group: str = required(str)
     """The API group."""
@@ -301,7 +301,7 @@ class CustomResourceDefinitionCondition(StateCondition):
 
 
 class CustomResourceDefinitionStatus(Object):
-    """What has become of a definition."""
+    """The observed state of a definition: accepted names, conditions and stored versions."""
 
     conditions: Annotated[list[CustomResourceDefinitionCondition], list_map("type")] = always(list)
     """Whether its names are accepted, and whether it is served."""

@@ -22,7 +22,7 @@ class ServiceReference(Object):
 
 
 class APIServiceSpec(Object):
-    """Who serves what."""
+    """The group and version of an APIService, and the server that serves it."""
 
     service: ServiceReference | None = None
     """The Service of the aggregated server; absent if this server serves the version itself."""

@@ -31,7 +31,7 @@ class _WorkloadCondition(StateCondition):
 
 
 class RollingUpdateDeployment(Object):
-    """How fast a rolling update of a Deployment goes."""
+    """The limits of a Deployment's rolling update."""
 
     max_unavailable: IntOrString | None = None
     """How many pods may be missing during the update, as a number or a percentage of the replicas."""
@@ -40,7 +40,7 @@ class RollingUpdateDeployment(Object):
 
 
 class DeploymentStrategy(Object):
-    """How a Deployment replaces old pods with new ones."""
+    """The strategy by which a Deployment replaces old pods with new ones."""
 
     type: str = ""
     """Recreate or RollingUpdate."""
@@ -49,7 +49,7 @@ class DeploymentStrategy(Object):
 
 
 class DeploymentSpec(Object):
-    """What a Deployment should run."""
+    """The desired state of a Deployment."""
 
     replicas: Int32 | None = None
     """How many pods are wanted; 1 when not given."""
@@ -79,7 +79,7 @@ class DeploymentCondition(_WorkloadCondition):
 
 
 class DeploymentStatus(Object):
-    """What a Deployment runs at the moment."""
+    """The observed state of a Deployment."""
 
     observed_generation: Int64 = 0
     """The generation of the Deployment that the controller has seen."""
@@ -111,7 +111,7 @@ class Deployment(Resource):
 
 
 class ReplicaSetSpec(Object):
-    """What a ReplicaSet should run."""
+    """The desired state of a ReplicaSet."""
 
     replicas: Int32 | None = None
     """How many pods are wanted; 1 when not given."""
@@ -128,7 +128,7 @@ class ReplicaSetCondition(_WorkloadCondition):
 
 
 class ReplicaSetStatus(Object):
-    """What a ReplicaSet runs at the moment."""
+    """The observed state of a ReplicaSet."""
 
     replicas: Int32 = required(int)
     """How many pods the ReplicaSet has that are not ending."""
@@ -156,7 +156,7 @@ class ReplicaSet(Resource):
 
 
 class RollingUpdateStatefulSetStrategy(Object):
-    """How a rolling update of a StatefulSet goes."""
+    """The limits of a StatefulSet's rolling update."""
 
     partition: Int32 | None = None
     """Only pods with this ordinal or a higher one are updated; 0 when not given."""
@@ -165,7 +165,7 @@ class RollingUpdateStatefulSetStrategy(Object):
 
 
 class StatefulSetUpdateStrategy(Object):
-    """How a StatefulSet replaces old pods with new ones."""
+    """The strategy by which a StatefulSet replaces old pods with new ones."""
 
     type: str = ""
     """RollingUpdate, or OnDelete to replace pods only after they were deleted manually."""
@@ -174,7 +174,7 @@ class StatefulSetUpdateStrategy(Object):
 
 
 class StatefulSetPersistentVolumeClaimRetentionPolicy(Object):
-    """What becomes of the volume claims that a StatefulSet made."""
+    """The retention policy of the volume claims that a StatefulSet created."""
 
     when_deleted: str = ""
     """Retain or Delete them when the StatefulSet is deleted."""
@@ -183,14 +183,14 @@ class StatefulSetPersistentVolumeClaimRetentionPolicy(Object):
 
 
 class StatefulSetOrdinals(Object):
-    """How the pods of a StatefulSet are numbered."""
+    """The numbering of a StatefulSet's pods."""
 
     start: Int32 = always(int)
     """The number of the first pod."""
 
 
 class StatefulSetSpec(Object):
-    """What a StatefulSet should run."""
+    """The desired state of a StatefulSet."""
 
     replicas: Int32 | None = None
     """How many pods are wanted; 1 when not given."""
@@ -221,7 +221,7 @@ class StatefulSetCondition(_WorkloadCondition):
 
 
 class StatefulSetStatus(Object):
-    """What a StatefulSet runs at the moment."""
+    """The observed state of a StatefulSet."""
 
     observed_generation: Int64 = 0
     """The generation of the StatefulSet that the controller has seen."""
@@ -255,7 +255,7 @@ class StatefulSet(Resource):
 
 
 class RollingUpdateDaemonSet(Object):
-    """How fast a rolling update of a DaemonSet goes."""
+    """The limits of a DaemonSet's rolling update."""
 
     max_unavailable: IntOrString | None = None
     """On how many nodes the pod may be missing during the update, as a number or a percentage of the nodes."""
@@ -264,7 +264,7 @@ class RollingUpdateDaemonSet(Object):
 
 
 class DaemonSetUpdateStrategy(Object):
-    """How a DaemonSet replaces old pods with new ones."""
+    """The strategy by which a DaemonSet replaces old pods with new ones."""
 
     type: str = ""
     """RollingUpdate, or OnDelete to replace pods only after they were deleted manually."""
@@ -273,7 +273,7 @@ class DaemonSetUpdateStrategy(Object):
 
 
 class DaemonSetSpec(Object):
-    """What a DaemonSet should run."""
+    """The desired state of a DaemonSet."""
 
     selector: LabelSelector | None = required(lambda: None)
     """Finds the pods of the DaemonSet; it must match the labels of the template."""
@@ -292,7 +292,7 @@ class DaemonSetCondition(_WorkloadCondition):
 
 
 class DaemonSetStatus(Object):
-    """What a DaemonSet runs at the moment."""
+    """The observed state of a DaemonSet."""
 
     current_number_scheduled: Int32 = required(int)
     """How many nodes run the pod and should."""

@@ -93,7 +93,7 @@ class TokenReview(Resource):
 
 
 class SelfSubjectReviewStatus(Object):
-    """Who the client is."""
+    """The user of the client that sent the review."""
 
     user_info: UserInfo = always(UserInfo)
     """The user, with everything that authentication found out."""

@@ -68,7 +68,7 @@ class NonResourceAttributes(Object):
 
 
 class SubjectAccessReviewSpec(Object):
-    """Who would do what."""
+    """The user and the action to check."""
 
     resource_attributes: ResourceAttributes | None = None
     """The request, when it is for a resource."""
@@ -85,7 +85,7 @@ class SubjectAccessReviewSpec(Object):
 
 
 class SubjectAccessReviewStatus(Object):
-    """Whether it is allowed."""
+    """The result of an access review: whether the action is allowed."""
 
     allowed: bool = required(bool)
     """Whether the request would be allowed."""
@@ -116,7 +116,7 @@ class LocalSubjectAccessReview(Resource):
 
 
 class SelfSubjectAccessReviewSpec(Object):
-    """What the client would do."""
+    """The client's own action to check."""
 
     resource_attributes: ResourceAttributes | None = None
     """The request, when it is for a resource."""
@@ -134,7 +134,7 @@ class SelfSubjectAccessReview(Resource):
 
 
 class ResourceRule(Object):
-    """What the client may do with resources."""
+    """The actions that the client may perform on resources."""
 
     verbs: list[str] = required(list)
     """What may be done; * for everything."""
@@ -147,7 +147,7 @@ class ResourceRule(Object):
 
 
 class NonResourceRule(Object):
-    """What the client may do with other paths."""
+    """The actions that the client may perform on non-resource paths."""
 
     verbs: list[str] = required(list)
     """What may be done; * for everything."""
@@ -156,7 +156,7 @@ class NonResourceRule(Object):
 
 
 class SelfSubjectRulesReviewSpec(Object):
-    """Where the client's rights are asked for."""
+    """The namespace for which the client's rules are requested."""
 
     namespace: str = ""
     """The namespace."""

@@ -13,14 +13,14 @@ from mooring.api.meta_v1 import Resource
 
 
 class ScaleSpec(Object):
-    """How many pods a workload should have."""
+    """The desired number of pods of a workload."""
 
     replicas: Int32 = 0
     """The number of pods."""
 
 
 class ScaleStatus(Object):
-    """How many pods a workload has."""
+    """The observed number of pods of a workload."""
 
     replicas: Int32 = required(int)
     """The number of pods."""
@@ -43,11 +43,11 @@ class CrossVersionObjectReference(Object):
     __merge__: ClassVar[Merge | None] = atomic()
 
     kind: str = required(str)
-    """Its kind."""
+    """The kind of the object."""
     name: str = required(str)
-    """Its name."""
+    """The name of the object."""
     api_version: str = ""
-    """Its group and version."""
+    """The group and version of the object."""
 
 
 class HorizontalPodAutoscalerSpec(Object):
@@ -64,7 +64,7 @@ class HorizontalPodAutoscalerSpec(Object):
 
 
 class HorizontalPodAutoscalerStatus(Object):
-    """What an autoscaler has seen and done."""
+    """The observed state of an autoscaler."""
 
     observed_generation: Int64 | None = None
     """The generation that was seen."""

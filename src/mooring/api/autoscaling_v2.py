@@ -14,18 +14,18 @@ class CrossVersionObjectReference(Object):
     """An object of the same namespace."""
 
     kind: str = required(str)
-    """Its kind."""
+    """The kind of the object."""
     name: str = required(str)
-    """Its name."""
+    """The name of the object."""
     api_version: str = ""
-    """Its group and version."""
+    """The group and version of the object."""
 
 
 class MetricIdentifier(Object):
     """A metric."""
 
     name: str = required(str)
-    """Its name."""
+    """The name of the metric."""
     selector: LabelSelector | None = None
     """Which of its series count."""
 
@@ -110,7 +110,7 @@ class MetricSpec(Object):
 
 
 class HPAScalingPolicy(Object):
-    """How much may change in a time."""
+    """The maximum change in a period."""
 
     type: str = required(str)
     """Pods or Percent."""
@@ -121,7 +121,7 @@ class HPAScalingPolicy(Object):
 
 
 class HPAScalingRules(Object):
-    """How fast a workload is scaled in one direction."""
+    """The limits on scaling a workload in one direction."""
 
     stabilization_window_seconds: Int32 | None = None
     """For how long earlier recommendations count."""
@@ -134,7 +134,7 @@ class HPAScalingRules(Object):
 
 
 class HorizontalPodAutoscalerBehavior(Object):
-    """How fast a workload is scaled."""
+    """The limits on scaling a workload up and down."""
 
     scale_up: HPAScalingRules | None = None
     """How fast it grows."""
@@ -242,7 +242,7 @@ class HorizontalPodAutoscalerCondition(StateCondition):
 
 
 class HorizontalPodAutoscalerStatus(Object):
-    """What an autoscaler has seen and done."""
+    """The observed state of an autoscaler."""
 
     observed_generation: Int64 | None = None
     """The generation that was seen."""

@@ -26,7 +26,9 @@ IntOrString = Int32 | str
 
 
 class Merge(msgspec.Struct, frozen=True):
-    """How a list or map field merges: server-side apply's list type, and the strategic-merge key and strategies."""
+    """The merge rule of a list or map field: server-side apply's list type, and the strategic-merge key and
+    strategies.
+    """
 
     kind: Literal["map", "set", "atomic", "granular"]
     keys: tuple[str, ...] = ()

@@ -31,7 +31,7 @@ class PodFailurePolicyOnPodConditionsPattern(Object):
 
 
 class PodFailurePolicyRule(Object):
-    """What to do about one sort of pod failures."""
+    """A rule for one category of pod failures."""
 
     action: str = required(str)
     """FailJob, FailIndex, Ignore or Count."""
@@ -42,14 +42,14 @@ class PodFailurePolicyRule(Object):
 
 
 class PodFailurePolicy(Object):
-    """How failed pods count, by why they failed."""
+    """Rules that decide how failed pods count."""
 
     rules: list[PodFailurePolicyRule] = required(list)
     """The rules; the first that matches a failed pod decides."""
 
 
 class SuccessPolicyRule(Object):
-    """When a Job counts as successful although not all indexes are."""
+    """A condition under which a Job succeeds although not all indexes have."""
 
     succeeded_indexes: str | None = None
     """The indexes that must succeed, such as 1,3-5."""
@@ -58,7 +58,7 @@ class SuccessPolicyRule(Object):
 
 
 class SuccessPolicy(Object):
-    """When an indexed Job counts as successful."""
+    """Conditions under which an indexed Job succeeds early."""
 
     rules: list[SuccessPolicyRule] = required(list)
     """The rules; the first that is met ends the Job."""
@@ -72,7 +72,7 @@ class WorkloadPodGroupGangSchedulingPolicy(Object):
 
 
 class WorkloadPodGroupSchedulingPolicy(Object):
-    """How the pods of a group are scheduled; exactly one of the ways is given."""
+    """The scheduling policy of a pod group; exactly one field is set."""
 
     basic: dict[str, Any] | None = None
     """Pod by pod."""
@@ -88,14 +88,14 @@ class TopologyConstraint(Object):
 
 
 class WorkloadPodGroupSchedulingConstraints(Object):
-    """Where the pods of a group may go together."""
+    """Constraints on the placement of a pod group."""
 
     topology: list[TopologyConstraint] = []
     """The topology domains that the group must stay within."""
 
 
 class WorkloadPodGroupDisruptionMode(Object):
-    """How the pods of a group may be disrupted; exactly one of the ways is given."""
+    """The disruption mode of a pod group; exactly one field is set."""
 
     single: dict[str, Any] | None = None
     """One by one."""
@@ -115,7 +115,7 @@ class WorkloadPodGroupResourceClaim(Object):
 
 
 class JobSchedulingConfiguration(Object):
-    """How the pods of a Job are scheduled as a group."""
+    """The scheduling of a Job's pods as a group."""
 
     scheduling_policy: WorkloadPodGroupSchedulingPolicy | None = None
     """Pod by pod or all or nothing."""
@@ -128,7 +128,7 @@ class JobSchedulingConfiguration(Object):
 
 
 class JobSpec(Object):
-    """What a Job should run."""
+    """The desired state of a Job."""
 
     parallelism: Int32 | None = None
     """How many pods may run at a time; 1 when not given."""
@@ -183,7 +183,7 @@ class UncountedTerminatedPods(Object):
 
 
 class JobStatus(Object):
-    """What a Job has done so far."""
+    """The observed state of a Job."""
 
     conditions: Annotated[list[JobCondition], patched_by("type")] = []
     """The conditions of the Job."""
@@ -228,7 +228,7 @@ class JobTemplateSpec(Object):
 
 
 class CronJobSpec(Object):
-    """When a CronJob makes a Job, and which."""
+    """The schedule of a CronJob, and the template of its Jobs."""
 
     schedule: str = required(str)
     """The times in cron format."""
@@ -249,7 +249,7 @@ class CronJobSpec(Object):
 
 
 class CronJobStatus(Object):
-    """What a CronJob has done so far."""
+    """The observed state of a CronJob."""
 
     active: list[ObjectReference] = []
     """The Jobs that are running."""

@@ -47,7 +47,7 @@ class Write(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_f
 
     method: str
     path: str
-    """Of the object; with rows, of the collection."""
+    """The path of the object; with rows, of the collection."""
     query: str = ""
     content_type: str = JSON
     accept: str = JSON

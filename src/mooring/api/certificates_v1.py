@@ -50,7 +50,7 @@ class CertificateSigningRequestCondition(Object):
 
 
 class CertificateSigningRequestStatus(Object):
-    """What became of a request."""
+    """The conditions and the certificate of a signing request."""
 
     conditions: Annotated[list[CertificateSigningRequestCondition], list_map("type")] = []
     """The approval and the certificate."""
@@ -68,7 +68,7 @@ class CertificateSigningRequest(Resource):
 
 
 class PodCertificateRequestSpec(Object):
-    """What a kubelet asks for on behalf of a pod."""
+    """The pod, key and signer for which a kubelet requests a certificate."""
 
     signer_name: str = required(str)
     """Who is asked to sign."""
@@ -93,7 +93,7 @@ class PodCertificateRequestSpec(Object):
 
 
 class PodCertificateRequestStatus(Object):
-    """What became of a request."""
+    """The conditions and the certificate of a request."""
 
     conditions: Annotated[list[Condition], list_map("type")] = []
     """Issued, Denied or Failed."""

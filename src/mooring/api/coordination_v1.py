@@ -8,7 +8,7 @@ VERSION_ANNOTATION = "mooring.dev/version"
 
 
 class LeaseSpec(Object):
-    """Who holds a lease, and until when."""
+    """The holder of a lease, and its times."""
 
     holder_identity: str | None = None
     """Who holds it."""

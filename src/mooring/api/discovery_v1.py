@@ -33,7 +33,7 @@ class ForNode(Object):
 
 
 class EndpointHints(Object):
-    """Who should use an endpoint."""
+    """Hints which consumers should use an endpoint."""
 
     for_zones: list[ForZone] = []
     """The zones that should use it."""
@@ -45,11 +45,11 @@ class Endpoint(Object):
     """One backend of a service."""
 
     addresses: Annotated[list[str], list_set(patch_merge=False)] = required(list)
-    """Its addresses, which are interchangeable."""
+    """The addresses of the endpoint, which are interchangeable."""
     conditions: EndpointConditions = always(EndpointConditions)
-    """Its state."""
+    """The state of the endpoint."""
     hostname: str | None = None
-    """Its host name."""
+    """The host name of the endpoint."""
     target_ref: ObjectReference | None = None
     """The pod of the endpoint."""
     deprecated_topology: dict[str, str] = {}

@@ -20,7 +20,7 @@ class Event(Resource):
     event_time: str | None = required(lambda: None)
     """When it happened first, to the microsecond."""
     series: EventSeries | None = None
-    """Its repetitions."""
+    """The series of repetitions of the event."""
     reporting_controller: str = ""
     """The controller that reports it, such as default-scheduler."""
     reporting_instance: str = ""

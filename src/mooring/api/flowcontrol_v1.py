@@ -7,7 +7,7 @@ from mooring.api.meta_v1 import Resource
 
 
 class FlowDistinguisherMethod(Object):
-    """How requests of a FlowSchema are divided into flows."""
+    """The way in which requests of a FlowSchema are divided into flows."""
 
     type: str = required(str)
     """ByUser or ByNamespace."""
@@ -44,7 +44,7 @@ class ServiceAccountSubject(Object):
 
 
 class Subject(Object):
-    """Who sends a request."""
+    """The sender of a request: a user, group or service account."""
 
     kind: str = required(str)
     """User, Group or ServiceAccount; the field of that name says which."""
@@ -92,12 +92,12 @@ class PolicyRulesWithSubjects(Object):
 
 
 class FlowSchemaSpec(Object):
-    """Which requests a FlowSchema is about, and their priority level."""
+    """The requests that a FlowSchema matches, and their priority level."""
 
     priority_level_configuration: PriorityLevelConfigurationReference = required(PriorityLevelConfigurationReference)
     """The priority level of the requests."""
     matching_precedence: Int32 = always(int)
-    """Of the FlowSchemas that suit a request, the one with the lowest number counts; 1 to 10000."""
+    """The order among matching FlowSchemas: the lowest number applies; 1 to 10000."""
     distinguisher_method: FlowDistinguisherMethod | None = None
     """What makes a flow of its own; without it, all requests of the schema are one."""
     rules: list[PolicyRulesWithSubjects] = []
@@ -128,7 +128,7 @@ class FlowSchema(Resource):
 
 
 class QueuingConfiguration(Object):
-    """How requests wait."""
+    """The queues in which requests wait."""
 
     queues: Int32 = always(int)
     """How many queues there are."""
@@ -139,7 +139,7 @@ class QueuingConfiguration(Object):
 
 
 class LimitResponse(Object):
-    """What becomes of requests for which there is no room."""
+    """The response to requests above the limit."""
 
     type: str = required(str)
     """Queue or Reject."""
@@ -148,10 +148,10 @@ class LimitResponse(Object):
 
 
 class LimitedPriorityLevelConfiguration(Object):
-    """How much of the server a priority level has."""
+    """The share of the server's concurrency that a priority level has."""
 
     nominal_concurrency_shares: Int32 | None = always(lambda: None)
-    """Its share, beside those of the other levels; 30 when absent."""
+    """The share of this level relative to the other levels; 30 when absent."""
     limit_response: LimitResponse = required(LimitResponse)
     """What becomes of requests beyond it."""
     lendable_percent: Int32 | None = None
@@ -164,20 +164,20 @@ class ExemptPriorityLevelConfiguration(Object):
     """The nominal concurrency shares of the exempt level."""
 
     nominal_concurrency_shares: Int32 | None = None
-    """Its share, beside those of the other levels."""
+    """The share of this level relative to the other levels."""
     lendable_percent: Int32 | None = None
     """How much of it other levels may borrow."""
 
 
 class PriorityLevelConfigurationSpec(Object):
-    """How a priority level is limited."""
+    """The limits of a priority level."""
 
     type: str = required(str)
     """Exempt or Limited."""
     limited: LimitedPriorityLevelConfiguration | None = None
     """The limits, for Limited."""
     exempt: ExemptPriorityLevelConfiguration | None = None
-    """The same, for Exempt."""
+    """The settings of a level of the type Exempt."""
 
 
 class PriorityLevelConfigurationCondition(FlowSchemaCondition):

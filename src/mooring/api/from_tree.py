@@ -25,7 +25,7 @@ _INT32 = 2**31 - 1
 
 
 class FieldValidation(StrEnum):
-    """How to handle unknown and duplicate fields: reject, warn or ignore."""
+    """The handling of unknown and duplicate fields: reject, warn or ignore."""
 
     STRICT = "Strict"
     WARN = "Warn"

@@ -16,7 +16,7 @@ MAX_DEPTH = 200
 
 
 class Elements(NamedTuple):
-    """How many elements a document may have: each costs memory and time, however few bytes it takes."""
+    """The maximum number of elements of a document: each costs memory and time, however few bytes it takes."""
 
     objects: int
     """Objects and lists, which cost up to 30 µs each until an object is stored."""

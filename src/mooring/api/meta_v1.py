@@ -173,9 +173,9 @@ class GroupResource(Object):
     """A resource, whatever its version."""
 
     group: str = required(str)
-    """Its group; empty for the core group."""
+    """The API group of the resource; empty for the core group."""
     resource: str = required(str)
-    """Its name, such as pods."""
+    """The plural name of the resource, such as pods."""
 
 
 class Condition(Object):
@@ -207,7 +207,7 @@ class StatusCause(Object):
 
 
 class StatusDetails(Object):
-    """What a Status is about."""
+    """The object and causes that a Status is about."""
 
     name: str = ""
     """The name of the object."""
@@ -241,7 +241,7 @@ class Status(TypeMeta):
 
 
 class Preconditions(Object):
-    """What must hold of an object before it is changed."""
+    """Conditions that an object must meet before it is changed."""
 
     uid: str | None = None
     """The unique id that the object must have."""
@@ -250,7 +250,7 @@ class Preconditions(Object):
 
 
 class DeleteOptions(TypeMeta):
-    """How an object is deleted."""
+    """The options of a deletion."""
 
     grace_period_seconds: Int64 | None = None
     """Seconds that the object has to end; zero means at once."""

@@ -30,11 +30,11 @@ class IngressServiceBackend(Object):
     name: str = required(str)
     """The service, in the namespace of the Ingress."""
     port: ServiceBackendPort = always(ServiceBackendPort)
-    """Its port."""
+    """The port of the service."""
 
 
 class IngressBackend(Object):
-    """Where requests go: a service or another resource."""
+    """The target of requests: a service or another resource."""
 
     service: IngressServiceBackend | None = None
     """A service."""
@@ -79,7 +79,7 @@ class IngressTLS(Object):
 
 
 class IngressSpec(Object):
-    """Which requests from outside go where."""
+    """The rules by which requests from outside are routed."""
 
     ingress_class_name: str | None = None
     """The IngressClass, whose controller does the work."""
@@ -133,26 +133,26 @@ class Ingress(Resource):
     spec: IngressSpec = always(IngressSpec)
     """Which requests go where."""
     status: IngressStatus = always(IngressStatus)
-    """Its state."""
+    """The observed state of the Ingress."""
 
 
 class IngressClassParametersReference(Object):
     """An object with further parameters of a class."""
 
     api_group: str | None = None
-    """Its group; the core group when absent."""
+    """The API group of the parameters; the core group when absent."""
     kind: str = required(str)
-    """Its kind."""
+    """The kind of the parameters."""
     name: str = required(str)
-    """Its name."""
+    """The name of the parameters."""
     scope: str | None = None
     """Cluster or Namespace."""
     namespace: str | None = None
-    """Its namespace, if the scope is Namespace."""
+    """The namespace of the parameters, if the scope is Namespace."""
 
 
 class IngressClassSpec(Object):
-    """Who implements the Ingresses of a class."""
+    """The controller of the Ingresses of a class."""
 
     controller: str = ""
     """The controller, as a path under a domain; it cannot be changed."""
@@ -217,7 +217,7 @@ class NetworkPolicyEgressRule(Object):
 
 
 class NetworkPolicySpec(Object):
-    """Which pods a policy is about, and the traffic that they may have."""
+    """The pods that a policy selects, and the traffic that they may have."""
 
     pod_selector: LabelSelector = always(LabelSelector)
     """The pods; all of the namespace when empty."""
@@ -240,13 +240,13 @@ class ParentReference(Object):
     """The object that an address belongs to."""
 
     group: str = ""
-    """Its group."""
+    """The API group of the object."""
     resource: str = required(str)
-    """Its resource, such as services."""
+    """The plural resource name, such as services."""
     namespace: str = ""
-    """Its namespace."""
+    """The namespace of the object."""
     name: str = required(str)
-    """Its name."""
+    """The name of the object."""
 
 
 class IPAddressSpec(Object):
@@ -283,4 +283,4 @@ class ServiceCIDR(Resource):
     spec: ServiceCIDRSpec = always(ServiceCIDRSpec)
     """The networks."""
     status: ServiceCIDRStatus = always(ServiceCIDRStatus)
-    """Its state."""
+    """The observed state of the ServiceCIDR."""

@@ -9,14 +9,14 @@ from mooring.api.quantity import Quantity
 
 
 class Overhead(Object):
-    """What a pod of a class needs besides its containers."""
+    """The resources that a pod of a class needs besides its containers."""
 
     pod_fixed: dict[str, Quantity] = {}
     """Amounts of resources, for each pod."""
 
 
 class Scheduling(Object):
-    """Which nodes have a class."""
+    """Constraints on the nodes that support a class."""
 
     node_selector: Annotated[dict[str, str], atomic()] = {}
     """Labels that those nodes have; added to the node selector of pods."""

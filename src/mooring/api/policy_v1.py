@@ -10,7 +10,7 @@ from mooring.api.meta_v1 import Condition, DeleteOptions, LabelSelector, Resourc
 
 
 class PodDisruptionBudgetSpec(Object):
-    """How many pods a disruption must leave."""
+    """The number of pods that must stay available during disruptions."""
 
     min_available: IntOrString | None = None
     """How many pods must stay available, as a number or a percentage."""
@@ -23,7 +23,7 @@ class PodDisruptionBudgetSpec(Object):
 
 
 class PodDisruptionBudgetStatus(Object):
-    """What a disruption budget allows at the moment."""
+    """The disruptions that a budget currently allows."""
 
     observed_generation: Int64 = 0
     """The generation of the budget that the controller has seen."""

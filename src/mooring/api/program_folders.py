@@ -13,7 +13,7 @@ import msgspec
 
 
 class Entrance(msgspec.Struct, frozen=True):
-    """How to run a command in a program's environment."""
+    """The command prefix that runs a command in a program's environment."""
 
     words: list[str]
     """The command prefix."""

@@ -9,7 +9,7 @@ from mooring.api.meta_v1 import LabelSelector, Resource
 
 
 class PolicyRule(Object):
-    """What may be done with which resources or paths."""
+    """The verbs that are allowed on resources or paths."""
 
     verbs: list[str] = required(list)
     """What may be done; * for everything."""

@@ -53,7 +53,7 @@ class CapacityRequestPolicyRange(Object):
 
 
 class CapacityRequestPolicy(Object):
-    """Which amounts of a capacity may be asked for."""
+    """The amounts of a capacity that can be requested."""
 
     default: Quantity | None = None
     """The amount for requests that name none."""
@@ -64,7 +64,7 @@ class CapacityRequestPolicy(Object):
 
 
 class DeviceCapacity(Object):
-    """How much of something a device has."""
+    """An amount that a device has, and how it can be requested."""
 
     value: Quantity = required(lambda: ZERO)
     """The amount."""
@@ -89,7 +89,7 @@ class CounterSet(Object):
 
 
 class DeviceCounterConsumption(Object):
-    """What a device draws from one set of counters."""
+    """The amounts that a device draws from one counter set."""
 
     counter_set: str = required(str)
     """The name of the set."""
@@ -100,7 +100,7 @@ class DeviceCounterConsumption(Object):
 
 
 class NodeAllocatableMapping(Object):
-    """How the use of a device counts as the use of a resource of the node."""
+    """The mapping of a device's use to a resource of its node."""
 
     capacity_key: str | None = None
     """The capacity of the device whose use is counted."""
@@ -111,7 +111,7 @@ class NodeAllocatableMapping(Object):
 
 
 class NodeAllocatableOverhead(Object):
-    """What using a device costs the node besides."""
+    """The additional resources of the node that using a device takes."""
 
     per_pod: Quantity | None = None
     """Once for every pod that uses the claim."""
@@ -120,7 +120,7 @@ class NodeAllocatableOverhead(Object):
 
 
 class NodeAllocatableResource(Object):
-    """What a device means for one resource of the node, such as cpu."""
+    """The effect of a device on one resource of the node, such as cpu."""
 
     mapping: NodeAllocatableMapping | None = None
     """How much of the resource the device is."""
@@ -189,7 +189,7 @@ class ResourcePool(Object):
 
 
 class SliceProperties(Object):
-    """What a slice says about its driver, its pool and the nodes that have its devices."""
+    """The driver, the pool and the nodes of a slice."""
 
     driver: str = required(str)
     """The name of the driver."""
@@ -212,7 +212,7 @@ class SliceProperties(Object):
 
 
 class ResourceSliceSpec(SliceProperties):
-    """What a driver publishes in one slice."""
+    """The devices that a driver publishes in one slice."""
 
     devices: list[Device] = []
     """The devices; at most 128, or 64 where they use taints or counters."""
@@ -255,7 +255,7 @@ class DeviceToleration(Object):
 
 
 class CapacityRequirements(Object):
-    """How much of a device's capacities is needed."""
+    """The requested amounts of a device's capacities."""
 
     requests: dict[str, Quantity] = {}
     """The amounts, by the name of the capacity."""
@@ -315,7 +315,7 @@ class DeviceRequest(Object):
 
 
 class DeviceConstraint(Object):
-    """What the devices of several requests must have in common."""
+    """A constraint on the attributes of the devices of several requests."""
 
     requests: list[str] = []
     """The requests that the constraint is about; all when not given."""
@@ -355,7 +355,7 @@ class DeviceClaim(Object):
 
 
 class ResourceClaimSpec(Object):
-    """What a claim asks for."""
+    """The device requests of a claim."""
 
     devices: DeviceClaim = always(DeviceClaim)
     """The devices."""
@@ -405,11 +405,11 @@ class DeviceAllocationResult(Object):
     results: list[DeviceRequestAllocationResult] = []
     """The devices."""
     config: list[DeviceAllocationConfiguration] = []
-    """Their configuration, from classes and the claim."""
+    """The configuration of the allocated devices, from classes and the claim."""
 
 
 class AllocationResult(Object):
-    """What a claim was given."""
+    """The devices allocated for a claim, and where they can be used."""
 
     devices: DeviceAllocationResult = always(DeviceAllocationResult)
     """The devices."""
@@ -420,7 +420,7 @@ class AllocationResult(Object):
 
 
 class ResourceClaimConsumerReference(Object):
-    """Who may use a claim."""
+    """A consumer that may use a claim, usually a pod."""
 
     api_group: str = ""
     """The group of the consumer; empty for the core group."""
@@ -438,13 +438,13 @@ class NetworkDeviceData(Object):
     interface_name: str = ""
     """The name of the interface in the pod."""
     ips: list[str] = []
-    """Its addresses, with the length of the network's prefix."""
+    """The addresses of the network interface, with the length of the network's prefix."""
     hardware_address: str = ""
-    """Its hardware address."""
+    """The hardware address of the network interface."""
 
 
 class AllocatedDeviceStatus(Object):
-    """What a driver reports about an allocated device."""
+    """The state of an allocated device, as its driver reports it."""
 
     driver: str = required(str)
     """The driver of the device."""
@@ -463,7 +463,7 @@ class AllocatedDeviceStatus(Object):
 
 
 class ResourceClaimStatus(Object):
-    """What a claim was given and who uses it."""
+    """The allocation of a claim, and its consumers."""
 
     allocation: AllocationResult | None = None
     """The devices; the claim can be used as soon as this is given."""
@@ -506,7 +506,7 @@ class DeviceClassConfiguration(Object):
 
 
 class DeviceClassSpec(Object):
-    """What the devices of a class are like."""
+    """The selectors and configuration of a class of devices."""
 
     selectors: list[DeviceSelector] = []
     """What the devices must be like; all must hold."""
@@ -535,7 +535,7 @@ class DeviceTaintSelector(Object):
 
 
 class DeviceTaintRuleSpec(Object):
-    """Which devices a rule taints, and how."""
+    """The devices that a rule taints, and the taint."""
 
     device_selector: DeviceTaintSelector | None = None
     """The devices; an empty selector means all, a missing one none."""
@@ -544,7 +544,7 @@ class DeviceTaintRuleSpec(Object):
 
 
 class DeviceTaintRuleStatus(Object):
-    """What a rule does at the moment."""
+    """The observed state of a rule."""
 
     conditions: Annotated[list[Condition], list_map("type")] = []
     """The conditions of the rule; EvictionInProgress is true while pods remain to be evicted."""

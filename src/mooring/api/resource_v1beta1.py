@@ -31,7 +31,7 @@ class Device(Object):
 
 
 class ResourceSliceSpec(SliceProperties):
-    """What a driver publishes in one slice."""
+    """The devices that a driver publishes in one slice."""
 
     devices: list[Device] = []
     """The devices; at most 128, or 64 where they use taints or counters."""
@@ -69,7 +69,7 @@ class DeviceClaim(Object):
 
 
 class ResourceClaimSpec(Object):
-    """What a claim asks for."""
+    """The device requests of a claim."""
 
     devices: DeviceClaim = always(DeviceClaim)
     """The devices."""

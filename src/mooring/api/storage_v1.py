@@ -18,7 +18,7 @@ class TopologySelectorLabelRequirement(Object):
     key: str = required(str)
     """The label."""
     values: list[str] = required(list)
-    """Its values; one of them is enough."""
+    """The allowed values; one of them is enough."""
 
 
 class TopologySelectorTerm(Object):
@@ -59,7 +59,7 @@ class VolumeAttachmentSource(Object):
 
 
 class VolumeAttachmentSpec(Object):
-    """Which volume to attach where."""
+    """The volume to attach, and the node to attach it to."""
 
     attacher: str = required(str)
     """The CSI driver that attaches the volume."""
@@ -70,7 +70,7 @@ class VolumeAttachmentSpec(Object):
 
 
 class VolumeError(Object):
-    """What went wrong with a volume."""
+    """An error of attaching or detaching a volume."""
 
     time: str | None = always(lambda: None)
     """When it went wrong."""
@@ -81,7 +81,7 @@ class VolumeError(Object):
 
 
 class VolumeAttachmentStatus(Object):
-    """Whether a volume is attached."""
+    """The observed state of an attachment: whether the volume is attached."""
 
     attached: bool = required(bool)
     """Whether the volume is attached; only the attacher sets it."""
@@ -112,7 +112,7 @@ class TokenRequest(Object):
 
 
 class CSIDriverSpec(Object):
-    """What a CSI driver can do and needs."""
+    """The capabilities and requirements of a CSI driver."""
 
     attach_required: bool | None = None
     """Whether volumes must be attached before they are mounted; true when not given."""
@@ -146,7 +146,7 @@ class CSIDriver(Resource):
 
 
 class VolumeNodeResources(Object):
-    """How many volumes a node can take."""
+    """The maximum number of volumes on a node."""
 
     count: Int32 | None = None
     """The most volumes of the driver that the node can use at a time; no limit when not given."""
@@ -180,7 +180,7 @@ class StorageHealthCondition(Object):
     reason: str = required(str)
     """The reason, in CamelCase."""
     message: str = ""
-    """The same for people."""
+    """The condition as a message for people."""
     access_mode: str | None = None
     """The access mode that is affected; all when not given."""
     volume_mode: str | None = None
@@ -215,7 +215,7 @@ class CSINode(Resource):
 
 
 class CSIStorageCapacity(Resource):
-    """How much storage of one class there is left in one part of the cluster."""
+    """The available storage of one class in one part of the cluster."""
 
     node_topology: LabelSelector | None = None
     """The nodes that can reach the storage: an empty selector means all, a missing one none."""

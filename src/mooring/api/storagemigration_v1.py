@@ -15,7 +15,7 @@ class StorageVersionMigrationSpec(Object):
 
 
 class StorageVersionMigrationStatus(Object):
-    """How far a migration has come."""
+    """The progress of a migration."""
 
     conditions: Annotated[list[Condition], list_map("type")] = []
     """Running, Succeeded or Failed."""

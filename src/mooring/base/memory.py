@@ -25,7 +25,7 @@ def _find_malloc_trim() -> Callable[[int], int] | None:
 
 
 def has_room_for(size: int) -> bool:
-    """Return whether so many bytes can be allocated; True where allocation cannot fail.
+    """Return whether a number of bytes can be allocated; True where allocation cannot fail.
 
     Libraries written in C may crash when an allocation fails, as msgspec does: callers check before large work.
     """

@@ -39,7 +39,7 @@ from mooring.constraints.options import ConstraintOptions
 OPTIONS = ConstraintOptions()
 """The bridge evaluates every operator, whatever the server's gates are."""
 RELEASED = annotations.RELEASED
-"""Its value is a digest of the constraints that the pod was released with."""
+"""The annotation with a digest of the constraints that the pod was released with."""
 MAX_TOLERATIONS = 1000
 _MAX_CACHED = 4096
 Labels = Mapping[str, str]

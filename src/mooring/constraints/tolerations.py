@@ -166,7 +166,9 @@ def count_untolerated_preferences(
 
 
 class Stay(msgspec.Struct, frozen=True):
-    """How long a pod may stay on a node with NoExecute taints: `seconds` is None for ever, 0 for immediate eviction."""
+    """The time that a pod may stay on a node with NoExecute taints: `seconds` is None for ever, 0 for immediate
+    eviction.
+    """
 
     seconds: int | None
     taint: TaintLike | None = None

@@ -24,7 +24,7 @@ class Access:
     settings_for: Callable[[Running], Settings] | None = None
     """Returns the settings for other versions and gates; not given where flags have named them."""
     running: Running | None = None
-    """Its versions and gates, as far as flags name them or nothing better is known."""
+    """The cluster's versions and gates, as far as flags name them or nothing better is known."""
     connect: Connect | None = None
     namespace: str = ""
     """What is looked at of a live cluster where its whole may not be: the namespace of the kubeconfig."""

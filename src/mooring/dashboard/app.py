@@ -40,9 +40,9 @@ _MOST_BYTES = 4 * 1024 * 1024
 _MOST_STREAMS = 32
 _BODY_SECONDS = 30.0
 _QUIET_SECONDS = 15.0
-"""After so long a comment goes out, so that both ends notice when the other is gone."""
+"""The seconds after which a comment is sent on an idle stream, so that both ends notice a lost connection."""
 _FIRST_SECONDS = 1.5
-"""A page waits so long for the cluster to be read, and then says how far that is."""
+"""The seconds for which a page waits for the cluster to be read, before it shows the progress instead."""
 _HTML = "text/html; charset=utf-8"
 log = logs.get(__name__)
 

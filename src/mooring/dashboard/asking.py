@@ -12,7 +12,7 @@ from mooring.dashboard.watching import Watching
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a page shows, as data: the same as JSON with `?format=json`."""
+    """The content of a page as data, which `?format=json` returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Links:
         return self.to("nodes", name)
 
     def pod(self, name: str, kind: str = "pod") -> str:
-        """Of `namespace/name`."""
+        """Return the link to the page of a pod, given as `namespace/name`."""
         namespace, _, own = name.partition("/")
         return self.to("pods", namespace, own, kind="" if kind == "pod" else kind)
 
@@ -46,7 +46,7 @@ class Asked:
     path: tuple[str, ...] = ()
     """What stands in place of the `*` of the route."""
     values: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Of the query, or of the form that was sent."""
+    """The values of the query, or of the submitted form."""
 
     def value(self, name: str, default: str = "") -> str:
         found = self.values.get(name)
@@ -90,7 +90,7 @@ class NotFoundError(Exception):
 
 
 class BadRequestError(Exception):
-    """It cannot be asked like this; the message says why."""
+    """The request is invalid; the message says why."""
 
 
 Answer = Page | Fragment | File

@@ -35,7 +35,7 @@ class ChangedMeanwhileError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """What would be done to which objects."""
+    """A proposed change, with the objects that it affects."""
 
     summary: str
     changes: tuple[Change, ...]
@@ -46,7 +46,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a proposal."""
+    """The result of executing a proposal."""
 
     done: Sequence[Change]
     problem: str = ""
@@ -54,7 +54,7 @@ class Outcome:
 
 
 class Proposals:
-    """Those that were shown and are not confirmed yet, by name."""
+    """The proposals that were shown and are not confirmed yet, by name."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[str, Proposal] = OrderedDict()

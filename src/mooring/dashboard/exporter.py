@@ -43,7 +43,7 @@ _SHARES = ((0.5, "up to 50%"), (0.8, "50% to 80%"), (0.95, "80% to 95%"), (float
 
 
 Remedies = Mapping[OwnerKey, str]
-"""What the first remedy of an owner changes."""
+"""The changes of an owner's first remedy."""
 
 
 class Labels(NamedTuple):

@@ -69,7 +69,7 @@ class Gate:
         return rest
 
     def check_change(self, headers: Mapping[str, str]) -> None:
-        """For what changes the cluster, after `check`. Raises `RefusedError`."""
+        """Check a request that changes the cluster, after `check`. Raise `RefusedError`."""
         given = headers.get(CHANGING, "")
         if not self.changing or not hmac.compare_digest(given.encode(), self.changing.encode()):
             raise RefusedError(403, "only the dashboard's own pages may change the cluster: load the page again")

@@ -22,7 +22,7 @@ from mooring.scheduler.facade import Cluster
 
 _LINES = 40
 _MOMENTS = 720
-"""Of counts over time; when they are too many, every other one goes."""
+"""The maximum number of samples of counts over time; when it is reached, every second one is dropped."""
 _WAITS = 1000
 
 
@@ -38,7 +38,7 @@ class Line(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """How long a pod waited for its node."""
+    """The time that a pod waited for its node."""
 
     at: str
     """When it got it."""
@@ -62,7 +62,7 @@ class History:
         """Pods that had to leave since then."""
 
     def sample(self, now: datetime, running: int, pending: int, cluster: Cluster) -> None:
-        """How things stand."""
+        """Record the current counts of pods and nodes."""
         at = (now - self.began).total_seconds()
         moment = Moment(
             at=round(at, 3),

@@ -27,7 +27,7 @@ class Square(NamedTuple):
 
 
 def side_of(number: int) -> int:
-    """Return the side of a square in pixels, for so many nodes."""
+    """Return the side of a square in pixels, given the number of nodes."""
     return next((side for most, side in ((12, 72), (60, 30), (300, 20), (1200, 14), (3000, 10)) if number <= most), 8)
 
 

@@ -20,7 +20,7 @@ from mooring.constraints.celenv import Environments
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """How a cluster runs."""
+    """The versions and gates of a running cluster."""
 
     component: Component
     notes: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ def described(running: Running) -> tuple[str, str]:
 
 
 def gate_rows(running: Running) -> list[GateRow]:
-    """All gates: how each is by default at every version, and whether it is on."""
+    """Return all gates with their default at every version, and whether each is on."""
     states, made = running.component.gates.states, []
     for gate in known_gates.KNOWN:
         stages = []

@@ -38,7 +38,7 @@ from mooring.dashboard.options import Running
 
 T = TypeVar("T")
 PAUSE = 1.0
-"""Changes within so many seconds are taken in together."""
+"""The seconds within which changes are combined."""
 log = logs.get(__name__)
 
 
@@ -116,7 +116,7 @@ class Watching:
         return self._clock.now()
 
     def read_so_far(self) -> int:
-        """How many objects were read, while that goes on."""
+        """Return how many objects have been read so far, while the first read goes on."""
         return sum(map(len, self._informers))
 
     async def ready(self) -> bool:
@@ -156,7 +156,7 @@ class Watching:
         return self._running
 
     async def whole(self) -> Snapshot:
-        """All objects as they were given, for an audit. Raises `SnapshotError`."""
+        """Return a snapshot with all objects as they were read, for an audit. Raise `SnapshotError`."""
         if self.client is not None:
             return await live(self.client, self.access.origin, namespace=self.access.namespace)
         return await self.ask(lambda live: live.snapshot)

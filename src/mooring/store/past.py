@@ -24,7 +24,7 @@ class Past:
         self._now = SortedKeys()
         """Changed keys that exist now."""
         self._now_set: set[str] = set()
-        """The same as an unordered set."""
+        """The current keys as an unordered set."""
 
     def __len__(self) -> int:
         return len(self._first)

@@ -47,7 +47,7 @@ class MockClock:
         self._elapsed = until
 
     async def run(self, seconds: float) -> None:
-        """As `advance`, but stop at every sleeper, so that a task that sleeps again is woken again."""
+        """Advance like `advance`, but stop at every sleeper, so that a task that sleeps again is woken again."""
         until = self._elapsed + seconds
         await settle()
         while self._sleepers and self._sleepers[0][0] <= until:

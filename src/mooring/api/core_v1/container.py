@@ -61,7 +61,7 @@ class EnvFromSource(Object):
 
 
 class EnvVarSource(Object):
-    """Where the value of an environment variable comes from; exactly one field is set."""
+    """The source of an environment variable's value; exactly one field is set."""
 
     field_ref: ObjectFieldSelector | None = None
     """A field of the pod."""
@@ -96,7 +96,7 @@ class ResourceClaim(Object):
 
 
 class ResourceRequirements(Object):
-    """How much of each resource is needed and allowed."""
+    """The requests and limits of each resource."""
 
     limits: dict[str, Quantity] = {}
     """The most that is allowed, by resource."""
@@ -107,7 +107,7 @@ class ResourceRequirements(Object):
 
 
 class ContainerResizePolicy(Object):
-    """What a change of a resource means for a running container."""
+    """The effect of resizing a resource on a running container."""
 
     resource_name: str = required(str)
     """The resource."""
@@ -125,7 +125,7 @@ class ContainerRestartRuleOnExitCodes(Object):
 
 
 class ContainerRestartRule(Object):
-    """What happens when a container ends in a certain way."""
+    """The action after a container exits in a certain way."""
 
     action: str = required(str)
     """Restart, or RestartAllContainers."""
@@ -278,7 +278,7 @@ class WindowsSecurityContextOptions(Object):
 
 
 class SeccompProfile(Object):
-    """Which system calls are allowed."""
+    """The seccomp profile, which limits system calls."""
 
     type: str = required(str)
     """Localhost, RuntimeDefault or Unconfined."""
@@ -287,7 +287,7 @@ class SeccompProfile(Object):
 
 
 class AppArmorProfile(Object):
-    """Which AppArmor profile holds."""
+    """The AppArmor profile of a container."""
 
     type: str = required(str)
     """Localhost, RuntimeDefault or Unconfined."""

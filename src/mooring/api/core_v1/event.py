@@ -6,7 +6,7 @@ from mooring.api.meta_v1 import ObjectMeta, Resource
 
 
 class EventSource(Object):
-    """Who reports an event."""
+    """The component and host that report an event."""
 
     component: str = ""
     """The component."""
@@ -47,7 +47,7 @@ class Event(Resource):
     event_time: str | None = always(lambda: None)
     """When it happened, to the microsecond."""
     series: EventSeries | None = None
-    """Its repetitions."""
+    """The series of repetitions of the event."""
     action: str = ""
     """The action taken on the object."""
     related: ObjectReference | None = None

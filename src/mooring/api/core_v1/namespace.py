@@ -8,7 +8,7 @@ from mooring.api.quantity import Quantity
 
 
 class NamespaceSpec(Object):
-    """What keeps a namespace from disappearing."""
+    """The finalizers that delay the deletion of a namespace."""
 
     finalizers: list[str] = []
     """Names that must all be removed before the namespace disappears."""
@@ -57,7 +57,7 @@ class ScopeSelector(Object):
 
 
 class ResourceQuotaSpec(Object):
-    """How much a namespace may use."""
+    """The limits of a namespace's usage."""
 
     hard: dict[str, Quantity] = {}
     """The limit of each resource."""
@@ -68,7 +68,7 @@ class ResourceQuotaSpec(Object):
 
 
 class ResourceQuotaStatus(Object):
-    """How much a namespace uses."""
+    """The limits and the observed usage of a namespace."""
 
     hard: dict[str, Quantity] = {}
     """The limits that are enforced."""

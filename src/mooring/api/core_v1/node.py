@@ -26,21 +26,21 @@ class ConfigMapNodeConfigSource(Object):
 
 
 class NodeConfigSource(Object):
-    """Where the kubelet's configuration comes from. No longer supported."""
+    """The source of the kubelet's configuration. No longer supported."""
 
     config_map: ConfigMapNodeConfigSource | None = None
     """A ConfigMap."""
 
 
 class NodePodPreemptionPolicy(Object):
-    """When pods of the node may be displaced."""
+    """The policy on when pods of the node may be preempted."""
 
     disable_resize_preemption: Annotated[list[str], list_set(patch_merge=False)] = []
     """Who has asked that growing pods displace no others; it holds while there is anyone."""
 
 
 class NodeSpec(Object):
-    """What a node is meant to be."""
+    """The desired state of a node."""
 
     pod_cidr: str = field(default="", name="podCIDR")
     """The network of the node's pods."""
@@ -132,7 +132,7 @@ class ContainerImage(Object):
     names: list[str] = []
     """The names by which it is known."""
     size_bytes: Int64 = 0
-    """Its size."""
+    """The size of the image in bytes."""
 
 
 class AttachedVolume(Object):
@@ -158,7 +158,7 @@ class NodeConfigStatus(Object):
 
 
 class NodeRuntimeHandlerFeatures(Object):
-    """What a runtime handler can do."""
+    """The features of a runtime handler."""
 
     recursive_read_only_mounts: bool | None = None
     """Whether it knows recursive read-only mounts."""
@@ -176,7 +176,7 @@ class NodeRuntimeHandler(Object):
 
 
 class NodeFeatures(Object):
-    """What the container runtime of a node can do."""
+    """The features of a node's container runtime."""
 
     supplemental_groups_policy: bool | None = None
     """Whether it knows the policy for supplemental groups."""

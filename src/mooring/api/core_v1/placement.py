@@ -85,7 +85,7 @@ class PreferredSchedulingTerm(Object):
 
 
 class NodeAffinity(Object):
-    """Which nodes a pod needs or prefers."""
+    """Requirements and preferences about the labels and fields of nodes."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     """Nodes that do not match are excluded."""
@@ -120,7 +120,7 @@ class WeightedPodAffinityTerm(Object):
 
 
 class PodAffinity(Object):
-    """Which pods a pod needs or prefers to be near."""
+    """Requirements and preferences to be in the same topology domain as other pods."""
 
     required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] = []
     """Nodes outside the domains of the chosen pods are excluded."""
@@ -129,7 +129,7 @@ class PodAffinity(Object):
 
 
 class PodAntiAffinity(Object):
-    """Which pods a pod needs or prefers to be away from."""
+    """Requirements and preferences not to be in the same topology domain as other pods."""
 
     required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] = []
     """Nodes in the domains of the chosen pods are excluded."""
@@ -149,7 +149,7 @@ class Affinity(Object):
 
 
 class TopologySpreadConstraint(Object):
-    """How evenly matching pods are spread over the domains of a topology."""
+    """A constraint on how evenly matching pods are spread over the domains of a topology."""
 
     max_skew: Int32 = required(int)
     """By how much the number of pods in one domain may exceed that in the emptiest."""

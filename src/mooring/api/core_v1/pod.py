@@ -32,7 +32,7 @@ class Sysctl(Object):
     name: str = required(str)
     """The name of the parameter."""
     value: str = required(str)
-    """Its value."""
+    """The value of the kernel parameter."""
 
 
 class PodSecurityContext(Object):
@@ -81,11 +81,11 @@ class PodDNSConfigOption(Object):
     name: str = ""
     """The name of the option."""
     value: str | None = None
-    """Its value, for options that have one."""
+    """The value of the option, if it has one."""
 
 
 class PodDNSConfig(Object):
-    """How the pod resolves names, in addition to its DNS policy."""
+    """The DNS settings of a pod, in addition to its DNS policy."""
 
     nameservers: list[str] = []
     """Addresses of name servers."""
@@ -144,7 +144,7 @@ class EvictionResponder(Object):
 
 
 class PodSpec(Object):
-    """What a pod is: containers, volumes, and where and how they run."""
+    """The desired state of a pod: containers, volumes, and where and how they run."""
 
     volumes: Annotated[list[Volume], list_map("name", strategies=("merge", "retainKeys"))] = []
     """The volumes that containers can mount."""

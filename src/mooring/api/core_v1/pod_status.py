@@ -39,7 +39,7 @@ class ContainerStateTerminated(Object):
     """A container that has ended."""
 
     exit_code: Int32 = required(int)
-    """Its exit code."""
+    """The exit code of the container."""
     signal: Int32 = 0
     """The signal that ended it."""
     reason: str = ""
@@ -51,18 +51,18 @@ class ContainerStateTerminated(Object):
     finished_at: str | None = always(lambda: None)
     """When it ended."""
     container_id: str = field(default="", name="containerID")
-    """Its id in the container runtime."""
+    """The id of the container in the container runtime."""
 
 
 class ContainerState(Object):
     """The state of a container; exactly one field is set, and waiting is meant when none is."""
 
     waiting: ContainerStateWaiting | None = None
-    """It does not run yet."""
+    """Details of a container that does not run yet."""
     running: ContainerStateRunning | None = None
-    """It runs."""
+    """Details of a running container."""
     terminated: ContainerStateTerminated | None = None
-    """It has ended."""
+    """Details of a container that has ended."""
 
 
 class ImageVolumeStatus(Object):
@@ -133,12 +133,12 @@ class ResourceStatus(Object):
 
 
 class ContainerStatus(Object):
-    """What has become of a container."""
+    """The observed state of a container."""
 
     name: str = required(str)
     """The container."""
     state: ContainerState = always(ContainerState)
-    """Its state now."""
+    """The current state of the container."""
     last_state: ContainerState = always(ContainerState)
     """How it ended the last time."""
     ready: bool = required(bool)
@@ -150,7 +150,7 @@ class ContainerStatus(Object):
     image_id: str = required(str, name="imageID")
     """The id of that image."""
     container_id: str = field(default="", name="containerID")
-    """Its id in the container runtime."""
+    """The id of the container in the container runtime."""
     started: bool | None = None
     """Whether it has started and its startup probe has succeeded."""
     allocated_resources: dict[str, Quantity] = {}
@@ -191,7 +191,7 @@ class PodResourceClaimStatus(Object):
 
 
 class ContainerExtendedResourceRequest(Object):
-    """Which request of a claim stands for a container's extended resource."""
+    """The mapping of a container's extended resource to a request of a claim."""
 
     container_name: str = required(str)
     """The container."""
@@ -255,7 +255,7 @@ class PodVolumeHealth(Object):
 
 
 class PodStatus(Object):
-    """What has become of a pod."""
+    """The observed state of a pod."""
 
     observed_generation: Int64 = 0
     """The generation of the pod that the status is about."""

@@ -41,7 +41,7 @@ class SessionAffinityConfig(Object):
 
 
 class ServiceSpec(Object):
-    """What a service is."""
+    """The desired state of a Service: selector, ports, addresses and traffic policies."""
 
     ports: Annotated[list[ServicePort], list_map("port", "protocol")] = []
     """The ports of the service."""
@@ -113,7 +113,7 @@ class LoadBalancerStatus(Object):
     """The state of a load balancer."""
 
     ingress: list[LoadBalancerIngress] = []
-    """Its addresses."""
+    """The addresses of the load balancer."""
 
 
 class ServiceStatus(Object):
@@ -183,7 +183,7 @@ class Endpoints(Resource):
 
 
 class RangeAllocation(Resource):
-    """Which numbers of a range are taken, as a set of bits. Only the API server itself uses it."""
+    """The allocated numbers of a range, as a set of bits. Only the API server itself uses it."""
 
     range: str = required(str)
     """The range, as 30000-32767."""

@@ -20,7 +20,7 @@ class VolumeNodeAffinity(Object):
 
 
 class PersistentVolumeSpec(Object):
-    """What a PersistentVolume is."""
+    """The source, capacity and access of a PersistentVolume."""
 
     capacity: dict[str, Quantity] = {}
     """How much the volume holds, by resource."""
@@ -109,7 +109,7 @@ class PersistentVolume(Resource):
 
 
 class VolumeResourceRequirements(Object):
-    """How much storage is wanted."""
+    """The requested and maximum storage."""
 
     limits: dict[str, Quantity] = {}
     """The most that is allowed, by resource."""
@@ -148,7 +148,7 @@ class PersistentVolumeClaimCondition(StateCondition):
 
 
 class ModifyVolumeStatus(Object):
-    """How far the change to another VolumeAttributesClass has come."""
+    """The progress of the change to another VolumeAttributesClass."""
 
     target_volume_attributes_class_name: str = ""
     """The class that the volume changes to."""

@@ -91,7 +91,7 @@ class Served(msgspec.Struct, frozen=True):
     off: Releases = NONE
     """The releases that serve it only with `--runtime-config`."""
     stored: Mapping[str, Releases] = msgspec.field(default_factory=dict)
-    """Other versions in which releases store it."""
+    """Further versions in which releases store the kind."""
     introduced: str = ""
     deprecated: str = ""
     removed: str = ""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SECONDS = 120.0
 _MAX_MANIFEST = 1_000_000
 _MAX_ARGUMENT = 10_000
-"""Characters of any other argument; a CEL expression of Kubernetes may be that long."""
+"""The maximum length of other arguments in characters; Kubernetes allows CEL expressions of this length."""
 _INSTRUCTIONS = """\
 Read-only questions about scheduling in one Kubernetes cluster. Start with pending_overview. Every remedy was verified
 on the scheduler's own engine: after it, the pod would be scheduled. Nothing here changes the cluster: show the commands

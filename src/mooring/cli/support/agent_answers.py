@@ -19,7 +19,7 @@ MAX_FINDINGS = 30
 
 @dataclass(frozen=True)
 class Reason:
-    """Why some nodes cannot take the pod."""
+    """The reason why some nodes cannot take the pod."""
 
     plugin: str
     nodes: int
@@ -38,7 +38,7 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a pod is pending, or where it is."""
+    """The explanation why a pod is pending, or where it is."""
 
     subject: str
     state: str
@@ -83,7 +83,7 @@ class PendingReason:
 
 @dataclass(frozen=True)
 class SimulationAnswer:
-    """What would happen if the cluster were changed."""
+    """The result of simulating a change of the cluster."""
 
     nodes: int
     running: int

@@ -17,7 +17,7 @@ from mooring.apiserver.edge.sending import Receive, Scope, Send, respond
 
 _TEXT = "text/plain; charset=utf-8"
 _SUFFIXES = ("", "_total", "_bucket", "_count", "_sum", "_created")
-"""Of the names of samples."""
+"""The suffixes of sample names in the metrics format."""
 _GRACE_SECONDS = 1.0
 
 

@@ -65,7 +65,7 @@ class ChangeLog(Generic[K]):
 
 
 class RowLog(ChangeLog[int]):
-    """Which rows have changed."""
+    """The log of changed rows."""
 
     def since(self, verified_at: int) -> ChangedRows:
         """Return the rows that changed since; None when there are too many, or they are forgotten."""
@@ -81,7 +81,7 @@ class RowLog(ChangeLog[int]):
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What has changed since a reader last looked."""
+    """The changes since a reader's last call."""
 
     nodes: ChangedRows
     """Rows whose node has."""

@@ -33,4 +33,4 @@ CHANGES: Mapping[tuple[str, tuple[str, ...]], View] = {
     ("POST", ("changes",)): changes.propose,
     ("POST", ("changes", "*")): changes.carry_out,
 }
-"""These are there only with `--allow-changes`."""
+"""Pages that exist only with `--allow-changes`."""

@@ -19,7 +19,7 @@ from mooring.dashboard.views.nodes import eviction
 
 
 class Proposed(Model, frozen=True, kw_only=True):
-    """What would be done."""
+    """The content of the page that shows a proposed change."""
 
     name: str
     """To confirm it with."""
@@ -30,7 +30,7 @@ class Proposed(Model, frozen=True, kw_only=True):
 
 
 class Done(Model, frozen=True, kw_only=True):
-    """What was done."""
+    """The content of the page that shows an executed change."""
 
     commands: list[str]
     problem: str

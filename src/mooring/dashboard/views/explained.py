@@ -55,7 +55,7 @@ def message(found: SchedulingExplanation) -> Markup:
 
 
 def refusals(found: SchedulingExplanation, links: Links) -> Markup:
-    """Which nodes, which plugin, and what was compared with what."""
+    """Return the rejected nodes by plugin, with the compared values."""
     shown = found.refusals[:_GROUPS]
     if not shown or found.state == "Scheduled":
         return Markup("")

@@ -44,7 +44,7 @@ _NAMED = 5
 
 
 class Issue(Model, frozen=True, kw_only=True):
-    """What is wrong, and where."""
+    """An error in an expression, and its position."""
 
     line: int
     column: int
@@ -52,7 +52,7 @@ class Issue(Model, frozen=True, kw_only=True):
 
 
 class Tried(Model, frozen=True, kw_only=True):
-    """What came of an expression."""
+    """The result of evaluating an expression."""
 
     expression: str
     """What was compiled: a range of versions is a call of `semver.compare`."""

@@ -49,7 +49,7 @@ _MARGIN = 10
 
 
 class Amount(Model, frozen=True, kw_only=True):
-    """How much of a resource a node has, and how much is requested."""
+    """The capacity of a resource on a node, and the requested amount."""
 
     resource: str
     requested: float
@@ -85,14 +85,14 @@ class NodeTaint(Model, frozen=True, kw_only=True):
     tolerated_by: dict[str, int]
     """Pods with a node, by the toleration that matches."""
     number: int | None = None
-    """Where the value is one: what a slider begins with ..."""
+    """The value of the taint if it is a number: where a slider starts."""
     least: int = 0
     most: int = 0
-    """... and between which numbers it moves: those that tolerations name, and some beyond."""
+    """The range of the slider: the numbers that tolerations name, and some beyond."""
 
 
 class NodeView(Model, frozen=True, kw_only=True):
-    """What the page shows."""
+    """The content of the page of a node."""
 
     name: str
     ready: bool
@@ -115,7 +115,7 @@ class Leaving(Model, frozen=True, kw_only=True):
 
 
 class Eviction(Model, frozen=True, kw_only=True):
-    """What a changed taint would do to the pods of a node."""
+    """The effect of a changed taint on the pods of a node."""
 
     node: str
     taint: str

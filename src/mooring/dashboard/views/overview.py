@@ -38,11 +38,11 @@ class Group(Model, frozen=True, kw_only=True):
     nodes: list[str]
     not_ready: int
     part: float
-    """Of the chosen resource, requested."""
+    """The requested fraction of the chosen resource."""
 
 
 class Waits(Model, frozen=True, kw_only=True):
-    """How long the last pods waited for their nodes, in seconds."""
+    """The times, in seconds, for which the last pods waited for their nodes."""
 
     pods: int
     median: float
@@ -54,7 +54,7 @@ class Waits(Model, frozen=True, kw_only=True):
 
 
 class Overview(Model, frozen=True, kw_only=True):
-    """What the page shows."""
+    """The content of the overview page."""
 
     origin: str
     read_at: str
@@ -80,7 +80,7 @@ class Overview(Model, frozen=True, kw_only=True):
     """How many pods had to leave so far, over time."""
     lately: list[Line]
     unread: dict[str, str]
-    """Of nodes and pods: why the user may not read any, so that their numbers mean nothing."""
+    """For nodes and pods, why the user may not read any, so that their numbers mean nothing."""
 
 
 def overview(live: LiveSnapshot, by: str = "", show: str = "") -> Overview:

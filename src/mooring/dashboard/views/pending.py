@@ -31,11 +31,11 @@ _MAX_EVENTS = 3
 
 
 class Pending(Model, frozen=True, kw_only=True):
-    """What the page shows."""
+    """The content of the page of pods that do not run."""
 
     overview: Overview
     namespaces: list[str]
-    """Those with pods that do not run."""
+    """The namespaces with pods that do not run."""
     unread: dict[str, str]
     """For nodes and pods: why the user may not read any."""
 

@@ -84,7 +84,7 @@ class Expression(Model, frozen=True, kw_only=True):
 
 
 class PodView(Model, frozen=True, kw_only=True):
-    """What the page shows."""
+    """The content of the page of a pod."""
 
     explanation: SchedulingExplanation
     matrix: Matrix

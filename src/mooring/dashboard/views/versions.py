@@ -20,7 +20,7 @@ _SHOWN = 200
 
 
 class Versions(Model, frozen=True, kw_only=True):
-    """What the page shows at once."""
+    """The content of the page about versions, as first shown."""
 
     emulation: str
     min_compatibility: str

@@ -22,7 +22,7 @@ from mooring.dashboard.asking import Asked, File, Fragment, NotFoundError, Page
 from mooring.dashboard.elements import choice, field, link, notice, soft, text_input
 
 _KEPT = 4
-"""So many simulations are remembered, for their reports."""
+"""The maximum number of simulations that are remembered for their reports."""
 _MOST_NODES = 10_000
 
 
