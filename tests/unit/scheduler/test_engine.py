@@ -230,8 +230,8 @@ def test_evaluations_are_counted_as_if_every_node_had_been_evaluated_again() -> 
     }
     for name in ("first", "second"):  # the second shares the verdicts of the first
         counted: Counter[tuple[str, str, str]] = Counter()
-        for entry in engine.schedule(pod(name, cpu="2")).evaluations():
-            counted[entry.plugin, entry.point, str(entry.code)] += entry.number
+        for plugin, point, code, number in engine.schedule(pod(name, cpu="2")).evaluations():
+            counted[plugin, point, str(code)] += number
         assert counted == expected
 
 

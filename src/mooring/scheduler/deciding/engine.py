@@ -15,7 +15,7 @@ Read next: ``evaluation.py`` for filtering and scoring, ``columns/cluster.py`` f
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -37,19 +37,12 @@ if TYPE_CHECKING:  # handed on to plugins; simulations have none
 NOTHING_DONE = fwk.PostFilterResult(fwk.unschedulable())
 NO_NODES = "no nodes available to schedule pods"
 """The message for a pod in a cluster without nodes."""
+EvaluationCount: TypeAlias = tuple[str, str, fwk.Code, int]
+"""A plugin, an extension point, a code, and how many times the plugin returned it there."""
 
 
 class UnknownSchedulerError(LookupError):
     """A pod's `spec.schedulerName` matches no profile."""
-
-
-class EvaluationCount(NamedTuple):
-    """The number of times a plugin returned one status at an extension point, for metrics."""
-
-    plugin: str
-    point: str
-    code: fwk.Code
-    number: int
 
 
 class Outcome(msgspec.Struct):
@@ -77,47 +70,25 @@ class Outcome(msgspec.Struct):
             return self.error.message
         return self.diagnosis.message() if self.diagnosis is not None else ""
 
-    @property
-    def likeness(self) -> tuple[object, ...]:
-        """Return a key that is equal for outcomes with equal `evaluations`, as for pods from one template."""
-        evaluated = self.evaluation
-        statuses = [slot.status for slot in evaluated.filters]
-        return (
-            self.profile,
-            self.feasible,
-            evaluated.filters,
-            statuses,
-            evaluated.refusal,
-            evaluated.asked,
-            evaluated.scores,
-        )
-
     def evaluations(self) -> Iterator[EvaluationCount]:
         """Yield the evaluation counts for metrics; valid until the cluster changes."""
-        yield from self._preparations()
-        for plugin, nodes, for_now, for_good in self.evaluation.asked:
-            for code, number in (
-                (fwk.Code.SUCCESS, nodes - for_now - for_good),
-                (fwk.Code.UNSCHEDULABLE, for_now),
-                (fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, for_good),
-            ):
-                if number:
-                    yield EvaluationCount(plugin, "Filter", code, number)
-        if self.feasible > 1:  # a single feasible node is taken without scoring
-            for slot in self.evaluation.scores:
-                yield EvaluationCount(slot.name, "Score", fwk.Code.SUCCESS, self.feasible)
-
-    def _preparations(self) -> Iterator[EvaluationCount]:
-        for slot in self.evaluation.filters:
-            if slot.has_pre_point and not slot.status.is_skip:
-                yield EvaluationCount(slot.name, "PreFilter", fwk.Code.SUCCESS, 1)
-        refusal = self.evaluation.refusal
+        evaluated, refusal, success = self.evaluation, self.evaluation.refusal, fwk.Code.SUCCESS
+        for vector in evaluated.filters:
+            if vector.has_pre_point and not vector.status.is_skip:
+                yield vector.name, "PreFilter", success, 1
         if refusal is not None and refusal.is_rejected and refusal.plugin:
-            yield EvaluationCount(refusal.plugin, "PreFilter", refusal.code, 1)
-        if self.feasible > 1:
-            for entry in self.evaluation.scores:
-                if entry.has_pre_point:
-                    yield EvaluationCount(entry.name, "PreScore", fwk.Code.SUCCESS, 1)
+            yield refusal.plugin, "PreFilter", refusal.code, 1
+        for plugin, nodes, for_now, for_good in evaluated.asked:
+            if nodes > for_now + for_good:
+                yield plugin, "Filter", success, nodes - for_now - for_good
+            if for_now:
+                yield plugin, "Filter", fwk.Code.UNSCHEDULABLE, for_now
+            if for_good:
+                yield plugin, "Filter", fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, for_good
+        for scored in evaluated.scores if self.feasible > 1 else ():  # a single feasible node is taken without scoring
+            if scored.has_pre_point:
+                yield scored.name, "PreScore", success, 1
+            yield scored.name, "Score", success, self.feasible
 
 
 class NodeExplanation(msgspec.Struct, frozen=True):

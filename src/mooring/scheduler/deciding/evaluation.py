@@ -14,7 +14,7 @@ Called by ``engine.py``; the result for one pod is a `PodEvaluation`. Read next:
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,10 +27,10 @@ from mooring.scheduler.deciding.filter_vectors import FilterVector, NodeVector, 
 from mooring.scheduler.deciding.nominated_reservations import NominatedReservations, leave_room
 from mooring.scheduler.deciding.pod_evaluation import PodEvaluation, status_on, status_with
 from mooring.scheduler.deciding.profile_plan import FilterUse, NodeFilterUse, NodeScoreUse, PartUses, Plan, ScoreUse
-from mooring.scheduler.deciding.score_sum import ScoreSum, best_of
+from mooring.scheduler.deciding.score_sum import ScoreSum, best_of, best_once
 from mooring.scheduler.deciding.score_vectors import NodeScores, PodScores, ScoreVector, SharedScores
 from mooring.scheduler.deciding.vectors import Meter
-from mooring.scheduler.framework import SKIP, SUCCESS, PreFilterResult, Scores, Status, unresolvable
+from mooring.scheduler.framework import SKIP, SUCCESS, Status, unresolvable
 from mooring.scheduler.framework.nominations import Expected
 from mooring.scheduler.framework.status import is_skip
 
@@ -42,8 +42,6 @@ _BYTES_PER_ROW = 32
 """The approximate memory, in bytes per row, of a cached combination of vectors."""
 _MIN_CACHED = 8
 _MAX_ENTRIES = 20_000
-_Filter: TypeAlias = FilterVector | FilterUse | NodeFilterUse
-_Score: TypeAlias = ScoreVector | ScoreUse | NodeScoreUse
 C = TypeVar("C", FilterPipeline, ScoreSum)
 
 
@@ -73,19 +71,21 @@ class _Entry:
     """The cache entry of a pod signature: its vectors in the order of the profile, and their combinations."""
 
     def __init__(self, plan: Plan, groups: "list[_VectorGroup]") -> None:
-        filters: list[_Filter | None] = [*plan.filters_of_pod]
-        scores: list[_Score | None] = [*plan.scores_of_pod]
+        self._filters: list[FilterVector | None] = [None] * len(plan.filters)
+        self._scores: list[ScoreVector | None] = [None] * len(plan.scores)
         for group in groups:
             for place, vector in group.filters:
-                filters[place] = vector
+                self._filters[place] = vector
             for place, scored in group.scores:
-                scores[place] = scored
-        self.filters = [each for each in filters if each is not None]
-        self.scores = [each for each in scores if each is not None]
+                self._scores[place] = scored
         self.groups = groups
-        self.spec: PodSpec | None = None
-        self.of_spec: tuple[list[_Filter], list[_Score]] = [], []
-        """The filters and scores that apply to pods with this pod spec."""
+        self._spec: PodSpec | None = None
+        self.filters = self._filters
+        """The filters for pods with the last pod spec; None at the index of a plugin that does not apply."""
+        self.scores = self._scores
+        self.filters_to_call: list[tuple[int, FilterUse | NodeFilterUse]] = []
+        """The plugins that are called for every pod, with their indexes."""
+        self.scores_to_call: list[tuple[int, ScoreUse | NodeScoreUse]] = []
         self.settled: list[FilterVector] | None = None
         """The filters for the next pod with this pod spec; None if a plugin must be called for each pod."""
         self.pipeline: FilterPipeline | None = None
@@ -97,33 +97,31 @@ class _Entry:
     @property
     def names_nodes(self) -> bool:
         """Return whether a plugin restricts the signature to named nodes, so that another pod with it is unlikely."""
-        return any(isinstance(each, FilterVector) and each.node_names is not None for each in self.filters)
+        return any(each is not None and each.node_names is not None for each in self._filters)
 
-    def look_at(self, pod: PodInfo, cluster: Cluster, passing: Mapping[FilterUse, FilterVector]) -> None:
+    def look_at(self, pod: PodInfo, plan: Plan, passing: Mapping[int, FilterVector], cluster: Cluster) -> None:
         """Decide which plugins that read the pod itself apply, as far as the pod spec alone decides that."""
         spec = pod.pod.spec
-        if spec is self.spec or spec == self.spec:
+        if spec is self._spec or spec == self._spec:
             return
-        filters: list[_Filter] = []
-        for each in self.filters:
-            status = each.plugin.applies_to(spec) if isinstance(each, FilterUse) else None
-            if status is not SKIP:
-                filters.append(passing[each] if status is SUCCESS and isinstance(each, FilterUse) else each)
-        vectors = [each for each in filters if isinstance(each, FilterVector)]
-        is_settled = len(vectors) == len(filters) and all(each.is_settled for each in vectors)
+        self.filters, self.filters_to_call = self._filters.copy(), []
+        for place, use in plan.filters_of_pod:
+            status = use.applies_to(spec)
+            if status is SUCCESS:
+                self.filters[place] = passing[place]
+            elif status is not SKIP:
+                self.filters_to_call.append((place, use))
+        vectors = [each for each in self.filters if each is not None]
+        is_settled = not self.filters_to_call and all(each.is_settled for each in vectors)
         self.settled = vectors if is_settled else None
-        scores = (_resolve_score(each, pod, cluster) for each in self.scores)
-        self.of_spec = filters, [each for each in scores if each is not None]
-        self.spec = spec
-
-
-def _resolve_score(score: _Score, pod: PodInfo, cluster: Cluster) -> _Score | None:
-    if not isinstance(score, ScoreUse) or score.applies_to is None or score.applies_to(pod.pod.spec) is None:
-        return score
-    state = score.plugin.pre_score(pod, cluster)
-    if not isinstance(state, Status):
-        return score
-    return ScoreVector(score) if state.is_success else None
+        self.scores, self.scores_to_call = self._scores.copy(), []
+        for place, scored in plan.scores_of_pod:
+            state = None if scored.applies_to(spec) is None else scored.plugin.pre_score(pod, cluster)
+            if state is SUCCESS:
+                self.scores[place] = ScoreVector(scored)
+            elif not is_skip(state):
+                self.scores_to_call.append((place, scored))
+        self._spec = spec
 
 
 class Evaluator:
@@ -138,9 +136,9 @@ class Evaluator:
         self._meter = Meter()
         self._pipelines: OrderedDict[Hashable, FilterPipeline] = OrderedDict()
         self._sums: OrderedDict[Hashable, ScoreSum] = OrderedDict()
-        self._passing = {use: FilterVector(use.name, cluster) for use in plan.filters if isinstance(use, FilterUse)}
-        for use, vector in self._passing.items():
-            vector.has_pre_point = use.declared.has_pre_point
+        self._passing = {place: FilterVector(use.name, cluster) for place, use in plan.filters_of_pod}
+        for place, use in plan.filters_of_pod:
+            self._passing[place].has_pre_point = use.has_pre_point
 
     def __len__(self) -> int:
         """Return the number of cached signatures."""
@@ -186,7 +184,7 @@ class Evaluator:
                 self._evict()
         else:
             self._entries.move_to_end(pod.signature)
-        found.look_at(pod, self._cluster, self._passing)
+        found.look_at(pod, self._plan, self._passing, self._cluster)
         return found
 
     def _evict(self) -> None:
@@ -284,9 +282,10 @@ class Evaluator:
         if entry.settled is not None:
             evaluation.filters, evaluation.considered = entry.settled, self._cluster.labels.nodes
             return
-        naming: list[FilterVector] = []
-        for each in entry.of_spec[0]:
-            vector = each if isinstance(each, FilterVector) else self._vector_of_pod(each, evaluation)
+        filters, naming = entry.filters.copy(), list[FilterVector]()
+        for place, use in entry.filters_to_call:
+            filters[place] = self._vector_of_pod(place, use, evaluation)
+        for vector in filters:
             if vector is None:
                 continue
             if vector.is_pinned:
@@ -301,19 +300,24 @@ class Evaluator:
         if naming:
             self._consider(evaluation, naming)
 
-    def _vector_of_pod(self, use: FilterUse | NodeFilterUse, evaluation: PodEvaluation) -> FilterVector | None:
+    def _vector_of_pod(
+        self, place: int, use: FilterUse | NodeFilterUse, evaluation: PodEvaluation
+    ) -> FilterVector | None:
         pod, cluster = evaluation.pod, self._cluster
-        if isinstance(use, NodeFilterUse):
-            vector: FilterVector = NodeVector(use, pod, cluster, evaluation.cycle)
+        if use.is_per_node:
+            vector = NodeVector(use, pod, cluster, evaluation.cycle)
             evaluation.is_shared_by_template = evaluation.is_shared_by_template and vector.status.is_skip
             return None if vector.status.is_skip else vector
         found = use.plugin.pre_filter(pod, cluster)
-        if found is SKIP:
+        if is_skip(found):
             return None
-        evaluation.is_shared_by_template = evaluation.is_shared_by_template and found is SUCCESS
-        if isinstance(found, PreFilterResult):
-            evaluation.cycle.pre_filter[use.name] = found.state
-        return self._passing[use] if found is SUCCESS else SharedVerdicts(use, pod, cluster, found)
+        if found is SUCCESS:
+            return self._passing[place]
+        evaluation.is_shared_by_template = False
+        made = SharedVerdicts(use, pod, cluster, found)
+        if made.state is not None:
+            evaluation.cycle.pre_filter[use.name] = made.state
+        return made
 
     def _consider(self, evaluation: PodEvaluation, naming: list[FilterVector]) -> None:
         evaluation.naming = tuple(sorted(each.name for each in naming))
@@ -352,9 +356,7 @@ class Evaluator:
     def _filter_alone(self, evaluation: PodEvaluation) -> None:
         named = np.flatnonzero(evaluation.considered) if evaluation.naming else None
         if named is not None and len(named) <= _MAX_NAMED:
-            evaluation.filters = [
-                each.on_rows(named) if isinstance(each, SharedVerdicts) else each for each in evaluation.filters
-            ]
+            evaluation.filters = [each.on_rows(named) for each in evaluation.filters]
         left = evaluation.considered.copy()
         evaluation.number_considered = number = int(np.count_nonzero(left))
         for vector in evaluation.filters:
@@ -379,54 +381,50 @@ class Evaluator:
 
     def _score(self, entry: _Entry, evaluation: PodEvaluation, *, needs_points: bool) -> None:
         evaluation.reached = "Score"
-        feasible = evaluation.feasible
-        shared: list[SharedScores] = []
-        own: list[ScoreVector] = []
-        for each in entry.of_spec[1]:
-            if isinstance(each, SharedScores):
-                each.refresh(feasible)
-                if each.is_active:
-                    evaluation.scores.append(each)
-                    if not each.is_zero:
-                        shared.append(each)
+        feasible, scores = evaluation.feasible, entry.scores
+        if entry.scores_to_call:
+            scores = scores.copy()
+            for place, use in entry.scores_to_call:
+                scores[place] = self._scores_of_pod(use, evaluation)
+        shared, own = list[SharedScores](), list[ScoreVector]()
+        for each in scores:
+            if each is None:
                 continue
-            found = each if isinstance(each, ScoreVector) else self._scores_of_pod(each, evaluation)
-            if found is not None:
-                evaluation.scores.append(found)
-                if not found.is_zero:
-                    own.append(found)
-        total = self._sum_of(entry, shared)
+            each.refresh(feasible)
+            if each.is_active:
+                evaluation.scores.append(each)
+                if not each.is_zero:
+                    each.add_to(shared, own)
         if needs_points or own or not evaluation.is_shared or evaluation.naming:
-            sums = total.sums(feasible)
-            evaluation.best = best_of(sums, [each.scores for each in own], feasible)
+            total = self._sum_of(entry, shared)
+            evaluation.best = best_of(total.sums(feasible), [each.scores for each in own], feasible)
             if needs_points:
-                evaluation.points = {each.name: self._points(each, total) for each in evaluation.scores}
+                points = {each.name: each.all_zero(self._cluster.capacity) for each in evaluation.scores}
+                points |= {each.name: total.scores_of(each) for each in shared}
+                evaluation.points = points | {each.name: each.scores for each in own}
+        elif not all(vector.was_summed for vector in shared):  # most new parts have no second pod
+            for vector in shared:
+                vector.was_summed = True
+            evaluation.best = best_once(shared, feasible)
         else:
-            evaluation.best = total.best(feasible)
+            evaluation.best = self._sum_of(entry, shared).best(feasible)
 
     def _scores_of_pod(self, use: ScoreUse | NodeScoreUse, evaluation: PodEvaluation) -> ScoreVector | None:
         pod, cluster, feasible = evaluation.pod, self._cluster, evaluation.feasible
-        if isinstance(use, NodeScoreUse):
+        if use.is_per_node:
             return NodeScores(use, pod.pod, cluster=cluster, cycle=evaluation.cycle, feasible=feasible)
         state = use.plugin.pre_score(pod, cluster)
-        return None if isinstance(state, Status) and not state.is_success else PodScores(use, state, feasible)
+        if is_skip(state):
+            return None
+        return ScoreVector(use) if state is SUCCESS else PodScores(use, state, feasible)
 
     def _sum_of(self, entry: _Entry, vectors: list[SharedScores]) -> ScoreSum:
         total = entry.total
         if total is None or total.vectors != vectors:
             depends = any(each.depends_on_feasible or each.is_normalized for each in vectors)
             key = (id(entry.pipeline) if depends else 0, *[vector.serial for vector in vectors])
-            if any(not vector.combinations for vector in vectors):  # most parts that are new have no second pod
-                for vector in vectors:
-                    vector.combinations.append(key)
-                return ScoreSum(vectors, self._cluster, is_kept=False)
             total = entry.total = self._combination(self._sums, key, ScoreSum, vectors)
         return total
-
-    def _points(self, vector: ScoreVector, total: ScoreSum) -> Scores:
-        if vector.is_zero:
-            return vector.all_zero(self._cluster.capacity)
-        return total.scores_of(vector) if isinstance(vector, SharedScores) else vector.scores
 
 
 def _counts(filters: Sequence[FilterVector], feasible: Feasible) -> list[tuple[str, int, int, int]]:

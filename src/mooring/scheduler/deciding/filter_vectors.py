@@ -67,6 +67,10 @@ class FilterVector(Vector):
         """Return the current verdicts on some rows without using or filling the cache; None if all pass."""
         return None
 
+    def on_rows(self, _rows: NDArray[np.intp]) -> "FilterVector":
+        """Evaluate a few rows only, for one caller; the other rows count as passing."""
+        return self
+
     def may_apply_after(self, _shapes: Iterable[PodSignature]) -> bool:
         """Return whether a filter that does not apply now may apply once pods with the given signatures are placed."""
         return True
@@ -212,7 +216,6 @@ class SharedVerdicts(PluginVector, FilterVector):
             self.changes.change(rows)
 
     def on_rows(self, rows: NDArray[np.intp]) -> FilterVector:
-        """Evaluate a few rows only, for one caller; the other rows count as passing."""
         found = SharedVerdicts(self._use, self._pod, self._cluster, self.status)
         found.node_names, found.is_pinned, found.state = self.node_names, self.is_pinned, self.state
         found._idle_at = found._idle.value  # it is never refreshed

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Container, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from mooring.api.core_v1 import PodSpec
 from mooring.scheduler.columns.cluster import Cluster
@@ -33,35 +33,50 @@ class PluginUse:
 
 class FilterUse(PluginUse):
     plugin: FilterPlugin[Any]
-    is_per_node = False
+    is_per_node: Literal[False] = False
+
+    @property
+    def has_pre_point(self) -> bool:
+        """Return whether metrics count a call of the plugin's `pre_filter`."""
+        return self.declared.has_pre_point
+
+    def applies_to(self, spec: PodSpec) -> Status | None:
+        """Return SKIP or SUCCESS if `pre_filter` would for every pod with the pod spec, otherwise None."""
+        return self.plugin.applies_to(spec)
 
 
 class NodeFilterUse:
     """A Filter plugin that evaluates one node at a time."""
 
-    is_per_node = reads_pod = True
+    is_per_node: Literal[True] = True
+    reads_pod = True
 
     def __init__(self, plugin: Any) -> None:
         self.plugin = plugin
         self.name: str = plugin.name
         self.pre_filter: Callable[..., Any] | None = getattr(plugin, "pre_filter_pod", None)
+        self.has_pre_point = self.pre_filter is not None
+
+    def applies_to(self, _spec: PodSpec) -> Status | None:
+        return None
 
 
 class ScoreUse(PluginUse):
     plugin: ScorePlugin[Any]
-    is_per_node = False
+    is_per_node: Literal[False] = False
 
     def __init__(self, plugin: Any, declared: Declaration, profile: str, cluster: Cluster, *, weight: int) -> None:
         super().__init__(plugin, declared, profile, cluster)
         self.weight = weight
-        self.applies_to: Callable[[PodSpec], Status | None] | None = getattr(plugin, "applies_to", None)
+        self.applies_to: Callable[[PodSpec], Status | None] = getattr(plugin, "applies_to", _depends_on_pod)
         self.has_pre_point = declared.has_pre_point
 
 
 class NodeScoreUse:
     """A Score plugin that evaluates one node at a time."""
 
-    is_per_node = reads_pod = True
+    is_per_node: Literal[True] = True
+    reads_pod = True
     has_pre_point = False
 
     def __init__(self, plugin: Any, weight: int) -> None:
@@ -69,6 +84,11 @@ class NodeScoreUse:
         self.name: str = plugin.name
         self.weight = weight
         self.normalize: Callable[..., dict[str, int]] | None = getattr(plugin, "normalize_scores", None)
+        self.applies_to: Callable[[PodSpec], Status | None] = _depends_on_pod
+
+
+def _depends_on_pod(_spec: PodSpec) -> Status | None:
+    return None
 
 
 class Plan:
@@ -90,9 +110,9 @@ class Plan:
             else NodeScoreUse(timed(plugin), entry.weight)
             for entry in profile.scores
         ]
-        self.filters_of_pod = [use if use.reads_pod else None for use in self.filters]
-        """At the index of each filter, the plugin if it is called for every pod, otherwise None."""
-        self.scores_of_pod = [use if use.reads_pod else None for use in self.scores]
+        self.filters_of_pod = [(place, use) for place, use in enumerate(self.filters) if use.reads_pod]
+        """The filters that are called for every pod, with their indexes."""
+        self.scores_of_pod = [(place, use) for place, use in enumerate(self.scores) if use.reads_pod]
         self.parts = self._group_by_part(signers)
         self.read = Part(0)
         """The signature parts that the plugins read."""
@@ -101,14 +121,17 @@ class Plan:
 
     def _group_by_part(self, signers: Container[Signer]) -> "list[PartUses]":
         found: dict[tuple[Part, Signer | None], PartUses] = {}
-        for place, use in (*enumerate(self.filters), *enumerate(self.scores)):
-            if isinstance(use, PluginUse) and not use.reads_pod:
-                key = (use.declared.pod, use.signer if use.signer in signers else None)
-                uses = found.setdefault(key, PartUses(View(*key, number=len(found))))
-                if isinstance(use, FilterUse):
-                    uses.filters.append((place, use))
-                elif isinstance(use, ScoreUse):
-                    uses.scores.append((place, use))
+
+        def uses_of(use: PluginUse) -> PartUses:
+            key = (use.declared.pod, use.signer if use.signer in signers else None)
+            return found.setdefault(key, PartUses(View(*key, number=len(found))))
+
+        for place, filtering in enumerate(self.filters):
+            if not (filtering.is_per_node or filtering.reads_pod):
+                uses_of(filtering).filters.append((place, filtering))
+        for place, scoring in enumerate(self.scores):
+            if not (scoring.is_per_node or scoring.reads_pod):
+                uses_of(scoring).scores.append((place, scoring))
         return list(found.values())
 
 

@@ -62,10 +62,9 @@ class _Part:
 
 
 class ScoreSum:
-    def __init__(self, vectors: Sequence[SharedScores], cluster: Cluster, *, is_kept: bool = True) -> None:
+    def __init__(self, vectors: Sequence[SharedScores], cluster: Cluster) -> None:
         self.vectors = vectors
         self._cluster = cluster
-        self._is_kept = is_kept
         self._parts = [_Part(vector) for vector in vectors]
         self._plain = [part for part in self._parts if not part.vector.use.has_refresh]
         self._others = [part for part in self._parts if part.vector.use.has_refresh]
@@ -85,8 +84,6 @@ class ScoreSum:
 
     def best(self, feasible: Mask) -> BestRows | GroupedRows:
         """Return the best rows among the feasible ones. The mask `feasible` must never be modified."""
-        if not self._is_kept:
-            return self._best_once(feasible)
         by_row = _update(self._plain, feasible)
         if self._by_group is not None:
             changed = union(self._reader.changes().either, by_row)
@@ -98,15 +95,6 @@ class ScoreSum:
         others = _update(self._others, feasible)
         self._add_up(by_row, others)
         return self._totals.best(self._sums, feasible, union(by_row, others))
-
-    def _best_once(self, feasible: Mask) -> BestRows:
-        for part in self._parts:
-            part.update(feasible)
-        totals = _sum([part.scores for part in self._parts])
-        if len(self._parts) == 1:
-            totals = totals.copy()
-        np.copyto(totals, OUT, where=~feasible)
-        return BestRows(totals)
 
     def sums(self, feasible: Mask) -> Scores:
         """Return the summed scores of all rows."""
@@ -180,6 +168,18 @@ def _update(parts: Iterable[_Part], feasible: Mask) -> ChangedRows:
         if rows is not found:
             found = union(found, rows)
     return found
+
+
+def best_once(vectors: Sequence[SharedScores], feasible: Mask) -> BestRows:
+    """Return the best rows by a sum that is not cached."""
+    parts = [_Part(vector) for vector in vectors]
+    for part in parts:
+        part.update(feasible)
+    totals = _sum([part.scores for part in parts])
+    if len(parts) == 1:
+        totals = totals.copy()
+    np.copyto(totals, OUT, where=~feasible)
+    return BestRows(totals)
 
 
 def best_of(sums: Scores, own: Sequence[Scores], feasible: Mask) -> BestRows:

@@ -36,12 +36,23 @@ class ScoreVector(Vector):
         self.has_pre_point = use.has_pre_point
         """Whether metrics count a call of the plugin's `pre_score`."""
 
+    def refresh(self, feasible: Mask) -> None:
+        """Evaluate the rows whose inputs changed."""
+
     def all_zero(self, capacity: int) -> Scores:
         """Return the normalised and weighted scores of a vector of zeros."""
         return np.zeros(capacity, np.int64)
 
+    def add_to(self, _shared: "list[SharedScores]", own: "list[ScoreVector]") -> None:
+        """Append the vector to those that pods share, or to those of the pod itself."""
+        own.append(self)
+
 
 class SharedScores(PluginVector, ScoreVector):
+    """The scores of a vectorised plugin, for all pods with the same value of the part it reads."""
+
+    was_summed = False
+    """Whether a sum with it was computed before."""
     _feasible: Mask | None = None
 
     def __init__(self, use: ScoreUse, state: Any, cluster: Cluster) -> None:
@@ -55,8 +66,10 @@ class SharedScores(PluginVector, ScoreVector):
         self._capacity = cluster.capacity
         self._has_state = not isinstance(state, Status)
 
+    def add_to(self, shared: "list[SharedScores]", _own: list[ScoreVector]) -> None:
+        shared.append(self)
+
     def refresh(self, feasible: Mask) -> None:
-        """Evaluate the rows whose inputs changed."""
         if not self._has_state or self._idle.value == self._idle_at:
             return
         if self.depends_on_feasible and feasible is not self._feasible:
@@ -120,12 +133,11 @@ class PodScores(ScoreVector):
 
     def __init__(self, use: ScoreUse, state: Any, feasible: Mask) -> None:
         super().__init__(use)
-        plugin, scores = use.plugin, _NO_SCORES
-        if not isinstance(state, Status):
-            scores = plugin.score(state, ALL_ROWS)
-            if use.declared.is_normalized:
-                scores = plugin.normalized(scores, plugin.span(scores, feasible))
-            self.is_zero, self.scores = False, scores * use.weight
+        plugin = use.plugin
+        scores = plugin.score(state, ALL_ROWS)
+        if use.declared.is_normalized:
+            scores = plugin.normalized(scores, plugin.span(scores, feasible))
+        self.is_zero, self.scores = False, scores * use.weight
 
 
 class NodeScores(ScoreVector):

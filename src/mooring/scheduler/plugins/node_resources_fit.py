@@ -3,6 +3,7 @@ score higher.
 """
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -76,20 +77,32 @@ class _Asked:
     def __init__(self, columns: ResourceColumns, asked: Sequence[tuple[str, int]], nodes: fwk.Mask) -> None:
         self._nodes = nodes
         self.columns = columns
-        found = [(resource, columns.find(resource), amount) for resource, amount in asked]
-        self._by_line = [(line, amount) for _, line, amount in found if line is not None]
+        self._asked = asked
+        self._by_line = [(line, amount) for name, amount in asked if (line := columns.find(name)) is not None]
         self._is_offered = len(self._by_line) == len(asked)
-        lines = [line for line, _ in self._by_line]
-        consecutive = bool(lines) and lines == list(range(lines[0], lines[0] + len(lines)))
-        self._lines = slice(lines[0], lines[0] + len(lines)) if consecutive else np.array(lines, np.intp)
-        self._amounts = np.array([amount for _, amount in self._by_line], np.int64).reshape(-1, 1)
-        self._resources = [resource for resource, _ in asked]
-        self._counted = [0, *[place for place, (_, line, _) in enumerate(found, 1) if line is not None]]
         self._memo: RowMemo[fwk.Verdicts] = RowMemo()
-        self._has_bits = len(self._counted) <= _FEW
-        self._sets: fwk.ReasonSets[bytes] = fwk.ReasonSets(self._texts_of_set)
-        if not self._has_bits:
-            self._sets.code(np.packbits(np.array(self._counted) == 0).tobytes())  # 1 is for too many pods alone
+        self._has_bits = len(self._by_line) < _FEW
+
+    @cached_property
+    def _amounts(self) -> NDArray[np.int64]:
+        return np.array([amount for _, amount in self._by_line], np.int64).reshape(-1, 1)
+
+    @cached_property
+    def _lines(self) -> slice | NDArray[np.intp]:
+        lines = [line for line, _ in self._by_line]
+        is_consecutive = bool(lines) and lines == list(range(lines[0], lines[0] + len(lines)))
+        return slice(lines[0], lines[0] + len(lines)) if is_consecutive else np.array(lines, np.intp)
+
+    @cached_property
+    def _counted(self) -> list[int]:
+        """The indexes among the reasons of the number of pods (0) and of each resource that a node offers."""
+        return [0, *[place for place, (name, _) in enumerate(self._asked, 1) if self.columns.find(name) is not None]]
+
+    @cached_property
+    def _sets(self) -> fwk.ReasonSets[bytes]:
+        found: fwk.ReasonSets[bytes] = fwk.ReasonSets(self._texts_of_set)
+        found.code(np.packbits(np.array(self._counted) == 0).tobytes())  # 1 is for too many pods alone
+        return found
 
     def reasons(self, code: int) -> tuple[str, ...]:
         return self._texts_of_bits(code) if self._has_bits else self._sets.reasons(code)
@@ -101,7 +114,7 @@ class _Asked:
         return self._texts_of(code >> np.arange(len(self._counted)) & 1)
 
     def _texts_of(self, lacking: NDArray[np.integer[Any]]) -> tuple[str, ...]:
-        texts = (TOO_MANY_PODS, *[f"Insufficient {resource}" for resource in self._resources])
+        texts = (TOO_MANY_PODS, *[f"Insufficient {resource}" for resource, _ in self._asked])
         is_lacking = np.ones(len(texts), np.bool_)
         is_lacking[self._counted] = lacking
         return tuple(texts[place] for place in is_lacking.nonzero()[0].tolist())

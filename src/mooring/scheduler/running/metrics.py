@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from mooring.base.metrics import Counts, Histograms, Labels, exponential_buckets
+from mooring.base.metrics import Counts, Histograms, exponential_buckets
 from mooring.scheduler.deciding.engine import Outcome
 from mooring.scheduler.queue import Pool, QueuedPod
 
@@ -80,9 +80,6 @@ class SchedulerMetrics(Collector):
         self.victims = Histograms(
             "scheduler_preemption_victims", "How many pods were chosen as victims.", (), exponential_buckets(1, 2, 7)
         )
-        self._likeness: tuple[object, ...] = ()
-        self._counts: list[tuple[Labels, int]] = []
-        self._identical = 0
         self._gauges: list[tuple[str, str, Sequence[str], Gauges]] = []
         self._counters: list[tuple[str, str, Sequence[str], Gauges]] = []
 
@@ -97,23 +94,12 @@ class SchedulerMetrics(Collector):
 
     def evaluated(self, outcome: Outcome, seconds: float) -> None:
         """Count the evaluations that plugins made for a pod."""
-        profile = outcome.profile.name
-        likeness = outcome.likeness
-        if likeness != self._likeness:
-            self._add_identical()
-            self._likeness = likeness
-            self._counts = [
-                ((plugin, point, profile, code), number) for plugin, point, code, number in outcome.evaluations()
-            ]
-        self._identical += 1
+        profile, add = outcome.profile.name, self.evaluations.add
+        for plugin, point, code, number in outcome.evaluations():
+            add((plugin, point, profile, code), number)
         if outcome.error is not None and outcome.error.plugin:
             self.evaluations.add((outcome.error.plugin, "Filter", profile, outcome.error.code))
         self.algorithm_durations.observe((), seconds)
-
-    def _add_identical(self) -> None:
-        for labels, number in self._counts:
-            self.evaluations.add(labels, number * self._identical)
-        self._identical = 0
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:
         """Count an attempt that has ended."""
@@ -136,7 +122,6 @@ class SchedulerMetrics(Collector):
         self._counters.append((name, about, labels, read))
 
     def collect(self) -> Iterator[Metric]:
-        self._add_identical()
         for counts in (self.attempts, self.evaluations, self.incoming, self.preemption_attempts):
             yield counts.family()
         for durations in (
