@@ -5,7 +5,7 @@
 Nodes are tried one after the other, and stay removed if all of their pods found a node. This is done in three orders,
 and the one that saves most is improved by local search: a node that had to stay is tried first, and the others after
 it. The result is then simulated: the nodes are drained and removed, and nodes whose removal blocks or leaves a pod
-pending are kept.
+pending are kept. Other attempts are simulated too if they may save more.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +18,7 @@ from mooring.advisor.simulate.applying import with_unschedulable
 from mooring.advisor.simulate.changes import Drain, RemoveNodes, Scenario, Step
 from mooring.advisor.simulate.evictions import is_drainable
 from mooring.advisor.simulate.options import Settings
+from mooring.advisor.simulate.outcome import departure_of
 from mooring.advisor.simulate.pods import SimulatedPod, with_node
 from mooring.advisor.simulate.reports import markdown_table
 from mooring.advisor.simulate.results import API_VERSION
@@ -33,6 +34,9 @@ _DO_NOT_EVICT = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
     "karpenter.sh/do-not-disrupt": "true",
 }
+_BUDGET_REMEDY = "more replicas, or a budget that allows one disruption"
+_MAX_PLAYED = 8
+"""The maximum number of attempts that are simulated, in the order of what they save."""
 _MAX_MOVES = 100_000
 """The maximum number of pods that local search may move; then it returns the best result so far."""
 Report = Callable[[Progress], None]
@@ -83,9 +87,10 @@ def consolidate(snapshot: Snapshot, settings: Settings, prices: Prices, report: 
     is_complete = True
     best = _Attempt([], {})
     try:
-        best = _local_search(search, max((search.attempt(order) for order in search.orders()), key=_total))
-        pending = len(running.world.pods) - running.world.running
-        best = best._replace(removals=_played(snapshot, settings, best.removals, pending))
+        _local_search(search, max((search.attempt(order) for order in search.orders()), key=_total))
+        for found in sorted(search.attempts, key=_total, reverse=True)[:_MAX_PLAYED]:
+            if not best.obstacles or _total(found) > _total(best):
+                best = max(_played(snapshot, settings, found), best, key=_total)
     except KeyboardInterrupt:
         is_complete = False
     gone = {each.node for each in best.removals}
@@ -110,7 +115,7 @@ def _total(attempt: _Attempt) -> float:
     return sum(each.saves for each in attempt.removals)
 
 
-def _local_search(search: "_Search", best: _Attempt) -> _Attempt:
+def _local_search(search: "_Search", best: _Attempt) -> None:
     """Try each kept node before all others, as long as that saves more."""
     nodes = {node.metadata.name: node for node in search.nodes}
     improved = True
@@ -118,32 +123,39 @@ def _local_search(search: "_Search", best: _Attempt) -> _Attempt:
         improved = False
         for name in [name for name, each in best.obstacles.items() if not each.is_rule]:
             if search.moves > _MAX_MOVES:
-                return best
+                return
             first = [name, *(each.node for each in best.removals)]
             order = [nodes[each] for each in dict.fromkeys([*first, *nodes])]
             found = search.attempt(order)
             if _total(found) > _total(best):
                 best, improved = found, True
                 break
-    return best
 
 
-def _played(snapshot: Snapshot, settings: Settings, removals: list[Removal], pending: int) -> list[Removal]:
-    """Simulate all removals together; return those that leave nothing pending or blocked."""
+def _played(snapshot: Snapshot, settings: Settings, attempt: _Attempt) -> _Attempt:
+    """Simulate all removals together; keep those that block no drain and leave no running pod pending."""
+    removals, obstacles = attempt.removals, dict(attempt.obstacles)
     while removals:
         names = tuple(each.node for each in removals)
-        running = SimulationRun(
-            snapshot, Scenario(steps=(Step((Drain(names),)), Step((RemoveNodes(names),)))), settings
-        )
+        steps = (Step((Drain(names),)), Step((RemoveNodes(names),)))
+        running = SimulationRun(snapshot, Scenario(steps=steps), settings)
         running.run()
         world = running.world
-        refused = {pod.node for pod, _ in world.drains.refused.values()}
-        if len(world.pods) - world.running <= pending and not refused:
+        pods = {pod.name: pod for pod in world.pods.values()}
+        found: dict[str, Obstacle] = {}
+        for departure in (*world.record.evictions, *world.record.preemptions):
+            left = departure_of(departure, world)
+            if left.replacement and not left.replacement_node:
+                node = left.node if left.node in names else names[-1]
+                reason = f"with the other nodes gone: {world.message_of(pods[left.replacement])}"
+                found[node] = Obstacle(node, left.pod, reason, _fit_remedy(reason))
+        for pod, message in world.drains.refused.values():
+            found[pod.node] = Obstacle(pod.node, pod.name, message, _BUDGET_REMEDY)
+        if not found:
             break
-        lost = {each.node for each in world.record.evictions if each.pod.successor and not each.pod.successor.node}
-        culprits = (refused | lost) & set(names) or {names[-1]}
-        removals = [each for each in removals if each.node not in culprits]
-    return removals
+        obstacles |= found
+        removals = [each for each in removals if each.node not in found]
+    return _Attempt(removals, obstacles)
 
 
 @dataclass(slots=True)
@@ -167,8 +179,10 @@ class _Search:
         self._usage = usage_of(self._engine.cluster)
         self._removed: list[_Removed] = []
         self._bound: dict[str, Pod] = {}
-        self._on: dict[str, set[str]] = {}
+        self._on: dict[str, dict[str, None]] = {}
+        """The keys of the pods on each node, in order."""
         self.moves = 0
+        self.attempts: list[_Attempt] = []
         self._restore()
 
     def _restore(self) -> None:
@@ -176,11 +190,11 @@ class _Search:
         for change in reversed(self._removed):
             self._put_back(change)
         self._removed.clear()
-        self._on = {node.metadata.name: set() for node in self.nodes}
+        self._on = {node.metadata.name: {} for node in self.nodes}
         for pod in self._world.pods.values():
             if pod.node:
                 self._bound[pod.key] = with_node(pod.pod, pod.node)
-                self._on[pod.node].add(pod.key)
+                self._on[pod.node][pod.key] = None
 
     def orders(self) -> list[list[Node]]:
         """Return the orders in which to try nodes: highest saving first, fewest pods first, and least used first."""
@@ -206,6 +220,7 @@ class _Search:
                     found.obstacles[outcome.node] = outcome
         finally:
             self._restore()
+        self.attempts.append(found)
         return found
 
     def _saving(self, node: Node) -> float:
@@ -232,10 +247,10 @@ class _Search:
                 self._engine.remove(self._bound[pod.key])
         self._engine.remove(node)
         self._removed.append(change)
-        self._on[name] = set()
+        self._on[name] = {}
         for key, placed in change.placed.items():
             self._bound[key] = placed
-            self._on[placed.spec.node_name].add(key)
+            self._on[placed.spec.node_name][key] = None
         return Removal(name, self._saving(node), {pod.name: change.placed[pod.key].spec.node_name for pod in movable})
 
     def _move(self, node: str, pods: Sequence[SimulatedPod], change: _Removed) -> Obstacle | None:
@@ -259,8 +274,7 @@ class _Search:
                     reason = f"its annotation {key} is {value}"
                     return Obstacle(node, pod.name, reason, f"remove the annotation {key}", is_rule=True)
             if refusal := self._world.budgets.eviction_problem(pod):
-                remedy = "more replicas, or a budget that allows one disruption"
-                return Obstacle(node, pod.name, refusal, remedy, is_rule=True)
+                return Obstacle(node, pod.name, refusal, _BUDGET_REMEDY, is_rule=True)
         return None
 
     def _put_back(self, change: _Removed) -> None:
