@@ -8,8 +8,8 @@ import pytest
 from mooring.advisor.plan import plan, reports
 from mooring.advisor.simulate import Scenario, ScenarioError, Settings, Simulation, simulate
 from mooring.advisor.simulate.node_pools import NodePool, explain_pools, pools_of_cluster, read_pools
-from mooring.advisor.snapshot import Snapshot, dump
-from mooring.api.apps_v1 import Deployment
+from mooring.advisor.snapshot import RawObject, Snapshot, dump
+from mooring.api.apps_v1 import DaemonSet, Deployment
 from mooring.api.core_v1 import ConfigMap
 from mooring.api.meta_v1 import Resource
 from mooring.testing import builders
@@ -66,6 +66,35 @@ def test_pools_say_why_they_cannot_serve_a_pod_with_the_nearest_first() -> None:
     reasons = {each.pool: each.reasons for each in found}
     assert reasons["small"] == ("Insufficient cpu",)
     assert "untolerated taint" in reasons["tainted-and-small"][0]
+
+
+DAEMON = {"spec": {"containers": [{"name": "c", "image": "logs:1", "resources": {"limits": {"cpu": "1"}}}]}}
+
+
+def daemon_set() -> DaemonSet:
+    labels = {"app": "logs"}
+    spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, **DAEMON}}
+    return builders.made(DaemonSet, {"metadata": {"name": "logs", "namespace": "default"}, "spec": spec})
+
+
+def test_pods_of_daemon_sets_take_their_room_on_every_new_node() -> None:
+    result = simulated([pool("a")], app(4), daemon_set())
+    assert (len(result.added_nodes), result.counts.pending) == (2, 0)
+    (verdict,) = explain_pools(Snapshot("a test", [daemon_set()]), [pool("a")], builders.pod("web", cpu="3500m"))
+    assert (verdict.fits, verdict.reasons) == (False, ("Insufficient cpu",))
+
+
+def test_a_new_node_is_asked_for_beside_the_nodes_that_exist() -> None:
+    zones = [builders.node(f"n-{zone}", cpu="1", labels={"zone": zone}) for zone in "ab"]
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    pods = app(5, topologySpreadConstraints=[{**spread, "labelSelector": {"matchLabels": {"app": "web"}}}])
+    result = simulated([pool("a", labels={"zone": "a"})], *zones, pods)
+    assert (len(result.added_nodes), result.counts.running, result.counts.pending) == (1, 3, 2)
+
+
+def test_a_pod_of_a_scheduler_that_is_not_simulated_gets_no_node() -> None:
+    result = simulated([pool("a")], builders.pod("p", spec={"schedulerName": "other"}))
+    assert (result.added_nodes, result.counts.pending) == ((), 1)
 
 
 def test_a_plan_names_the_pools_that_cannot_serve() -> None:
@@ -173,6 +202,33 @@ def test_a_karpenter_pool_without_nodes_serves_or_says_why_not(
     assert reason or str(pools["batch"].templates[0].status.allocatable["pods"]) == "3"
 
 
+CPUS = "karpenter.k8s.aws/instance-cpu"
+
+
+@pytest.mark.parametrize(
+    ("requirement", "is_like"),
+    [
+        pytest.param({"operator": "Gt", "values": ["2"]}, True, id="greater"),
+        pytest.param({"operator": "Gt", "values": ["4"]}, False, id="not greater"),
+        pytest.param({"operator": "Lt", "values": ["5"]}, True, id="less"),
+        pytest.param({"operator": "Gte", "values": ["4"]}, True, id="equal"),
+        pytest.param({"operator": "NotIn", "values": ["4"]}, False, id="excluded"),
+        pytest.param({"operator": "Exists"}, True, id="there"),
+        pytest.param({"operator": "DoesNotExist"}, False, id="there although it must not be"),
+        pytest.param({"key": "karpenter.k8s.aws/instance-gpu-count", "operator": "Exists"}, False, id="not there"),
+        pytest.param({"key": "team", "operator": "In", "values": ["shop"]}, True, id="a label that Karpenter sets"),
+    ],
+)
+def test_a_node_is_the_template_of_a_pool_when_it_meets_its_requirements(
+    requirement: dict[str, Any], is_like: bool
+) -> None:
+    spec = {"template": {"spec": {"requirements": [{"key": CPUS, **requirement}]}}}
+    tree = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "new"}, "spec": spec}
+    raw = RawObject("karpenter.sh/v1", "NodePool", "", "new", _tree=tree)
+    (found,) = pools_of_cluster(Snapshot("a test", [builders.node("n", labels={CPUS: "4"})], [raw]))
+    assert bool(found.templates) is is_like
+
+
 @pytest.mark.parametrize(
     "status",
     [
@@ -185,3 +241,12 @@ def test_the_maximum_of_a_group_is_that_of_cluster_autoscaler(status: str) -> No
     settings = builders.made(ConfigMap, {"metadata": {"name": "cluster-autoscaler-status"}, "data": {"status": status}})
     (found,) = pools_of_cluster(Snapshot("a test", [builders.node("n", labels=labels), settings]))
     assert found.maximum == 2
+
+
+def test_groups_count_for_the_pool_whose_whole_name_they_have() -> None:
+    sizes = {"gke-web-a-grp": 3, "gke-web-b-grp": 4, "gke-web2-a-grp": 9, "gke-web-gpu-a-grp": 5}
+    status = "\n".join(f"- name: {name}\n  health: {{maxSize: {size}}}" for name, size in sizes.items())
+    settings = builders.made(ConfigMap, {"metadata": {"name": "cluster-autoscaler-status"}, "data": {"status": status}})
+    nodes = [builders.node(name, labels={"cloud.google.com/gke-nodepool": name}) for name in ("web", "web-gpu")]
+    found = pools_of_cluster(Snapshot("a test", [*nodes, settings]))
+    assert {each.name: each.maximum for each in found} == {"web": 6, "web-gpu": 4}

@@ -128,8 +128,7 @@ class Drains:
 
 def is_drainable(pod: SimulatedPod) -> bool:
     """Return whether a drain evicts a pod; it skips pods of DaemonSets and static pods."""
-    is_daemon = pod.owner is not None and pod.owner.kind == "DaemonSet"
-    return not is_daemon and _MIRROR not in pod.pod.metadata.annotations
+    return not pod.is_daemon and _MIRROR not in pod.pod.metadata.annotations
 
 
 def _format_taint(taint: Taint) -> str:

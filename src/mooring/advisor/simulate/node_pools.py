@@ -5,13 +5,13 @@
     explain_pools(snapshot, pools, pod)  why each pool can or cannot create a node for a pod
 
 The autoscaler's rules are simplified: every ten seconds it takes the pending pods, chooses the pool of the highest
-weight, then of the lowest price, whose empty node fits, and packs pods onto new nodes in their order. It orders no more
-nodes while some are being created, and never removes nodes.
+weight, then of the lowest price, whose new node fits in the cluster, and packs pods onto new nodes in their order. New
+nodes also run the pods of DaemonSets. It orders no more nodes while some are being created, and never removes nodes.
 """
 
 import heapq
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,15 @@ from msgspec import structs
 from mooring.advisor.simulate.changes import ScenarioError
 from mooring.advisor.simulate.manifests import read_nodes
 from mooring.advisor.snapshot import Snapshot
-from mooring.api.core_v1 import Node, Pod
+from mooring.api.apps_v1 import DaemonSet
+from mooring.api.core_v1 import Container, Node, Pod
 from mooring.api.core_v1 import Taint as NodeTaint
+from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.quantity import parse
 from mooring.base import durations
-from mooring.scheduler.facade import Engine
+from mooring.constraints.options import ConstraintOptions
+from mooring.controllers.workloads import daemon_nodes
+from mooring.scheduler.facade import DEFAULT_SCHEDULER, Engine
 
 if TYPE_CHECKING:
     from mooring.advisor.simulate.world import World
@@ -42,7 +46,7 @@ _READY_SECONDS = 90.0
 _MOST_NODES = 1000
 _HOSTNAME = "kubernetes.io/hostname"
 _CHOSEN_LABELS = frozenset({"topology.kubernetes.io/zone", "karpenter.sh/capacity-type"})
-"""Labels whose value Karpenter chooses when it launches an instance."""
+"""Well-known labels whose value Karpenter chooses when it launches an instance; it chooses those of custom labels too."""
 _GROUP_SIZE = re.compile(r"\bname:\s*(\S+).*?\bmaxSize[=:]\s*(\d+)", re.IGNORECASE | re.DOTALL)
 """The size of a node group in cluster-autoscaler's status, in the text format of old releases and the YAML
 of new ones.
@@ -64,9 +68,24 @@ class NodePool(msgspec.Struct, frozen=True):
 
 
 class _Requirement(msgspec.Struct, frozen=True):
+    """A requirement of a Karpenter NodePool, with the operators of node selectors, `Gte` and `Lte`."""
+
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] = ()
+
+    def allows(self, value: str | None) -> bool:
+        """Return whether a label may have a value; None stands for no label."""
+        if self.operator in ("In", "NotIn"):
+            return (value in self.values) is (self.operator == "In")
+        if self.operator in ("Exists", "DoesNotExist"):
+            return (value is not None) is (self.operator == "Exists")
+        try:
+            number, limit = int(value or ""), int(self.values[0])
+        except (ValueError, IndexError):
+            return False
+        compare = {"Gt": number > limit, "Lt": number < limit, "Gte": number >= limit, "Lte": number <= limit}
+        return compare.get(self.operator, False)
 
 
 class _Taint(msgspec.Struct, frozen=True):
@@ -135,25 +154,32 @@ def pools_of_cluster(snapshot: Snapshot) -> tuple[NodePool, ...]:
     for node in snapshot.all(Node):
         if name := next((node.metadata.labels[key] for key in GROUP_LABELS if key in node.metadata.labels), ""):
             groups.setdefault(name, []).append(node)
-    sizes = _autoscaler_sizes(snapshot)
+    sizes = _autoscaler_sizes(snapshot, groups)
     found = {}
     for name, nodes in groups.items():
-        largest = next((size for group, size in sizes.items() if name in group), _MOST_NODES + len(nodes))
         template = _blank(max(nodes, key=_cores))
-        found[name] = NodePool(name, (template,), max(largest - len(nodes), 0))
+        found[name] = NodePool(name, (template,), max(sizes.get(name, _MOST_NODES + len(nodes)) - len(nodes), 0))
     for each in snapshot.raw():
         if each.kind == "NodePool" and each.api_version.startswith("karpenter.sh/"):
             found[each.name] = _karpenter_pool(snapshot, each.name, each.tree, groups.get(each.name, []))
     return tuple(found[name] for name in sorted(found))
 
 
-def _autoscaler_sizes(snapshot: Snapshot) -> dict[str, int]:
-    """Return the maximum size of each node group that cluster-autoscaler reports in its status ConfigMap."""
+def _autoscaler_sizes(snapshot: Snapshot, pools: Collection[str]) -> dict[str, int]:
+    """Return the maximum sizes of pools that cluster-autoscaler reports in its status ConfigMap.
+
+    Providers put the name of a pool into that of its groups, of which there is one for each zone.
+    """
+    sizes: dict[str, int] = {}
     for each in snapshot.raw():
         if each.kind == "ConfigMap" and each.name == "cluster-autoscaler-status":
             status = str((each.tree.get("data") or {}).get("status", ""))
-            return {name: int(size) for name, size in _GROUP_SIZE.findall(status)}
-    return {}
+            for group, size in _GROUP_SIZE.findall(status):
+                named = [pool for pool in pools if re.search(rf"(?<![^\W_]){re.escape(pool)}(?![^\W_])", group)]
+                if named:
+                    pool = max(named, key=len)
+                    sizes[pool] = sizes.get(pool, 0) + int(size)
+    return sizes
 
 
 def _karpenter_pool(snapshot: Snapshot, name: str, tree: dict[str, Any], own: Sequence[Node]) -> NodePool:
@@ -186,17 +212,16 @@ def _karpenter_pool(snapshot: Snapshot, name: str, tree: dict[str, Any], own: Se
 
 
 def _meets(node: Node, requirements: Sequence["_Requirement"]) -> bool:
-    """Return whether an instance like a node meets requirements, apart from zone and capacity type, which are chosen
-    later.
-    """
+    """Return whether an instance like a node meets requirements, apart from labels that Karpenter chooses later."""
     labels = node.metadata.labels
-    for each in requirements:
-        value = labels.get(each.key)
-        if each.key in _CHOSEN_LABELS:
-            continue
-        if (each.operator == "In" and value not in each.values) or (each.operator == "NotIn" and value in each.values):
-            return False
-    return True
+    return all(_is_chosen(each.key) or each.allows(labels.get(each.key)) for each in requirements)
+
+
+def _is_chosen(key: str) -> bool:
+    domain = key.rpartition("/")[0]
+    return key in _CHOSEN_LABELS or not domain.endswith(
+        ("kubernetes.io", "k8s.io", "karpenter.sh", "k8s.aws", "azure.com")
+    )
 
 
 def _node_class(snapshot: Snapshot, reference: "_NodeClassRef") -> dict[str, Any] | None:
@@ -235,38 +260,72 @@ def _within_limits(limits: dict[str, Any], template: Node, own: Sequence[Node]) 
 
 
 def explain_pools(snapshot: Snapshot, pools: Iterable[NodePool], pod: Pod) -> list[PoolVerdict]:
-    """Evaluate a pod on an empty node of each pool.
+    """Evaluate a pod on a new node of each pool.
 
     Return the pools that fit first, then the others by the number of reasons.
     """
-    found = [_verdict(snapshot, pool, pod) for pool in pools]
+    from mooring.advisor.snapshot import engine  # noqa: PLC0415 - a cycle otherwise
+
+    asked = engine(snapshot)
+    spec = structs.replace(pod.spec, node_name="", scheduler_name=DEFAULT_SCHEDULER)
+    daemons = snapshot.all(DaemonSet)
+    ordered = sorted(pools, key=lambda pool: bool(pool.problem))
+    found = [_verdict(asked, pool, structs.replace(pod, spec=spec), daemons) for pool in ordered]
     return sorted(found, key=lambda each: (not each.fits, len(each.reasons)))
 
 
-def _verdict(snapshot: Snapshot, pool: NodePool, pod: Pod) -> PoolVerdict:
+def _verdict(asked: Engine, pool: NodePool, pod: Pod, daemons: Sequence[DaemonSet]) -> PoolVerdict:
     if pool.problem:
         return PoolVerdict(pool.name, fits=False, reasons=(pool.problem,))
-    engine = _empty_engine(snapshot)
-    for number, template in enumerate(pool.templates):
-        engine.put(_instance(pool.name, template, number))
-    explained = engine.explain(structs.replace(pod, spec=structs.replace(pod.spec, node_name="")))
-    statuses = sorted((each.status for each in explained.values()), key=lambda each: len(each.reasons))
-    nearest = next((each for each in statuses if each.is_success), statuses[0])
+    statuses = []
+    for template in pool.templates:
+        node = _instance(pool.name, template, 0)
+        pods = _put_instance(asked, node, daemons, ConstraintOptions())
+        statuses.append(asked.explain(pod)[node.metadata.name].status)
+        _remove_instance(asked, node, pods)
+    nearest = min(statuses, key=lambda each: (not each.is_success, len(each.reasons)))
+    if nearest.is_success and not pool.maximum:
+        return PoolVerdict(pool.name, fits=False, reasons=("it has its maximum number of nodes",))
     return PoolVerdict(pool.name, nearest.is_success, tuple(nearest.reasons))
 
 
-def _empty_engine(snapshot: Snapshot) -> Engine:
-    from mooring.advisor.snapshot import engine  # noqa: PLC0415 - a cycle otherwise
+def _put_instance(asked: Engine, node: Node, daemons: Iterable[DaemonSet], options: ConstraintOptions) -> list[Pod]:
+    """Put a new node into the engine, with the pods of DaemonSets that will run there; return these pods."""
+    asked.put(node)
+    pods = []
+    for each in daemons:
+        template = each.spec.template.spec
+        if daemon_nodes.Placement(template, options).evaluate(node).should_run:
+            containers = [_with_requests(container) for container in template.containers]
+            meta = ObjectMeta(
+                name=f"{each.metadata.name}-{node.metadata.name}",
+                namespace=each.metadata.namespace,
+                labels=each.spec.template.metadata.labels,
+            )
+            spec = structs.replace(template, node_name=node.metadata.name, containers=containers)
+            pods.append(Pod(metadata=meta, spec=spec))
+            asked.put(pods[-1])
+    return pods
 
-    nothing = (*snapshot.all(Node), *snapshot.all(Pod))
-    return engine(snapshot.replace(remove=nothing))
+
+def _with_requests(container: Container) -> Container:
+    """Return the container with its limits as the requests that it leaves out, as the API server defaults them."""
+    given = container.resources
+    requests = {**given.limits, **given.requests}
+    return structs.replace(container, resources=structs.replace(given, requests=requests))
+
+
+def _remove_instance(asked: Engine, node: Node, pods: Iterable[Pod]) -> None:
+    for pod in pods:
+        asked.remove(pod)
+    asked.remove(node)
 
 
 class Autoscaler:
     """Adds nodes from pools for pods that fit on no node."""
 
-    def __init__(self, world: "World", snapshot: Snapshot, pools: Sequence[NodePool]) -> None:
-        self._world, self._snapshot = world, snapshot
+    def __init__(self, world: "World", pools: Sequence[NodePool]) -> None:
+        self._world = world
         self._pools = sorted((each for each in pools if not each.problem), key=lambda pool: (-pool.weight, pool.price))
         self._made: dict[str, int] = {}
         self._arrivals: list[tuple[float, int, Node]] = []
@@ -295,38 +354,51 @@ class Autoscaler:
             self._scanned_revision = self._world.revision
 
     def _order(self, now: float) -> None:
-        pending = [pod.pod for pod in self._world.pods.values() if not pod.node and pod.message]
+        profiles = self._world.engine.profiles
+        pending = [
+            each.pod
+            for each in self._world.pods.values()
+            if not each.node and each.message and each.pod.spec.scheduler_name in profiles and not each.is_daemon
+        ]
         for pool in self._pools:
             left = pool.maximum - self._made.get(pool.name, 0)
             if not pending or left <= 0:
                 continue
-            templates, pending = self._pack(pool, pending, left)
-            for template in templates:
+            nodes, pending = self._pack(pool, pending, left)
+            for node in nodes:
                 self._made[pool.name] = self._made.get(pool.name, 0) + 1
-                node = _instance(pool.name, template, self._made[pool.name])
                 heapq.heappush(self._arrivals, (now + pool.ready_seconds, len(self.added), node))
                 self.added.append((now + pool.ready_seconds, node.metadata.name, pool.name))
 
     def _pack(self, pool: NodePool, pods: list[Pod], most: int) -> tuple[list[Node], list[Pod]]:
-        """Return the templates of the nodes to add, and the pods that still fit nowhere."""
-        engine = _empty_engine(self._snapshot)
-        used: list[Node] = []
-        left = []
+        """Return the nodes to add, and the pods that still fit nowhere. The engine is as before in the end."""
+        engine = self._world.engine
+        owners = (owner.object for owner in self._world.workloads.all())
+        daemons = [each for each in owners if isinstance(each, DaemonSet)]
+        options = self._world.settings.features.constraints
+        made: list[tuple[Node, list[Pod]]] = []
+        assumed: list[Pod] = []
+        left: list[Pod] = []
         for pod in pods:
-            node = engine.schedule(pod).node if used else None
-            for template in pool.templates if node is None and len(used) < most else ():
-                fresh = _instance(pool.name, template, len(used))
-                engine.put(fresh)
-                node = engine.schedule(pod).node
-                if node is not None:
-                    used.append(template)
+            target = engine.schedule(pod).node if made else None
+            for template in pool.templates if target is None and len(made) < most else ():
+                node = _instance(pool.name, template, self._made.get(pool.name, 0) + len(made) + 1)
+                beside = _put_instance(engine, node, daemons, options)
+                target = engine.schedule(pod).node
+                if target is not None:
+                    made.append((node, beside))
                     break
-                engine.remove(fresh)
-            if node is None:
+                _remove_instance(engine, node, beside)
+            if target is None:
                 left.append(pod)
             else:
-                engine.assume(pod, node)
-        return used, left
+                engine.assume(pod, target)
+                assumed.append(pod)
+        for pod in assumed:
+            engine.forget(pod)
+        for node, beside in made:
+            _remove_instance(engine, node, beside)
+        return [node for node, _ in made], left
 
 
 def _instance(pool: str, template: Node, number: int) -> Node:
@@ -349,7 +421,7 @@ def _with_karpenter(node: Node, pool: str, template: "_PoolTemplate") -> Iterato
     known = {(taint.key, taint.effect) for taint in given}
     taints = [*given, *(taint for taint in node.spec.taints if (taint.key, taint.effect) not in known)]
     spec = structs.replace(node.spec, taints=taints)
-    choices = {key: values for key, values in required.items() if key in _CHOSEN_LABELS}
+    choices = {key: values for key, values in required.items() if _is_chosen(key)}
     fixed = {key: values[0] for key, values in required.items() if len(values) == 1}
     labels = {**node.metadata.labels, GROUP_LABELS[0]: pool, **template.metadata.labels, **fixed}
     for chosen in product(*choices.values()):

@@ -50,6 +50,11 @@ class SimulatedPod:
         return self.owner.display_name if self.owner is not None else ""
 
     @property
+    def is_daemon(self) -> bool:
+        """Whether a DaemonSet made it."""
+        return self.owner is not None and self.owner.kind == "DaemonSet"
+
+    @property
     def is_healthy(self) -> bool:
         return bool(self.node) and self.is_ready
 

@@ -68,7 +68,7 @@ class World:
         self.taints = TaintEvictions(self)
         self.drains = Drains(self)
         self.starting = StartingPods(self, settings.start_time)
-        self.autoscaler = Autoscaler(self, snapshot, settings.pools)
+        self.autoscaler = Autoscaler(self, settings.pools)
         self.record = record(self.clock)
         self.pods: dict[str, SimulatedPod] = {}
         """All existing pods, by key."""

@@ -157,7 +157,7 @@ def simulate(
                 raise click.UsageError("--trace goes without changes, --scenario and --compare-with")
             nodes = 0 if nodes is None and _is_here(source) else nodes
         with defer_collection():
-            snapshot = _snapshot(source, cluster, scenario_path, nodes, templates)
+            snapshot = _snapshot(source, cluster, scenario_path, nodes, templates, with_raw=bool(pools))
         running, notes = snapshot_component(snapshot, running)
         show_notes(notes)
         settings = with_pools(settings_of(running, scheduler), pools, snapshot)
@@ -262,6 +262,8 @@ def _snapshot(
     scenario: Path | None,
     nodes: int | None,
     templates: "tuple[Node, ...]",
+    *,
+    with_raw: bool,
 ) -> "Snapshot":
     from mooring.advisor.simulate import kinds_of_interest  # noqa: PLC0415 - as above
     from mooring.advisor.simulate.manifests import nodes_like  # noqa: PLC0415 - as above
@@ -280,7 +282,7 @@ def _snapshot(
         elif wanted.objects and nodes is None:
             nodes = 0
     if nodes is None:
-        found = source.read(kinds_of_interest(), raw=False)
+        found = source.read(kinds_of_interest(), raw=with_raw)
     else:
         found = Snapshot(f"{nodes} nodes", nodes_like(templates, nodes))
     return found.replace(put=wanted.objects) if wanted.objects else found
