@@ -36,6 +36,7 @@ async def drain(kubectl: Kubectl, nodes: list[str], wanted: int, client: Any) ->
         return await asyncio.wait_for(settle(client, wanted - (has_alone and lost), lambda: asyncio.sleep(0.1)), 60)
 
     has_alone = bool((await client.list(Pod, "default", field_selector=f"metadata.name={ALONE}")).items)
+    pending = {pod.metadata.uid for pod in await pods() if not pod.spec.node_name}
     for name in nodes:
         before = None
         while (here := [pod for pod in await pods() if pod.spec.node_name == name]) and before != (
@@ -46,7 +47,9 @@ async def drain(kubectl: Kubectl, nodes: list[str], wanted: int, client: Any) ->
         blocked.update(apps(here))
         if not here:
             kubectl("uncordon", name)
-    return dict(blocked), apps([pod for pod in await pods() if not pod.spec.node_name])
+    return dict(blocked), apps(
+        [pod for pod in await pods() if not pod.spec.node_name and pod.metadata.uid not in pending]
+    )
 
 
 @pytest.mark.req("E.6")

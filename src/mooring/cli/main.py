@@ -140,10 +140,11 @@ def main() -> None:
         click.echo("Interrupted.", err=True)
         sys.exit(130)
     except click.ClickException as error:
+        code = error.exit_code
         if prog_name and not isinstance(error, click.UsageError):  # those name the program themselves
             error = click.ClickException(_CALL.sub(PLUGIN, error.message))
         error.show()
-        sys.exit(error.exit_code)
+        sys.exit(code)
     except _ReaderGoneError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to print goes there
         sys.exit(0)

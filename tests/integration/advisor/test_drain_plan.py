@@ -1,7 +1,7 @@
 """The drain plan of `upgrade-check` equals what happens when the nodes of a control plane are really drained.
 
 The plan is computed from a snapshot; then each node is cordoned and its pods are evicted by the API, as `kubectl drain`
-does, in the order of the plan. Compared are the blocked and the pending pods of every workload.
+does, in the order of the plan. Compared are the blocked and the newly pending pods of every workload.
 ``tests/e2e/test_drain_plan.py`` does the same with kubectl.
 """
 
@@ -34,6 +34,7 @@ async def settled(plane: RunningControlPlane, wanted: int) -> list[Pod]:
 
 async def really_drained(plane: RunningControlPlane, nodes: list[str], wanted: int) -> Counts:
     client, blocked = plane.client, Counter[str]()
+    before = {pod.metadata.uid for pod in await settled(plane, wanted) if not pod.spec.node_name}
     for name in nodes:
         await client.patch(Node, name, {"spec": {"unschedulable": True}}, type=PatchType.MERGE)
         while True:
@@ -52,7 +53,7 @@ async def really_drained(plane: RunningControlPlane, nodes: list[str], wanted: i
         if not here:
             await client.patch(Node, name, {"spec": {"unschedulable": None}}, type=PatchType.MERGE)
     pods = await settled(plane, wanted)
-    return dict(blocked), apps([pod for pod in pods if not pod.spec.node_name])
+    return dict(blocked), apps([pod for pod in pods if not pod.spec.node_name and pod.metadata.uid not in before])
 
 
 @pytest.mark.req("E.6")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from mooring.advisor.releases import Crossing
 from mooring.advisor.simulate import Settings
@@ -17,10 +18,13 @@ from mooring.advisor.upgrade import DrainOptions, Rollout, UpgradeRequest, check
 from mooring.advisor.upgrade.check import kubelet_skew, local_data
 from mooring.advisor.upgrade.drains import pools_of
 from mooring.advisor.upgrade.page import page
-from mooring.api.apps_v1 import DaemonSet, Deployment
+from mooring.advisor.upgrade.results import UpgradeCheck
+from mooring.api import codec
+from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet
 from mooring.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret
 from mooring.api.meta_v1 import Resource
 from mooring.api.policy_v1 import PodDisruptionBudget
+from mooring.cli.main import mooring
 from mooring.testing import builders
 
 pytestmark = pytest.mark.req("E.1")
@@ -31,6 +35,29 @@ def deployment(name: str, replicas: int, cpu: str = "500m") -> Deployment:
     template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}}
     spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
     return builders.made(Deployment, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+
+
+def together(name: str, replicas: int, **spec: Any) -> list[Resource]:
+    """Return a Deployment, its ReplicaSet, and its pods, which all run on the node `n0`."""
+    web = deployment(name, replicas)
+    owned = {"controller": True, "apiVersion": "apps/v1"}
+    web.spec.template.spec.node_selector = spec.get("nodeSelector", {})
+    web.metadata.uid = "d"
+    labels = {"app": name, "pod-template-hash": "1"}
+    tree = codec.to_tree(web)["spec"]["template"]
+    tree["metadata"]["labels"] = labels
+    meta: dict[str, Any] = {"name": f"{name}-1", "namespace": "default", "uid": "r", "labels": labels}
+    meta["ownerReferences"] = [{**owned, "kind": "Deployment", "name": name, "uid": "d"}]
+    sets = builders.made(
+        ReplicaSet,
+        {"metadata": meta, "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": tree}},
+    )
+    pods = []
+    for number in range(replicas):
+        meta = {"name": f"{name}-1-{number}", "namespace": "default", "uid": f"p{number}", "labels": labels}
+        meta["ownerReferences"] = [{**owned, "kind": "ReplicaSet", "name": f"{name}-1", "uid": "r"}]
+        pods.append(builders.made(Pod, {"metadata": meta, "spec": {**tree["spec"], "nodeName": "n0"}}))
+    return [web, sets, *pods]
 
 
 def budget(name: str, **spec: Any) -> PodDisruptionBudget:
@@ -70,6 +97,9 @@ CASES = {
     ),
     "new nodes before old ones keep every pod placed": Case(
         [*nodes(2), deployment("web", 2, "3")], {"surge": 1}, [], 0, 240
+    ),
+    "a new node and a missing one at a time": Case(
+        [*nodes(4), deployment("web", 4)], {"surge": 1, "max_unavailable": 1}, [], 0, 240
     ),
     "only named nodes are drained": Case([*nodes(3), deployment("web", 3)], {"only": frozenset({"n1"})}, [], 0, 120),
     "a cluster without nodes has nothing to drain": Case([deployment("web", 1)], {}, [], 0, 0),
@@ -210,6 +240,34 @@ def test_kubelets_are_checked_at_every_release_on_the_way() -> None:
     assert [(each.release, each.nodes) for each in found] == [("1.36", ("old",)), ("1.37", ("old",))]
 
 
+@pytest.mark.parametrize(
+    ("kubelet", "start", "end", "verdict"),
+    [
+        pytest.param("v1.36.1", "1.36", "1.37", "passes", id="as new as the API server"),
+        pytest.param("v1.31.0", "1.31", "1.37", "passes with warnings", id="the steps upgrade the nodes in time"),
+        pytest.param("v1.30.0", "1.35", "1.36", "does not pass", id="too old for the next release"),
+        pytest.param("v1.37.0", "1.37", "1.36", "passes with warnings", id="the nodes go down first"),
+        pytest.param("v1.30.0", "1.37", "1.36", "does not pass", id="too old for the older release"),
+    ],
+)
+def test_kubelets_stop_an_upgrade_when_its_steps_do_not_move_them_in_time(
+    kubelet: str, start: str, end: str, verdict: str
+) -> None:
+    members = nodes(3)
+    for node in members:
+        node.status.node_info.kubelet_version = kubelet
+    assert checked(*members, deployment("web", 4), crossing=Crossing.between(start, end)).verdict == verdict
+
+
+def test_what_must_change_in_objects_is_among_what_to_change_before() -> None:
+    web = deployment("web", 2)
+    web.api_version, web.metadata.uid = "apps/v1", "u"
+    web.spec.template.spec.hostname_override = "web"
+    result = checked(*nodes(2), web, crossing=Crossing.between("1.37", "1.33"))
+    (patch,) = [each for each in result.remedies if "/spec/template/spec/hostnameOverride" in each.command]
+    assert (patch.command.partition(" -n")[0], "HostnameOverride" in patch.effect) == ("kubectl patch", True)
+
+
 # -- the whole check
 
 
@@ -240,14 +298,26 @@ def test_a_budget_that_follows_the_replicas_is_relaxed_instead() -> None:
     assert result.remedies[0].is_verified
 
 
-def test_pods_that_end_pending_get_a_surge_that_was_played() -> None:
-    """The blocked node stays cordoned, so that a large pod finds no room."""
+def pending_remedies(result: UpgradeCheck) -> list[tuple[str, bool]]:
+    return [(each.command, each.is_verified) for each in result.remedies if "pending" in each.problem]
+
+
+def test_pods_that_end_pending_beside_a_blocked_node_need_only_what_lets_the_drain_pass() -> None:
     full = [*nodes(2), deployment("big", 2, "2500m"), deployment("db", 1, "1"), budget("db", minAvailable=1)]
     result = checked(*full)
     assert [each.workload for each in result.rollout.pending] == ["Deployment default/big"]
-    assert [(each.command, each.is_verified) for each in result.remedies if "pending" in each.problem] == [
-        ("use --surge 1 for the pool", True)
-    ]
+    assert pending_remedies(result) == [("kubectl -n default scale deployment/db --replicas=2", True)]
+
+
+def test_pods_that_end_pending_get_a_surge_that_was_played() -> None:
+    """Both pods move to the node that does not support a new pod of theirs, and no node takes the large pod."""
+    stuck = deployment("db", 1, "1")
+    stuck.spec.template.metadata.labels["more"] = "x"
+    twice = budget("db", minAvailable=1)
+    third = budget("db", maxUnavailable=0)
+    third.metadata.name = "again"
+    result = checked(*nodes(2), deployment("big", 2, "2500m"), stuck, twice, third)
+    assert pending_remedies(result) == [("mooring upgrade-check --to 1.37 --surge 1", True)]
 
 
 def test_the_changes_of_several_budgets_are_played_together() -> None:
@@ -264,13 +334,36 @@ def test_a_pod_of_two_budgets_blocks_until_one_of_them_goes() -> None:
     twice.metadata.name = "again"
     result = checked(*nodes(3), deployment("db", 2), budget("db", maxUnavailable=1), twice)
     assert "several disruption budgets select" in result.remedies[0].problem
+    assert (result.remedies[0].command, result.remedies[0].is_verified) == ("kubectl -n default delete pdb db", True)
     assert result.verdict == "does not pass"
 
 
-def test_a_singleton_is_a_warning_with_a_command() -> None:
-    result = checked(*nodes(2), deployment("db", 1))
+@pytest.mark.parametrize(
+    ("objects", "commands"),
+    [
+        pytest.param(
+            [*nodes(2), deployment("db", 1)],
+            [("kubectl -n default scale deployment/db --replicas=2", True)],
+            id="a second replica for a single pod",
+        ),
+        pytest.param(
+            [builders.node("n0", cpu="8"), builders.node("n1", labels={"only": "n1"}), *together("db", 2)],
+            [("kubectl -n default create pdb db-one-at-a-time --selector=app=db --max-unavailable=1", True)],
+            id="a budget for replicas on one node",
+        ),
+        pytest.param(
+            [*nodes(2), *together("db", 1, nodeSelector={"kubernetes.io/hostname": "n0"})],
+            [("kubectl -n default scale deployment/db --replicas=2", False)],
+            id="no change helps pods that only one node takes",
+        ),
+    ],
+)
+def test_a_workload_without_a_ready_pod_is_a_warning_with_a_change_that_was_played(
+    objects: list[Resource], commands: list[tuple[str, bool]]
+) -> None:
+    result = checked(*objects)
     assert result.verdict == "passes with warnings"
-    assert [each.command for each in result.remedies] == ["kubectl -n default scale deployment/db --replicas=2"]
+    assert [(each.command, each.is_verified) for each in result.remedies] == commands
 
 
 def test_a_rollback_that_would_lose_a_field_is_found() -> None:
@@ -359,3 +452,41 @@ def test_names_from_the_cluster_are_escaped_in_markdown_and_html() -> None:
     )
     assert "| a\\|&lt;b> |" in written[0]
     assert "a|<b>" not in written[1]
+
+
+# -- the commands
+
+UNREADABLE = {
+    "a file without objects": ("empty.yaml", b"", "there are no objects"),
+    "a truncated gzip": ("dump.json.gz", gzip.compress(b'{"kind": "List"}' * 99)[:30], "ended before the end"),
+    "no YAML": ("broken.yaml", b"{", "broken.yaml"),
+}
+
+
+@pytest.mark.parametrize("command", [["upgrade-check", "--to", "1.37"], ["plan", "-f"]])
+@pytest.mark.parametrize(("name", "content", "reason"), UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_a_cluster_that_cannot_be_read_is_no_verdict(
+    command: list[str], name: str, content: bytes, reason: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    manifest = tmp_path / "web.yaml"
+    manifest.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n")
+    words = [*command, *([str(manifest)] if command[0] == "plan" else []), "--from", str(path)]
+    result = CliRunner().invoke(mooring, words)
+    assert result.exit_code == 2
+    assert reason in result.output
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (["--to", "1.99"], "--to=1.99 is out of range"),
+        (["--to", "1.37", "--surge", "-1"], "-1 is not in the range"),
+        (["--to", "1.37", "--max-unavailable", "0"], "drains no node without --surge"),
+    ],
+)
+def test_wrong_flags_are_named(flags: list[str], reason: str) -> None:
+    cluster = Path(__file__).parents[3] / "examples" / "upgrade" / "drain.yaml"
+    result = CliRunner().invoke(mooring, ["upgrade-check", "--from", str(cluster), *flags])
+    assert (result.exit_code, reason in result.output) == (2, True)

@@ -28,8 +28,16 @@ def of(findings: Sequence[Finding], crossing: Crossing) -> list[Step]:
     """Return all steps, in order."""
     if crossing.start == crossing.end:
         return []
-    before = [*_manifests(findings), *_bystanders(findings), *_objects(findings), *_unreachable(findings)]
-    return [_SNAPSHOT_OF_ETCD, *before, *(_up(crossing) if crossing.goes_up else _down(crossing, findings))]
+    return [
+        _SNAPSHOT_OF_ETCD,
+        *preparations(findings),
+        *(_up(crossing) if crossing.goes_up else _down(crossing, findings)),
+    ]
+
+
+def preparations(findings: Sequence[Finding]) -> list[Step]:
+    """Return the steps before the components: changes of manifests, clients and objects."""
+    return [*_manifests(findings), *_bystanders(findings), *_objects(findings), *_unreachable(findings)]
 
 
 def _manifests(findings: Iterable[Finding]) -> Iterator[Step]:

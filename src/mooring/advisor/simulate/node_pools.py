@@ -46,7 +46,7 @@ _READY_SECONDS = 90.0
 _MOST_NODES = 1000
 _HOSTNAME = "kubernetes.io/hostname"
 _CHOSEN_LABELS = frozenset({"topology.kubernetes.io/zone", "karpenter.sh/capacity-type"})
-"""Well-known labels whose value Karpenter chooses when it launches an instance; it chooses those of custom labels too."""
+"""Well-known labels that Karpenter chooses when it launches an instance; it chooses those of custom labels too."""
 _GROUP_SIZE = re.compile(r"\bname:\s*(\S+).*?\bmaxSize[=:]\s*(\d+)", re.IGNORECASE | re.DOTALL)
 """The size of a node group in cluster-autoscaler's status, in the text format of old releases and the YAML
 of new ones.

@@ -7,16 +7,20 @@ from dataclasses import dataclass, replace
 
 from mooring.advisor import releases
 from mooring.advisor.lint.rules import Severity
-from mooring.advisor.releases import Crossing, Finding, ReleaseAudit
+from mooring.advisor.releases import Crossing, Effect, Finding, ReleaseAudit, steps
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.reports import count_of
 from mooring.advisor.simulate.running import Progress
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.upgrade.drains import DrainOptions, drain_all
-from mooring.advisor.upgrade.remedies import find_remedies
+from mooring.advisor.upgrade.remedies import RemedySearch
 from mooring.advisor.upgrade.results import LocalData, Remedy, Rollout, Skew, UpgradeCheck, Verdict
 from mooring.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.states import controller_of, has_ended
+from mooring.base.version import Version
+
+_MOST_COMMANDS = 5
+"""How many commands of one step are among the changes to make before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +52,17 @@ def check(subject: UpgradeRequest, report: Callable[[Progress], None] | None = N
     rollout = drain_all(snapshot, options, subject.settings, report=report) if nodes else None
     skew = tuple(kubelet_skew(nodes, crossing))
     local = tuple(local_data(snapshot))
-    remedies: list[Remedy] = []
+    remedies = list(_preparations(up))
     if rollout is not None and rollout.is_complete:
-        remedies = [*find_remedies(snapshot, rollout, options, subject.settings), *_availability(rollout)]
-    errors = [*_errors(up, back, helm), *_rollout_errors(rollout), *_skew_errors(skew)]
+        remedies += RemedySearch(snapshot, rollout, options, subject.settings).run()
+    errors = [*_errors(up, back, helm), *_rollout_errors(rollout)]
     warnings = list(_warnings(up, back, local, rollout))
+    for each in skew:
+        reason = f"at {each.release}: {count_of(len(each.nodes), 'kubelet')} of {each.kubelet}: {each.problem}"
+        if _is_solved_by_steps(each, crossing):
+            warnings.append(f"{reason} (as the steps do)")
+        else:
+            errors.append(reason)
     verdict: Verdict = "does not pass" if errors else "passes with warnings" if warnings else "passes"
     return UpgradeCheck(
         cluster=snapshot.origin,
@@ -93,9 +103,20 @@ def _rollout_errors(rollout: Rollout | None) -> Iterator[str]:
         yield "the drains were interrupted"
 
 
-def _skew_errors(skew: Sequence[Skew]) -> Iterator[str]:
-    for each in skew:
-        yield f"at {each.release}: {count_of(len(each.nodes), 'kubelet')} of {each.kubelet}: {each.problem}"
+def _is_solved_by_steps(skew: Skew, crossing: Crossing) -> bool:
+    """Return whether the steps move the nodes in time: on the way up after each release, on the way down first."""
+    return skew.release != crossing.releases[0] if crossing.goes_up else skew.is_newer
+
+
+def _preparations(up: ReleaseAudit) -> Iterator[Remedy]:
+    """Propose the changes of objects that the audit asks for before the control plane is upgraded."""
+    findings = [each for each in up.findings if each.effect is not Effect.SKEW]
+    for step in steps.preparations(findings):
+        shown = step.commands[:_MOST_COMMANDS]
+        for command in shown:
+            left = len(step.commands) - len(shown) if command is shown[-1] else 0
+            more = f"; {count_of(left, 'other command')} among the steps" if left else ""
+            yield Remedy(step.title, command.run, f"{command.why}{more}")
 
 
 def _warnings(
@@ -106,7 +127,8 @@ def _warnings(
             yield f"{count_of(count, 'warning')} {text}"
     if rollout is not None:
         if rollout.interruptions:
-            yield f"{count_of(len(rollout.interruptions), 'workload')} of one replica: down while the pod moves"
+            count = len(rollout.interruptions)
+            yield f"{count_of(count, 'workload')} without a ready pod while {'it' if count == 1 else 'they'} move"
         if delays := [each.seconds for each in rollout.blocks if not each.is_final]:
             yield f"budgets delay drains by up to {max(delays):.0f} s"
         if rollout.delayed:
@@ -117,23 +139,16 @@ def _warnings(
 
 
 def _count(audit: ReleaseAudit | None, level: Severity) -> int:
-    return len({each.object for each in audit.findings if each.level is level}) if audit is not None else 0
-
-
-def _availability(rollout: Rollout) -> Iterator[Remedy]:
-    """Suggest a second replica for workloads that are interrupted while their only pod moves."""
-    for each in rollout.interruptions:
-        kind, _, path = each.workload.partition(" ")
-        namespace, _, name = path.partition("/")
-        down = "does not run again" if each.longest_seconds is None else f"stops for {each.longest_seconds:.0f} s"
-        command = f"kubectl -n {namespace} scale {kind.lower()}/{name} --replicas=2"
-        yield Remedy(
-            f"{each.workload} {down}, {count_of(each.times, 'time')}", command, "one pod runs while the other moves"
-        )
+    """Count objects with findings of a level, except kubelets, whose versions are checked for every release."""
+    findings = audit.findings if audit is not None else ()
+    return len({each.object for each in findings if each.level is level and each.effect is not Effect.SKEW})
 
 
 def _assumptions(options: DrainOptions, daemon_pods: int) -> Iterator[str]:
-    way = f"{options.surge} new at a time" if options.surge else f"{options.max_unavailable} at a time, in place"
+    missing = options.unavailable
+    way = f"{missing} at a time, in place"
+    if options.surge:
+        way = f"{options.surge} new at a time" + (f", {missing} more at once" if missing else "")
     yield f"nodes by {options.order}, {way}; {options.node_seconds:.0f} s from empty to Ready"
     yield (
         "pods are ready after the median time of their workload's pods in the cluster; "
@@ -162,12 +177,13 @@ def local_data(snapshot: Snapshot) -> Iterator[LocalData]:
             continue
         name = f"{pod.metadata.namespace}/{pod.metadata.name}"
         node = pod.spec.node_name
+        drain = f"kubectl drain {node} --ignore-daemonsets"
         if owner is None:
-            yield LocalData(name, node, "no controller makes it again: it is lost", "kubectl drain --force")
+            yield LocalData(name, node, "no controller makes it again: it is lost", f"{drain} --force")
         for volume in pod.spec.volumes:
             if volume.empty_dir is not None and volume.empty_dir.medium != "Memory":
                 problem = f"its emptyDir volume {volume.name} is deleted"
-                yield LocalData(name, node, problem, "kubectl drain --delete-emptydir-data")
+                yield LocalData(name, node, problem, f"{drain} --delete-emptydir-data")
             elif volume.host_path is not None:
                 problem = f"its hostPath volume {volume.name} ({volume.host_path.path}) stays on the node"
                 yield LocalData(name, node, problem)
@@ -197,4 +213,5 @@ def kubelet_skew(nodes: Iterable[Node], crossing: Crossing) -> Iterator[Skew]:
         step = Crossing.between(str(crossing.start), release)
         for version, names in sorted(by_version.items()):
             if problem := step.kubelet_skew(version):
-                yield Skew(release=release, kubelet=version, problem=problem, nodes=tuple(names))
+                is_newer = step.end < Version.parse(version.partition("-")[0].partition("+")[0])
+                yield Skew(release, version, problem, tuple(names), is_newer)

@@ -24,7 +24,7 @@ from mooring.advisor.simulate.evictions import is_drainable
 from mooring.advisor.simulate.node_pools import GROUP_LABELS
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.outcome import departure_of
-from mooring.advisor.simulate.pods import Departure, SimulatedPod
+from mooring.advisor.simulate.pods import Departure, SimulatedPod, Workload
 from mooring.advisor.simulate.running import Progress
 from mooring.advisor.simulate.scheduling import Scheduling
 from mooring.advisor.simulate.time_passing import StartTime, TimePassing, measured_start
@@ -49,7 +49,8 @@ class DrainOptions:
     pool_label: str = ""
     """The label whose value is the name of a node's pool; empty to use the labels of cloud providers."""
     order: Literal["name", "age"] = "name"
-    max_unavailable: int = 1
+    max_unavailable: int | None = None
+    """The number of nodes of a pool that may be missing; None for one, or with `surge` for none."""
     surge: int = 0
     """The number of new nodes created before old ones are drained; drained nodes are then deleted."""
     node_seconds: float = 120.0
@@ -62,6 +63,11 @@ class DrainOptions:
     """The seconds after which pods are deleted in spite of their budgets; None for never."""
     only: frozenset[str] = frozenset()
     """The nodes to drain; empty for all."""
+
+    @property
+    def unavailable(self) -> int:
+        """How many nodes of a pool may be missing."""
+        return (0 if self.surge else 1) if self.max_unavailable is None else self.max_unavailable
 
 
 @dataclass(slots=True)
@@ -146,10 +152,17 @@ class _NodeRollout:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = 0
         self._surge_ready = 0
+        """New nodes that are ready, without those that have replaced a drained one."""
+        self._surge_left = 0
+        """How many nodes of the pool have no copy yet."""
         self._blocks: list[Block] = []
         self._pending_since: dict[str, float] = {}
         self._delays: dict[str, tuple[int, float]] = {}
         """By display name of a workload, how many of its pods had no node for a while, and the longest time."""
+        self._without_ready_pods: dict[str, tuple[Workload, float]] = {}
+        """Workloads that a drain may have left without a ready pod, and since when, by display name."""
+        self._outages: dict[str, list[float]] = {}
+        """How long a workload had no ready pod, each time."""
         self._timeline: list[tuple[float, int, int]] = []
         self._seen_evictions = 0
         self._begun = False
@@ -180,8 +193,9 @@ class _NodeRollout:
         wanted = self._options.only
         self._queue = [(pool, node) for node in ordered if not wanted or node.metadata.name in wanted]
         self._surge_ready = 0
+        self._surge_left = len(self._queue) if self._options.surge else 0
         for _, node in self._queue[: self._options.surge]:
-            self._after(self._options.node_seconds, partial(self._add_surge_node, node))
+            self._order_surge_node(node)
         self._work()
         while self._queue or self._active:
             self._advance_to(self._events[0][0])  # there is one, because every active drain has a timeout
@@ -206,6 +220,7 @@ class _NodeRollout:
             if not self._begun or not self._step():
                 break
         self._note()
+        self._note_outages()
         self._progress()
 
     def _step(self) -> bool:
@@ -217,9 +232,7 @@ class _NodeRollout:
             if each.drained is None and not self._drainable(each.name):
                 self._finish(each)
                 changed = True
-        limit = self._options.surge or self._options.max_unavailable
-        if self._options.surge:
-            limit = min(limit, self._surge_ready)
+        limit = self._options.unavailable + self._surge_ready
         while self._queue and len(self._active) < limit:
             self._begin(*self._queue.pop(0))
             changed = True
@@ -250,9 +263,8 @@ class _NodeRollout:
             each.ready = self._now
             self._world.remove_node(each.name)
             self._end(each)
-            if self._queue:
-                self._surge_ready -= 1
-                self._after(self._options.node_seconds, lambda: self._add_surge_node(each.template))
+            self._surge_ready -= 1
+            self._order_surge_node(each.template)
         else:
             self._after(self._options.node_seconds, lambda: self._return(each))
 
@@ -282,6 +294,12 @@ class _NodeRollout:
         each.ended = self._now
         self._active.remove(each)
         self._done.append(each)
+
+    def _order_surge_node(self, like: Node) -> None:
+        """Let an upgraded copy of a node arrive, unless every node of the pool has one."""
+        if self._surge_left:
+            self._surge_left -= 1
+            self._after(self._options.node_seconds, partial(self._add_surge_node, like))
 
     def _add_surge_node(self, like: Node) -> None:
         """Add an upgraded copy of a node, as an autoscaling group does."""
@@ -324,7 +342,8 @@ class _NodeRollout:
     def _add_block(self, each: _Draining, pod: SimulatedPod, message: str, since: float, *, is_final: bool) -> None:
         seconds = round(self._now - since, 3)
         if seconds or is_final:
-            self._blocks.append(Block(pod.name, pod.owner_name, each.name, message, seconds, is_final))
+            budgets = sorted(entry.budget.metadata.name for entry in self._world.budgets.of(pod))
+            self._blocks.append(Block(pod.name, pod.owner_name, each.name, message, seconds, is_final, tuple(budgets)))
 
     def _count_evictions(self) -> None:
         evictions = self._world.record.evictions
@@ -332,6 +351,9 @@ class _NodeRollout:
         for departure in evictions[self._seen_evictions :]:
             if departure.node in active:
                 active[departure.node].evicted += 1
+            pod, owner = departure.pod, departure.pod.owner
+            if owner is not None and owner.kind != "Job" and pod.is_ready and is_drainable(pod):
+                self._without_ready_pods.setdefault(owner.display_name, (owner, departure.at))
         self._seen_evictions = len(evictions)
 
     def _note(self) -> None:
@@ -350,6 +372,13 @@ class _NodeRollout:
         for key in waiting:
             if key not in self._pending_before:
                 self._pending_since.setdefault(key, self._now)
+
+    def _note_outages(self) -> None:
+        for name, (owner, since) in list(self._without_ready_pods.items()):
+            if any(pod.is_healthy for pod in owner.pods.values()):
+                del self._without_ready_pods[name]
+                if self._now > since or owner.desired == 1:
+                    self._outages.setdefault(name, []).append(round(self._now - since, 3))
 
     def _add_delay(self, key: str, since: float) -> None:
         pod = self._world.pods.get(key)
@@ -380,9 +409,7 @@ class _NodeRollout:
             ),
             interruptions=self._interruptions(),
             moves=tuple(_move_of(each, self._world, self._start) for each in self._evictions()),
-            daemon_pods=sum(
-                pod.owner is not None and pod.owner.kind == "DaemonSet" for pod in self._world.pods.values()
-            ),
+            daemon_pods=sum(pod.is_daemon for pod in self._world.pods.values()),
             timeline=tuple(self._timeline),
             is_complete=self._is_complete,
         )
@@ -401,21 +428,15 @@ class _NodeRollout:
         return tuple(Pending(workload=name, pods=count, message=text) for (name, text), count in found.items())
 
     def _interruptions(self) -> tuple[Interruption, ...]:
-        """Return the workloads of one replica whose pod moved, and for how long no pod ran."""
-        times: Counter[str] = Counter()
-        longest: dict[str, float | None] = {}
-        for departure in self._evictions():
-            owner = departure.pod.owner
-            if owner is None or owner.kind == "Job" or owner.desired != 1:
-                continue
-            times[owner.display_name] += 1
-            successor = departure.pod.successor
-            if successor is None or successor.placed_at is None:
-                longest[owner.display_name] = None
-            elif (before := longest.get(owner.display_name, 0.0)) is not None:
-                start = self._start_time(successor) if self._start_time is not None else 0.0
-                longest[owner.display_name] = max(before, round(successor.placed_at + start - departure.at, 3))
-        return tuple(Interruption(name, count, longest[name]) for name, count in times.most_common())
+        """Return the workloads that had no ready pod meanwhile, those that were down for longest first."""
+        found = [
+            Interruption(name, len(times), max(times))
+            for name, times in self._outages.items()
+            if name not in self._without_ready_pods
+        ]
+        found.sort(key=lambda each: -each.times * (each.longest_seconds or 0))
+        ended = [Interruption(name, len(self._outages.get(name, ())) + 1, None) for name in self._without_ready_pods]
+        return (*ended, *found)
 
 
 def _drain_of(each: _Draining, start: float) -> NodeDrain:

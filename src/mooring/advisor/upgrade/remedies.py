@@ -1,10 +1,15 @@
-"""Find changes that unblock a rollout, and verify them by simulation before they are suggested."""
+"""Find changes that let a rollout pass, and verify each by simulation before it is suggested.
 
-import re
+    RemedySearch(snapshot, rollout, options, settings).run()
+
+Called by ``check.py``. A change is simulated together with those that were found before it.
+"""
+
 import shlex
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
 
 from msgspec import structs
 
@@ -13,118 +18,238 @@ from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.reports import count_of
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.upgrade.drains import DrainOptions, drain_all
-from mooring.advisor.upgrade.results import Block, Pending, Remedy, Rollout
-from mooring.api.apps_v1 import Deployment, StatefulSet
-from mooring.api.meta_v1 import Resource
-from mooring.api.policy_v1 import PodDisruptionBudget
+from mooring.advisor.upgrade.results import Block, Remedy, Rollout
+from mooring.api.apps_v1 import Deployment, ReplicaSet, StatefulSet
+from mooring.api.core_v1 import ReplicationController
+from mooring.api.meta_v1 import LabelSelector, ObjectMeta, Resource
+from mooring.api.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec
 
-_BUDGET = re.compile(r"The disruption budget (\S+) needs")
-_Budget = tuple[str, str]
-"""The namespace and name of a disruption budget."""
+_SCALABLE = (Deployment, StatefulSet, ReplicaSet, ReplicationController)
+_MOST_WORKLOADS = 50
+"""The maximum number of interrupted workloads for which changes are simulated."""
 
 
-class _BudgetChange(NamedTuple):
-    obj: Resource
+@dataclass(frozen=True)
+class _Change:
+    """A change of objects, the command that makes it, and what follows."""
+
     command: str
     effect: str
+    put: Sequence[Resource] = ()
+    remove: Sequence[Resource] = ()
 
 
-def find_remedies(snapshot: Snapshot, rollout: Rollout, options: DrainOptions, settings: Settings) -> Iterator[Remedy]:
-    """Return a remedy for each blocking budget, and for pods that end pending; the most severe problem first."""
-    blocked: dict[_Budget, list[Block]] = {}
-    for block in rollout.blocks:
-        if block.is_final:
-            match = _BUDGET.search(block.message)
-            blocked.setdefault((block.pod.partition("/")[0], match[1] if match else ""), []).append(block)
-    yield from _budget_remedies(snapshot, rollout, blocked, options, settings)
-    if rollout.pending:
-        yield _surge_remedy(snapshot, rollout.pending, options, settings)
+@dataclass(frozen=True)
+class _Problem:
+    """Something that one of several changes may solve."""
+
+    text: str
+    nodes: frozenset[str]
+    """The nodes whose drains show whether it is solved."""
+    is_solved: Callable[[Rollout], bool]
+    changes: Iterator[_Change]
+    hint: _Change
+    """What to type where no change solves it."""
 
 
-def _budget_remedies(
-    snapshot: Snapshot,
-    rollout: Rollout,
-    blocked: dict[_Budget, list[Block]],
-    options: DrainOptions,
-    settings: Settings,
-) -> Iterator[Remedy]:
-    """Simulate the first change for every budget together, then the next one for those that still block."""
-    untried = {
-        budget: _budget_changes(snapshot, *budget, blocks[0].owner) for budget, blocks in blocked.items() if budget[1]
-    }
-    solved: set[_Budget] = set()
-    pending_before = {each.workload for each in rollout.pending}
-    while tried := {budget: change for budget, changes in untried.items() if (change := next(changes, None))}:
-        nodes = frozenset(block.node for budget in tried for block in blocked[budget])
-        changed = snapshot.replace(put=[change.obj for change in tried.values()])
-        played = drain_all(changed, replace(options, only=nodes), settings)
-        if not played.is_complete:
-            return
-        still = {(block.pod.partition("/")[0], match[1]) for block in played.blocks if block.is_final
-                 and (match := _BUDGET.search(block.message))}  # fmt: skip
-        ends_pending = any(each.workload not in pending_before for each in played.pending)
-        for budget, change in tried.items():
-            is_budget = isinstance(change.obj, PodDisruptionBudget)
-            if budget not in still and (is_budget or not ends_pending):
-                solved.add(budget)
-                yield Remedy(_problem(budget, blocked[budget]), change.command, change.effect, is_verified=True)
-        untried = {budget: untried[budget] for budget in tried if budget not in solved}
-    for budget, blocks in blocked.items():
-        namespace, name = budget
-        if not name:
-            effect = "keep one budget for each pod: the API server evicts no pod that several budgets select"
-            yield Remedy(_problem(budget, blocks), f"kubectl -n {namespace} get pdb", effect)
-        elif budget not in solved:
-            command = f"kubectl -n {namespace} edit pdb {name}"
-            yield Remedy(_problem(budget, blocks), command, "no single change that was tried lets it pass")
+@dataclass
+class RemedySearch:
+    """Simulate changes of a cluster whose rollout has problems."""
+
+    snapshot: Snapshot
+    rollout: Rollout
+    options: DrainOptions
+    settings: Settings
+    _found: list[_Change] = field(default_factory=list)
+
+    def run(self) -> Iterator[Remedy]:
+        """Yield remedies by effect: for budgets that block, for pods that end pending, for workloads that stop."""
+        yield from self._solve(list(self._blocking_budgets()))
+        if self.rollout.pending:
+            yield self._pending_remedy()
+        yield from self._solve(list(self._stopping_workloads()))
+
+    def _play(self, options: DrainOptions, changes: Iterable[_Change] = ()) -> Rollout:
+        every = [*self._found, *changes]
+        changed = self.snapshot.replace(remove=[obj for each in every for obj in each.remove])
+        return drain_all(changed.replace(put=[obj for each in every for obj in each.put]), options, self.settings)
+
+    def _solve(self, problems: Sequence[_Problem]) -> Iterator[Remedy]:
+        """Simulate the first change for every problem together, then the next one for those that remain."""
+        solved: dict[int, _Change] = {}
+        remaining = list(range(len(problems)))
+        pending = {each.workload for each in self.rollout.pending}
+        while tried := {n: change for n in remaining if (change := next(problems[n].changes, None)) is not None}:
+            nodes = frozenset(chain.from_iterable(problems[n].nodes for n in tried))
+            played = self._play(replace(self.options, only=nodes), [*solved.values(), *tried.values()])
+            if not played.is_complete:
+                return
+            ends_pending = any(each.workload not in pending for each in played.pending)
+            for number, change in tried.items():
+                adds_pods = any(isinstance(each, _SCALABLE) for each in change.put)
+                if problems[number].is_solved(played) and not (adds_pods and ends_pending):
+                    solved[number] = change
+            remaining = [n for n in tried if n not in solved]
+        self._found += solved.values()
+        for number, problem in enumerate(problems):
+            change = solved.get(number, problem.hint)
+            if change.command:
+                yield Remedy(problem.text, change.command, change.effect, is_verified=number in solved)
+
+    def _blocking_budgets(self) -> Iterator[_Problem]:
+        """Yield a problem for the budgets that block drains to the end, those of most nodes first."""
+        blocked: dict[tuple[str, ...], list[Block]] = {}
+        for block in self.rollout.blocks:
+            if block.is_final:
+                blocked.setdefault(_budgets_of(block), []).append(block)
+        for key in sorted(blocked, key=lambda key: -len({block.node for block in blocked[key]})):
+            namespace, *names = key
+            nodes = frozenset(block.node for block in blocked[key])
+            if len(names) == 1:
+                text = f"the disruption budget {namespace}/{names[0]} blocks the drain of {several(sorted(nodes))}"
+                changes = self._budget_changes(namespace, names[0], blocked[key][0].owner)
+                command = f"kubectl -n {namespace} edit pdb {names[0]}"
+                hint = _Change(command, "no single change that was tried lets it pass")
+            else:
+                pods = several([block.pod for block in blocked[key]])
+                text = f"several disruption budgets select {pods} on {several(sorted(nodes))}"
+                changes = self._deletions(namespace, names)
+                effect = "the API server evicts no pod that several budgets select: keep one, and change it"
+                hint = _Change(f"kubectl -n {namespace} get pdb {' '.join(names)}", effect)
+            yield _Problem(text, nodes, _Passes(namespace, frozenset(names)), changes, hint)
+
+    def _budget_changes(self, namespace: str, name: str, owner: str) -> Iterator[_Change]:
+        """Yield a scaled workload, then a budget that allows one disruption."""
+        workload = self._workload(owner)
+        if workload is not None:
+            yield _scaled(workload, _replicas(workload) + 1, "keeps enough pods while one moves")
+        budget = self.snapshot.find(PodDisruptionBudget, namespace, name)
+        if budget is not None:
+            spec = structs.replace(budget.spec, min_available=None, max_unavailable=1)
+            patch = '{"spec":{"minAvailable":null,"maxUnavailable":1}}'
+            command = f"kubectl -n {namespace} patch pdb {name} --type=merge -p {shlex.quote(patch)}"
+            effect = "one pod at a time may be evicted; it is down meanwhile"
+            yield _Change(command, effect, put=[structs.replace(budget, spec=spec)])
+
+    def _deletions(self, namespace: str, names: Sequence[str]) -> Iterator[_Change]:
+        """Yield, for each of several budgets of the same pods, the deletion of the others."""
+        for kept in names:
+            others = [name for name in names if name != kept]
+            found = [self.snapshot.find(PodDisruptionBudget, namespace, name) for name in others]
+            command = f"kubectl -n {namespace} delete pdb {' '.join(others)}"
+            effect = f"the budget {kept} remains: the API server evicts no pod that several budgets select"
+            yield _Change(command, effect, remove=[each for each in found if each is not None])
+
+    def _pending_remedy(self) -> Remedy:
+        """Simulate all drains with the changes found so far, then with one more node."""
+        count = sum(each.pods for each in self.rollout.pending)
+        problem = f"{count_of(count, 'pod')} of {several([each.workload for each in self.rollout.pending])} end pending"
+        if self._found and not self._play(self.options).pending:
+            command = " && ".join(each.command for each in self._found)
+            return Remedy(problem, command, "no pod ends pending when no node stays cordoned", is_verified=True)
+        surge = self.options.surge + 1
+        played = self._play(replace(self.options, surge=surge))
+        flags = f" --pool-label {shlex.quote(self.options.pool_label)}" if self.options.pool_label else ""
+        command = f"mooring upgrade-check --to {self.options.version} --surge {surge}{flags}"
+        if not played.pending:
+            effect = f"let the pool make {count_of(surge, 'new node')} before old ones go"
+            return Remedy(problem, command, effect, is_verified=True)
+        left = sum(each.pods for each in played.pending)
+        kind, _, path = self.rollout.pending[0].workload.rpartition(" ")
+        namespace, _, name = path.rpartition("/")
+        target = shlex.quote(f"{kind.lower() or 'pod'}/{name}")
+        command = f"mooring explain {target} -n {shlex.quote(namespace)}"
+        return Remedy(problem, command, f"with one more node, {left} still end pending")
+
+    def _stopping_workloads(self) -> Iterator[_Problem]:
+        """Yield a problem for each workload that has no ready pod meanwhile."""
+        nodes: dict[str, set[str]] = {}
+        for move in self.rollout.moves:
+            nodes.setdefault(move.owner, set()).add(move.node)
+        for number, each in enumerate(self.rollout.interruptions):
+            workload = self._workload(each.workload)
+            if workload is None:
+                continue
+            seconds = each.longest_seconds
+            down = "does not run again" if seconds is None else f"stops for {seconds:.0f} s"
+            changes = list(_availability_changes(workload))
+            yield _Problem(
+                f"{each.workload} {down}, {count_of(each.times, 'time')}",
+                frozenset(nodes[each.workload]),
+                _Runs(each.workload),
+                iter(changes if number < _MOST_WORKLOADS else ()),
+                replace(changes[0], effect=changes[0].effect if number >= _MOST_WORKLOADS else "it does not suffice"),
+            )
+
+    def _workload(self, owner: str) -> Any:
+        """Find the workload with a display name such as `Deployment default/web`."""
+        kind, _, path = owner.partition(" ")
+        namespace, _, name = path.partition("/")
+        types = {each.__name__: each for each in _SCALABLE}
+        return self.snapshot.find(types[kind], namespace, name) if kind in types else None
 
 
-def _problem(budget: _Budget, blocks: list[Block]) -> str:
-    nodes = several(sorted({block.node for block in blocks}))
-    if not budget[1]:
-        return f"several disruption budgets select {several([block.pod for block in blocks])} on {nodes}"
-    return f"the disruption budget {'/'.join(budget)} blocks the drain of {nodes}"
+@dataclass(frozen=True)
+class _Passes:
+    """A check that some budgets block no drain until it is given up."""
+
+    namespace: str
+    names: frozenset[str]
+
+    def __call__(self, played: Rollout) -> bool:
+        blocked = (_budgets_of(block) for block in played.blocks if block.is_final)
+        return not any(each[0] == self.namespace and self.names & set(each[1:]) for each in blocked)
 
 
-def _budget_changes(snapshot: Snapshot, namespace: str, name: str, owner: str) -> Iterator[_BudgetChange]:
-    """Yield a scaled-up workload, then a budget that allows one disruption."""
-    workload = _workload(snapshot, owner)
-    if workload is not None:
-        replicas = (1 if workload.spec.replicas is None else workload.spec.replicas) + 1
-        scaled: Any = structs.replace(workload, spec=structs.replace(workload.spec, replicas=replicas))
-        target = f"{workload.kind.lower()}/{workload.metadata.name}"
-        command = f"kubectl -n {namespace} scale {target} --replicas={replicas}"
-        yield _BudgetChange(scaled, command, f"{target} keeps enough pods while one moves")
-    budget = snapshot.find(PodDisruptionBudget, namespace, name)
-    if budget is not None:
-        spec = structs.replace(budget.spec, min_available=None, max_unavailable=1)
-        patch = '{"spec":{"minAvailable":null,"maxUnavailable":1}}'
-        command = f"kubectl -n {namespace} patch pdb {name} --type=merge -p {shlex.quote(patch)}"
-        changed = structs.replace(budget, spec=spec)
-        yield _BudgetChange(changed, command, "one pod at a time may be evicted; it is down meanwhile")
+@dataclass(frozen=True)
+class _Runs:
+    """A check that a workload has a ready pod at all times."""
+
+    workload: str
+
+    def __call__(self, played: Rollout) -> bool:
+        blocked = any(each.owner == self.workload and each.is_final for each in played.blocks)
+        return not blocked and all(each.workload != self.workload for each in played.interruptions)
 
 
-def _workload(snapshot: Snapshot, owner: str) -> Deployment | StatefulSet | None:
-    """Find the workload with a display name such as `Deployment default/web`."""
-    kind, _, path = owner.partition(" ")
-    namespace, _, name = path.partition("/")
-    if kind == "Deployment":
-        return snapshot.find(Deployment, namespace, name)
-    return snapshot.find(StatefulSet, namespace, name) if kind == "StatefulSet" else None
+def _budgets_of(block: Block) -> tuple[str, ...]:
+    """Return the namespace and the names of the budgets that keep a pod on its node."""
+    return (block.pod.partition("/")[0], *block.budgets)
 
 
-def _surge_remedy(
-    snapshot: Snapshot, pending: tuple[Pending, ...], options: DrainOptions, settings: Settings
-) -> Remedy:
-    """Simulate the rollout with one more node."""
-    count = sum(each.pods for each in pending)
-    problem = f"{count_of(count, 'pod')} of {several([each.workload for each in pending])} end pending"
-    surge = options.surge + 1
-    played = drain_all(snapshot, replace(options, surge=surge), settings)
-    if not played.pending:
-        return Remedy(problem, f"use --surge {surge} for the pool", "new nodes are there before old ones go", True)
-    left = sum(each.pods for each in played.pending)
-    kind, _, path = played.pending[0].workload.partition(" ")
-    namespace, _, name = path.rpartition("/")
-    command = f"mooring explain {shlex.quote(f'{kind.lower()}/{name}')} -n {shlex.quote(namespace)}"
-    return Remedy(problem, command if name else "mooring explain -A", f"with one more node, {left} still end pending")
+def _replicas(workload: Any) -> int:
+    return 1 if workload.spec.replicas is None else int(workload.spec.replicas)
+
+
+def _scaled(workload: Any, replicas: int, effect: str) -> _Change:
+    changed = structs.replace(workload, spec=structs.replace(workload.spec, replicas=replicas))
+    target = f"{workload.kind.lower()}/{workload.metadata.name}"
+    command = f"kubectl -n {workload.metadata.namespace} scale {target} --replicas={replicas}"
+    return _Change(command, f"{target} {effect}", put=[changed])
+
+
+def _availability_changes(workload: Any) -> Iterator[_Change]:
+    """Yield a second replica, a budget that lets one pod go at a time, or both."""
+    is_single = _replicas(workload) == 1
+    more = _scaled(workload, 2, "runs on while one pod moves") if is_single else None
+    if more is not None:
+        yield more
+    meta, selector = workload.metadata, workload.spec.selector
+    labels = selector.match_labels if isinstance(selector, LabelSelector) else selector
+    if not labels or (isinstance(selector, LabelSelector) and selector.match_expressions):
+        return
+    name = f"{meta.name}-one-at-a-time"
+    spec = PodDisruptionBudgetSpec(selector=LabelSelector(match_labels=labels), max_unavailable=1)
+    budget = PodDisruptionBudget(
+        api_version="policy/v1",
+        kind="PodDisruptionBudget",
+        metadata=ObjectMeta(name=name, namespace=meta.namespace),
+        spec=spec,
+    )
+    pairs = ",".join(f"{key}={value}" for key, value in labels.items())
+    command = f"kubectl -n {meta.namespace} create pdb {name} --selector={shlex.quote(pairs)} --max-unavailable=1"
+    effect = "one pod moves after the other"
+    if more is None:
+        yield _Change(command, effect, put=[budget])
+    else:
+        yield _Change(f"{more.command} && {command}", f"{more.effect}, {effect}", put=[*more.put, budget])

@@ -86,7 +86,7 @@ def _rollout_tables(rollout: Rollout) -> Iterator[tuple[str, Row, list[Row]]]:
     rows = [(each.workload, str(each.pods), format_seconds(each.seconds or 0)) for each in rollout.delayed]
     yield "Pods that wait for a node meanwhile", ("Workload", "Pods", "Up to"), rows
     rows = [(each.workload, str(each.times), _duration(each.longest_seconds)) for each in rollout.interruptions]
-    yield "Workloads of one replica that stop", ("Workload", "Times", "Down up to"), rows
+    yield "Workloads without a ready pod meanwhile", ("Workload", "Times", "Down up to"), rows
     rows = [
         (
             each.node,

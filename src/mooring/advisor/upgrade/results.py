@@ -27,6 +27,8 @@ class Block(Result, frozen=True):
     seconds: float
     is_final: bool = False
     """Whether the drain ended without evicting the pod."""
+    budgets: tuple[str, ...] = ()
+    """The disruption budgets that select the pod."""
 
 
 class NodeDrain(Result, frozen=True):
@@ -45,12 +47,12 @@ class NodeDrain(Result, frozen=True):
 
 
 class Interruption(Result, frozen=True):
-    """A workload of one replica that is interrupted while its pod moves."""
+    """A workload that has no ready pod for a while, because the last one moves."""
 
     workload: str
     times: int
     longest_seconds: float | None
-    """The longest interruption; None if the last pod did not run again."""
+    """None where no pod was ready again."""
 
 
 class Pending(Result, frozen=True):
@@ -79,6 +81,8 @@ class Skew(Result, frozen=True):
     kubelet: str
     problem: str
     nodes: tuple[str, ...]
+    is_newer: bool = False
+    """Whether the kubelets are newer than the API server, rather than too old for it."""
 
 
 class Remedy(Result, frozen=True):

@@ -1,7 +1,7 @@
 """`mooring plan`: what `kubectl apply` of manifests would do, before it is done.
 
-Exit codes: 0 when nothing would change, 1 when the changes fit, 2 when something does not fit, is refused, or the call
-is wrong.
+Exit codes: 0 when nothing would change, 1 when the changes fit, 2 when something does not fit, is refused or cannot be
+read, or the call is wrong.
 """
 
 import sys
@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mooring.base.component import Component
-from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
+from mooring.cli.support.cluster_source import (
+    ClusterSource,
+    SchedulerChoice,
+    cluster_source,
+    scheduler_flags,
+    show_notes,
+    snapshot_component,
+)
+from mooring.cli.support.flags import VerdictCommand
 from mooring.cli.support.output import output_option, paint, print_data
 from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.progress import SimulationProgress
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
     from mooring.api.meta_v1 import Resource
 
 
-@click.command()
+@click.command(cls=VerdictCommand)
 @click.option(
     "-f",
     "--filename",
@@ -66,6 +74,7 @@ def plan(
         objects = _objects(paths)
         with defer_collection(), SimulationProgress() as report:
             snapshot = source.read(kinds_of_interest(), raw=bool(pools))
+            running, notes = snapshot_component(snapshot, running)
             answers = {} if offline or not source.is_live else dry_runs(source, objects)
             found = package.plan(
                 snapshot,
@@ -76,8 +85,7 @@ def plan(
             )
     except ScenarioError as problem:
         raise click.UsageError(str(problem)) from problem
-    for note in found.notes:
-        click.echo(f"Note: {note}", err=True)
+    show_notes([*notes, *found.notes])
     if output in ("json", "yaml"):
         print_data(_tree(found), output)
     elif output == "markdown":

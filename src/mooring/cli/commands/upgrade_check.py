@@ -1,7 +1,7 @@
 """`mooring upgrade-check`: whether an upgrade of the whole cluster gets through, and whether there is a way back.
 
-Exit codes: 0 when it passes, 3 when it passes with warnings, 1 when it does not pass, 2 for a wrong call, 130 after
-Ctrl-C (what is known by then is printed).
+Exit codes: 0 when it passes, 3 when it passes with warnings, 1 when it does not pass, 2 for a wrong call or a cluster
+that cannot be read, 130 after Ctrl-C (what is known by then is printed).
 """
 
 import sys
@@ -14,8 +14,15 @@ from msgspec.structs import replace as replace_fields
 
 from mooring.base.component import Component
 from mooring.base.gates import parse
-from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
-from mooring.cli.support.flags import Duration
+from mooring.cli.support.cluster_source import (
+    ClusterSource,
+    SchedulerChoice,
+    cluster_source,
+    scheduler_flags,
+    show_notes,
+    snapshot_component,
+)
+from mooring.cli.support.flags import Duration, VerdictCommand
 from mooring.cli.support.output import output_option, paint, print_data, write_page
 from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.progress import SimulationProgress
@@ -29,7 +36,7 @@ _EXIT_CODES = {"passes": 0, "passes with warnings": 3, "does not pass": 1}
 _INTERRUPTED = 130
 
 
-@click.command("upgrade-check")
+@click.command("upgrade-check", cls=VerdictCommand)
 @click.argument(
     "paths", nargs=-1, type=click.Path(exists=True, allow_dash=True, path_type=Path), metavar="[FILE|DIR|-]…"
 )
@@ -47,7 +54,10 @@ _INTERRUPTED = 130
     help="Look for clients of removed APIs in an API server's audit log. Repeatable.",
 )
 @click.option(
-    "--max-unavailable", type=click.IntRange(1), default=1, show_default=True, help="Nodes of a pool drained at once."
+    "--max-unavailable",
+    type=click.IntRange(0),
+    metavar="N",
+    help="How many nodes of a pool may be missing at once.  [default: 1; 0 with --surge]",
 )
 @click.option(
     "--surge", type=click.IntRange(0), default=0, show_default=True, help="New nodes made before old ones are drained."
@@ -82,7 +92,7 @@ def upgrade_check(
     and_back: bool,
     helm: bool,
     audit_logs: tuple[Path, ...],
-    max_unavailable: int,
+    max_unavailable: int | None,
     surge: int,
     pool_label: str,
     order: str,
@@ -108,11 +118,14 @@ def upgrade_check(
 
     if paths and (source.kubeconfig or source.context or source.data_dir):
         raise click.UsageError("files, --kubeconfig and --data-dir name different clusters: choose one")
+    if max_unavailable == 0 and not surge:
+        raise click.UsageError("--max-unavailable 0 drains no node without --surge")
     source = replace_fields(source, files=(*source.files, *paths))
     gates = parse(click.get_current_context().params.get("feature_gates", ""))
-    question = ReleaseQuestion(source, scheduler, from_version, to_version, gates, audit_logs, None, None, None)
+    question = ReleaseQuestion(source, scheduler, from_version, to_version, gates, audit_logs, None, None, None, "--to")
     with defer_collection(), SimulationProgress() as report:
         snapshot, crossing = question.read()
+        running, notes = snapshot_component(snapshot, running)
         drains = upgrade.DrainOptions(
             pool_label=pool_label,
             order="age" if order == "age" else "name",
@@ -126,13 +139,11 @@ def upgrade_check(
         subject = upgrade.UpgradeRequest(
             snapshot, crossing, drains, settings_of(running, scheduler), and_back, question.clients(crossing)
         )
-        notes: tuple[str, ...] = ()
         if helm:
-            stored, notes = upgrade.helm_manifests(snapshot)
-            subject = replace(subject, helm=stored)
+            stored, helm_notes = upgrade.helm_manifests(snapshot)
+            subject, notes = replace(subject, helm=stored), (*notes, *helm_notes)
         result = upgrade.check(subject, report)
-    for note in (*result.notes, *notes):
-        click.echo(f"Note: {note}", err=True)
+    show_notes([*notes, *result.notes])
     if html_path is not None:
         from mooring.advisor.upgrade.page import page  # noqa: PLC0415 - as above
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import wraps
 from inspect import signature
 from pathlib import Path
+from traceback import print_exception
 from typing import Any
 
 import click
@@ -46,6 +47,25 @@ def group_flags(argument: str, make: Callable[..., object], *options: Decorator)
         return decorated
 
     return add
+
+
+class _FailureError(click.ClickException):
+    exit_code = 2
+
+
+class VerdictCommand(click.Command):
+    """A command whose exit code 1 is an answer: every failure exits with 2, as a wrong call does."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.UsageError, click.exceptions.Exit, click.exceptions.Abort, BrokenPipeError):
+            raise
+        except click.ClickException as problem:
+            raise _FailureError(problem.message) from problem
+        except Exception as problem:
+            print_exception(problem)
+            ctx.exit(2)
 
 
 # Types and callbacks

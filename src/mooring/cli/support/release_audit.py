@@ -35,6 +35,7 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
     baseline: Path | None
     write_baseline: Path | None
     rehearsal_seconds: float | None
+    end_flag: str = "--to-version"
 
     def read(self) -> "tuple[Snapshot, Crossing]":
         """Read the cluster, and the releases that the question is about."""
@@ -48,7 +49,7 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
             start = self.start or self._running(snapshot)
             return snapshot, releases.Crossing.between(start, self.end, self.gates)
         except releases.CrossingError as error:
-            raise click.UsageError(str(error)) from error
+            raise click.UsageError(str(error).replace("--to-version", self.end_flag)) from error
 
     def answer(self) -> "ReleaseAudit":
         """Read the cluster and audit it."""

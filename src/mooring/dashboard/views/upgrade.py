@@ -27,7 +27,9 @@ async def page(asked: Asked) -> Page:
         field("From", choice("start", [(each, each) for each in versions], asked.value("start") or running)),
         field("To", choice("to", [(each, each) for each in versions], asked.value("to") or versions[-1])),
         field("New nodes first", choice("surge", numbers, asked.value("surge") or "0")),
-        field("Nodes at once", choice("unavailable", numbers[1:], asked.value("unavailable") or "1")),
+        field(
+            "Nodes missing at once", choice("unavailable", [("", "default"), *numbers[1:]], asked.value("unavailable"))
+        ),
         field("The way back too", choice("back", [("", "no"), ("yes", "yes")], asked.value("back"))),
         tag("button", "Check", type="submit", class_="main"),
         class_="chooser",
@@ -58,7 +60,7 @@ async def checked(asked: Asked) -> Fragment:
         raise BadRequestError(str(error)) from error
     drains = upgrade.DrainOptions(
         surge=asked.number("surge", 0, _MOST_AT_ONCE),
-        max_unavailable=max(asked.number("unavailable", 1, _MOST_AT_ONCE), 1),
+        max_unavailable=asked.number("unavailable", 0, _MOST_AT_ONCE) or None,
     )
     subject = upgrade.UpgradeRequest(
         snapshot, crossing, drains, cluster.settings, goes_back=asked.value("back") == "yes"
