@@ -34,7 +34,11 @@ READERS = frozenset(
     {
         "mooring.admission.meta.validate_object_meta",
         "mooring.admission.meta.validate_object_meta_update",
+        "mooring.admission.node_selector._field_requirement",
         "mooring.admission.pipeline._check_name",
+        "mooring.admission.pipeline._invalid",  # for the error, after which nothing is shared
+        "mooring.admission.pipeline._keep_identity",
+        "mooring.admission.pipeline.finish_update",
         "mooring.admission.pipeline.generate_name",
         "mooring.admission.pod.spec._names_and_numbers",
         "mooring.admission.pod.strategy.mutate",
@@ -43,6 +47,7 @@ READERS = frozenset(
         "mooring.admission.pod.update._pod_ips",
         "mooring.admission.pod.update.agree_on_pod_ips",
         "mooring.admission.pod.update.validate_status_update",
+        "mooring.admission.pod.volumes.validate_volumes",  # for claims named after the pod, which `may_share` excludes
     }
 )
 """Functions that read a per-row field and depend only on properties of it that `is_valid` checks."""
