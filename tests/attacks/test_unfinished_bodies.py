@@ -81,7 +81,7 @@ async def test_bodies_that_never_end_take_no_slot(server: ApiServer) -> None:
     mallory = Caller(server.app, ADMIN).as_user("mallory")
     with unfinished(mallory, 1200) as requests:
         refused = await settled(requests)
-        assert server.app.limiter.writing == 0
+        assert server.app.limiter.writing.taken == 0
         assert await others_are_served(server)
     assert set(refused) == {429}
     assert 100 <= len(refused) < 300
@@ -92,11 +92,11 @@ async def test_a_user_has_a_limited_number_of_bytes_waiting(tmp_path: Path) -> N
         mallory = Caller(server.app, ADMIN).as_user("mallory")
         with unfinished(mallory, 20, b" " * (1024 * 1024 - 64 * 1024)) as requests:
             refused = await settled(requests)
-            assert server.app.limiter.waiting_bytes == 2 * 1024 * 1024
+            assert server.app.limiter.waiting_bytes.taken == 2 * 1024 * 1024
             assert await others_are_served(server)
         await asyncio.gather(*(request.task for request in requests), return_exceptions=True)
         assert refused == [429] * 18
-        assert server.app.limiter.waiting_bytes == 0
+        assert server.app.limiter.waiting_bytes.taken == 0
 
 
 @asynccontextmanager

@@ -101,13 +101,11 @@ def for_component(component: Component) -> VersionOptions:
     return VersionOptions(
         _shown(versions, all_three=component.gates.enabled(COMPATIBILITY_VERSIONS)),
         _expected(versions),
-        _status_pages(versions) if versions.emulation >= _STATUS_PAGES else None,
+        StatusPages(f"python{platform.python_version()}", str(versions.binary), str(versions.emulation))
+        if versions.emulation >= _STATUS_PAGES
+        else None,
         streams_need_create=versions.emulation >= _CREATE_FOR_STREAMS,
     )
-
-
-def _status_pages(versions: ComponentVersions) -> StatusPages:
-    return StatusPages(f"python{platform.python_version()}", str(versions.binary), str(versions.emulation))
 
 
 def _shown(versions: ComponentVersions, *, all_three: bool) -> VersionInfo:

@@ -166,7 +166,7 @@ async def test_a_connection_without_requests_is_closed_and_one_with_requests_is_
             assert (await busy.get("/version"))[0] == 200
             await asyncio.sleep(0.25)
         assert await idle.ends() == b""
-        assert server.app.limiter.watches == 1
+        assert server.app.limiter.watches.taken == 1
         busy.close()
         watch.close()
 
@@ -370,7 +370,7 @@ async def test_who_does_not_read_is_not_waited_for(tmp_path: Path) -> None:
         connection.writer.transport.pause_reading()  # type: ignore[attr-defined] # it is a transport to read from too
         for _ in range(600):
             await asyncio.sleep(0.05)
-            if server.app.limiter.reading == 0 and not server._http.connections:  # type: ignore[union-attr] # it listens
+            if server.app.limiter.reading.taken == 0 and not server._http.connections:  # type: ignore[union-attr] # it listens
                 break
         assert not server._http.connections  # type: ignore[union-attr] # as above
         connection.close()
@@ -412,13 +412,13 @@ async def test_a_watch_ends_when_its_client_hangs_up(server: ApiServer, tmp_path
     watch = await Connection.open(server, _tls(tmp_path))
     watch.writer.write(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
     await watch.reader.readuntil(b"\r\n\r\n")
-    assert server.app.limiter.watches == 1
+    assert server.app.limiter.watches.taken == 1
     watch.close()
     for _ in range(1000):
-        if server.app.limiter.watches == 0:
+        if server.app.limiter.watches.taken == 0:
             break
         await asyncio.sleep(0.01)
-    assert (server.app.limiter.watches, server.app.resources.open_watches) == (0, 0)
+    assert (server.app.limiter.watches.taken, server.app.resources.open_watches) == (0, 0)
 
 
 async def test_a_port_in_use_is_reported(server: ApiServer, tmp_path: Path) -> None:

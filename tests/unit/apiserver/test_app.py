@@ -157,8 +157,8 @@ async def test_a_watch_streams_until_the_client_hangs_up(server: ApiServer, call
     async with call.stream("/api/v1/namespaces/default/pods?watch=1") as stream:
         await call("POST", "/api/v1/namespaces/default/pods", POD)
         assert (await stream.next())["object"]["metadata"]["name"] == "p"
-        assert server.app.limiter.watches == 1
-    assert server.app.limiter.watches == 0
+        assert server.app.limiter.watches.taken == 1
+    assert server.app.limiter.watches.taken == 0
     assert server.app.resources.open_watches == 0
 
 
@@ -192,10 +192,10 @@ async def test_a_stream_without_a_reader_gives_its_slot_back(server: ApiServer) 
     admin = UserInfo(username="admin", groups=["system:masters"])
     watch = Request(method="GET", path="/api/v1/pods", query={"watch": ["1"]}, user=admin)
     response = await server.app.respond(watch)
-    assert server.app.limiter.watches == 1
+    assert server.app.limiter.watches.taken == 1
     assert not isinstance(response.body, bytes)
     await response.body.aclose()  # type: ignore[attr-defined] # streams can be closed
-    assert server.app.limiter.watches == 0
+    assert server.app.limiter.watches.taken == 0
 
 
 async def test_head_is_like_get(call: Caller) -> None:

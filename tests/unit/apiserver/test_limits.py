@@ -76,8 +76,8 @@ def test_so_many_at_once_and_no_more(limiter: RequestLimiter, verb: str, most: i
 
 def test_reading_writing_and_watching_are_counted_apart(limiter: RequestLimiter) -> None:
     with limiter.begin("create", JANE), limiter.begin("watch", JANE), limiter.begin("get", JANE):
-        assert (limiter.reading, limiter.writing, limiter.watches) == (1, 1, 1)
-    assert (limiter.reading, limiter.writing, limiter.watches) == (0, 0, 0)
+        assert (limiter.reading.taken, limiter.writing.taken, limiter.watches.taken) == (1, 1, 1)
+    assert (limiter.reading.taken, limiter.writing.taken, limiter.watches.taken) == (0, 0, 0)
 
 
 NODE = UserInfo(username="system:node:n1", groups=["system:nodes"])

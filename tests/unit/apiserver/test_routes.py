@@ -34,8 +34,6 @@ def test_paths_name_the_same_whatever_was_asked_for_before(paths: list[str]) -> 
     routes = Routes(_SCHEME)
     for path in paths:
         assert routes.resolve(path) == resolve(_SCHEME, path)
-    if paths:
-        assert routes.resolve_all(paths) == [resolve(_SCHEME, path) for path in paths]
 
 
 def test_a_kind_that_is_gone_is_forgotten() -> None:

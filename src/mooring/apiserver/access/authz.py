@@ -63,12 +63,17 @@ class Authorizer(Protocol):
         ...
 
 
-def require_create(authorizer: Authorizer, user: UserInfo, kind: Kind, namespace: str, name: str) -> None:
-    """Raise Forbidden unless the user may create an object: an update or apply of a missing object creates it."""
-    attributes = Attributes("create", kind.group, kind.plural, "", namespace, name)
+def require(authorizer: Authorizer, user: UserInfo, attributes: Attributes) -> Decision:
+    """Authorize an action; raise Forbidden if it is not allowed."""
     decision = authorizer.authorize(user, attributes)
     if not decision.allowed:
         raise forbidden(user, attributes, decision.reason)
+    return decision
+
+
+def require_create(authorizer: Authorizer, user: UserInfo, kind: Kind, namespace: str, name: str) -> None:
+    """Raise Forbidden unless the user may create an object: an update or apply of a missing object creates it."""
+    require(authorizer, user, Attributes("create", kind.group, kind.plural, "", namespace, name))
 
 
 def attributes_of(request: Request, route: ResourceRoute | None) -> Attributes:

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
-from mooring.apiserver.access.authz import Attributes, Authorizer, forbidden
+from mooring.apiserver.access.authz import Attributes, Authorizer, require
 from mooring.apiserver.messages import users
 
 _PREFIX = "impersonate-"
@@ -37,9 +37,7 @@ def impersonated(user: UserInfo, headers: Mapping[str, str], authorizer: Authori
     uid = headers.get(_UID, "")
     extra = {unquote(key.removeprefix(_EXTRA)): headers[key].split("\n") for key in wanted if key.startswith(_EXTRA)}
     for attributes in _actions(name, groups, uid, extra):
-        decision = authorizer.authorize(user, attributes)
-        if not decision.allowed:
-            raise forbidden(user, attributes, decision.reason)
+        require(authorizer, user, attributes)
     return UserInfo(username=name, uid=uid, groups=_with_usual_groups(name, groups), extra=extra)
 
 

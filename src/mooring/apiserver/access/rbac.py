@@ -7,7 +7,6 @@ ClusterRole with an aggregation rule has the rules of the selected roles at once
 copy them.
 """
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ import msgspec
 
 from mooring.api import label_selector
 from mooring.api.authentication_v1 import UserInfo
+from mooring.api.meta_v1 import Resource
 from mooring.api.rbac_v1 import (
     AggregationRule,
     ClusterRole,
@@ -29,10 +29,10 @@ from mooring.api.rbac_v1 import (
 from mooring.api.scheme import Scheme
 from mooring.apiserver.access.authz import Attributes, Decision
 from mooring.apiserver.messages import users
-from mooring.apiserver.registry.objects import Follower
+from mooring.apiserver.registry.objects import KindsFollower
 from mooring.store.kv import Store
 
-API_VERSION = "rbac.authorization.k8s.io/v1"
+_TYPES: tuple[type[Resource], ...] = (ClusterRole, ClusterRoleBinding, Role, RoleBinding)
 _MEMO = 8192
 _MEMO_KEY = 4096
 EVERYTHING = [
@@ -211,25 +211,17 @@ def _shown(subject: Subject) -> str:
     return f"{subject.name}/{subject.namespace}" if subject.kind == "ServiceAccount" else subject.name
 
 
-class RbacAuthorizer:
+class RbacAuthorizer(KindsFollower):
     """Authorizes by the roles and bindings in the store, which it follows."""
 
     def __init__(self, store: Store, scheme: Scheme) -> None:
-        self._cluster_roles = self._follow(store, scheme, ClusterRole)
-        self._cluster_role_bindings = self._follow(store, scheme, ClusterRoleBinding)
-        self._roles = self._follow(store, scheme, Role)
-        self._role_bindings = self._follow(store, scheme, RoleBinding)
+        super().__init__(store, scheme, map(scheme.hub_of, _TYPES))
         self._book: RoleBook | None = None
 
     @property
     def book(self) -> RoleBook:
         if self._book is None:
-            self._book = RoleBook(
-                self._cluster_roles.objects.values(),
-                self._cluster_role_bindings.objects.values(),
-                self._roles.objects.values(),
-                self._role_bindings.objects.values(),
-            )
+            self._book = RoleBook(*(self._objects(each.__name__).values() for each in _TYPES))
         return self._book
 
     def authorize(self, user: UserInfo, attributes: Attributes) -> Decision:
@@ -243,31 +235,7 @@ class RbacAuthorizer:
 
     @property
     def synced(self) -> bool:
-        return all(each.synced.is_set() for each in self._followers)
+        return all(each.synced.is_set() for each in self._followers.values())
 
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for each in self._followers:
-                group.create_task(each.run(), name="roles and bindings")
-
-    async def wait_for_sync(self) -> None:
-        for each in self._followers:
-            await each.synced.wait()
-
-    async def catch_up(self) -> None:
-        """Wait until all stored roles and bindings are in effect. Called after each write of one."""
-        for each in self._followers:
-            await each.catch_up()
-
-    @property
-    def _followers(self) -> tuple[Follower[Any], ...]:
-        return self._cluster_roles, self._cluster_role_bindings, self._roles, self._role_bindings
-
-    def _follow(self, store: Store, scheme: Scheme, object_type: type[Any]) -> Follower[Any]:
-        kind = scheme.kind(API_VERSION, object_type.__name__)
-        if kind is None:
-            raise ValueError(f"the scheme has no {object_type.__name__}, without which no request could be authorised")
-        return Follower(store, scheme, kind, self._outdate)
-
-    def _outdate(self) -> None:
+    def _changed(self) -> None:
         self._book = None

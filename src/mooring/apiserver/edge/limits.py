@@ -67,35 +67,11 @@ class RequestLimiter:
         self.limits = limits
         self._clock = clock
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
-        self._reading, self._writing = Slots(limits.reading), Slots(limits.writing)
-        self._watches = Slots(limits.watches)
-        self._bodies = Slots(limits.waiting_bytes)
-        self._streams = Slots(limits.streams, limits.user_streams)
-        self._unsent = Slots(limits.unsent_bytes)
-
-    @property
-    def reading(self) -> int:
-        return self._reading.taken
-
-    @property
-    def writing(self) -> int:
-        return self._writing.taken
-
-    @property
-    def watches(self) -> int:
-        return self._watches.taken
-
-    @property
-    def streams(self) -> int:
-        return self._streams.taken
-
-    @property
-    def waiting_bytes(self) -> int:
-        return self._bodies.taken
-
-    @property
-    def unsent_bytes(self) -> int:
-        return self._unsent.taken
+        self.reading, self.writing = Slots(limits.reading), Slots(limits.writing)
+        self.watches = Slots(limits.watches)
+        self.waiting_bytes = Slots(limits.waiting_bytes)
+        self.streams = Slots(limits.streams, limits.user_streams)
+        self.unsent_bytes = Slots(limits.unsent_bytes)
 
     def check_rate(self, user: UserInfo) -> None:
         """Raise TooManyRequests when a client is above its rate."""
@@ -115,15 +91,15 @@ class RequestLimiter:
 
     def begin(self, verb: str, user: UserInfo) -> "Place":
         """Take a slot for a request whose body was received; raise TooManyRequests if none is left for this user."""
-        slots = self._watches if verb == "watch" else self._reading if verb in {"get", "list"} else self._writing
+        slots = self.watches if verb == "watch" else self.reading if verb in {"get", "list"} else self.writing
         place = slots.take(user)
         if place is None:
-            raise _too_many(5 if slots is self._watches else 1)
+            raise _too_many(5 if slots is self.watches else 1)
         return place
 
     def begin_stream(self, user: UserInfo) -> "Place":
         """Take a slot for logs, exec or another stream; raise TooManyRequests if none is left for this user."""
-        place = self._streams.take(user)
+        place = self.streams.take(user)
         if place is None:
             why = "too many streams are open (logs, exec, attach, port-forward, proxy): end one, or try again later"
             raise errors.too_many_requests(why, 5)
@@ -133,7 +109,7 @@ class RequestLimiter:
         """Reserve memory for the first bytes of a body in transit (`grow_body` reserves the rest); raise
         TooManyRequests.
         """
-        place = self._bodies.take(user, _WAITING_BODY_BYTES)
+        place = self.waiting_bytes.take(user, _WAITING_BODY_BYTES)
         if place is None:
             raise _too_many(1)
         return place
@@ -143,7 +119,7 @@ class RequestLimiter:
 
         A response larger than a user's share counts as the share: it is sent when no other response of the user waits.
         """
-        return self._unsent.take(user, min(size, self._unsent.most_of_user))
+        return self.unsent_bytes.take(user, min(size, self.unsent_bytes.most_of_user))
 
     def grow_body(self, body: "Place", size: int) -> None:
         """Reserve memory for received bytes of a body; raise TooManyRequests if too many bytes of this user wait."""

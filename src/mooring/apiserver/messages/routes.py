@@ -5,7 +5,6 @@ result. Handlers check whether the resource has the verb.
 """
 
 import re
-from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -70,20 +69,6 @@ class Routes:
         self._changes = scheme.changes
         self._collections: BoundedCache[str, ResourceRoute] = BoundedCache(_COLLECTIONS)
         """The cached routes of collections, by path."""
-
-    def resolve_all(self, paths: Sequence[str]) -> list[ResourceRoute | None]:
-        """Resolve several paths; fast if they differ only in the names of objects."""
-        first = self.resolve(paths[0])
-        behind = f"/{first.subresource}" if first and first.subresource else ""
-        before = paths[0].removesuffix(behind).rpartition("/")[0] + "/"
-        if first is None or not first.name or paths[0] != f"{before}{first.name}{behind}":
-            return [first if path == paths[0] else self.resolve(path) for path in paths]
-        routes: list[ResourceRoute | None] = []
-        for path in paths:
-            name = path[len(before) : len(path) - len(behind)]
-            is_name = name and "/" not in name and path == f"{before}{name}{behind}"
-            routes.append(replace(first, name=name) if is_name else self.resolve(path))
-        return routes
 
     def resolve(self, path: str) -> ResourceRoute | None:
         """Return the resource that a path names; None if it names no served resource."""

@@ -15,13 +15,11 @@ from mooring.api import errors
 from mooring.api.admissionregistration_v1 import CREATE, DELETE, UPDATE
 from mooring.api.apiextensions_v1 import TERMINATING, holds
 from mooring.api.kinds import Kind
-from mooring.api.meta_v1 import Resource
 from mooring.apiserver.messages.http import Accepted, Request, Response
 from mooring.apiserver.messages.routes import ResourceRoute
 from mooring.apiserver.output import protobuf as protobuf_output
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.deleting import Deleting, LastUpdate
-from mooring.apiserver.registry.parameters import WriteOptions
 from mooring.apiserver.registry.pods.pods import Pods
 from mooring.apiserver.registry.reading import Reading
 from mooring.apiserver.registry.scaling import Scaling
@@ -182,10 +180,6 @@ class Resources:
             Call(request, kind, stored, route.namespace, route.name, route.subresource, accepted)
             for request, route in zip(requests, routes, strict=True)
         ]
-
-    async def create_object(self, call: Call, obj: Resource, options: WriteOptions) -> None:
-        """Create an object of the server's own; raise AlreadyExists."""
-        await self._writer.one(self._writing.create_object(call, obj, options))
 
     def _check_verb(self, route: ResourceRoute, verb: str) -> None:
         """Raise MethodNotAllowed for a verb that the resource does not support at this path."""

@@ -10,7 +10,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.apiserver.messages import users
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.messages.routes import ResourceRoute
-from mooring.apiserver.registry import Resources
+from mooring.apiserver.registry.handler import Resources
 from mooring.apiserver.registry.objects import Objects
 
 R = TypeVar("R", bound=Resource)

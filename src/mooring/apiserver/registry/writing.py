@@ -283,10 +283,6 @@ class Writing:
 
         return Creation(self, call, options, read, template=template)
 
-    def create_object(self, call: Call, obj: Resource, options: WriteOptions) -> Write:
-        """Create an object on behalf of the server, in the newest version."""
-        return Creation(self, call, options, lambda: obj)
-
     def update(self, call: Call, template: Template | None = None) -> Update:
         options = write_options(call.request, "UpdateOptions")
 

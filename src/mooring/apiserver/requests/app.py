@@ -29,7 +29,7 @@ from mooring.api.scheme import Scheme
 from mooring.apiserver.access import access_log
 from mooring.apiserver.access.audit_log import AuditLog, created_by
 from mooring.apiserver.access.authn import Authenticator
-from mooring.apiserver.access.authz import Authorizer, attributes_of, forbidden
+from mooring.apiserver.access.authz import Authorizer, attributes_of, require
 from mooring.apiserver.access.impersonation import impersonated
 from mooring.apiserver.access.reviews import Reviews
 from mooring.apiserver.access.tokens import CONFIGURATION, KEYS, IssuerPages
@@ -249,8 +249,7 @@ class Application:
         """Return one exchange for several requests, and their routes; no routes where one is missing."""
         exchange = self._exchange(requests[0])
         exchange.user = requests[0].user
-        resolved = self.routes.resolve_all([request.path for request in requests])
-        routes = [route for route in resolved if route is not None]
+        routes = [route for request in requests if (route := self.routes.resolve(request.path)) is not None]
         if len(routes) == len(requests):
             exchange.route = replace(routes[0], name="")
         return exchange, routes
@@ -350,10 +349,7 @@ class Application:
             exchange.allowed_by = "RBAC"  # which allows them everything
             return
         await self.authorizer.prepare(request.user, attributes)
-        decision = self.authorizer.authorize(request.user, attributes)
-        if not decision.allowed:
-            raise forbidden(request.user, attributes, decision.reason)
-        exchange.allowed_by = decision.reason or "RBAC"
+        exchange.allowed_by = require(self.authorizer, request.user, attributes).reason or "RBAC"
 
     async def _stream(self, exchange: Exchange, route: ResourceRoute) -> Response:
         """Respond to a request that a kubelet answers; it holds a slot for streams as long as it lasts."""

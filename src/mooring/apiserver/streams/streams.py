@@ -19,7 +19,7 @@ from mooring.api import errors
 from mooring.api.core_v1 import Node, Pod, Service
 from mooring.api.discovery_v1 import Endpoint, EndpointSlice
 from mooring.api.quoting import go_quote
-from mooring.apiserver.access.authz import Attributes, Authorizer, forbidden
+from mooring.apiserver.access.authz import Attributes, Authorizer, require
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.messages.routes import ResourceRoute
 from mooring.apiserver.registry.objects import Objects
@@ -98,9 +98,7 @@ class Streams:
         if verb == "create" or not self._needs_create:
             return
         attributes = Attributes("create", route.group, route.resource, route.subresource, route.namespace, route.name)
-        decision = self._authorizer.authorize(request.user, attributes)
-        if not decision.allowed:
-            raise forbidden(request.user, attributes, decision.reason)
+        require(self._authorizer, request.user, attributes)
 
     # -- targets
 

@@ -171,22 +171,14 @@ class NodeAuthorizer:
         return "nodes may not do this with nodes"
 
     def _lease(self, node: str, attributes: Attributes) -> str:
-        if attributes.verb not in _OWN_VERBS:
-            return "can only get, create, update, patch, or delete a node lease"
-        if attributes.namespace != NODE_LEASES:
+        if attributes.verb in _OWN_VERBS and attributes.namespace != NODE_LEASES:
             return f'can only access leases in the "{NODE_LEASES}" system namespace'
-        if attributes.verb != "create" and attributes.name != node:
-            return "can only access node lease with the same name as the requesting node"
-        return _ALLOWED
+        return _own_name(node, attributes, "a node lease", "node lease")
 
     def _csi_node(self, node: str, attributes: Attributes) -> str:
         if attributes.subresource:
             return "cannot authorize CSINode subresources"
-        if attributes.verb not in _OWN_VERBS:
-            return "can only get, create, update, patch, or delete a CSINode"
-        if attributes.verb != "create" and attributes.name != node:
-            return "can only access CSINode with the same name as the requesting node"
-        return _ALLOWED
+        return _own_name(node, attributes, "a CSINode", "CSINode")
 
     def _attachment(self, node: str, attributes: Attributes) -> str:
         if attributes.verb != "get" or attributes.subresource:
@@ -224,6 +216,15 @@ class NodeAuthorizer:
     def _peek(self, key: str) -> references.Tree | None:
         kv = None if "\0" in key else self._store.peek(ROOT + key)
         return msgspec.json.decode(kv.value) if kv else None
+
+
+def _own_name(node: str, attributes: Attributes, one: str, kind: str) -> str:
+    """Allow to create objects, and to read and write the one with the name of the node."""
+    if attributes.verb not in _OWN_VERBS:
+        return f"can only get, create, update, patch, or delete {one}"
+    if attributes.verb != "create" and attributes.name != node:
+        return f"can only access {kind} with the same name as the requesting node"
+    return _ALLOWED
 
 
 _RULES: Final[dict[tuple[str, str], _Rule]] = {

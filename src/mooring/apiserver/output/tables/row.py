@@ -64,9 +64,6 @@ class Row(msgspec.Struct, frozen=True, gc=False):
         return first + b"".join(ages[time] + rest for time, rest in zip(times, others, strict=True))
 
 
-_BARE_AGE = msgspec.Raw(b'"%b"' % AGE)
-
-
 def encode_row(cells: list[Any], conditions: list[TableRowCondition]) -> tuple[bytes, Times]:
     """Return the JSON of a row with placeholders for ages, and the times that the ages are computed from."""
     times = [sys.intern(cell.time) for cell in cells if type(cell) is Ago]
@@ -76,8 +73,6 @@ def encode_row(cells: list[Any], conditions: list[TableRowCondition]) -> tuple[b
 
 
 def _placeholder(cell: Ago) -> msgspec.Raw:
-    if not cell.before and not cell.after:
-        return _BARE_AGE
     return msgspec.Raw(codec.encode(cell.before)[:-1] + AGE + codec.encode(cell.after)[1:])
 
 
