@@ -5,7 +5,7 @@ contents of `/version`, and the expected versions of other components.
 """
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -13,12 +13,14 @@ import msgspec
 from mooring.api.kinds import KINDS, Kind
 from mooring.api.meta_v1 import VersionInfo
 from mooring.apiserver.edge.limits import Limits
+from mooring.apiserver.messages.routes import ResourceHandlers
 from mooring.apiserver.service_network import ServiceNetwork
 from mooring.apiserver.streams.parameters import KubeletOptions
 from mooring.base.component import Component, resolve
 from mooring.base.known_gates import COMPATIBILITY_VERSIONS
 from mooring.base.version import ComponentVersions, Version
 from mooring.store.etcd.config import EtcdConfig
+from mooring.store.kv import Store
 
 DEFAULT_PORT = 6443
 DEFAULT_ADDRESS = "127.0.0.1"
@@ -86,6 +88,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     token_auth_file: Path | None = None
     audit_log: Path | None = None
     limits: Limits = msgspec.field(default_factory=Limits)
+    answers: Callable[[Store], ResourceHandlers] = lambda _: {}
+    """Makes the handlers of `kinds` that are not stored."""
     kubelets: KubeletOptions = msgspec.field(default_factory=KubeletOptions)
     flags: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The command-line flags, shown on `/flagz`."""

@@ -25,7 +25,6 @@ from mooring.api.coordination_v1 import Lease
 from mooring.api.scheme import Scheme
 from mooring.apiserver.access.audit_log import AuditLog
 from mooring.apiserver.access.authn import Authenticator, BootstrapTokens, TokenFile
-from mooring.apiserver.access.authz import require_create
 from mooring.apiserver.access.bootstrap import bootstrap_rbac, publish_trust
 from mooring.apiserver.access.certificate_checks import CertificateChecks
 from mooring.apiserver.access.escalation import EscalationCheck
@@ -55,7 +54,7 @@ from mooring.apiserver.registry.admission_chain import Chain
 from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
 from mooring.apiserver.registry.api_services import ApiServices
 from mooring.apiserver.registry.connecting import admit_token
-from mooring.apiserver.registry.context import all_of
+from mooring.apiserver.registry.context import guard_of
 from mooring.apiserver.registry.decoded_cache import DecodedCache
 from mooring.apiserver.registry.loopback_client import LoopbackClient
 from mooring.apiserver.registry.objects import Follower, Objects
@@ -168,19 +167,30 @@ class ApiServer:
             options,
             clock,
             Tables(),
-            guard=all_of(
-                EscalationCheck(self._authorizer).check,
+            guard=guard_of(
+                (
+                    EscalationCheck(self._authorizer),
+                    CertificateChecks(self._node_authorizer),
+                    PolicyParameterChecks(self.store, self.scheme, self._node_authorizer),
+                ),
                 NodeRestriction(self.store).check,
-                CertificateChecks(self._node_authorizer).check,
-                PolicyParameterChecks(self.store, self.scheme, self._node_authorizer).check,
             ),
-            create_check=partial(require_create, self._node_authorizer),
+            create_check=self._node_authorizer.require_create,
             stored_as=converting_by(caller),
             extensions=Chain([policies, webhooks], admission_metrics),
             decoded=decoded,
             allocate=lambda context: ServiceAllocation(context, config.services.node_ports),
         )
         resources = Resources(context)
+        reviews = Reviews(
+            self.scheme,
+            options,
+            clock,
+            authenticator=authenticator,
+            authorizer=self._node_authorizer,
+            tokens=accounts,
+            admit=partial(admit_token, context),
+        )
         return Application(
             scheme=self.scheme,
             versions=versions,
@@ -194,15 +204,7 @@ class ApiServer:
             discovery=Discovery(self.scheme),
             openapi=OpenApi(self.scheme, versions.shown),
             issuer=IssuerPages(accounts.public_key, self._reached_by_others),
-            reviews=Reviews(
-                self.scheme,
-                options,
-                clock,
-                authenticator=authenticator,
-                authorizer=self._node_authorizer,
-                tokens=accounts,
-                admit=partial(admit_token, context),
-            ),
+            answers={**reviews.answers, **config.answers(self.store)},
             resources=resources,
             streams=Streams(
                 objects,

@@ -9,7 +9,6 @@ import msgspec
 
 from mooring.api import errors, field_selector
 from mooring.api.authentication_v1 import UserInfo
-from mooring.api.kinds import Kind
 from mooring.api.quoting import go_quote
 from mooring.api.rbac_v1 import PolicyRule
 from mooring.apiserver.messages.http import Request
@@ -69,11 +68,6 @@ def require(authorizer: Authorizer, user: UserInfo, attributes: Attributes) -> D
     if not decision.allowed:
         raise forbidden(user, attributes, decision.reason)
     return decision
-
-
-def require_create(authorizer: Authorizer, user: UserInfo, kind: Kind, namespace: str, name: str) -> None:
-    """Raise Forbidden unless the user may create an object: an update or apply of a missing object creates it."""
-    require(authorizer, user, Attributes("create", kind.group, kind.plural, "", namespace, name))
 
 
 def attributes_of(request: Request, route: ResourceRoute | None) -> Attributes:

@@ -26,6 +26,8 @@ _GROUP, _RESOURCE = "certificates.k8s.io", "certificatesigningrequests"
 class CertificateChecks:
     """Refuse writes of certificate requests and trust bundles for which the user lacks the signer's verb."""
 
+    kinds = (ClusterTrustBundle, CertificateSigningRequest)
+
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 

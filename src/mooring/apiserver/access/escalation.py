@@ -21,9 +21,6 @@ from mooring.apiserver.messages import users
 GROUP = "rbac.authorization.k8s.io"
 _Right = tuple[str, str, str, str, str]
 """A single right: verb, group, resource, object name, path. A rule grants every combination of its lists."""
-_Granting = ClusterRole | Role | ClusterRoleBinding | RoleBinding
-_GRANTING = (ClusterRole, Role, ClusterRoleBinding, RoleBinding)
-"""The kinds that grant rights; a frozenset, because it is looked up for every write."""
 _MOST_WORK = 10_000_000
 """The maximum number of comparisons for one write: a fraction of a second, and far more than reasonable roles need."""
 
@@ -31,12 +28,14 @@ _MOST_WORK = 10_000_000
 class EscalationCheck:
     """Refuse roles and bindings that grant more than their author has."""
 
+    kinds = (ClusterRole, Role, ClusterRoleBinding, RoleBinding)
+
     def __init__(self, authorizer: RbacAuthorizer) -> None:
         self._authorizer = authorizer
 
     def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:  # noqa: ARG002 - roles have none
-        """Raise Forbidden if `user` grants rights that they lack. Objects of other kinds pass."""
-        if users.MASTERS in user.groups or not isinstance(new, _GRANTING):
+        """Raise Forbidden if `user` grants rights that they lack."""
+        if users.MASTERS in user.groups or not isinstance(new, self.kinds):
             return
         if old is not None and _same_but_for_garbage_collection(new, old):
             return

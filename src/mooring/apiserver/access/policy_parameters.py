@@ -24,13 +24,6 @@ from mooring.store.kv import Store
 
 _Policy = ValidatingAdmissionPolicy | MutatingAdmissionPolicy
 _Binding = ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding
-_CHECKED = (
-    ValidatingAdmissionPolicy,
-    MutatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
-    MutatingAdmissionPolicyBinding,
-)
-"""The kinds that are checked; a frozenset, because it is looked up for every write."""
 _GROUP = "admissionregistration.k8s.io"
 _ALL = "*"
 _SPEC = Path("spec")
@@ -39,14 +32,21 @@ _SPEC = Path("spec")
 class PolicyParameterChecks:
     """Refuses policies and bindings whose messages could reveal objects that their author may not read."""
 
+    kinds = (
+        ValidatingAdmissionPolicy,
+        MutatingAdmissionPolicy,
+        ValidatingAdmissionPolicyBinding,
+        MutatingAdmissionPolicyBinding,
+    )
+
     def __init__(self, store: Store, scheme: Scheme, authorizer: Authorizer) -> None:
         self._store = store
         self._scheme = scheme
         self._authorizer = authorizer
 
     def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
-        """Raise Invalid for parameters that the user may not read. Other kinds pass."""
-        if not isinstance(new, _CHECKED) or subresource or users.MASTERS in user.groups:
+        """Raise Invalid for parameters that the user may not read."""
+        if not isinstance(new, self.kinds) or subresource or users.MASTERS in user.groups:
             return
         if isinstance(new, _Policy):
             before = old.spec.param_kind if isinstance(old, _Policy) else None

@@ -221,7 +221,7 @@ class RbacAuthorizer(KindsFollower):
     @property
     def book(self) -> RoleBook:
         if self._book is None:
-            self._book = RoleBook(*(self._objects(each.__name__).values() for each in _TYPES))
+            self._book = RoleBook(*(self._followers[each.__name__].objects.values() for each in _TYPES))
         return self._book
 
     def authorize(self, user: UserInfo, attributes: Attributes) -> Decision:

@@ -41,13 +41,12 @@ from mooring.apiserver.access.authn import Authenticator
 from mooring.apiserver.access.authz import Attributes, Authorizer, selected_node
 from mooring.apiserver.access.tokens import ISSUER, Recognised, ServiceAccountTokens
 from mooring.apiserver.messages.http import Request, Response
-from mooring.apiserver.messages.routes import ResourceRoute
+from mooring.apiserver.messages.routes import ResourceHandlers, ResourceRoute
 from mooring.apiserver.output.formats import formatted
 from mooring.apiserver.registry.parameters import read_object
 from mooring.base.clock import Clock
 
 R = TypeVar("R", bound=Resource)
-Answer = Callable[[Request, ResourceRoute], Awaitable[Response]]
 _AUTHENTICATION = "authentication.k8s.io"
 _AUTHORIZATION = "authorization.k8s.io"
 
@@ -71,7 +70,7 @@ class Reviews:
         self._authorizer = authorizer
         self._tokens = tokens
         self._admit = admit
-        self._answers: dict[tuple[str, str, str], Answer] = {
+        self.answers: ResourceHandlers = {
             ("", "serviceaccounts", "token"): self._token,
             (_AUTHENTICATION, "tokenreviews", ""): self._token_review,
             (_AUTHENTICATION, "selfsubjectreviews", ""): self._self_subject_review,
@@ -80,10 +79,6 @@ class Reviews:
             (_AUTHORIZATION, "localsubjectaccessreviews", ""): self._local_access,
             (_AUTHORIZATION, "selfsubjectrulesreviews", ""): self._rules,
         }
-
-    def handler_for(self, route: ResourceRoute) -> Answer | None:
-        """Return the handler of a route; None for other resources."""
-        return self._answers.get((route.kind.group, route.kind.plural, route.subresource))
 
     async def _token(self, request: Request, route: ResourceRoute) -> Response:
         kind = self._scheme.kind(f"{_AUTHENTICATION}/v1", "TokenRequest")

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.apiserver.access.authz import Attributes, Authorizer, selected_node
-from mooring.apiserver.registry.decoded_cache import DecodedCache
-from mooring.apiserver.registry.facts import labels_of
+from mooring.apiserver.registry.decoded_cache import DecodedCache, labels_of
 from mooring.store.kv import Store
 
 if TYPE_CHECKING:

@@ -5,13 +5,14 @@ result. Handlers check whether the resource has the verb.
 """
 
 import re
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 from msgspec.structs import replace
 
 from mooring.api.kinds import Kind
 from mooring.api.scheme import Scheme
-from mooring.apiserver.messages.http import Request
+from mooring.apiserver.messages.http import Request, Response
 from mooring.base.bounded_cache import BoundedCache
 
 _PROXY = re.compile(r"(/api/[^/]+/(?:namespaces/[^/]+/(?:pods|services)|nodes)/[^/]+/proxy)(/.*)", re.DOTALL)
@@ -59,6 +60,11 @@ class ResourceRoute(msgspec.Struct, frozen=True):
         if request.method == "DELETE":
             return "delete" if self.name else "deletecollection"
         return _VERBS.get(request.method) or request.method.lower()
+
+
+ResourceHandler = Callable[[Request, ResourceRoute], Awaitable[Response]]
+ResourceHandlers = Mapping[tuple[str, str, str], ResourceHandler]
+"""Handlers of resources that are computed and not stored, by group, resource and subresource."""
 
 
 class Routes:

@@ -284,14 +284,27 @@ class HandlerContext:
         )
 
 
-def all_of(*guards: Guard) -> Guard:
-    """Combine several guards into one that calls all of them."""
+class KindCheck(Protocol):
+    """A guard for the objects of certain kinds (``access/``)."""
 
-    def check(user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
-        for guard in guards:
-            guard(user, new, old, subresource)
+    @property
+    def kinds(self) -> tuple[type[Resource], ...]: ...
 
-    return check
+    def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None: ...
+
+
+def guard_of(checks: Iterable[KindCheck], nodes: Guard) -> Guard:
+    """Combine the checks of certain kinds with the guard for nodes, which looks at every write of theirs."""
+    by_kind = {kind: each.check for each in checks for kind in each.kinds}
+
+    def guard(user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
+        if users.NODES in user.groups:
+            nodes(user, new, old, subresource)
+        found = by_kind.get(type(new))  # type: ignore[arg-type] # None is no kind
+        if found is not None:
+            found(user, new, old, subresource)
+
+    return guard
 
 
 def _no_guard(user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:

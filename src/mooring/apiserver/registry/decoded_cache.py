@@ -5,14 +5,20 @@ limit ranges, quotas, parameters) for every write. An entry is stale as soon as 
 shared: callers do not change them.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TypeVar
 
+import msgspec
+
+from mooring.admission.pod_security.enforcement import security_labels
+from mooring.api import codec
+from mooring.api.core_v1 import LimitRange, Namespace, ServiceAccount
 from mooring.base.bounded_cache import BoundedCache
 from mooring.store.kv import KeyValue
 
 T = TypeVar("T")
 _MAX_ENTRIES = 16_384
+_TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 class DecodedCache:
@@ -35,3 +41,36 @@ class DecodedCache:
     def put(self, key: str, revision: int, decode: Callable[[KeyValue], T], value: T) -> None:
         """Cache the decoded form of an object that this server has written itself."""
         self._entries.put((decode, key), (revision, value))
+
+
+# -- what admission looks up (``facts.py``)
+
+
+class _Labels(msgspec.Struct):
+    labels: dict[str, str] = {}
+
+
+class _Labelled(msgspec.Struct):
+    metadata: _Labels
+
+
+def labels_of(kv: KeyValue) -> Mapping[str, str]:
+    """Return all PriorityClasses by name, and the default one; of several, that with the lowest value."""
+    return msgspec.json.decode(kv.value, type=_Labelled).metadata.labels
+
+
+def topology_labels(kv: KeyValue) -> Mapping[str, str]:
+    return {key: value for key, value in labels_of(kv).items() if key in _TOPOLOGY}
+
+
+def phase_and_security(kv: KeyValue) -> tuple[str, Mapping[str, str]]:
+    namespace = codec.decode_own(kv.value, Namespace)
+    return namespace.status.phase or "Active", security_labels(namespace.metadata.labels)
+
+
+def service_account(kv: KeyValue) -> ServiceAccount:
+    return codec.decode_own(kv.value, ServiceAccount)
+
+
+def limit_range(kv: KeyValue) -> LimitRange:
+    return codec.decode_own(kv.value, LimitRange)

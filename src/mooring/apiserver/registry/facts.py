@@ -12,10 +12,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from mooring.admission.pod_security.enforcement import security_labels
 from mooring.admission.strategy import Priority
 from mooring.api import codec
-from mooring.api.core_v1 import LimitRange, Namespace, Pod, ServiceAccount
+from mooring.api.core_v1 import LimitRange, Pod, ServiceAccount
 from mooring.api.meta_v1 import Resource
 from mooring.api.networking_v1 import IngressClass
 from mooring.api.node_v1 import RuntimeClass
@@ -23,6 +22,7 @@ from mooring.api.resource_v1 import ADMIN_ACCESS_LABEL, DeviceClass, ResourceCla
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.states import controller_of
 from mooring.api.storage_v1 import StorageClass
+from mooring.apiserver.registry import decoded_cache
 from mooring.apiserver.registry.decoded_cache import DecodedCache
 from mooring.store.kv import KeyValue, Store
 
@@ -32,7 +32,6 @@ _DEFAULT_STORAGE_CLASS = (
     "storageclass.beta.kubernetes.io/is-default-class",
 )
 _DEFAULT_INGRESS_CLASS = "ingressclass.kubernetes.io/is-default-class"
-_TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _DEFAULT_ACCOUNT = "default"
 _WAITS, _WAIT_SECONDS = 20, 0.05
 R = TypeVar("R", bound=Resource)
@@ -125,15 +124,15 @@ class ClusterFacts(msgspec.Struct, frozen=True):
 
     async def _account(self, namespace: str, name: str) -> ServiceAccount | None:
         kv = await self._fetch(f"/registry/serviceaccounts/{namespace}/{name}")
-        return self.decoded.get(kv, _service_account) if kv is not None else None
+        return self.decoded.get(kv, decoded_cache.service_account) if kv is not None else None
 
     def namespace_phase(self, name: str) -> str | None:
         kv = self.store.peek(f"/registry/namespaces/{name}")
-        return self.decoded.get(kv, _phase_and_security)[0] if kv is not None else None
+        return self.decoded.get(kv, decoded_cache.phase_and_security)[0] if kv is not None else None
 
     def security_labels(self, namespace: str) -> Mapping[str, str]:
         kv = self.store.peek(f"/registry/namespaces/{namespace}")
-        return self.decoded.get(kv, _phase_and_security)[1] if kv is not None else {}
+        return self.decoded.get(kv, decoded_cache.phase_and_security)[1] if kv is not None else {}
 
     def allows_admin_access(self, namespace: str) -> bool:
         return self.security_labels(namespace).get(ADMIN_ACCESS_LABEL) == "true"
@@ -166,11 +165,11 @@ class ClusterFacts(msgspec.Struct, frozen=True):
 
     def topology_labels(self, node: str) -> Mapping[str, str]:
         kv = self.store.peek(f"/registry/nodes/{node}") if node else None
-        return self.decoded.get(kv, _topology_labels) if kv is not None else {}
+        return self.decoded.get(kv, decoded_cache.topology_labels) if kv is not None else {}
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
         items = self.store.peek_all(f"/registry/limitranges/{namespace}/")
-        return [self.decoded.get(kv, _limit_range) for kv in items]
+        return [self.decoded.get(kv, decoded_cache.limit_range) for kv in items]
 
     def pods(self, namespace: str) -> tuple[int, Iterator[Pod]]:
         items = self.store.peek_all(f"/registry/pods/{namespace}/")
@@ -208,36 +207,6 @@ class ClusterFacts(msgspec.Struct, frozen=True):
             and (owner := controller_of(each.metadata)) is not None
             and owner.uid == pod.metadata.uid
         )
-
-
-class _Labels(msgspec.Struct):
-    labels: dict[str, str] = {}
-
-
-class _Labelled(msgspec.Struct):
-    metadata: _Labels
-
-
-def labels_of(kv: KeyValue) -> Mapping[str, str]:
-    """Return all PriorityClasses by name, and the default one; of several, that with the lowest value."""
-    return msgspec.json.decode(kv.value, type=_Labelled).metadata.labels
-
-
-def _topology_labels(kv: KeyValue) -> Mapping[str, str]:
-    return {key: value for key, value in labels_of(kv).items() if key in _TOPOLOGY}
-
-
-def _phase_and_security(kv: KeyValue) -> tuple[str, Mapping[str, str]]:
-    namespace = codec.decode_own(kv.value, Namespace)
-    return namespace.status.phase or "Active", security_labels(namespace.metadata.labels)
-
-
-def _service_account(kv: KeyValue) -> ServiceAccount:
-    return codec.decode_own(kv.value, ServiceAccount)
-
-
-def _limit_range(kv: KeyValue) -> LimitRange:
-    return codec.decode_own(kv.value, LimitRange)
 
 
 def _priorities(classes: list[PriorityClass]) -> tuple[dict[str, Priority], Priority | None]:

@@ -31,7 +31,6 @@ from mooring.apiserver.access.audit_log import AuditLog, created_by
 from mooring.apiserver.access.authn import Authenticator
 from mooring.apiserver.access.authz import Authorizer, attributes_of, require
 from mooring.apiserver.access.impersonation import impersonated
-from mooring.apiserver.access.reviews import Reviews
 from mooring.apiserver.access.tokens import CONFIGURATION, KEYS, IssuerPages
 from mooring.apiserver.edge.exchanges import JOINED_BYTES
 from mooring.apiserver.edge.limits import Place, RequestLimiter
@@ -61,7 +60,7 @@ from mooring.apiserver.messages import users
 from mooring.apiserver.messages.connection import ConnectionLostError
 from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import JSON, Request, Response, headers_by_name
-from mooring.apiserver.messages.routes import ResourceRoute, Routes
+from mooring.apiserver.messages.routes import ResourceHandlers, ResourceRoute, Routes
 from mooring.apiserver.options import VersionOptions
 from mooring.apiserver.output.discovery import Discovery
 from mooring.apiserver.output.formats import formatted
@@ -84,7 +83,6 @@ from mooring.store.errors import StoreError
 log = logs.get(__name__)
 
 PathHandler = Callable[[Request], Awaitable[Response]]
-ResourceHandler = Callable[[Request, ResourceRoute], Awaitable[Response]]
 
 _MOST_PARAMETERS = 100
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -116,7 +114,6 @@ class Application:
     discovery: Discovery
     openapi: OpenApi
     issuer: IssuerPages
-    reviews: Reviews
     resources: Resources
     streams: Streams
     definitions: Definitions
@@ -126,8 +123,7 @@ class Application:
     audit: AuditLog | None = None
     paths: dict[str, PathHandler] = field(default_factory=dict)
     """Handlers of additional paths, by first segment: `/explain` handles all paths below it."""
-    answers: dict[tuple[str, str], ResourceHandler] = field(default_factory=dict)
-    """Handlers of resources that are computed and not stored, by group and resource; authorized like all others."""
+    answers: ResourceHandlers = field(default_factory=dict)
     routes: Routes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -377,14 +373,10 @@ class Application:
     async def _handle(self, exchange: Exchange) -> Response:
         request, route = exchange.request, exchange.route
         if route:
-            handler = self.reviews.handler_for(route)
-            if handler:
-                if route.verb(request) != "create":
-                    raise errors.method_not_allowed(route.verb(request), route.resource, group=route.group)
-                return await handler(request, route)
-            answer = self.answers.get((route.kind.group, route.kind.plural))
-            if answer:
-                if exchange.verb not in route.kind.verbs or route.subresource:
+            answer = self.answers.get((route.kind.group, route.kind.plural, route.subresource))
+            if answer is not None:
+                subresource = route.kind.subresource(route.subresource)
+                if exchange.verb not in (subresource or route.kind).verbs:
                     raise errors.method_not_allowed(exchange.verb, route.resource, group=route.group)
                 return await answer(request, route)
             group = route.kind.group

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.server import ApiServer
-from mooring.cli.support.control_plane import START_ERRORS, serve_advice, with_advisor
+from mooring.cli.support.control_plane import START_ERRORS, with_advisor
 from mooring.cli.support.flags import Duration, LogFlags, log_flags
 from mooring.cli.support.process_settings import StopSignal, collect_garbage_less
 from mooring.cli.support.server_flags import server_flags
@@ -129,7 +129,6 @@ async def _serve(config: ServerConfig) -> None:
     if opened is None:
         return
     async with opened.result() as server:
-        serve_advice(server, config)
         stop.at_once = server.stop_at_once
         await server.listen()
         click.echo(f"The API server is ready at {server.url}; kubectl finds it with KUBECONFIG={server.kubeconfig()}")

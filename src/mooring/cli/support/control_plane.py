@@ -25,7 +25,7 @@ from mooring.apiserver.edge.http_server import ListenError
 from mooring.apiserver.in_process import handler
 from mooring.apiserver.messages import users
 from mooring.apiserver.messages.http import Request, Response
-from mooring.apiserver.messages.routes import ResourceRoute
+from mooring.apiserver.messages.routes import ResourceHandlers, ResourceRoute
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.server import ApiServer
 from mooring.base.clock import Clock
@@ -33,6 +33,7 @@ from mooring.cli.support.worker_process import WorkerConfig
 from mooring.client import Client
 from mooring.client.in_process import InProcessTransport
 from mooring.store.errors import StoreError
+from mooring.store.kv import Store
 
 if TYPE_CHECKING:
     from mooring.advisor.http_api import AdvisorApi
@@ -90,7 +91,6 @@ class ControlPlane:
     async def __aenter__(self) -> Self:
         """Open the store; raise what `ApiServer.open` raises."""
         self.server = await ApiServer.open(self._config, clock=self._clock)
-        serve_advice(self.server, self._config)
         self.client = self.connect("admin", "mooring", self.server.scheme)
         return self
 
@@ -153,12 +153,12 @@ class ControlPlane:
 
 
 def with_advisor(config: ServerConfig) -> ServerConfig:
-    """Return the configuration with the advisor's kinds."""
-    return replace(config, kinds=(*config.kinds, *advisor_v1.KINDS))
+    """Return the configuration with the advisor's kinds and their handlers."""
+    return replace(config, kinds=(*config.kinds, *advisor_v1.KINDS), answers=partial(_advice, config))
 
 
-def serve_advice(server: ApiServer, config: ServerConfig) -> None:
-    """Register the advisor's handlers with a server."""
+def _advice(config: ServerConfig, store: Store) -> ResourceHandlers:
+    """Return the advisor's handlers."""
     loading: list[asyncio.Task[AdvisorApi]] = []
 
     def load() -> "AdvisorApi":
@@ -167,7 +167,7 @@ def serve_advice(server: ApiServer, config: ServerConfig) -> None:
         from mooring.advisor.simulate.options import for_component  # noqa: PLC0415 - as above
 
         about_us = partial(ask, config.component, runtime_config=config.runtime_config)
-        return AdvisorApi(store=server.store, ask=about_us, settings=for_component(config.component))
+        return AdvisorApi(store=store, ask=about_us, settings=for_component(config.component))
 
     async def answer(request: Request, route: ResourceRoute) -> Response:
         if not loading:  # in a thread, because importing blocks the event loop
@@ -175,5 +175,4 @@ def serve_advice(server: ApiServer, config: ServerConfig) -> None:
         advisor = await asyncio.shield(loading[0])
         return await advisor.answers()[route.group, route.resource](request, route)
 
-    for kind in advisor_v1.KINDS:
-        server.app.answers[kind.group, kind.plural] = answer
+    return {(kind.group, kind.plural, ""): answer for kind in advisor_v1.KINDS}

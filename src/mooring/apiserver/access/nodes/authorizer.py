@@ -12,8 +12,9 @@ from typing import Final
 import msgspec
 
 from mooring.api.authentication_v1 import UserInfo
+from mooring.api.kinds import Kind
 from mooring.api.rbac_v1 import PolicyRule
-from mooring.apiserver.access.authz import Attributes, Authorizer, Decision
+from mooring.apiserver.access.authz import Attributes, Authorizer, Decision, forbidden
 from mooring.apiserver.access.bootstrap_roles import node_rules
 from mooring.apiserver.access.nodes import references
 from mooring.apiserver.access.nodes.node_pods import NodePods
@@ -55,6 +56,13 @@ class NodeAuthorizer:
             return Decision(True, "the Node authorizer")
         decision = self._others.authorize(user, attributes)
         return decision if decision.allowed or not why else Decision(False, why)
+
+    def require_create(self, user: UserInfo, kind: Kind, namespace: str, name: str) -> None:
+        """Raise Forbidden unless the user may create an object: an update or apply of a missing object creates it."""
+        attributes = Attributes("create", kind.group, kind.plural, "", namespace, name)
+        decision = self.authorize(user, attributes)
+        if not decision.allowed:
+            raise forbidden(user, attributes, decision.reason)
 
     def rules(self, user: UserInfo, namespace: str) -> list[PolicyRule]:
         return self._others.rules(user, namespace)
