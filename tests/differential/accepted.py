@@ -76,7 +76,7 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "^FlowSchema ",
-        r"^(at metadata\.managedFields\.N\.manager: |managers )",
+        r"^(at metadata\.managedFields|managers )",
         "choice: the server updates the condition Dangling when it sees a FlowSchema; Kubernetes applies it, at "
         "another moment",
     ),
@@ -109,7 +109,7 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "validation",
-        r"(resources\.claims Forbidden: claims may not be set|binaryData Forbidden: field is immutable"
+        r"(metadata\.ownerReferences Forbidden: cannot be set|resources\.claims Forbidden: claims may not be set|binaryData Forbidden: field is immutable"
         r"|spec Invalid value: only one of)",
         "choice: null and an empty list are the same value; Kubernetes tells them apart",
     ),
@@ -128,6 +128,41 @@ EXPLAINED: tuple[Explained, ...] = (
         "validation",
         r"spec\.ceph(FS|fs) Forbidden",
         "the same reason and field in other words, mostly where Kubernetes has moved to declarative validation",
+    ),
+    Explained(
+        "^ResourceSlice ",
+        r"^(at metadata\.managedFields|managers )",
+        "choice: fields whose gate is off in 1.37 are validated and kept; Kubernetes drops them silently",
+    ),
+    Explained(
+        "",
+        r"managedFields.*f:(schedulingGroup|healthStatus)",
+        "choice: fields whose gate is off in 1.37 are validated and kept; Kubernetes drops them silently",
+    ),
+    Explained(
+        "validation",
+        r"ephemeralContainers\[N\]\.lifecycle Forbidden",
+        "choice: fields whose gate is off in 1.37 are validated and kept; Kubernetes drops them silently",
+    ),
+    Explained(
+        "^VolumeAttributesClass delete$",
+        r"^at metadata\.finalizers: ",
+        "choice: a deletion adds a finalizer once; Kubernetes adds it again where it is there",
+    ),
+    Explained(
+        "^Service create$",
+        r"ours N \(Service .* provided port is not in the valid range",
+        "upstream defect: a dry run accepts a nodePort beyond the range",
+    ),
+    Explained(
+        "^(ConfigMap|Secret) ",
+        r"expected a string in baseN, got an array",
+        "choice: bytes are a string in base64; Go also accepts an array of numbers",
+    ),
+    Explained(
+        " (update|.*-patch|apply)$",
+        r"^(at metadata\.managedFields\.N\.manager: |managers |at metadata\.managedFields.*: null, ours \{\}$)",
+        "choice: null and an empty list are the same value; Kubernetes records a new manager for an explicit one",
     ),
     Explained(
         "^StatefulSet (update|status|.*-patch|apply)$",

@@ -31,6 +31,7 @@ class NamespaceStrategy(RuleStrategy[Namespace]):
         return names.dns1123_label(name)
 
     def default(self, obj: Namespace) -> None:
+        obj.status.phase = obj.status.phase or "Active"
         if obj.metadata.name:
             obj.metadata.labels[NAME_LABEL] = obj.metadata.name
 

@@ -300,14 +300,14 @@ def default_source(spec: PersistentVolumeSpec) -> None:
 def _source(spec: PersistentVolumeSpec, path: Path) -> Errors:
     errors: Errors = []
     found = False
-    for attribute, name, check in _SOURCES:
+    for attribute, name, shown, check in _SOURCES:
         source = getattr(spec, attribute)
         if source is None:
             continue
         if found and name != "flexVolume":  # which Kubernetes does not count
             errors.append(field_errors.forbidden(path.child(name), sources.ONE_TYPE))
         else:
-            errors += check(source, path.child(name))
+            errors += check(source, path.child(shown))
             if name == "local" and spec.node_affinity is None:
                 errors.append(field_errors.required(path.child("nodeAffinity"), "Local volume requires node affinity"))
         found = True
@@ -320,7 +320,6 @@ def _csi(source: vs.CSIPersistentVolumeSource, path: Path) -> Errors:
     errors += require(source.volume_handle, path.child("volumeHandle"))
     for name, secret in (
         ("controllerPublishSecretRef", source.controller_publish_secret_ref),
-        ("nodeStageSecretRef", source.node_stage_secret_ref),
         ("nodePublishSecretRef", source.node_publish_secret_ref),
         ("controllerExpandSecretRef", source.controller_expand_secret_ref),
         ("nodeExpandSecretRef", source.node_expand_secret_ref),
@@ -393,28 +392,28 @@ def _needs(*fields: str) -> Callable[[Object, Path], Errors]:
     return lambda source, path: required_fields(source, path, *fields)
 
 
-_SOURCES: tuple[tuple[str, str, Callable[[Any, Path], Errors]], ...] = (
-    ("host_path", "hostPath", sources.validate_host_path),
-    ("gce_persistent_disk", "gcePersistentDisk", sources.validate_gce),
-    ("aws_elastic_block_store", "awsElasticBlockStore", sources.validate_aws),
-    ("glusterfs", "glusterfs", _glusterfs),
-    ("flocker", "flocker", sources.validate_flocker),
-    ("nfs", "nfs", sources.validate_nfs),
-    ("rbd", "rbd", _needs("monitors", "image")),
-    ("quobyte", "quobyte", sources.validate_quobyte),
-    ("cephfs", "cephfs", _needs("monitors")),
-    ("iscsi", "iscsi", _iscsi),
-    ("cinder", "cinder", _cinder),
-    ("fc", "fc", sources.validate_fc),
-    ("flex_volume", "flexVolume", sources.validate_flex),
-    ("azure_file", "azureFile", _azure_file),
-    ("vsphere_volume", "vsphereVolume", _needs("volumePath")),
-    ("photon_persistent_disk", "photonPersistentDisk", _needs("pdID")),
-    ("portworx_volume", "portworxVolume", _needs("volumeID")),
-    ("azure_disk", "azureDisk", sources.validate_azure_disk),
-    ("scale_io", "scaleIO", _needs("gateway", "system", "volumeName")),
-    ("local", "local", _local),
-    ("storageos", "storageos", _storage_os),
-    ("csi", "csi", _csi),
+_SOURCES: tuple[tuple[str, str, str, Callable[[Any, Path], Errors]], ...] = (
+    ("host_path", "hostPath", "hostPath", sources.validate_host_path),
+    ("gce_persistent_disk", "gcePersistentDisk", "persistentDisk", sources.validate_gce),
+    ("aws_elastic_block_store", "awsElasticBlockStore", "awsElasticBlockStore", sources.validate_aws),
+    ("glusterfs", "glusterfs", "glusterfs", _glusterfs),
+    ("flocker", "flocker", "flocker", sources.validate_flocker),
+    ("nfs", "nfs", "nfs", sources.validate_nfs),
+    ("rbd", "rbd", "rbd", _needs("monitors", "image")),
+    ("quobyte", "quobyte", "quobyte", sources.validate_quobyte),
+    ("cephfs", "cephFS", "cephfs", _needs("monitors")),
+    ("iscsi", "iscsi", "iscsi", _iscsi),
+    ("cinder", "cinder", "cinder", _cinder),
+    ("fc", "fc", "fc", sources.validate_fc),
+    ("flex_volume", "flexVolume", "flexVolume", sources.validate_flex),
+    ("azure_file", "azureFile", "azureFile", _azure_file),
+    ("vsphere_volume", "vsphereVolume", "vsphereVolume", _needs("volumePath")),
+    ("photon_persistent_disk", "photonPersistentDisk", "photonPersistentDisk", _needs("pdID")),
+    ("portworx_volume", "portworxVolume", "portworxVolume", _needs("volumeID")),
+    ("azure_disk", "azureDisk", "azureDisk", sources.validate_azure_disk),
+    ("scale_io", "scaleIO", "scaleIO", _needs("gateway", "system", "system", "volumeName")),
+    ("local", "local", "local", _local),
+    ("storageos", "storageos", "storageos", _storage_os),
+    ("csi", "csi", "csi", _csi),
 )
 """Attribute, path name and rules of each volume source, in Kubernetes' order."""

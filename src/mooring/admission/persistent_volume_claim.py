@@ -44,7 +44,6 @@ class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
         On an update, check that the class of a bound claim allows expansion.
         """
         if old is not None:
-            _check_growth(obj, old, request)
             return
         if obj.spec.storage_class_name is None and CLASS_ANNOTATION not in obj.metadata.annotations:
             obj.spec.storage_class_name = request.lookups.default_storage_class()
@@ -90,6 +89,8 @@ class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
         return found
 
     def admit(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> None:
+        if old is not None:
+            _check_growth(new, old, request)
         if old is None or old.metadata.deletion_timestamp is None:
             limit_range.check_claim(new, request)
 

@@ -260,7 +260,11 @@ def _invalid(strategy: Strategy[Any], obj: meta_v1.Resource, problems: Errors) -
 
 def _identity(problem: FieldError) -> tuple[object, ...]:
     """Return what two reports of one problem have in common, without formatting a value that may be long."""
-    value = problem.value if isinstance(problem.value, str | int) else id(problem.value)
+    value = problem.value
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        value = tuple(value)
+    elif not isinstance(value, str | int):
+        value = id(value)
     return problem.type, problem.field, problem.detail, value
 
 

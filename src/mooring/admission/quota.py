@@ -85,19 +85,18 @@ def _scopes(spec: ResourceQuotaSpec, path: Path) -> Errors:
     for scope in spec.scopes:
         if scope not in _SCOPES:
             errors.append(field_errors.invalid(path, spec.scopes, "unsupported scope"))
-        errors += [
-            field_errors.invalid(path, spec.scopes, "unsupported scope applied to resource")
-            for _ in range(unsuited.get(scope, 0))
-        ]
+        if scope in unsuited:
+            errors.append(field_errors.invalid(path, spec.scopes, "unsupported scope applied to resource"))
     errors += [
         field_errors.invalid(path, spec.scopes, "conflicting scopes") for pair in _CONFLICTS if pair <= set(spec.scopes)
     ]
     return errors
 
 
-def _unsuited(spec: ResourceQuotaSpec) -> dict[str, int]:
+def _unsuited(spec: ResourceQuotaSpec) -> set[str]:
+    """Return the scopes that do not apply to every resource of the quota."""
     resources = [name for name in spec.hard if _is_quota_resource(name)]
-    return {scope: sum(not _suits(scope, name) for name in resources) for scope in _SCOPES}
+    return {scope for scope in _SCOPES if not all(_suits(scope, name) for name in resources)}
 
 
 def _suits(scope: str, resource: str) -> bool:
@@ -116,10 +115,8 @@ def _scope_selector(spec: ResourceQuotaSpec) -> Errors:
     unsuited = _unsuited(spec)
     for requirement in spec.scope_selector.match_expressions:
         errors += _scope_requirement(requirement, here)
-        errors += [
-            field_errors.invalid(here, spec.scope_selector, "unsupported scope applied to resource")
-            for _ in range(unsuited.get(requirement.scope_name, 0))
-        ]
+        if requirement.scope_name in unsuited:
+            errors.append(field_errors.invalid(here, spec.scope_selector, "unsupported scope applied to resource"))
     named = {requirement.scope_name for requirement in spec.scope_selector.match_expressions}
     return errors + [
         field_errors.invalid(here, spec.scopes, "conflicting scopes") for pair in _CONFLICTS if pair <= named

@@ -92,6 +92,13 @@ def validate(new: Service, old: Service | None, options: AdmissionOptions) -> Er
         ):
             if len(before) == 2 and len(given) == 1:
                 errors.append(field_errors.invalid(_POLICY, spec.ip_family_policy, detail.format(what)))
+    errors += [
+        field_errors.invalid(
+            _IPS.index(index), spec.cluster_ips, f"{family_of(address)} is not configured on this cluster"
+        )
+        for index, address in enumerate(spec.cluster_ips)
+        if index >= len(spec.ip_families) and address != HEADLESS
+    ]
     return errors or _configured(spec, old, families)
 
 
@@ -144,15 +151,7 @@ def _configured(spec: ServiceSpec, old: Service | None, families: tuple[str, ...
     stored = None if old is None else (old.spec.ip_families, old.spec.ip_family_policy)
     if (is_headless(spec) and not spec.selector) or stored == (spec.ip_families, spec.ip_family_policy):
         return []
-    errors = [
-        field_errors.invalid(
-            _IPS.index(index), spec.cluster_ips, f"{family_of(address)} is not configured on this cluster"
-        )
-        for index, address in enumerate(spec.cluster_ips)
-        if index >= len(spec.ip_families) and address != HEADLESS
-    ]
-    if errors:
-        return errors
+    errors: Errors = []
     if spec.ip_family_policy == REQUIRE and len(families) < 2:
         detail = "this cluster is not configured for dual-stack services"
         errors.append(field_errors.invalid(_POLICY, spec.ip_family_policy, detail))

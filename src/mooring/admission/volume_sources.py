@@ -151,7 +151,7 @@ def forbid_other_fields(source: Object, allowed: tuple[str, ...], path: Path, de
     """Return an error for each set field that is not allowed (by attribute)."""
     blank = type(source)()
     return [
-        field_errors.forbidden(path.child(name), detail)
+        field_errors.forbidden(path.child("uID" if name == "uid" else name), detail)  # as Kubernetes writes the name
         for attribute, name in zip(source.__struct_fields__, source.__struct_encode_fields__, strict=True)
         if attribute not in allowed and getattr(source, attribute) != getattr(blank, attribute)
     ]

@@ -96,8 +96,8 @@ CREATES = [
     Create(
         "a secret without a namespace",
         "PersistentVolume",
-        spec(**{**CSI, "csi": {**CSI["csi"], "nodeStageSecretRef": {"name": "s"}}}),
-        ["spec.csi.nodeStageSecretRef.namespace: Required value"],
+        spec(**{**CSI, "csi": {**CSI["csi"], "nodePublishSecretRef": {"name": "s"}}}),
+        ["spec.csi.nodePublishSecretRef.namespace: Required value"],
     ),
     Create(
         "an unknown policy",

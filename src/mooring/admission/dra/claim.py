@@ -36,6 +36,7 @@ from mooring.admission.dra.taints import validate_tolerations
 from mooring.admission.node_selector import validate_node_selector
 from mooring.admission.rule_strategy import RuleStatusStrategy, RuleStrategy
 from mooring.admission.strategy import Request, Strategy
+from mooring.admission.volume_sources import forbid_other_fields
 from mooring.api import field_errors, names
 from mooring.api import resource_v1 as v1
 from mooring.api.field_errors import Errors
@@ -100,6 +101,12 @@ class ResourceClaimTemplateStrategy(RuleStrategy[v1.ResourceClaimTemplate]):
         super().prepare_for_create(obj, request)
         drop_disabled_fields(obj.spec.spec.devices)
 
+    def prepare_for_update(
+        self, new: v1.ResourceClaimTemplate, old: v1.ResourceClaimTemplate, request: Request
+    ) -> None:
+        super().prepare_for_update(new, old, request)
+        drop_disabled_fields(new.spec.spec.devices)
+
     def rules(self, obj: v1.ResourceClaimTemplate, old: v1.ResourceClaimTemplate | None, request: Request) -> Errors:
         if old is not None and obj.spec == old.spec:
             return []  # what is stored may use a gate that is off by now
@@ -107,12 +114,7 @@ class ResourceClaimTemplateStrategy(RuleStrategy[v1.ResourceClaimTemplate]):
         errors = _check_admin_access(obj.spec.spec.devices, request) if old is None else _same_spec(obj.spec, old.spec)
         errors += meta.validate_annotations(metadata.annotations, here.child("annotations"))
         errors += names.validate_labels(metadata.labels, here.child("labels"))
-        empty = type(metadata)()
-        shown = zip(metadata.__struct_fields__, metadata.__struct_encode_fields__, strict=True)
-        for name, field in shown:
-            if name not in ("annotations", "labels") and getattr(metadata, name) != getattr(empty, name):
-                place = here.child("uID" if field == "uid" else field)  # Kubernetes derives it from the name in Go
-                errors.append(field_errors.forbidden(place, "cannot be set"))
+        errors += forbid_other_fields(metadata, ("annotations", "labels"), here, "cannot be set")
         return errors + validate_device_claim(obj.spec.spec.devices, _SPEC.child("spec", "devices"), request.options)
 
 

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from mooring.api.base import Merge, Object, is_required, merge_of
+from mooring.api.core_v1 import LocalObjectReference
 from mooring.api.dynamic import Dynamic
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.structural import Structural
@@ -58,9 +59,11 @@ class Node:
 
     @cached_property
     def key_defaults(self) -> Mapping[str, Any]:
-        """The defaults of the key fields: protocols, and zero values of fields that Go always writes."""
+        """The defaults of the key fields: protocols, names of local references, zero values that Go always writes."""
         infos = msgspec.structs.fields(self.item._type) if self.item.shape == "struct" else ()
         found = {info.encode_name: cast("Any", info.default_factory)() for info in infos if is_required(info)}
+        if self.item._type is LocalObjectReference:
+            found["name"] = ""
         return {"protocol": "TCP", **{name: found[name] for name in self.keys if name in found}}
 
 
