@@ -109,8 +109,8 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "validation",
-        r"(metadata\.ownerReferences Forbidden: cannot be set|resources\.claims Forbidden: claims may not be set|binaryData Forbidden: field is immutable"
-        r"|spec Invalid value: only one of)",
+        r"(metadata\.ownerReferences Forbidden: cannot be set|binaryData Forbidden: field is immutable"
+        r"|resources\.claims Forbidden: claims may not be set|spec Invalid value: only one of)",
         "choice: null and an empty list are the same value; Kubernetes tells them apart",
     ),
     Explained(
