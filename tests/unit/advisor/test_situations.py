@@ -48,6 +48,7 @@ from mooring.api.admissionregistration_v1 import (
 )
 from mooring.api.apps_v1 import DaemonSet, StatefulSet
 from mooring.api.autoscaling_v2 import HorizontalPodAutoscaler
+from mooring.api.base import copy_of
 from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.core_v1 import (
     Event,
@@ -322,6 +323,21 @@ def job_of_cron(spec: Mapping[str, Any]) -> list[Resource]:
 def lost(found: Resource) -> Resource:
     assert isinstance(found, PersistentVolumeClaim)
     found.status.phase = "Lost"
+    return found
+
+
+def in_namespace(found: Resource, namespace: str) -> Resource:
+    found.metadata.namespace = namespace
+    return found
+
+
+def refused_job() -> Resource:
+    found = copy_of(FAILED_CREATE_EVENT)
+    assert isinstance(found, Event)
+    found.involved_object.kind, found.involved_object.name = "CronJob", "nightly"
+    used = "requested: count/jobs.batch=1, used: count/jobs.batch=0, limited: count/jobs.batch=0"
+    found.message = f'Error creating job: jobs.batch "nightly-1" is forbidden: exceeded quota: jobs, {used}'
+    found.last_timestamp = LONG_AGO
     return found
 
 
@@ -1601,6 +1617,53 @@ SITUATIONS = [
         "SpreadSkew",
         ["z1 only 0", "b: cordoned"],
         words_of_remedy="uncordon node b",
+    ),
+    Situation(
+        "all pods run, and one more would have no node",
+        [node("a", cpu="2"), *app("web", 2, {"containers": [asking(cpu="1")]}, on=["a", "a"])],
+        ("deployment", "web"),
+        "",
+        ["all 2 pods have a node", "one more would have none: not enough cpu"],
+        has_remedy=False,
+    ),
+    Situation(
+        "a quota has no room for the surge of a rollout",
+        [
+            *WORKERS,
+            *app("web", 3, old_on=["n0", "n1", "n2"], exists=0),
+            quota("few", {"pods": "3"}, {"pods": "3"}),
+        ],
+        ("deployment", "web"),
+        "QuotaExceeded",
+        ["quota few", "pods=3"],
+        words_of_remedy="raise quota few",
+    ),
+    Situation(
+        "the node that is large enough has a taint",
+        [
+            *SMALL,
+            node("big", cpu="16", taints=["gpu=yes:NoSchedule"]),
+            *app("web", 1, {"containers": [asking(cpu="8")]}),
+        ],
+        ("deployment", "web"),
+        "NoNodeLargeEnough",
+        ["the largest has 4 cpu", "node big is, and against it: taint gpu=yes:NoSchedule"],
+        words_of_remedy="tolerate the taint gpu=yes:NoSchedule",
+    ),
+    Situation(
+        "the claim is in another namespace",
+        [*WORKERS, in_namespace(claim("data"), "other"), *app("web", 1, claiming("data"))],
+        ("deployment", "web"),
+        "MissingClaim",
+        ["claim default/data does not exist", "there is one in other"],
+    ),
+    Situation(
+        "a quota refuses the Jobs of a cron job",
+        [*WORKERS, made(CronJob, cron("@daily")), refused_job()],
+        ("cronjob", "nightly"),
+        "QuotaExceeded",
+        ["quota jobs", "one more Job needs count/jobs.batch=1"],
+        has_remedy=False,
     ),
     Situation(
         "the bridge has not lowered the constraints",

@@ -187,6 +187,7 @@ class _Explaining:
     candidates: list[Candidate] = field(default_factory=list)
     pods: int = 1
     wanted_pods: int = 1
+    is_complete: bool = False
     beside: list[Candidate] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -250,6 +251,7 @@ class _Explaining:
         problems += [(len(broken), "running")] if broken else []
         if not problems:
             running = sum(bool(pod.spec.node_name) and not has_ended(pod) for pod in siblings)
+            self.is_complete = running >= made.wanted > 0
             if siblings:
                 self.facts.insert(0, f"{running} of {made.wanted} pods run")
             if isinstance(owner, CronJob) and (due := next_run(owner, self.now)) is not None:
@@ -393,6 +395,9 @@ class _Explaining:
         awaited = self._awaited(view) if fits and self.subject.exists else None
         if awaited is not None:
             return self._stated("NotAttempted" if awaited.code == "SchedulingGated" else "Unschedulable", awaited)
+        if self.is_complete and cause is not None:
+            text = f"all {self.wanted_pods} pods have a node; one more would have none: {cause.text}"
+            return replace(self._state("Scheduled", text), refusals=refusals, nodes=verdicts)
         found = [] if fits else self._suggestions(view, tried, cause)
         if not fits and not found and self.wanted and self.is_played:
             self._note_the_nearest(view)

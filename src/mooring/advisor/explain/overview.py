@@ -15,7 +15,7 @@ from functools import partial
 
 from msgspec import structs
 
-from mooring.advisor.explain.causes.creation import creation, wanted_pods
+from mooring.advisor.explain.causes.creation import creation, missing_pods
 from mooring.advisor.explain.causes.running import not_running
 from mooring.advisor.explain.explanation import explain, loaded, proposed
 from mooring.advisor.explain.rehearsal import Played, Rehearsal
@@ -29,7 +29,7 @@ from mooring.advisor.snapshot.moment import moment_of
 from mooring.advisor.snapshot.owners import Owners, owners_of
 from mooring.api.core_v1 import Namespace, Node, Pod
 from mooring.api.meta_v1 import Resource
-from mooring.api.states import controller_of, has_ended
+from mooring.api.states import controller_of
 from mooring.scheduler.facade import ExplainEngine
 
 MAX_EXPLAINED = 1000
@@ -203,8 +203,7 @@ def _not_created(snapshot: Snapshot, settings: Settings, owners: Owners) -> Iter
         for owner in snapshot.all(kind):
             if owner.metadata.owner_references and owners.key_of(owner) is not None:
                 continue  # the workload above speaks for it
-            alive = sum(not has_ended(pod) and pod.metadata.deletion_timestamp is None for pod in owners.pods_of(owner))
-            if wanted_pods(owner) <= alive:
+            if not missing_pods(snapshot, owner):
                 continue
             subject = of(snapshot, owner, settings.admission)
             made = creation(snapshot, owner, subject.pod, settings.admission)

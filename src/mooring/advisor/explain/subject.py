@@ -294,7 +294,7 @@ def _made(snapshot: Snapshot, owner: Resource, template: PodTemplateSpec) -> Pod
 def _current_replica_set(snapshot: Snapshot, owner: Resource) -> ReplicaSet | None:
     if not isinstance(owner, Deployment):
         return None
-    return find_new(owner, [each for each in snapshot.all(ReplicaSet) if owners_of(snapshot).top_of(each) is owner])
+    return find_new(owner, owners_of(snapshot).replica_sets_of(owner))
 
 
 def _hash(parent: Resource) -> dict[str, str]:

@@ -50,9 +50,14 @@ def field_selector_of(kind: type[Resource]) -> str:
     return f"reason={_FAILED_CREATE}" if kind is Event else ""
 
 
-def failed_creations(snapshot: Snapshot) -> Mapping[tuple[str, str, str], str]:
-    """Return the newest message about a pod that could not be created, by its controller's kind, namespace and name."""
+def failed_creations(snapshot: Snapshot) -> Mapping[tuple[str, str, str], Event]:
+    """Return the newest event about a pod that could not be created, by its controller's kind, namespace and name."""
     events = [each for each in snapshot.all(Event) if each.reason == _FAILED_CREATE]
-    events.sort(key=lambda each: each.last_timestamp or each.event_time or "")
+    events.sort(key=when)
     about = ((each.involved_object, each) for each in events)
-    return {(of.kind, of.namespace, of.name): each.message for of, each in about}
+    return {(of.kind, of.namespace, of.name): each for of, each in about}
+
+
+def when(event: Event) -> str:
+    """Return the timestamp of an event, the newest of a series; empty if it has none."""
+    return event.last_timestamp or event.event_time or ""

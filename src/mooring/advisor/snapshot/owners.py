@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 from mooring.advisor.snapshot.objects import Snapshot
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
@@ -58,6 +59,19 @@ class Owners:
         """Return the workload at the top of an object's owners, if it is in the snapshot."""
         key = self.key_of(obj)
         return None if key is None else self.find(key)
+
+    def replica_sets_of(self, deployment: Resource) -> Sequence[ReplicaSet]:
+        """Return all ReplicaSets of a Deployment."""
+        return self._replica_sets.get((deployment.metadata.namespace, deployment.metadata.name), ())
+
+    @cached_property
+    def _replica_sets(self) -> Mapping[tuple[str, str], list[ReplicaSet]]:
+        found: dict[tuple[str, str], list[ReplicaSet]] = defaultdict(list)
+        for each in self._snapshot.all(ReplicaSet):
+            reference = controller_of(each.metadata)
+            if reference is not None and reference.kind == "Deployment":
+                found[each.metadata.namespace, reference.name].append(each)
+        return found
 
     def pods_of(self, owner: Resource) -> Sequence[Pod]:
         """Return all pods of a workload, including those of a Deployment's old ReplicaSets."""

@@ -16,7 +16,7 @@ from mooring.advisor.policies.evaluation import Verdict
 from mooring.advisor.policies.references import References
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.admitting import Facts
-from mooring.advisor.snapshot.events import failed_creations
+from mooring.advisor.snapshot.events import failed_creations, when
 from mooring.advisor.snapshot.moment import moment_of
 from mooring.advisor.snapshot.objects import newest_of
 from mooring.advisor.snapshot.owners import owners_of
@@ -27,7 +27,7 @@ from mooring.api.base import copy_of
 from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.core_v1 import LimitRange, PersistentVolumeClaim, Pod, ReplicationController
 from mooring.api.meta_v1 import OwnerReference, Resource
-from mooring.api.states import controller_of, has_ended
+from mooring.api.states import has_ended
 from mooring.controllers.workloads.cron_job import Schedule, ScheduleError, zone_of
 from mooring.controllers.workloads.deployment_replica_sets import find_new
 from mooring.controllers.workloads.stateful_pods import claims, ordinal_of, ordinals
@@ -57,9 +57,7 @@ def creation(snapshot: Snapshot, owner: Resource, next_pod: Pod, options: Admiss
     next.
     """
     pods = [pod for pod in owners_of(snapshot).pods_of(owner) if pod.metadata.deletion_timestamp is None]
-    wanted = wanted_pods(owner)
-    alive = sum(not has_ended(pod) for pod in pods)
-    missing = max(wanted - alive, 0)
+    wanted, missing = wanted_pods(owner), missing_pods(snapshot, owner)
     held = _held_back(snapshot, owner, missing, pods)
     words = _reported(snapshot, owner, is_missing=bool(missing))
     if held is not None or (not missing and not words):
@@ -70,6 +68,26 @@ def creation(snapshot: Snapshot, owner: Resource, next_pod: Pod, options: Admiss
         is_outdated = reported.code in _EVALUATED and not snapshot.forbidden
         refusal = None if is_outdated else reported  # its controller has not tried again yet
     return Creation(wanted, missing, refusal if missing else None, words)
+
+
+def missing_pods(snapshot: Snapshot, owner: Resource) -> int:
+    """Return how many pods a controller should have created and has not: also those of a rollout."""
+    missing = wanted_pods(owner) - _alive(snapshot, owner)
+    current = _current_replica_set(snapshot, owner)
+    if current is not None:
+        missing = max(missing, (current.spec.replicas or 0) - _alive(snapshot, current))
+    return max(missing, 0)
+
+
+def _alive(snapshot: Snapshot, owner: Resource) -> int:
+    pods = owners_of(snapshot).pods_of(owner)
+    return sum(not has_ended(pod) and pod.metadata.deletion_timestamp is None for pod in pods)
+
+
+def _current_replica_set(snapshot: Snapshot, owner: Resource) -> ReplicaSet | None:
+    if not isinstance(owner, Deployment):
+        return None
+    return find_new(owner, owners_of(snapshot).replica_sets_of(owner))
 
 
 def wanted_pods(owner: Resource) -> int:
@@ -95,27 +113,30 @@ def _held_back(snapshot: Snapshot, owner: Resource, missing: int, pods: Sequence
     if isinstance(owner, CronJob):
         if owner.spec.suspend:
             return Cause("Suspended", f"{name} is suspended: it creates no Jobs")
+        failed = snapshot.derived(failed_creations).get((owner.kind, owner.metadata.namespace, owner.metadata.name))
+        if failed is not None and when(failed) > (owner.status.last_schedule_time or ""):
+            cause = classify(_ERROR.sub("", failed.message), owner.metadata.namespace)
+            return Cause(cause.code, cause.text.replace("one more pod", "one more Job").replace("the pod", "the Job"))
         return None if owner.status.last_schedule_time else _never_due(owner, snapshot.derived(moment_of))
     if isinstance(owner, Job):
-        failed = next(
+        ended = next(
             (each for each in owner.status.conditions if each.type == "Failed" and each.status == "True"), None
         )
-        if failed is not None:
-            why = failed.message or failed.reason
+        if ended is not None:
+            why = ended.message or ended.reason
             last = next((text for pod in reversed(pods) if (text := ended_badly(pod))), "")
             text = f"{name} has failed and creates no more pods: {why}{f'; {last}' if last else ''}"
-            return Cause(failed.reason or "JobFailed", text)
+            return Cause(ended.reason or "JobFailed", text)
         if owner.spec.suspend:
             return Cause("Suspended", f"{name} is suspended: it creates no pods")
         if owner.spec.parallelism == 0 and not owner.status.completion_time:
             return Cause("NoParallelism", f"{name} has parallelism 0: it creates no pods")
         return None
     if isinstance(owner, Deployment) and owner.spec.paused:
-        old = _pods_of_old_templates(snapshot, owner, pods)
+        if old := _pods_of_old_templates(snapshot, owner):
+            return Cause("Paused", f"{name} is paused: {old} of its pods have an older template than its spec")
         if missing or not pods:
             return Cause("Paused", f"{name} is paused: its controller rolls nothing out")
-        if old:
-            return Cause("Paused", f"{name} is paused: {old} of its pods have an older template than its spec")
     if isinstance(owner, _REPLICATED) and owner.spec.replicas == 0:
         scaled = any(
             (each.spec.scale_target_ref.kind, each.spec.scale_target_ref.name) == (owner.kind, owner.metadata.name)
@@ -127,11 +148,9 @@ def _held_back(snapshot: Snapshot, owner: Resource, missing: int, pods: Sequence
     return None
 
 
-def _pods_of_old_templates(snapshot: Snapshot, owner: Deployment, pods: Sequence[Pod]) -> int:
-    mine = [each for each in snapshot.all(ReplicaSet) if owners_of(snapshot).top_of(each) is owner]
-    current = find_new(owner, mine)
-    makers = (controller_of(pod.metadata) for pod in pods if not has_ended(pod))
-    return sum(maker is not None and (current is None or maker.name != current.metadata.name) for maker in makers)
+def _pods_of_old_templates(snapshot: Snapshot, owner: Deployment) -> int:
+    current = _current_replica_set(snapshot, owner)
+    return _alive(snapshot, owner) - (_alive(snapshot, current) if current is not None else 0)
 
 
 def next_run(owner: CronJob, now: datetime) -> datetime | None:
@@ -154,12 +173,7 @@ def _reported(snapshot: Snapshot, owner: Resource, *, is_missing: bool) -> str:
     """Return what a controller has reported about pods that it could not create: a condition, or else an event."""
     holders: list[Resource] = [owner]
     if isinstance(owner, Deployment):
-        key = ("Deployment", owner.metadata.name)
-        holders += [
-            each
-            for each in snapshot.all(ReplicaSet)
-            if _controller(each) == key and each.metadata.namespace == owner.metadata.namespace and each.spec.replicas
-        ]
+        holders += [each for each in owners_of(snapshot).replica_sets_of(owner) if each.spec.replicas]
     for holder in holders:
         if isinstance(holder, Deployment | ReplicaSet | ReplicationController):
             for each in holder.status.conditions:
@@ -167,12 +181,7 @@ def _reported(snapshot: Snapshot, owner: Resource, *, is_missing: bool) -> str:
                     return each.message
     events = snapshot.derived(failed_creations) if is_missing else {}
     names = ((each.kind, each.metadata.namespace, each.metadata.name) for each in holders)
-    return next((_ERROR.sub("", events[name]) for name in names if name in events), "")
-
-
-def _controller(obj: Resource) -> tuple[str, str] | None:
-    reference = controller_of(obj.metadata)
-    return None if reference is None else (reference.kind, reference.name)
+    return next((_ERROR.sub("", events[name].message) for name in names if name in events), "")
 
 
 # -- what the API server would refuse

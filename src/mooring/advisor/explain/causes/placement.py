@@ -23,6 +23,7 @@ from mooring.advisor.explain.view import PODS, Unmet, View
 from mooring.advisor.node_facts import STATE_TAINTS, NodeFacts, shown_taint
 from mooring.api.core_v1 import NodeSelectorRequirement, Taint
 from mooring.api.label_selector import parse_lax_int64
+from mooring.base.natural_sort import natural_key
 from mooring.constraints import semver
 from mooring.constraints.tolerations import any_tolerates
 from mooring.scheduler.facade import Diagnosis, NodeInfo, PodEvaluation
@@ -325,11 +326,22 @@ def _resources(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     if absent:
         return Cause("NoSuchResource", "; ".join(absent))
     if large:
-        return Cause("NoNodeLargeEnough", "; ".join(large))
+        return Cause("NoNodeLargeEnough", f"{'; '.join(large)}{_large_elsewhere(self, infos, asked)}")
     if short:
         return _short(short, len(infos))
     together = " and ".join(_amount(name, number) for name, number in asked.items() if name != PODS)
     return Cause("Fragmented", f"no single node has {together} free together, though some have each")
+
+
+def _large_elsewhere(self: Placement, infos: Sequence[NodeInfo], asked: Mapping[str, int]) -> str:
+    """Return which other node would be large enough, and what is against it; empty if none is."""
+    cluster, names = self.view.engine.cluster, {info.name for info in infos}
+    for info in sorted(cluster.node_infos(), key=lambda each: natural_key(each.name)):
+        is_large = all(cluster.resources.amounts(name, info.row)[0] >= wanted for name, wanted in asked.items())
+        status = self._diagnosis.status_on(info.row) if is_large and info.name not in names else None
+        if status is not None and status.plugin:
+            return f"; node {info.name} is, and against it: {describe(self.view, [info], status)[0][0]}"
+    return ""
 
 
 def _short(short: list[tuple[str, int, int, int, str]], nodes: int) -> Cause:

@@ -38,7 +38,10 @@ def without_node(view: View) -> Cause | None:
     """Return the cause if a claim, StorageClass or driver is missing, so that no node can fit."""
     for name in missing_claims(view):
         meant = view.similar_name(PersistentVolumeClaim, name, view.namespace)
-        return Cause("MissingClaim", f"claim {view.namespace}/{name} does not exist{did_you_mean(meant)}")
+        others = [each.metadata for each in view.objects(PersistentVolumeClaim).values()]
+        spaces = sorted(each.namespace for each in others if each.name == name)
+        hint = f"; there is one in {some(spaces)}, which only pods there can use" if spaces else did_you_mean(meant)
+        return Cause("MissingClaim", f"claim {view.namespace}/{name} does not exist{hint}")
     for claim in claims_of(view):
         cause = _unbound(view, claim)
         if cause is not None:

@@ -25,6 +25,7 @@ from mooring.advisor.node_facts import similar
 from mooring.advisor.policies import policies_of
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.namespace_rules import NamespaceRules
+from mooring.advisor.snapshot.owners import owners_of
 from mooring.api import codec
 from mooring.api.admissionregistration_v1 import (
     MutatingWebhookConfiguration,
@@ -513,12 +514,7 @@ def _undo(context: _Context) -> Iterator[Candidate]:
 
 def _working_revision(context: _Context, source: Deployment) -> ReplicaSet | None:
     """Return the revision before the current one, if it has or had pods that were available."""
-    mine = [
-        each
-        for each in context.snapshot.all(ReplicaSet)
-        if each.metadata.namespace == source.metadata.namespace
-        and any(owner.uid == source.metadata.uid for owner in each.metadata.owner_references)
-    ]
+    mine = owners_of(context.snapshot).replica_sets_of(source)
     ranked = sorted(mine, key=lambda each: int(each.metadata.annotations.get("deployment.kubernetes.io/revision", "0")))
     return ranked[-2] if len(ranked) > 1 and ranked[-2].status.available_replicas else None
 

@@ -1,6 +1,7 @@
 """Remedies for rejections because of volumes: other users of a volume, missing claims and volumes, zones, limits."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from mooring.advisor.explain import patches
 from mooring.advisor.explain.labels import satisfying
@@ -27,6 +28,7 @@ from mooring.api.core_v1 import (
     PersistentVolumeClaim,
     PersistentVolumeClaimSpec,
     PersistentVolumeSpec,
+    PodSpec,
     VolumeResourceRequirements,
 )
 from mooring.api.meta_v1 import ObjectMeta
@@ -95,7 +97,15 @@ def _missing_class(view: View, claim: PersistentVolumeClaim) -> Iterator[Remedy]
             change = patches.modification(claim, after)
             yield Remedy("VolumeBinding", "correct class", BOUND, summary, put=(after,), changes=(change,))
         return
-    if (meant := similar(name, [each.metadata.name for each in usable])) and not is_numbered(view, claim):
+    meant = similar(name, [each.metadata.name for each in usable])
+    volume = _ephemeral_volume(view, claim)
+    if meant and volume is not None:
+        after = copy_of(claim)
+        after.spec.storage_class_name = meant
+        summary = f"correct the StorageClass of volume {volume} from {name} to {meant}"
+        edit = partial(_set_class, volume, meant)
+        yield Remedy("VolumeBinding", "correct class", BOUND, summary, edit, put=(after,))
+    elif meant and not is_numbered(view, claim):
         after = copy_of(claim)
         after.spec.storage_class_name = meant
         operations = patches.difference(codec.to_tree(claim), codec.to_tree(after))
@@ -111,6 +121,21 @@ def _missing_class(view: View, claim: PersistentVolumeClaim) -> Iterator[Remedy]
         change = patches.creation(made)
         summary = f"create StorageClass {name} like {model.metadata.name}"
         yield Remedy("VolumeBinding", "create class", LARGE - 1, summary, put=(made,), changes=(change,))
+
+
+def _ephemeral_volume(view: View, claim: PersistentVolumeClaim) -> str | None:
+    """Return the generic ephemeral volume of the pod for which a claim was created; None if there is none."""
+    names = (each.name for each in view.pod.spec.volumes if each.ephemeral is not None)
+    return next((name for name in names if claim.metadata.name == f"{view.pod.metadata.name}-{name}"), None)
+
+
+def _set_class(volume: str, wanted: str, spec: PodSpec) -> bool:
+    for each in spec.volumes:
+        template = each.ephemeral.volume_claim_template if each.ephemeral is not None else None
+        if each.name == volume and template is not None:
+            template.spec.storage_class_name = wanted
+            return True
+    return False
 
 
 def is_numbered(view: View, claim: PersistentVolumeClaim) -> bool:
