@@ -21,7 +21,7 @@ def validate_ip(text: str, path: Path) -> Errors:
 
 def validate_endpoint_ip(text: str, path: Path) -> Errors:
     """Validate an endpoint address: not loopback, link-local, multicast or unspecified."""
-    address = _parsed(text)
+    address = _parse_ip(text)
     if address is None:
         return [field_errors.invalid(path, text, NOT_AN_IP)]
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
@@ -41,7 +41,7 @@ def validate_endpoint_ip(text: str, path: Path) -> Errors:
     ]
 
 
-def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     if "%" in text:  # Kubernetes knows no zones
         return None
     try:
@@ -54,7 +54,7 @@ def is_ip(text: str) -> bool:
     try:
         socket.inet_pton(socket.AF_INET, text)  # a tenth of the time of `ipaddress`, for nearly all addresses
     except (OSError, ValueError):
-        return _parsed(text) is not None
+        return _parse_ip(text) is not None
     return True
 
 
@@ -66,7 +66,7 @@ def validate_status_ips(new: Sequence[str], old: Sequence[str], path: Path, *, s
         if text not in old
         for error in validate_legacy_ip(text, path.index(index), strict=strict)
     ]
-    if len(new) > 1 and sorted(address.version for text in new if (address := _parsed(text)) is not None) != [4, 6]:
+    if len(new) > 1 and sorted(address.version for text in new if (address := _parse_ip(text)) is not None) != [4, 6]:
         shown = [{"ip": text} for text in new]
         errors.append(field_errors.invalid(path, shown, "may specify no more than one IP for each IP family"))
     return errors
@@ -80,7 +80,7 @@ _LENGTH = re.compile(r"[0-9]{1,3}")
 def network_of(text: str) -> Network | None:
     """Parse a CIDR, which may have host bits set; None if it is malformed."""
     address, slash, length = text.partition("/")
-    found = _parsed(address)
+    found = _parse_ip(address)
     if not slash or found is None or not _LENGTH.fullmatch(length) or int(length) > found.max_prefixlen:
         return None
     return ipaddress.ip_network(f"{found}/{int(length)}", strict=False)
@@ -119,14 +119,14 @@ def _cidr_problem(text: str) -> str:
         return _NOT_A_CIDR
     if (length != "0" and length.startswith("0")) or _has_leading_zeros(address):
         return "must not have leading 0s in IP or prefix length"
-    if _parsed(address) != found.network_address:
+    if _parse_ip(address) != found.network_address:
         return "must not have bits set beyond the prefix length"
     return ""
 
 
 def canonical_ip_problems(text: str) -> tuple[str, ...]:
     """Return the problems of an address used as a name, which must be canonical."""
-    found = _parsed(text)
+    found = _parse_ip(text)
     if found is None:
         return (NOT_AN_IP,)
     if _has_leading_zeros(text):

@@ -40,8 +40,8 @@ class HorizontalPodAutoscalerStrategy(RuleStrategy[v2.HorizontalPodAutoscaler]):
                 v2.HPAScalingPolicy(type="Percent", value=100, period_seconds=15),
             ]
             shrinking = [v2.HPAScalingPolicy(type="Percent", value=100, period_seconds=15)]
-            spec.behavior.scale_up = _filled(spec.behavior.scale_up, growing, window=0)
-            spec.behavior.scale_down = _filled(spec.behavior.scale_down, shrinking, window=None)
+            spec.behavior.scale_up = _default_rules(spec.behavior.scale_up, growing, window=0)
+            spec.behavior.scale_down = _default_rules(spec.behavior.scale_down, shrinking, window=None)
 
     def rules(
         self, obj: v2.HorizontalPodAutoscaler, old: v2.HorizontalPodAutoscaler | None, request: Request
@@ -85,7 +85,7 @@ class HorizontalPodAutoscalerStrategy(RuleStrategy[v2.HorizontalPodAutoscaler]):
         return errors + non_negative(status.desired_replicas, here.child("desiredReplicas"))
 
 
-def _filled(
+def _default_rules(
     rules: v2.HPAScalingRules | None, policies: list[v2.HPAScalingPolicy], window: int | None
 ) -> v2.HPAScalingRules:
     rules = rules or v2.HPAScalingRules()

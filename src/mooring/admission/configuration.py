@@ -24,7 +24,7 @@ class ConfigMapStrategy(RuleStrategy[ConfigMap]):
     def rules(self, obj: ConfigMap, old: ConfigMap | None, request: Request) -> Errors:
         errors = []
         if old is not None and old.immutable:
-            errors += _unchanged(obj.immutable, obj.data == old.data)
+            errors += _immutable_errors(obj.immutable, obj.data == old.data)
             if obj.binary_data != old.binary_data:
                 errors.append(field_errors.forbidden(_BINARY_DATA, WHEN_IMMUTABLE))
         for key in obj.data:
@@ -52,7 +52,7 @@ class SecretStrategy(RuleStrategy[Secret]):
             if obj.type != old.type:
                 errors.append(field_errors.invalid(Path("type"), obj.type, IMMUTABLE))
             if old.immutable:
-                errors += _unchanged(obj.immutable, obj.data == old.data)
+                errors += _immutable_errors(obj.immutable, obj.data == old.data)
         for key in obj.data:
             errors += names.validate(_DATA.key(key), key, names.config_map_key(key))
         if sum(map(len, obj.data.values())) > MAX_BYTES:
@@ -76,7 +76,7 @@ def _keep_names(account: ServiceAccount) -> None:
     account.secrets = [ObjectReference(name=secret.name) for secret in account.secrets]
 
 
-def _unchanged(immutable: bool | None, same_data: bool) -> Errors:
+def _immutable_errors(immutable: bool | None, same_data: bool) -> Errors:
     errors = []
     if not immutable:
         errors.append(field_errors.forbidden(Path("immutable"), WHEN_IMMUTABLE))

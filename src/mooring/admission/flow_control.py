@@ -243,7 +243,7 @@ def _level(spec: v1.PriorityLevelConfigurationSpec, name: str) -> Errors:
             if spec.limited is None:
                 errors.append(field_errors.required(_SPEC.child("limited")))
             else:
-                errors += _limited(spec.limited, _SPEC.child("limited"))
+                errors += _validate_limited(spec.limited, _SPEC.child("limited"))
         case _:
             errors += require_one_of(spec.type, ("Exempt", "Limited"), here)
     if spec.limited is not None:  # whichever the type is
@@ -262,7 +262,7 @@ def _shares(shares: int | None, lendable: int | None, path: Path) -> Errors:
     return errors
 
 
-def _limited(limited: v1.LimitedPriorityLevelConfiguration, path: Path) -> Errors:
+def _validate_limited(limited: v1.LimitedPriorityLevelConfiguration, path: Path) -> Errors:
     errors = _shares(limited.nominal_concurrency_shares, None, path)
     response, here = limited.limit_response, path.child("limitResponse")
     if response.type:

@@ -22,7 +22,7 @@ def _level(name: str, spec: v1.PriorityLevelConfigurationSpec) -> v1.PriorityLev
     return v1.PriorityLevelConfiguration(kind=kind, api_version=_API, metadata=_metadata(name), spec=spec)
 
 
-def _queued(name: str, shares: int, lendable: int, queues: int, hand_size: int) -> v1.PriorityLevelConfiguration:
+def _queued_level(name: str, shares: int, lendable: int, queues: int, hand_size: int) -> v1.PriorityLevelConfiguration:
     queuing = v1.QueuingConfiguration(queues=queues, hand_size=hand_size, queue_length_limit=50)
     limited = v1.LimitedPriorityLevelConfiguration(
         nominal_concurrency_shares=shares,
@@ -97,12 +97,12 @@ MANDATORY_SCHEMAS = {
     CATCH_ALL: _schema(CATCH_ALL, CATCH_ALL, 10_000, "ByUser", _everything(_ALL_USERS)),
 }
 SUGGESTED_LEVELS = (
-    _queued("system", 30, 33, 64, 6),
-    _queued("node-high", 40, 25, 64, 6),
-    _queued("leader-election", 10, 0, 16, 4),
-    _queued("workload-high", 40, 50, 128, 6),
-    _queued("workload-low", 100, 90, 128, 6),
-    _queued("global-default", 20, 50, 128, 6),
+    _queued_level("system", 30, 33, 64, 6),
+    _queued_level("node-high", 40, 25, 64, 6),
+    _queued_level("leader-election", 10, 0, 16, 4),
+    _queued_level("workload-high", 40, 50, 128, 6),
+    _queued_level("workload-low", 100, 90, 128, 6),
+    _queued_level("global-default", 20, 50, 128, 6),
 )
 SUGGESTED_SCHEMAS = (
     _schema("probes", EXEMPT, 2, "", v1.PolicyRulesWithSubjects(subjects=_ALL_USERS, non_resource_rules=[_PROBES])),

@@ -137,7 +137,7 @@ def validate_job_spec(spec: JobSpec, old: JobSpec | None, path: Path, request: R
 
 def _completion_mode(spec: JobSpec, path: Path) -> Errors:
     if spec.completion_mode == "Indexed":
-        return _indexed(spec, path)
+        return _validate_indexed(spec, path)
     errors = optional_one_of(spec.completion_mode, ("NonIndexed", "Indexed"), path.child("completionMode"))
     if errors:
         return errors
@@ -150,7 +150,7 @@ def _completion_mode(spec: JobSpec, path: Path) -> Errors:
     return errors
 
 
-def _indexed(spec: JobSpec, path: Path) -> Errors:
+def _validate_indexed(spec: JobSpec, path: Path) -> Errors:
     errors = []
     completions, parallel, failed = spec.completions, spec.parallelism, spec.max_failed_indexes
     if completions is None:

@@ -247,7 +247,7 @@ def _changes(new: PersistentVolumeSpec, old: PersistentVolumeSpec, options: Admi
         errors.append(field_errors.forbidden(Path("spec", "persistentvolumesource"), detail))
     if new.volume_mode != old.volume_mode:
         errors.append(field_errors.invalid(Path("volumeMode"), new.volume_mode, IMMUTABLE))
-    if not options.mutable_pv_node_affinity and old.node_affinity is not None and _moved(new, old):
+    if not options.mutable_pv_node_affinity and old.node_affinity is not None and _moves_affinity(new, old):
         detail = f"{IMMUTABLE}, except for updating from beta label to GA"
         errors.append(field_errors.invalid(Path("nodeAffinity"), new.node_affinity, detail))
     if old.volume_attributes_class_name is not None and new.volume_attributes_class_name is None:
@@ -265,7 +265,7 @@ def _sources(spec: PersistentVolumeSpec, old: PersistentVolumeSpec | None = None
     return [csi if source is spec.csi else source for source in found]
 
 
-def _moved(new: PersistentVolumeSpec, old: PersistentVolumeSpec) -> bool:
+def _moves_affinity(new: PersistentVolumeSpec, old: PersistentVolumeSpec) -> bool:
     if new.node_affinity == old.node_affinity:
         return False
     renamed = copy_of(old)

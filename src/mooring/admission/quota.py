@@ -81,7 +81,7 @@ def _is_quota_resource(name: str) -> bool:
 
 def _scopes(spec: ResourceQuotaSpec, path: Path) -> Errors:
     errors: Errors = []
-    unsuited = _unsuited(spec)
+    unsuited = _count_unsuited(spec)
     for scope in spec.scopes:
         if scope not in _SCOPES:
             errors.append(field_errors.invalid(path, spec.scopes, "unsupported scope"))
@@ -93,7 +93,7 @@ def _scopes(spec: ResourceQuotaSpec, path: Path) -> Errors:
     return errors
 
 
-def _unsuited(spec: ResourceQuotaSpec) -> set[str]:
+def _count_unsuited(spec: ResourceQuotaSpec) -> set[str]:
     """Return the scopes that do not apply to every resource of the quota."""
     resources = [name for name in spec.hard if _is_quota_resource(name)]
     return {scope for scope in _SCOPES if not all(_suits(scope, name) for name in resources)}
@@ -112,7 +112,7 @@ def _scope_selector(spec: ResourceQuotaSpec) -> Errors:
         return []
     here = _SPEC.child("scopeSelector", "matchExpressions")
     errors: Errors = []
-    unsuited = _unsuited(spec)
+    unsuited = _count_unsuited(spec)
     for requirement in spec.scope_selector.match_expressions:
         errors += _scope_requirement(requirement, here)
         if requirement.scope_name in unsuited:

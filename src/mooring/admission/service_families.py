@@ -99,7 +99,7 @@ def validate(new: Service, old: Service | None, options: AdmissionOptions) -> Er
         for index, address in enumerate(spec.cluster_ips)
         if index >= len(spec.ip_families) and address != HEADLESS
     ]
-    return errors or _configured(spec, old, families)
+    return errors or _validate_configured(spec, old, families)
 
 
 def _validate_cluster_ips(spec: ServiceSpec, stored: list[str], options: AdmissionOptions) -> Errors:
@@ -147,7 +147,7 @@ def _match_families(spec: ServiceSpec) -> Errors:
     ]
 
 
-def _configured(spec: ServiceSpec, old: Service | None, families: tuple[str, ...]) -> Errors:
+def _validate_configured(spec: ServiceSpec, old: Service | None, families: tuple[str, ...]) -> Errors:
     stored = None if old is None else (old.spec.ip_families, old.spec.ip_family_policy)
     if (is_headless(spec) and not spec.selector) or stored == (spec.ip_families, spec.ip_family_policy):
         return []

@@ -41,7 +41,7 @@ def _parameters(parameters: dict[str, str], path: Path) -> Errors:
     return errors
 
 
-def _unchanged(name: str, new: object, old: object) -> Errors:
+def _immutable_error(name: str, new: object, old: object) -> Errors:
     return [] if new == old else [field_errors.forbidden(Path(name), f"updates to {name} are forbidden.")]
 
 
@@ -106,8 +106,8 @@ class VolumeAttributesClassStrategy(RuleStrategy[v1.VolumeAttributesClass]):
     def rules(self, obj: v1.VolumeAttributesClass, old: v1.VolumeAttributesClass | None, request: Request) -> Errors:
         errors = _provisioner(obj.driver_name, Path("driverName"))
         if old is not None:
-            errors += _unchanged("driverName", obj.driver_name, old.driver_name)
-            errors += _unchanged("parameters", obj.parameters, old.parameters)
+            errors += _immutable_error("driverName", obj.driver_name, old.driver_name)
+            errors += _immutable_error("parameters", obj.parameters, old.parameters)
         errors += require(obj.parameters, Path("parameters"), "must contain at least one key/value pair")
         return errors + _parameters(obj.parameters, Path("parameters"))
 

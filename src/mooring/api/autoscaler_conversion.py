@@ -53,7 +53,7 @@ def autoscaler_from_v1(old: v1.HorizontalPodAutoscaler) -> v2.HorizontalPodAutos
         current_replicas=old.status.current_replicas,
         desired_replicas=old.status.desired_replicas,
         current_metrics=_read(annotations.get(CURRENT), list[v2.MetricStatus], _statuses_to_v2) or _cpu_status(old),
-        conditions=_read(annotations.get(CONDITIONS), list[v2.HorizontalPodAutoscalerCondition], _unchanged),
+        conditions=_read(annotations.get(CONDITIONS), list[v2.HorizontalPodAutoscalerCondition], _identity),
     )
     kept = {key: value for key, value in annotations.items() if key not in _ANNOTATIONS}
     metadata = structs.replace(old.metadata, annotations=kept)
@@ -128,7 +128,7 @@ def _read(text: str | None, wanted: Any, change: Any) -> Any:
         return []
 
 
-def _unchanged(tree: Any) -> Any:
+def _identity(tree: Any) -> Any:
     return tree
 
 

@@ -30,7 +30,7 @@ from mooring.api.json_tree import (
     check_limits,
     parse_json,
 )
-from mooring.api.protobuf import decode_message, envelope, limited
+from mooring.api.protobuf import decode_message, envelope, limit_elements
 from mooring.api.protobuf_table import Unsupported
 from mooring.api.quantity import Quantity, parse
 from mooring.api.quoting import go_quote
@@ -149,7 +149,7 @@ def decode_protobuf(body: bytes, cls: type[T], validation: FieldValidation = Fie
     """Decode like `decode`, from Kubernetes' protobuf encoding. Raise DecodeError, or Unsupported for unknown types."""
     if len(body) > MAX_BYTES:
         raise TooLargeError(f"limit is {MAX_BYTES}")
-    with limited(max_elements(cls)):
+    with limit_elements(max_elements(cls)):
         found = envelope(body)
         tree = decode_message(found.message, cls)  # type: ignore[arg-type] # kinds are structs
     return Decoded(*from_tree({**tree, "apiVersion": found.api_version, "kind": found.kind}, cls, validation))

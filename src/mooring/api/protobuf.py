@@ -68,7 +68,7 @@ def decode_message(message: bytes, cls: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 @contextmanager
-def limited(most: Elements) -> Iterator[None]:
+def limit_elements(most: Elements) -> Iterator[None]:
     """Raise TooLargeError when the messages decoded inside exceed the limits."""
     token = _COUNTED.set(_ElementCounter(most))
     try:

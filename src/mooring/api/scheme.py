@@ -364,7 +364,7 @@ class _Switches:
         if len(words) not in {2, 3}:
             raise SchemeError(f'--runtime-config: "{key}" names no API: write group/version or group/version/resource')
         group_version, resource = GroupVersion(words[0], words[1]), words[2] if len(words) > 2 else ""
-        named = self._named(key, group_version, resource)
+        named = self._kinds_named(key, group_version, resource)
         self._check_alpha(key, named[0].stability == ALPHA, on=on)
         if resource:
             self._by_resource[group_version, resource] = on
@@ -375,7 +375,7 @@ class _Switches:
                 f"--runtime-config: {key} does not exist at {self._versions.emulation}: {_life(named)}"
             )
 
-    def _named(self, key: str, group_version: GroupVersion, resource: str) -> list[Kind]:
+    def _kinds_named(self, key: str, group_version: GroupVersion, resource: str) -> list[Kind]:
         """Return the kinds that a switch selects; raise if there are none."""
         group = [kind for kind in self._kinds if kind.group == group_version.group]
         if not group:

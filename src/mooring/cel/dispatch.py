@@ -27,21 +27,21 @@ def dispatcher(overloads: Sequence[Overload]) -> Callable[..., Value]:
     """Return a function that calls the first overload that accepts the values."""
     choices = [(each.args, each.impl) for each in overloads]
 
-    def chosen(args: Sequence[Value]) -> Callable[..., Value]:
+    def choose(args: Sequence[Value]) -> Callable[..., Value]:
         for wanted, impl in choices:
             if all(map(is_of, args, wanted)):
                 return impl
         raise no_such_overload()
 
     if not all(is_decided_by_class(each) for wanted, _ in choices for each in wanted):
-        return lambda *args: chosen(args)(*args)
+        return lambda *args: choose(args)(*args)
     known: dict[tuple[type, ...], Callable[..., Value]] = {}
 
     def invoke(*args: Value) -> Value:
         classes = tuple(map(type, args))
         impl = known.get(classes)
         if impl is None:
-            impl = known[classes] = chosen(args)
+            impl = known[classes] = choose(args)
         return impl(*args)
 
     return invoke
@@ -63,8 +63,8 @@ def counter(call: Call, equality: Mapping[Type, CallCost]) -> tuple[CallCost, Co
 
     def count(args: Sequence[Value], result: Value) -> int:
         declared = getattr(args[0], "cel_type", None)
-        chosen = special.get(declared.name, cost) if isinstance(declared, Type) else cost
-        return chosen.count(args, result)
+        choose = special.get(declared.name, cost) if isinstance(declared, Type) else cost
+        return choose.count(args, result)
 
     return cost, count
 

@@ -58,7 +58,7 @@ def tokenize(source: str, report: Report) -> list[Token]:
     while position < end:
         match = _TOKEN.match(source, position)
         if match is None:
-            unknown = _unrecognized(source, position)
+            unknown = _unrecognized_text(source, position)
             report(position, f"Syntax error: token recognition error at: '{unknown}'")
             position += len(unknown)
             continue
@@ -73,7 +73,7 @@ def tokenize(source: str, report: Report) -> list[Token]:
     return tokens
 
 
-def _unrecognized(source: str, position: int) -> str:
+def _unrecognized_text(source: str, position: int) -> str:
     """Return the unrecognized text: the rest of the line for an unterminated string, otherwise one character."""
     if source[position] in "\"'":
         return source[position:].split("\n", 1)[0]

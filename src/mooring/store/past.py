@@ -59,11 +59,11 @@ class Past:
         count = keys.between(low, high, 1)[1] - self._now.between(low, high, 1)[1]
         changed, more = self._then.between(low, high, limit)
         last = changed[-1] if changed and len(changed) < more else None
-        found = sorted([*changed, *self._unchanged(keys, low, high, limit, last)])
+        found = sorted([*changed, *self._unchanged_keys(keys, low, high, limit, last)])
         items = [self._value_then(key, live) for key in (found[:limit] if limit else found)]
         return items, count + more
 
-    def _unchanged(self, keys: SortedKeys, low: str, high: str | None, limit: int, last: str | None) -> list[str]:
+    def _unchanged_keys(self, keys: SortedKeys, low: str, high: str | None, limit: int, last: str | None) -> list[str]:
         """Return at least the first `limit` unchanged keys, or all up to `last`: no page extends further."""
         found: list[str] = []
         while True:

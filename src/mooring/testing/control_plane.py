@@ -208,12 +208,12 @@ class RunningControlPlane:
     ) -> Pod:
         """Wait until a pod is in a phase; raise TimeoutError with the messages of its conditions."""
 
-        def reached() -> Pod | None:
+        def pod_in_phase() -> Pod | None:
             found = self.get(Pod, name, namespace)
             return found if found.status.phase == phase else None
 
         try:
-            return self.wait_until(reached, seconds)
+            return self.wait_until(pod_in_phase, seconds)
         except TimeoutError:
             pod = self.get(Pod, name, namespace)
             reasons = "; ".join(c.message for c in pod.status.conditions if c.status != "True" and c.message)

@@ -310,9 +310,9 @@ class _NoCluster:
 
     def param_kind(self, api_version: str, kind: str) -> None: ...
 
-    def named(self, kind: Kind, namespace: str, name: str) -> None: ...
+    def find_object(self, kind: Kind, namespace: str, name: str) -> None: ...
 
-    def selected(self, kind: Kind, namespace: str, selector: Selector) -> list[dict[str, Any]]:
+    def select_objects(self, kind: Kind, namespace: str, selector: Selector) -> list[dict[str, Any]]:
         return []
 
 

@@ -40,7 +40,7 @@ class PodEvaluator(Evaluator):
         pod = _pod(obj)
         if has_ended(pod) or self.is_overdue(pod):
             return {"count/pods": ONE}
-        usage = _named(*total_resources(pod, pod_level=self._pod_level))
+        usage = _usage_by_name(*total_resources(pod, pod_level=self._pod_level))
         usage["count/pods"] = ONE
         return usage
 
@@ -75,7 +75,7 @@ class PodEvaluator(Evaluator):
         wanted = _REQUIRED.intersection(required)
         lacking: dict[str, set[str]] = {}
         for container in (*pod.spec.containers, *pod.spec.init_containers) if wanted else ():
-            for name in wanted - _named(container.resources.requests, container.resources.limits).keys():
+            for name in wanted - _usage_by_name(container.resources.requests, container.resources.limits).keys():
                 lacking.setdefault(name, set()).add(container.name)
         texts = [f"{name} for: {','.join(sorted(containers))}" for name, containers in sorted(lacking.items())]
         return f"must specify {'; '.join(texts)}" if texts else ""
@@ -104,7 +104,7 @@ def is_extended_for_quota(name: str) -> bool:
     return not is_native(name) or name.startswith(_REQUESTS + DEVICE_CLASS)
 
 
-def _named(requests: Resources, limits: Resources) -> Usage:
+def _usage_by_name(requests: Resources, limits: Resources) -> Usage:
     usage: Usage = {"pods": ONE}
     for name, quantity in requests.items():
         if name in _ASKED or name.startswith("hugepages-"):
@@ -140,7 +140,7 @@ def _while_resized(
 ) -> tuple[Usage, Usage]:
     infeasible = any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in pod.status.conditions)
 
-    def allocated(container: Container) -> Resources:
+    def allocated_to(container: Container) -> Resources:
         status = statuses.get(container.name)
         if status is not None and status.allocated_resources:
             return status.allocated_resources
@@ -150,7 +150,7 @@ def _while_resized(
         status = statuses.get(container.name)
         if status is not None and status.resources is not None and status.resources.requests:
             return status.resources.requests
-        return allocated(container)
+        return allocated_to(container)
 
     def actual_limits(container: Container) -> Resources:
         status = statuses.get(container.name)
@@ -161,7 +161,7 @@ def _while_resized(
     spec = pod.spec
     wanted, wanted_limits = ({}, {}) if infeasible else (requests, limits)
     return (
-        _largest(wanted, sum_containers(spec, actual), sum_containers(spec, allocated)),
+        _largest(wanted, sum_containers(spec, actual), sum_containers(spec, allocated_to)),
         _largest(wanted_limits, sum_containers(spec, actual_limits)),
     )
 

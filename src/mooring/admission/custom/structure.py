@@ -42,7 +42,7 @@ def embedded_errors(value: Any, schema: Structural, path: Path | None = None) ->
     errors: Errors = []
     if isinstance(value, dict):
         if schema.props.embedded_resource and path is not None:
-            errors += _embedded(value, path)
+            errors += _embedded_object_errors(value, path)
         for name, child, item in _fields(value, schema):
             errors += embedded_errors(item, child, _below(path, name, schema))
     elif isinstance(value, list) and schema.items is not None and path is not None:
@@ -51,7 +51,7 @@ def embedded_errors(value: Any, schema: Structural, path: Path | None = None) ->
     return errors
 
 
-def _embedded(value: dict[str, Any], path: Path) -> Errors:
+def _embedded_object_errors(value: dict[str, Any], path: Path) -> Errors:
     errors = [field_errors.required(path.child(name)) for name in ("apiVersion", "kind") if name not in value]
     for name in ("apiVersion", "kind"):
         text = value.get(name, _ABSENT)

@@ -256,7 +256,7 @@ class _Walk:
             for index, clause in enumerate(clauses) if clauses else ():
                 self.visit(clause, path.child(name).index(index), place, typed=False)
         if isinstance(schema.items, JSONSchemaProps):
-            below = replace(place, times=_multiplied(place.times, schema.max_items))
+            below = replace(place, times=_multiply(place.times, schema.max_items))
             if schema.list_type != "map" and place.uncorrelated is None:
                 below = replace(below, uncorrelated=path)
             self.visit(schema.items, path.child("items"), below, typed=typed)
@@ -276,7 +276,7 @@ class _Walk:
                 self.schema_errors.append(field_errors.forbidden(here, detail))
             if isinstance(more, JSONSchemaProps):
                 why = "inside additionalProperties applying to object metadata"
-                inside = replace(place, times=_multiplied(place.times, schema.max_properties))
+                inside = replace(place, times=_multiply(place.times, schema.max_properties))
                 self.visit(more, here, replace(inside, no_defaults=why) if place.in_metadata else inside, typed=typed)
         for name, child in schema.properties.items():
             below = place
@@ -286,7 +286,7 @@ class _Walk:
             self.visit(child, path.child("properties").key(name), below, typed=typed)
 
 
-def _multiplied(times: int | None, most: int | None) -> int | None:
+def _multiply(times: int | None, most: int | None) -> int | None:
     return None if times is None or most is None else times * max(most, 0)
 
 

@@ -50,7 +50,7 @@ def validate(
     obj: v1.CustomResourceDefinition, old: v1.CustomResourceDefinition | None, options: CustomOptions
 ) -> Errors:
     spec = obj.spec
-    shared = _shared(spec.versions)
+    shared = _find_shared(spec.versions)
     validator = schemas.SchemaValidator.for_change(spec, old.spec if old else None, options)
     errors = [
         *_group(spec.group, is_new=old is None),
@@ -71,7 +71,7 @@ def validate(
     return errors + (_immutable_fields(obj, old) if old else [])
 
 
-def _shared(versions: list[v1.CustomResourceDefinitionVersion]) -> _Shared:
+def _find_shared(versions: list[v1.CustomResourceDefinitionVersion]) -> _Shared:
     def same(get: Callable[[v1.CustomResourceDefinitionVersion], T]) -> T | None:
         if not versions:
             return None

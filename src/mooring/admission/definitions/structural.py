@@ -155,13 +155,13 @@ def _conditions(
 ) -> Iterator[FieldError]:
     if not skip_any:
         for index, each in enumerate(schema.any_of):
-            yield from _nested(each, path.child("anyOf").index(index))
+            yield from _nested_errors(each, path.child("anyOf").index(index))
     for index, each in enumerate(schema.all_of):
-        yield from _nested(each, path.child("allOf").index(index), skip_any=skip_first and index == 0)
+        yield from _nested_errors(each, path.child("allOf").index(index), skip_any=skip_first and index == 0)
     for index, each in enumerate(schema.one_of):
-        yield from _nested(each, path.child("oneOf").index(index))
+        yield from _nested_errors(each, path.child("oneOf").index(index))
     if schema.not_ is not None:
-        yield from _nested(schema.not_, path.child("not"))
+        yield from _nested_errors(schema.not_, path.child("not"))
     if schema.pattern:
         try:
             compile_pattern(schema.pattern)
@@ -170,12 +170,12 @@ def _conditions(
             yield field_errors.invalid(path.child("pattern"), schema.pattern, detail)
 
 
-def _nested(schema: JSONSchemaProps, path: Path, *, skip_any: bool = False) -> Iterator[FieldError]:
+def _nested_errors(schema: JSONSchemaProps, path: Path, *, skip_any: bool = False) -> Iterator[FieldError]:
     yield from _conditions(schema, path, skip_any=skip_any)
     if isinstance(schema.items, JSONSchemaProps):
-        yield from _nested(schema.items, path.child("items"))
+        yield from _nested_errors(schema.items, path.child("items"))
     for name, child in schema.properties.items():
-        yield from _nested(child, path.child("properties").key(name))
+        yield from _nested_errors(child, path.child("properties").key(name))
     for name, is_set, detail in (
         ("type", schema.type, "must be empty to be structural"),
         ("additionalProperties", schema.additional_properties, "must be undefined to be structural"),

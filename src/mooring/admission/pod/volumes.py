@@ -190,7 +190,7 @@ def _image(source: pv.ImageVolumeSource, path: Path, context: _Context) -> Error
     return errors + sources.pull_policy(source.pull_policy, path.child("pullPolicy"))
 
 
-def _projected(source: pv.ProjectedVolumeSource, path: Path, context: _Context) -> Errors:
+def _validate_projected(source: pv.ProjectedVolumeSource, path: Path, context: _Context) -> Errors:
     errors = sources.file_mode(source.default_mode, path.child("defaultMode"))
     paths: set[str] = set()
     for index, projection in enumerate(source.sources):
@@ -379,7 +379,7 @@ _SOURCES: dict[str, tuple[str, str, _Check]] = {
     "portworx_volume": ("portworxVolume", "portworxVolume", _needs("volumeID")),
     "azure_disk": ("azureDisk", "azureDisk", _plain(sources.validate_azure_disk)),
     "storageos": ("storageos", "storageos", _storage_os),
-    "projected": ("projected", "projected", _projected),
+    "projected": ("projected", "projected", _validate_projected),
     "scale_io": ("scaleIO", "scaleIO", _needs("gateway", "system", "volumeName")),
     "csi": ("csi", "csi", _csi),
     "ephemeral": ("ephemeral", "ephemeral", _ephemeral),

@@ -94,7 +94,7 @@ def _quoted_list(items: list[str]) -> str:
     return ", ".join(f'"{item}"' for item in items)
 
 
-def _counted(noun: str, items: list[str]) -> str:
+def _list_names(noun: str, items: list[str]) -> str:
     return f"{_plural(noun, items)} {_quoted_list(items)}"
 
 
@@ -111,7 +111,7 @@ def _containers(spec: PodSpec) -> Iterator[tuple[Container, SecurityContext]]:
         yield container, container.security_context or _NO_CONTEXT
 
 
-def _named(spec: PodSpec, is_bad: Callable[[SecurityContext], bool]) -> list[str]:
+def _containers_with(spec: PodSpec, is_bad: Callable[[SecurityContext], bool]) -> list[str]:
     return [container.name for container, context in _containers(spec) if is_bad(context)]
 
 
@@ -121,8 +121,8 @@ def _pod_context(spec: PodSpec) -> PodSecurityContext:
 
 def _setters(spec: PodSpec, is_bad: Callable[[Context], bool]) -> list[str]:
     setters = ["pod"] if is_bad(_pod_context(spec)) else []
-    containers = _named(spec, is_bad)
-    return [*setters, _counted("container", containers)] if containers else setters
+    containers = _containers_with(spec, is_bad)
+    return [*setters, _list_names("container", containers)] if containers else setters
 
 
 def _contexts(spec: PodSpec) -> list[Context]:
@@ -160,19 +160,19 @@ def _app_armor(pod: Subject) -> Violation | None:
 
 
 def _default_capabilities(pod: Subject) -> Violation | None:
-    return _added(pod.spec, _DEFAULT_CAPABILITIES, "non-default capabilities")
+    return _check_added_capabilities(pod.spec, _DEFAULT_CAPABILITIES, "non-default capabilities")
 
 
-def _added(spec: PodSpec, allowed: frozenset[str], reason: str) -> Violation | None:
+def _check_added_capabilities(spec: PodSpec, allowed: frozenset[str], reason: str) -> Violation | None:
     def forbidden(context: SecurityContext) -> set[str]:
         return set() if context.capabilities is None else set(context.capabilities.add) - allowed
 
-    names = _named(spec, lambda context: bool(forbidden(context)))
+    names = _containers_with(spec, lambda context: bool(forbidden(context)))
     if not names:
         return None
     values = sorted(set().union(*(forbidden(context) for _, context in _containers(spec))))
     what = f"{_quoted_list(values)} in securityContext.capabilities.add"
-    return Violation(reason, f"{_counted('container', names)} must not include {what}")
+    return Violation(reason, f"{_list_names('container', names)} must not include {what}")
 
 
 def _host_namespaces(pod: Subject) -> Violation | None:
@@ -183,7 +183,7 @@ def _host_namespaces(pod: Subject) -> Violation | None:
 
 def _host_paths(pod: Subject) -> Violation | None:
     found = [volume.name for volume in pod.spec.volumes if volume.host_path is not None]
-    return Violation("hostPath volumes", _counted("volume", found)) if found else None
+    return Violation("hostPath volumes", _list_names("volume", found)) if found else None
 
 
 def _host_ports(pod: Subject) -> Violation | None:
@@ -194,15 +194,15 @@ def _host_ports(pod: Subject) -> Violation | None:
     names = [name for name, ports in found.items() if ports]
     ports = sorted({port for ports in found.values() for port in ports})
     what = f"{_plural('hostPort', ports)} {', '.join(ports)}"
-    return Violation("hostPort", f"{_counted('container', names)} {_use(names)} {what}") if names else None
+    return Violation("hostPort", f"{_list_names('container', names)} {_use(names)} {what}") if names else None
 
 
 def _other_hosts(pod: Subject) -> Violation | None:
     found = {container.name: _hosts(container) for container, _ in _containers(pod.spec)}
     names = sorted(name for name, hosts in found.items() if hosts)
     hosts = sorted(set().union(*found.values()))
-    what = _counted("probe or lifecycle host", hosts)
-    detail = f"{_counted('container', names)} {_use(names)} {what}"
+    what = _list_names("probe or lifecycle host", hosts)
+    detail = f"{_list_names('container', names)} {_use(names)} {what}"
     return Violation("probe or lifecycle host", detail) if names else None
 
 
@@ -223,9 +223,9 @@ def _hosts(container: Container) -> set[str]:
     }
 
 
-def _privileged(pod: Subject) -> Violation | None:
-    names = _named(pod.spec, lambda context: context.privileged is True)
-    detail = f"{_counted('container', names)} must not set securityContext.privileged=true"
+def _check_privileged(pod: Subject) -> Violation | None:
+    names = _containers_with(pod.spec, lambda context: context.privileged is True)
+    detail = f"{_list_names('container', names)} must not set securityContext.privileged=true"
     return Violation("privileged", detail) if names else None
 
 
@@ -233,9 +233,9 @@ def _proc_mount(pod: Subject) -> Violation | None:
     def is_bad(context: SecurityContext) -> bool:
         return context.proc_mount not in (None, "Default")
 
-    names = _named(pod.spec, is_bad)
+    names = _containers_with(pod.spec, is_bad)
     values = sorted({context.proc_mount or "" for _, context in _containers(pod.spec) if is_bad(context)})
-    detail = f"{_counted('container', names)} must not set securityContext.procMount to {_quoted_list(values)}"
+    detail = f"{_list_names('container', names)} must not set securityContext.procMount to {_quoted_list(values)}"
     return Violation("procMount", detail) if names else None
 
 
@@ -249,7 +249,7 @@ def _se_linux(types: frozenset[str], pod: Subject) -> Violation | None:
         return None
     given = [context.se_linux_options for context in _contexts(pod.spec) if context.se_linux_options is not None]
     wrong = sorted({options.type for options in given} - types)
-    said = [_counted("type", wrong)] if wrong else []
+    said = [_list_names("type", wrong)] if wrong else []
     said += ["user may not be set"] if any(options.user for options in given) else []
     said += ["role may not be set"] if any(options.role for options in given) else []
     detail = f"{' and '.join(setters)} set forbidden securityContext.seLinuxOptions: {'; '.join(said)}"
@@ -295,16 +295,18 @@ def _host_process(pod: Subject) -> Violation | None:
 
 
 def _escalation(pod: Subject) -> Violation | None:
-    names = _named(pod.spec, lambda context: context.allow_privilege_escalation is not False)
-    detail = f"{_counted('container', names)} must set securityContext.allowPrivilegeEscalation=false"
+    names = _containers_with(pod.spec, lambda context: context.allow_privilege_escalation is not False)
+    detail = f"{_list_names('container', names)} must set securityContext.allowPrivilegeEscalation=false"
     return Violation("allowPrivilegeEscalation != false", detail) if names else None
 
 
 def _no_capabilities(pod: Subject) -> Violation | None:
     reason = "unrestricted capabilities"
-    names = _named(pod.spec, lambda context: context.capabilities is None or _ALL not in context.capabilities.drop)
-    details = [f'{_counted("container", names)} must set securityContext.capabilities.drop=["ALL"]'] if names else []
-    added = _added(pod.spec, frozenset({"NET_BIND_SERVICE"}), reason)
+    names = _containers_with(
+        pod.spec, lambda context: context.capabilities is None or _ALL not in context.capabilities.drop
+    )
+    details = [f'{_list_names("container", names)} must set securityContext.capabilities.drop=["ALL"]'] if names else []
+    added = _check_added_capabilities(pod.spec, frozenset({"NET_BIND_SERVICE"}), reason)
     details += [added.detail] if added else []
     return Violation(reason, "; ".join(details)) if details else None
 
@@ -313,7 +315,7 @@ def _volume_types(pod: Subject) -> Violation | None:
     types = {volume.name: _volume_type(volume) for volume in pod.spec.volumes}
     names = [name for name, kind in types.items() if kind not in _VOLUMES]
     kinds = sorted(set(types.values()) - _VOLUMES)
-    detail = f"{_counted('volume', names)} {_use(names)} {_counted('restricted volume type', kinds)}"
+    detail = f"{_list_names('volume', names)} {_use(names)} {_list_names('restricted volume type', kinds)}"
     return Violation("restricted volume types", detail) if names else None
 
 
@@ -328,8 +330,8 @@ def _non_root(pod: Subject) -> Violation | None:
         return Violation(reason, f"{' and '.join(setters)} must not set securityContext.runAsNonRoot=false")
     if _pod_context(pod.spec).run_as_non_root:
         return None
-    names = _named(pod.spec, lambda context: context.run_as_non_root is None)
-    detail = f"pod or {_counted('container', names)} must set securityContext.runAsNonRoot=true"
+    names = _containers_with(pod.spec, lambda context: context.run_as_non_root is None)
+    detail = f"pod or {_list_names('container', names)} must set securityContext.runAsNonRoot=true"
     return Violation(reason, detail) if names else None
 
 
@@ -342,9 +344,9 @@ def _seccomp_set(pod: Subject) -> Violation | None:
     wrong = _seccomp(pod)
     if wrong is not None or _pod_context(pod.spec).seccomp_profile is not None:
         return wrong
-    names = _named(pod.spec, lambda context: context.seccomp_profile is None)
+    names = _containers_with(pod.spec, lambda context: context.seccomp_profile is None)
     what = 'securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'
-    return Violation("seccompProfile", f"pod or {_counted('container', names)} must set {what}") if names else None
+    return Violation("seccompProfile", f"pod or {_list_names('container', names)} must set {what}") if names else None
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -366,7 +368,7 @@ _BASELINE = (
     Check("hostPathVolumes", {0: _host_paths}),
     Check("hostPorts", {0: _host_ports}),
     Check("hostProbesAndHostLifecycle", {34: _other_hosts}),
-    Check("privileged", {0: _privileged}),
+    Check("privileged", {0: _check_privileged}),
     Check("procMount", {0: _proc_mount, 35: _not_in_user_namespace(_proc_mount)}),
     Check(
         "seLinuxOptions",

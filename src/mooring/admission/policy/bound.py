@@ -14,7 +14,7 @@ from mooring.admission.policy.attributes import Attributes, Tree
 from mooring.admission.policy.compiling import Compiled, compile_expression
 from mooring.admission.policy.evaluation import EVERYTHING, OUT_OF_BUDGET, ReadSet, values_for
 from mooring.admission.policy.matching import Matcher, RequestView
-from mooring.admission.policy.params import Cluster, ConfigurationError, check_kind, params_for
+from mooring.admission.policy.params import ConfigurationError, PolicyLookups, check_kind, params_for
 from mooring.admission.policy.strategy import declared_type
 from mooring.api.admissionregistration_v1 import (
     MutatingAdmissionPolicy,
@@ -110,7 +110,11 @@ class Bound(Generic[P, B]):
         return all(mine.binding is other for mine, other in zip(self.bindings, bindings, strict=True))
 
     def invocations(
-        self, attributes: Attributes, cluster: Cluster, problems: list[Problem], by_rules: RequestView | None = None
+        self,
+        attributes: Attributes,
+        cluster: PolicyLookups,
+        problems: list[Problem],
+        by_rules: RequestView | None = None,
     ) -> Iterator[Invocation[B]]:
         """Yield all invocations for a request; add configuration errors to `problems`."""
 
@@ -139,7 +143,7 @@ class Bound(Generic[P, B]):
             for params in found:
                 yield Invocation(match, each.binding, params)
 
-    def _params(self, binding: B, attributes: Attributes, cluster: Cluster) -> Sequence[Tree | None]:
+    def _params(self, binding: B, attributes: Attributes, cluster: PolicyLookups) -> Sequence[Tree | None]:
         return params_for(self.policy.spec.param_kind, binding.spec.param_ref, attributes.namespace, cluster)
 
 
@@ -193,14 +197,14 @@ class Compiler:
 
 
 def values_of(
-    invocation: Invocation[B], attributes: Attributes, cluster: Cluster, seen: ReadSet = EVERYTHING
+    invocation: Invocation[B], attributes: Attributes, cluster: PolicyLookups, seen: ReadSet = EVERYTHING
 ) -> dict[str, Any]:
     """Return the CEL variables of an invocation."""
     kept = variables_of(invocation.match, attributes, cluster, seen)
     return kept if invocation.params is None else {**kept, "params": invocation.params}
 
 
-def variables_of(match: RequestView, attributes: Attributes, cluster: Cluster, seen: ReadSet) -> dict[str, Any]:
+def variables_of(match: RequestView, attributes: Attributes, cluster: PolicyLookups, seen: ReadSet) -> dict[str, Any]:
     """Return the CEL variables that all policies with the same request view share."""
     place = (match, seen)
     kept: dict[str, Any] | None = attributes.derived.get(place)
@@ -211,7 +215,7 @@ def variables_of(match: RequestView, attributes: Attributes, cluster: Cluster, s
     return kept
 
 
-def namespace_of(attributes: Attributes, cluster: Cluster) -> Tree | None:
+def namespace_of(attributes: Attributes, cluster: PolicyLookups) -> Tree | None:
     """Return the CEL variable `namespaceObject`; None for cluster-scoped objects and for namespaces."""
     if not attributes.namespace or attributes.kind == ("", "v1", "Namespace"):
         return None

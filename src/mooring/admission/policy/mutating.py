@@ -25,7 +25,7 @@ from mooring.admission.policy.compiling import Compiled
 from mooring.admission.policy.conditions import ConditionError, Conditions
 from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError
 from mooring.admission.policy.matching import Index
-from mooring.admission.policy.params import Cluster
+from mooring.admission.policy.params import PolicyLookups
 from mooring.admission.policy.reinvocation import Reinvocation
 from mooring.api import errors
 from mooring.api.admissionregistration_v1 import (
@@ -105,7 +105,7 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
         self,
         question: _Invocation,
         attributes: Attributes,
-        cluster: Cluster,
+        cluster: PolicyLookups,
         patching: Patching,
         reinvocation: Reinvocation,
         *,
@@ -239,7 +239,7 @@ class MutatingPolicies:
     def mutate(
         self,
         attributes: Attributes,
-        cluster: Cluster,
+        cluster: PolicyLookups,
         patching: Patching,
         reinvocation: Reinvocation | None = None,
         asked: list[tuple[str, str]] | None = None,

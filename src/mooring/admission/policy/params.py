@@ -1,6 +1,6 @@
 """Resolve the parameters of a policy: the objects that a binding selects for one request.
 
-`Cluster` provides namespaces, objects of any kind and authorization. Errors have Kubernetes' messages; the failure
+`PolicyLookups` provides namespaces, objects and authorization. Errors have Kubernetes' messages; the failure
 policy decides the request.
 """
 
@@ -19,7 +19,7 @@ class ConfigurationError(Exception):
     """A policy or binding refers to something that does not exist; the message is Kubernetes'."""
 
 
-class Cluster(Protocol):
+class PolicyLookups(Protocol):
     """The cluster state that policies may read."""
 
     @property
@@ -35,9 +35,9 @@ class Cluster(Protocol):
         """Return the served kind with the given apiVersion and kind; None if there is none."""
         ...
 
-    def named(self, kind: Kind, namespace: str, name: str) -> Tree | None: ...
+    def find_object(self, kind: Kind, namespace: str, name: str) -> Tree | None: ...
 
-    def selected(self, kind: Kind, namespace: str, selector: Selector) -> Sequence[Tree]:
+    def select_objects(self, kind: Kind, namespace: str, selector: Selector) -> Sequence[Tree]:
         """Return the objects of a kind with matching labels."""
         ...
 
@@ -46,23 +46,25 @@ NONE: Sequence[Tree | None] = (None,)
 """The parameters of a policy without a paramKind: one evaluation without parameters."""
 
 
-def params_for(kind: ParamKind | None, ref: ParamRef | None, namespace: str, cluster: Cluster) -> Sequence[Tree | None]:
+def params_for(
+    kind: ParamKind | None, ref: ParamRef | None, namespace: str, cluster: PolicyLookups
+) -> Sequence[Tree | None]:
     """Return the parameters for a request in a namespace, one evaluation each. Raise ConfigurationError."""
     if kind is None or ref is None:
         return NONE
     known = check_kind(kind, cluster)
     where = _namespace(known, ref, namespace)
     if ref.name:
-        one = cluster.named(known, where, ref.name)
+        one = cluster.find_object(known, where, ref.name)
         found: Sequence[Tree | None] = () if one is None else (one,)
     else:
-        found = cluster.selected(known, where, label_selector.from_label_selector(ref.selector))
+        found = cluster.select_objects(known, where, label_selector.from_label_selector(ref.selector))
     if not found and ref.parameter_not_found_action == DENY:
         raise ConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
     return found
 
 
-def check_kind(kind: ParamKind, cluster: Cluster) -> Kind:
+def check_kind(kind: ParamKind, cluster: PolicyLookups) -> Kind:
     """Return the kind of a policy's parameters; raise ConfigurationError if it is not served."""
     known = cluster.param_kind(kind.api_version, kind.kind)
     if known is None:

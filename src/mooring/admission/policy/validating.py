@@ -34,7 +34,7 @@ from mooring.admission.policy.evaluation import (
     find_reads,
 )
 from mooring.admission.policy.matching import MAX_CACHED_KEYS, Index, RequestView
-from mooring.admission.policy.params import Cluster
+from mooring.admission.policy.params import PolicyLookups
 from mooring.api import errors
 from mooring.api.admissionregistration_v1 import (
     AUDIT,
@@ -152,7 +152,7 @@ class ValidatingPolicy(Bound[ValidatingAdmissionPolicy, ValidatingAdmissionPolic
     def evaluate(
         self,
         attributes: Attributes,
-        cluster: Cluster,
+        cluster: PolicyLookups,
         seen: ReadSet,
         result: PolicyResult,
         by_rules: RequestView | None = None,
@@ -360,7 +360,7 @@ class ValidatingPolicies:
             _ = policy.program
             yield
 
-    def validate(self, attributes: Attributes, cluster: Cluster) -> PolicyResult:
+    def validate(self, attributes: Attributes, cluster: PolicyLookups) -> PolicyResult:
         """Evaluate all matching policies."""
         asked = self._asked.get(attributes.match_key) or self._asked_about(attributes)
         result = PolicyResult()

@@ -257,10 +257,10 @@ class _Ready:
             raise _UnknownError(f"parameters of kind {api_version} {kind} are not known")
         return None
 
-    def named(self, kind: Kind, namespace: str, name: str) -> Tree | None:
+    def find_object(self, kind: Kind, namespace: str, name: str) -> Tree | None:
         return next((each for each in self._params(kind, namespace) if each["metadata"].get("name") == name), None)
 
-    def selected(self, kind: Kind, namespace: str, selector: Selector) -> Sequence[Tree]:
+    def select_objects(self, kind: Kind, namespace: str, selector: Selector) -> Sequence[Tree]:
         found = self._params(kind, namespace)
         return [each for each in found if selector.matches(each["metadata"].get("labels") or {})]
 

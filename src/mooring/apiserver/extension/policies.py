@@ -143,11 +143,11 @@ class PolicyStep(KindsFollower):
         found = self._scheme.kind(api_version, kind)
         return found if found is not None and self._scheme.is_served(found) and found.stored else None
 
-    def named(self, kind: Kind, namespace: str, name: str) -> Tree | None:
+    def find_object(self, kind: Kind, namespace: str, name: str) -> Tree | None:
         kv = self._store.peek(Stored(self._scheme, kind).key(namespace, name))
         return None if kv is None else self._tree(kv, kind)
 
-    def selected(self, kind: Kind, namespace: str, selector: Selector) -> Sequence[Tree]:
+    def select_objects(self, kind: Kind, namespace: str, selector: Selector) -> Sequence[Tree]:
         stored = Stored(self._scheme, kind)
         trees = (self._tree(kv, kind) for kv in self._store.peek_all(stored.prefix_of(namespace)))
         return [each for each in trees if selector.matches(each["metadata"].get("labels") or {})]

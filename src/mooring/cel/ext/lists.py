@@ -101,7 +101,7 @@ def _allocating(size: Range, factor: float) -> CallEstimate:
     return CallEstimate(size.scaled(factor).plus(exactly(1 + LIST)), size)
 
 
-def _counted(size: int, factor: float) -> int:
+def _count_cost(size: int, factor: float) -> int:
     return int(size * factor) + 1 + LIST
 
 
@@ -114,7 +114,7 @@ def _estimate_slice(args: Sequence[Argument]) -> CallEstimate:
     return _allocating(exactly(length % (MAX + 1)), 1)
 
 
-def _squared(index: int, factor: float) -> CallCost:
+def _quadratic_cost(index: int, factor: float) -> CallCost:
     def estimate(args: Sequence[Argument]) -> CallEstimate:
         size = args[index].size
         return _allocating(size.times(size), factor)
@@ -122,35 +122,35 @@ def _squared(index: int, factor: float) -> CallCost:
     def count(args: Sequence[Any], _result: Any) -> int:
         items = args[index]
         if not isinstance(items, list):
-            return _counted(1, 2)
+            return _count_cost(1, 2)
         reads_text = bool(items) and isinstance(items[0], str | bytes)
-        return _counted(len(items) ** 2, 2 + STRING if reads_text else 2)
+        return _count_cost(len(items) ** 2, 2 + STRING if reads_text else 2)
 
     return CallCost(estimator=estimate, counter=count)
 
 
 def _count_flatten(args: Sequence[Any], _result: Any) -> int:
     depth = args[1] if len(args) > 1 and isinstance(args[1], int) else 1
-    return _counted(size_of(args[0]), max(depth, 0))
+    return _count_cost(size_of(args[0]), max(depth, 0))
 
 
 def _sort_cost(element: Type, index: int) -> CallCost:
-    return _squared(index, 2 + STRING if element in (TEXT, BYTES) else 2)
+    return _quadratic_cost(index, 2 + STRING if element in (TEXT, BYTES) else 2)
 
 
 _SLICE: Final = CallCost(
-    estimator=_estimate_slice, counter=lambda _args, result: _counted(size_of(result), 1), counts_result=True
+    estimator=_estimate_slice, counter=lambda _args, result: _count_cost(size_of(result), 1), counts_result=True
 )
 _FLATTEN: Final = CallCost(
     estimator=lambda args: _allocating(args[0].size, float(_literal_or(args[1], MAX) if len(args) > 1 else 1)),
     counter=_count_flatten,
 )
 _REVERSE: Final = CallCost(
-    estimator=lambda args: _allocating(args[0].size, 1), counter=lambda args, _result: _counted(size_of(args[0]), 1)
+    estimator=lambda args: _allocating(args[0].size, 1), counter=lambda args, _result: _count_cost(size_of(args[0]), 1)
 )
 _RANGE: Final = CallCost(
     estimator=lambda args: _allocating(exactly(_literal_or(args[0], MAX)), 1),
-    counter=lambda args, _result: _counted(max(args[0], 0) if isinstance(args[0], int) else 1, 1),
+    counter=lambda args, _result: _count_cost(max(args[0], 0) if isinstance(args[0], int) else 1, 1),
 )
 
 
@@ -200,7 +200,7 @@ def lists(version: int = LATEST) -> Library:
         by_keys = (f"list_{each}_sortByAssociatedKeys", (items, sorted_list), items)
         functions.append(member(SORT_BY_KEYS, by_keys, sort_by_keys, _sort_cost(each, 1)))
     functions.append(member("reverse", ("list_reverse", (items,), items), reverse, _REVERSE))
-    functions.append(member("distinct", ("list_distinct", (items,), items), distinct, _squared(0, 2)))
+    functions.append(member("distinct", ("list_distinct", (items,), items), distinct, _quadratic_cost(0, 2)))
     range_overload = Overload("lists_range", (INT,), list_of(INT), range_, cost=_RANGE if version >= 3 else NOMINAL)
     functions.append(function("lists.range", range_overload))
     macro = Macro("sortBy", 2, receiver=True, expand=_expand_sort_by)

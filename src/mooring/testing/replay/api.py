@@ -131,7 +131,7 @@ class _Admission:
         if kind is None:
             return f"no kind is served at {case.path}"
         try:
-            obj = _decoded(case, kind)
+            obj = _decode_object(case, kind)
             request = Request(options=self.options, now=datetime.now(UTC), namespace=namespace)
             admitted = admit_create(_SCHEME.convert(obj, _SCHEME.hub(kind)), request)
             shown = _SCHEME.convert(admitted.object, kind)
@@ -150,7 +150,7 @@ def _target(path: str) -> tuple[str, Kind | None]:
     return namespace, _SCHEME.resource(group, version, rest[0])
 
 
-def _decoded(case: Case, kind: Kind) -> Resource:
+def _decode_object(case: Case, kind: Kind) -> Resource:
     wanted = parse_qs(case.query).get("fieldValidation", [FieldValidation.WARN.value])[0]
     try:
         validation = FieldValidation(wanted)

@@ -86,11 +86,11 @@ def _compile_problems(program: Program, recorded: str) -> Iterator[str]:
         yield f"compiles, recorded {recorded.splitlines()[0]}"
         return
     ours = program.issues[0]
-    if _described(str(ours)) != _described(recorded):
+    if _parse_error(str(ours)) != _parse_error(recorded):
         yield f"gives {_first_line(ours)!r}, recorded {recorded.splitlines()[0]!r}"
 
 
-def _described(text: str) -> tuple[str, str, str]:
+def _parse_error(text: str) -> tuple[str, str, str]:
     """Return line, column and kind of an error."""
     if text.startswith("program: "):
         return "", "", "program"
@@ -126,15 +126,15 @@ def _eval_problems(program: Program, bindings: dict[str, Any], expected: dict[st
 def _other_costs(program: Program, bindings: dict[str, Any]) -> Iterator[int]:
     """Return the costs of an evaluation with map entries in other orders."""
     chance = Random(0)  # noqa: S311 - the same orders each time
-    shuffled = _shuffled(bindings, chance)
+    shuffled = _shuffle(bindings, chance)
     for _ in range(_ORDERS):
         yield program.evaluate_counted(shuffled, limit=COST_LIMIT).cost
 
 
-def _shuffled(value: Any, chance: Random) -> Any:
+def _shuffle(value: Any, chance: Random) -> Any:
     if not isinstance(value, dict):
         return value
-    return _AnyOrder({key: _shuffled(item, chance) for key, item in value.items()}, chance)
+    return _AnyOrder({key: _shuffle(item, chance) for key, item in value.items()}, chance)
 
 
 class _AnyOrder(dict[str, Any]):
