@@ -306,11 +306,24 @@ def test_the_memory_of_deleted_pods_is_free_again_without_a_collection(kind: str
         pods = [pod(f"p{each}", labels={"app": f"app-{each}"}, spec=KEPT[kind](each)) for each in range(100)]
         for each in pods:
             engine.schedule(each)
+        for each in pods[::2]:  # the others are still pending
             engine.assume(each, "n1")
         for each in pods:
             engine.remove(each)
         del pods, each
+        engine.schedule(resident)
         assert tracemalloc.get_traced_memory()[0] < 1.2 * before
     finally:
         tracemalloc.stop()
         gc.enable()
+
+
+@pytest.mark.req("S.3")
+@pytest.mark.parametrize("release", [Engine.remove, Engine.release], ids=["deleted", "changed"])
+def test_nothing_is_cached_of_a_pending_pod_that_is_gone(release: Callable[[Engine, Pod], None]) -> None:
+    engine = Engine()
+    engine.put(node("a"))
+    waits = pod("waits", spec=KEPT["spread over keys of its own"](1))
+    assert engine.schedule(waits).node is None
+    release(engine, waits)
+    assert [len(each) for each in engine._evaluators.values()] == [0]

@@ -23,6 +23,7 @@ from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
 from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.signatures import PodSignature
 from mooring.scheduler.deciding.diagnosis import Diagnosis, Rejection, diagnose
 from mooring.scheduler.deciding.evaluation import Evaluator
 from mooring.scheduler.deciding.pod_evaluation import PodEvaluation
@@ -146,13 +147,22 @@ class Engine:
             self.nominations.remove(thing)  # it has its room now
 
     def remove(self, thing: Resource) -> None:
-        placed = self.cluster.placed(thing) if isinstance(thing, Pod) else None
+        if not isinstance(thing, Pod):
+            self.cluster.remove(thing)
+            return
+        placed = self.cluster.placed(thing)
         self.cluster.remove(thing)
-        if isinstance(thing, Pod):
-            self.nominations.remove(thing)
-        if placed is not None and not placed.signature.pods:
+        self.nominations.remove(thing)
+        self._release(placed.signature if placed is not None else self.cluster.signatures.signature_of(thing))
+
+    def release(self, pod: Pod) -> None:
+        """Evict what is cached about a pending pod that has changed."""
+        self._release(self.cluster.signatures.signature_of(pod))
+
+    def _release(self, signature: PodSignature) -> None:
+        if not signature.pods:
             for evaluator in self._evaluators.values():
-                evaluator.forget(placed.signature)
+                evaluator.forget(signature)
 
     def assume(self, pod: Pod, node_name: str) -> None:
         """Place a pod on a node before the API server has confirmed it."""

@@ -129,6 +129,8 @@ class EventHandlers:
             self._queue.add(new)
             return
         action = pod_action(old, new)
+        if action:
+            self._engine.release(old)
         events = (ClusterEvent(Kind.TARGET_POD, action),) if action else ()
         self._queue.update(old, new, events)
 
@@ -139,7 +141,7 @@ class EventHandlers:
         waiting = self._waiting.get(key)
         if waiting is not None:
             waiting.reject("", "the pod was deleted")
-        self._engine.remove(pod)
+        self._engine.remove(pod if pod.spec.node_name else as_scheduled(pod))
         self._queue.delete(pod)
         self._queue.going(key)
         self._reports.forget(pod)
