@@ -82,7 +82,7 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "validation",
-        r"(clusterIPs Invalid value: the provided network|nodePort (Invalid value: N: provided port is not|Duplicate))",
+        r"clusterIPs Invalid value: the provided network|nodePort (Invalid value: -?N: provided port|Duplicate value)",
         "choice: addresses and ports of a Service are allocated after validation; Kubernetes allocates first, and "
         "reports only what it could not allocate",
     ),
@@ -93,7 +93,7 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "validation",
-        r"FieldManagerConflict (\.endpoints|\.involvedObject|\.spec\.ports\[.*\.nodePort) ",
+        r"FieldManagerConflict (\.endpoints|\.involvedObject|\.spec\.(selector|ports.*\.nodePort|.*\.service\.port)) ",
         "choice: a field that is sent empty equals an absent one; Kubernetes finds a conflict in an atomic field "
         "whose parts it writes back empty",
     ),
@@ -136,13 +136,39 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "",
-        r"managedFields.*f:(schedulingGroup|healthStatus)",
+        r"managedFields.*f:(schedulingGroup|healthStatus|nodeAllocatableResourceClaimStatuses)",
         "choice: fields whose gate is off in 1.37 are validated and kept; Kubernetes drops them silently",
     ),
     Explained(
         "validation",
-        r"ephemeralContainers\[N\]\.lifecycle Forbidden",
+        r"ephemeralContainers\[N\]\.(lifecycle|ports|resizePolicy) Forbidden",
         "choice: fields whose gate is off in 1.37 are validated and kept; Kubernetes drops them silently",
+    ),
+    Explained(
+        "^CertificateSigningRequest create$",
+        r"^managers ",
+        "choice: managed fields describe what is stored; Kubernetes records what a client sent, also where the server "
+        "drops or restores it: spec.finalizers of a Namespace, spec.configSource of a Node, clusterIP of a Service",
+    ),
+    Explained(
+        "validation",
+        r"\.tolerations\[N\]\.operator Unsupported value",
+        "choice (5471.8): tolerations of devices support Lt and Gt while the gate is on",
+    ),
+    Explained(
+        "ConfigMap|ResourceSlice",
+        r"binaryData: Forbidden: field is immutable|spec: Invalid value: \"…\": only one of",
+        "choice: null and an empty list are the same value; Kubernetes tells them apart",
+    ),
+    Explained(
+        "^ControllerRevision |validation",
+        r"data Invalid value: \w+: field is immutable",
+        "choice: texts of decoding errors; `data` of a ControllerRevision is an object",
+    ),
+    Explained(
+        "^ResourceQuota ",
+        r"^code N \(ResourceQuota(?!.*ours N \(\))",
+        "choice: the API server recounts quotas itself; Kubernetes leaves it to a controller, which does not run here",
     ),
     Explained(
         "^VolumeAttributesClass delete$",
@@ -150,8 +176,8 @@ EXPLAINED: tuple[Explained, ...] = (
         "choice: a deletion adds a finalizer once; Kubernetes adds it again where it is there",
     ),
     Explained(
-        "^Service create$",
-        r"ours N \(Service .* provided port is not in the valid range",
+        "^Service ",
+        r"ours N \(Service .* provided port is not in the valid range|^code N \(duplicate nodePort",
         "upstream defect: a dry run accepts a nodePort beyond the range",
     ),
     Explained(
@@ -161,7 +187,7 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         " (update|.*-patch|apply)$",
-        r"^(at metadata\.managedFields\.N\.manager: |managers |at metadata\.managedFields.*: null, ours \{\}$)",
+        r"^(at metadata\.managedFields\.N\.manager: |managers |at metadata\.managedFields.*: null, ours \{)",
         "choice: null and an empty list are the same value; Kubernetes records a new manager for an explicit one",
     ),
     Explained(
@@ -216,7 +242,7 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         " strategic-patch$",
-        r"^code N \(map: .* does not contain declared merge key",
+        r"^code N \(map: |cannot restore struct from: ",
         "choice: a patch without a merge key is the client's error, 400 instead of 500",
     ),
     Explained(

@@ -213,7 +213,7 @@ class NetworkPolicyStrategy(RuleStrategy[NetworkPolicy]):
         spec = obj.spec
         ports = [port for rule in spec.ingress for port in rule.ports]
         for port in ports + [port for rule in spec.egress for port in rule.ports]:
-            port.protocol = port.protocol or "TCP"
+            port.protocol = "TCP" if port.protocol is None else port.protocol
         if not spec.policy_types:
             spec.policy_types = ["Ingress", "Egress"] if spec.egress else ["Ingress"]
 

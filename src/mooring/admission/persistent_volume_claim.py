@@ -24,6 +24,13 @@ from mooring.constraints.requests import is_native
 PROTECTION = "kubernetes.io/pvc-protection"
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 _SPEC = Path("spec")
+_RESIZES = (
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+)
 _SOURCES = {("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")}
 _STORAGE = Path("spec", "resources", "requests", "storage")
 _NOTHING = Quantity(0)
@@ -79,6 +86,8 @@ class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
                     errors += names.validate(here, name, wrong)
                 elif name != "storage" and is_native(name):
                     errors.append(field_errors.not_supported(here, name, ("storage",)))
+                elif field == "allocatedResourceStatuses" and given[name] not in _RESIZES:
+                    errors.append(field_errors.not_supported(here, name, _RESIZES))
         return errors
 
     def warnings(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> list[str]:

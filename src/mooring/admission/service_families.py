@@ -143,7 +143,7 @@ def _match_families(spec: ServiceSpec) -> Errors:
             _IPS.index(index), address, f"expected an {family} value as indicated by `ipFamilies[{index}]`"
         )
         for index, (address, family) in enumerate(pairs)
-        if address not in ("", HEADLESS) and family_of(address) != family
+        if address not in ("", HEADLESS) and family in _FAMILIES and family_of(address) != family
     ]
 
 

@@ -130,6 +130,9 @@ def _version(
         errors += _subresources(version.subresources, path.child("subresources"))
     if shared.columns is None:
         errors += _columns(version.additional_printer_columns, path.child("additionalPrinterColumns"))
+    if shared.selectable is None and schema is None and version.selectable_fields:
+        detail = "may only be set when `version.schema.openAPIV3Schema` is not included"
+        errors.append(field_errors.invalid(path.child("selectableFields"), "", detail))
     if shared.selectable is None and schema is not None:
         errors += _selectable(version.selectable_fields, schema, path.child("selectableFields"))
     return errors

@@ -1,9 +1,9 @@
 """Validate ports and environment variables of containers."""
 
-from mooring.admission.checks import require_name
+from mooring.admission.checks import require, require_name
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod.selectors import validate_field_ref, validate_resource_field_ref
-from mooring.admission.volume_sources import non_reserved_path
+from mooring.admission.volume_sources import no_backsteps
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import (
     ConfigMapKeySelector,
@@ -147,8 +147,4 @@ def _file_key(selector: FileKeySelector, path: Path, volumes: dict[str, Volume])
     elif volumes[selector.volume_name].empty_dir is None:
         detail = "referenced volume must be of type emptyDir"
         errors.append(field_errors.invalid(path.child("volumeName"), selector.volume_name, detail))
-    if not selector.path:
-        errors.append(field_errors.required(path.child("path")))
-    else:
-        errors += non_reserved_path(selector.path, path.child("path"))
-    return errors
+    return errors + require(selector.path, path.child("path")) + no_backsteps(selector.path, path.child("path"))

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from mooring.admission import meta
 from mooring.admission.addresses import validate_status_ips
-from mooring.admission.checks import json_fields, require, require_name
+from mooring.admission.checks import Unique, json_fields, optional_name, require, require_name
 from mooring.admission.pod.annotations import MIRROR
 from mooring.admission.pod.containers import image_without_spaces
 from mooring.admission.pod.requests import qos_class
@@ -243,11 +243,14 @@ def validate_status_update(new: Pod, old: Pod, *, strict_addresses: bool) -> Err
             skipped = sidecars if path is _INIT_CONTAINERS else set()
             errors += _transitions(now, before, path, restarts, skipped)
     claims = {claim.name for claim in new.spec.resource_claims}
+    seen = Unique()
     for index, status in enumerate(new.status.resource_claim_statuses):
+        path = STATUS.child("resourceClaimStatuses").index(index)
         if status.name not in claims:
             detail = "must match the name of an entry in `spec.resourceClaims`"
-            here = STATUS.child("resourceClaimStatuses").index(index).child("name")
-            errors.append(field_errors.invalid(here, status.name, detail))
+            errors.append(field_errors.invalid(path.child("name"), status.name, detail))
+        errors += seen.add(status.name, path.child("name"))
+        errors += optional_name(status.resource_claim_name, path.child("resourceClaimName"), names.dns1123_subdomain)
     if new.status.observed_generation < 0:
         here = STATUS.child("observedGeneration")
         errors.append(field_errors.invalid(here, new.status.observed_generation, "must be a non-negative integer"))
