@@ -30,7 +30,7 @@ from mooring.apiserver.access.certificate_checks import CertificateChecks
 from mooring.apiserver.access.escalation import EscalationCheck
 from mooring.apiserver.access.nodes.authorizer import NodeAuthorizer
 from mooring.apiserver.access.nodes.restriction import NodeRestriction
-from mooring.apiserver.access.pki import KeyPair, Pki, require_shared_keys, write_kubeconfig
+from mooring.apiserver.access.pki import Pki, require_shared_keys, write_kubeconfig
 from mooring.apiserver.access.policy_parameters import PolicyParameterChecks
 from mooring.apiserver.access.rbac import RbacAuthorizer
 from mooring.apiserver.access.reviews import Reviews
@@ -182,6 +182,7 @@ class ApiServer:
             allocate=lambda context: ServiceAllocation(context, config.services.node_ports),
         )
         resources = Resources(context)
+        kubelet_client = partial(self._pki.client, "apiserver-kubelet-client", users.KUBELET_CLIENT)
         reviews = Reviews(
             self.scheme,
             options,
@@ -209,7 +210,7 @@ class ApiServer:
             streams=Streams(
                 objects,
                 self._node_authorizer,
-                Kubelets(objects, clock, self._kubelet_client, config.kubelets, accounts),
+                Kubelets(objects, clock, kubelet_client, config.kubelets, accounts),
                 needs_create=versions.streams_need_create,
             ),
             definitions=Definitions(self.store, self.scheme, resources, clock),
@@ -226,9 +227,6 @@ class ApiServer:
             return {}
         made = StatusPageHandler(pages, self._config.flags, self._clock.now)
         return {"/statusz": made.status, "/flagz": made.flags}
-
-    def _kubelet_client(self) -> KeyPair:
-        return self._pki.client("apiserver-kubelet-client", users.KUBELET_CLIENT)
 
     def _ready_checks(self) -> dict[str, Check]:
         return {

@@ -221,19 +221,17 @@ class IssuerPages:
         """Return the requested page; None for other paths."""
         match request.path.rstrip("/"):
             case "/.well-known/openid-configuration":
-                return Response(200, msgspec.json.encode(self._configuration()), "application/json", dict(_HEADERS))
+                configuration = {
+                    "issuer": ISSUER,
+                    "jwks_uri": f"{self._server()}{KEYS}",
+                    "response_types_supported": ["id_token"],
+                    "subject_types_supported": ["public"],
+                    "id_token_signing_alg_values_supported": ["ES256"],
+                }
+                return Response(200, msgspec.json.encode(configuration), "application/json", dict(_HEADERS))
             case "/openid/v1/jwks":
                 return Response(200, msgspec.json.encode(self._keys()), "application/jwk-set+json", dict(_HEADERS))
         return None
-
-    def _configuration(self) -> dict[str, Any]:
-        return {
-            "issuer": ISSUER,
-            "jwks_uri": f"{self._server()}{KEYS}",
-            "response_types_supported": ["id_token"],
-            "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": ["ES256"],
-        }
 
     def _keys(self) -> dict[str, Any]:
         numbers = self._key.public_numbers()

@@ -54,7 +54,8 @@ class PolicyStep(KindsFollower):
         self._scheme = scheme
         self.decide = decide
         self._metrics = metrics
-        super().__init__(store, scheme, _served(scheme))
+        served = {scheme.hub(kind) for kind in scheme.served if kind.group == GROUP and kind.kind in _KINDS}
+        super().__init__(store, scheme, served)
         self._decoded = decoded
         self._validating: ValidatingPolicies | None = None
         self._mutating: MutatingPolicies | None = None
@@ -166,8 +167,3 @@ def _namespace(kv: KeyValue) -> Tree:
     from mooring.admission.policy.bound import namespace_tree  # noqa: PLC0415 - most servers have no policies
 
     return namespace_tree(msgspec.json.decode(kv.value))
-
-
-def _served(scheme: Scheme) -> set[Kind]:
-    """Return the served kinds of policies and bindings, each in its newest version."""
-    return {scheme.hub(kind) for kind in scheme.served if kind.group == GROUP and kind.kind in _KINDS}

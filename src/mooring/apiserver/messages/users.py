@@ -33,7 +33,9 @@ def anonymous() -> UserInfo:
 
 def authenticated(username: str, uid: str = "", groups: list[str] | None = None) -> UserInfo:
     """Return a user with the group `system:authenticated`."""
-    return UserInfo(username=username, uid=uid, groups=_with_authenticated(groups or []))
+    groups = groups or []
+    every = groups if AUTHENTICATED in groups else [*groups, AUTHENTICATED]
+    return UserInfo(username=username, uid=uid, groups=every)
 
 
 def node_name(user: UserInfo) -> str | None:
@@ -73,7 +75,3 @@ def _of_subject(subject: tuple[tuple[tuple[str, str], ...], ...]) -> UserInfo | 
             elif key == "organizationName":
                 groups.append(str(value))
     return authenticated(name, groups=groups) if name else None
-
-
-def _with_authenticated(groups: list[str]) -> list[str]:
-    return groups if AUTHENTICATED in groups else [*groups, AUTHENTICATED]

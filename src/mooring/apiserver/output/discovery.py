@@ -48,7 +48,8 @@ class Discovery:
         if make is None:
             return None
         accepted = request.accepted()
-        if path in {"/api", "/apis"} and _is_aggregated(accepted):
+        is_aggregated = accepted.group == _GROUP and accepted.shown_as == _LIST and accepted.version in _VERSIONS
+        if path in {"/api", "/apis"} and is_aggregated:
             return self._aggregated(request, accepted, core=path == "/api")
         return self._response(request, path, make)
 
@@ -56,7 +57,7 @@ class Discovery:
         scheme = self._scheme
         match path.split("/"):
             case ["", "api"]:
-                return self._core
+                return lambda: APIVersions(kind="APIVersions", versions=[*scheme.versions("")])
             case ["", "apis"]:
                 return self._groups
             case ["", "apis", group] if group and group in scheme.groups:
@@ -78,9 +79,6 @@ class Discovery:
         if content_type == JSON:
             body, content_type = formatted(body, request.accepted(), request)
         return Response(200, body, content_type, headers)
-
-    def _core(self) -> APIVersions:
-        return APIVersions(kind="APIVersions", versions=[*self._scheme.versions("")])
 
     def _groups(self) -> APIGroupList:
         groups = [self._group(group) for group in self._scheme.groups if group]
@@ -127,10 +125,6 @@ class Discovery:
             for version in self._scheme.versions(group)
         ]
         return apidiscovery_v2.APIGroupDiscovery(metadata=ObjectMeta(name=group), versions=versions)
-
-
-def _is_aggregated(accepted: Accepted) -> bool:
-    return accepted.group == _GROUP and accepted.shown_as == _LIST and accepted.version in _VERSIONS
 
 
 def _resource(kind: Kind, scheme: Scheme) -> APIResource:

@@ -100,11 +100,10 @@ class Follower(Generic[R]):
         """Wait until `objects` contains every object that is in the store now."""
         page = await self._store.range(self._prefix)
         present = {self._name(kv.key): str(kv.mod_revision) for kv in page.items}
-        while self._revision < page.revision and present != self._versions():
+        while self._revision < page.revision and present != {
+            name: obj.metadata.resource_version for name, obj in self.objects.items()
+        }:
             await self._progress.wait()
-
-    def _versions(self) -> dict[str, str]:
-        return {name: obj.metadata.resource_version for name, obj in self.objects.items()}
 
     def _decoded(self, kv: KeyValue) -> R:
         return cast("R", self._stored.decode(kv.value, kv.mod_revision))

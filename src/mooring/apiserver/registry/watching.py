@@ -194,7 +194,9 @@ class Watch(Pushed):
                 while (left := self._deadline - clock.monotonic()) > 0:
                     batch = await watcher.next(timeout=min(left, _BOOKMARK_SECONDS), limit=_MAX_EVENTS)
                     if self._call.stored.asks:
-                        await self._call.stored.prepare(_values(batch), self._view.kind)
+                        pairs = ((event.current, event.previous) for event in batch.events)
+                        values = [kv.value for pair in pairs for kv in pair if kv is not None]
+                        await self._call.stored.prepare(values, self._view.kind)
                     chunk = self._events(batch, clock.monotonic())
                     if chunk:
                         yield chunk
@@ -403,8 +405,3 @@ def _seconds(call: Call) -> float:
         if seconds > 0:
             return min(seconds, 24 * _MAX_SECONDS)
     return random.uniform(_MIN_SECONDS, _MAX_SECONDS)  # noqa: S311 - not a secret
-
-
-def _values(batch: Batch) -> list[bytes]:
-    """Return the objects, old and new, that the events of a batch may show."""
-    return [kv.value for event in batch.events for kv in (event.current, event.previous) if kv is not None]

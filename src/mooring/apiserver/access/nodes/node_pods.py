@@ -76,12 +76,9 @@ class NodePods:
                 if event.current:
                     self._put(event.current)
                 else:
-                    self._remember(event.key)
+                    if node := self._node_of.get(event.key):
+                        self._last_node_of.put(event.key, node)
                     self._drop(event.key)
-
-    def _remember(self, key: str) -> None:
-        if node := self._node_of.get(key):
-            self._last_node_of.put(key, node)
 
     def _put(self, kv: KeyValue) -> None:
         self._drop(kv.key)

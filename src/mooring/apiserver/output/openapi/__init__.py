@@ -40,7 +40,7 @@ class OpenApi:
     def _group_versions(self) -> dict[str, GroupVersion]:
         scheme = self._scheme
         return {
-            _place(where): where
+            f"apis/{where.group}/{where.version}" if where.group else f"api/{where.version}": where
             for group in scheme.groups
             for where in (GroupVersion(group, version) for version in scheme.versions(group))
         }
@@ -57,7 +57,11 @@ class OpenApi:
             _check_json(request)
             return await self._answer(request, path, lambda: msgspec.json.encode(self.v2()))
         if path == _V3:
-            return Response(200, msgspec.json.encode({"paths": self._index()}), JSON)
+            paths = {
+                place: {"serverRelativeURL": f"{_V3}/{place}?hash={self._hash(where)}"}
+                for place, where in self._group_versions.items()
+            }
+            return Response(200, msgspec.json.encode({"paths": paths}), JSON)
         where = self._group_versions.get(path.removeprefix(f"{_V3}/")) if path.startswith(f"{_V3}/") else None
         if where is None:
             return None
@@ -97,12 +101,6 @@ class OpenApi:
             },
         }
 
-    def _index(self) -> dict[str, Any]:
-        return {
-            place: {"serverRelativeURL": f"{_V3}/{place}?hash={self._hash(where)}"}
-            for place, where in self._group_versions.items()
-        }
-
     def _hash(self, where: GroupVersion) -> str:
         """Return a hash that changes with the version of Mooring and with the served kinds."""
         kinds = [_mark(kind) for kind in self._scheme.resources(*where)]
@@ -127,10 +125,6 @@ def _mark(kind: Kind) -> str:
     facts = kind.custom
     definition = f" {facts.definition.metadata.uid} {facts.definition.metadata.generation}" if facts else ""
     return f"{kind.kind}/{kind.plural}{definition}"
-
-
-def _place(where: GroupVersion) -> str:
-    return f"apis/{where.group}/{where.version}" if where.group else f"api/{where.version}"
 
 
 def _check_json(request: Request) -> None:

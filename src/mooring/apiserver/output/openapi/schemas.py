@@ -67,7 +67,7 @@ class Schemas:
         package, _, version = cls.__module__.removeprefix("mooring.api.").partition(".")[0].rpartition("_")
         if package == "meta":
             return f"{_META}.{cls.__name__}"
-        if package == _package(where.group):
+        if package == (where.group.partition(".")[0] or "core"):
             version = where.version
         return f"io.k8s.api.{package}.{version}.{cls.__name__}"
 
@@ -116,7 +116,9 @@ class Schemas:
         if cls.__merge__ and cls.__merge__.kind == "atomic":
             found["x-kubernetes-map-type"] = "atomic"
         if kinds := self._kinds.get((name, cls)):
-            found["x-kubernetes-group-version-kind"] = [_gvk(kind, is_list=cls is kind.list_type) for kind in kinds]
+            found["x-kubernetes-group-version-kind"] = [
+                gvk(kind.group_version, kind.list_kind if cls is kind.list_type else kind.kind) for kind in kinds
+            ]
         return found
 
     def _field(self, field: msgspec.structs.FieldInfo, where: GroupVersion, description: str) -> Schema:
@@ -202,14 +204,6 @@ _SHARED: dict[Dialect, dict[str, Schema]] = {
 
 def gvk(group_version: GroupVersion, kind: str) -> Schema:
     return {"group": group_version.group, "kind": kind, "version": group_version.version}
-
-
-def _gvk(kind: Kind, *, is_list: bool) -> Schema:
-    return gvk(kind.group_version, kind.list_kind if is_list else kind.kind)
-
-
-def _package(group: str) -> str:
-    return group.partition(".")[0] or "core"
 
 
 def _bounded(schema: Schema, marks: Iterable[Any]) -> Schema:

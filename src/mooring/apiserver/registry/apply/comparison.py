@@ -82,7 +82,7 @@ def _compare_maps(old: dict[str, Any], new: dict[str, Any], node: Node, sinks: S
         if before == after:
             continue
         if after is None:
-            after = _empty_like(before)
+            after = type(before)() if isinstance(before, dict | list) else _ABSENT  # null stands for the empty value
         elif before is None:
             before = [] if name in old and isinstance(after, list) else _ABSENT
         if before is _ABSENT:
@@ -94,11 +94,6 @@ def _compare_maps(old: dict[str, Any], new: dict[str, Any], node: Node, sinks: S
     for name, before in old.items():
         if before is not None and name not in new:
             removed[f"f:{name}"] = whole(before, node.child(name)) if before.__class__ in _HOLDERS else {}
-
-
-def _empty_like(value: Any) -> Any:
-    """Return the empty value of the same type, which null stands for in a comparison."""
-    return type(value)() if isinstance(value, dict | list) else _ABSENT
 
 
 def _compare_lists(old: list[Any], new: list[Any], node: Node, sinks: Sinks) -> None:

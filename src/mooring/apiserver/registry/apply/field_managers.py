@@ -324,7 +324,7 @@ def _tree_of(obj: Resource, metadata: ObjectMeta, kind: Kind, subresource: str) 
 
 def relevant(tree: Tree, kind: Kind, subresource: str) -> Tree:
     """Return the part of an object that a manager can own: without type, identity and immutable metadata."""
-    metadata = _ownable(tree.get("metadata", {}))
+    metadata = {name: value for name, value in tree.get("metadata", {}).items() if name not in _OWNED_BY_SERVER}
     left_out = {"apiVersion", "kind", "metadata"}
     if subresource == "status":
         kept = {"status": tree["status"]} if "status" in tree else {}
@@ -332,10 +332,6 @@ def relevant(tree: Tree, kind: Kind, subresource: str) -> Tree:
     if kind.has_status:
         left_out.add("status")
     return {"metadata": metadata, **{name: value for name, value in tree.items() if name not in left_out}}
-
-
-def _ownable(metadata: Tree) -> Tree:
-    return {name: value for name, value in metadata.items() if name not in _OWNED_BY_SERVER}
 
 
 def _without_losses(

@@ -78,7 +78,8 @@ class CustomNode(Node):
 
     @cached_property
     def fields(self) -> Mapping[str, Node]:
-        found: dict[str, Node] = {name: CustomNode(child) for name, child in _properties(self._schema).items()}
+        properties = self._schema.properties if self._schema else {}
+        found: dict[str, Node] = {name: CustomNode(child) for name, child in properties.items()}
         if self._schema is not None and self._schema.embedded:
             found["metadata"] = schema_of(ObjectMeta)
         return found
@@ -108,10 +109,6 @@ class _Deduced(Node):
     @cached_property
     def item(self) -> Node:
         return self
-
-
-def _properties(schema: Structural | None) -> Mapping[str, Structural]:
-    return schema.properties if schema else {}
 
 
 def _custom_shape(schema: Structural | None) -> Shape:

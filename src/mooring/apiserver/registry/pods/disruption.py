@@ -121,7 +121,7 @@ class Disruption:
         return taken
 
     async def _mark(self, call: Call) -> None:
-        """Return the budget with one disruption less; raise an error if none is left."""
+        """Set the condition `DisruptionTarget` of the pod, which explains its deletion."""
         for _ in range(_ATTEMPTS):
             kv = await self._context.find(call)
             pod = await self._pod(call, kv)
@@ -142,7 +142,7 @@ class Disruption:
 
 
 def _needs_no_budget(pod: Pod) -> bool:
-    """Set the condition `DisruptionTarget` of the pod, which explains its deletion."""
+    """Return whether a pod has ended, has not started or is terminating, so that its eviction disrupts nothing."""
     return has_ended(pod) or pod.status.phase == "Pending" or pod.metadata.deletion_timestamp is not None
 
 
