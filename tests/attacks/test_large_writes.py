@@ -1,5 +1,6 @@
 """Work on a large object is done in a thread, whatever kind it is of and however it is written."""
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -95,3 +96,17 @@ async def test_large_objects_alone_are_decoded_and_encoded_in_a_thread(
     assert answer.status in {200, 201}, answer.message
     assert (threading.current_thread() in threads) is (containers == 1)
     assert len(threads) == 1
+
+
+@pytest.mark.parametrize("query", ["", "?dryRun=All"], ids=["a deletion", "a dry run"])
+async def test_others_take_their_turn_while_a_collection_is_deleted(call: Caller, query: str) -> None:
+    for number in range(500):
+        created = {"metadata": {"name": f"c{number}"}}
+        assert (await call("POST", "/api/v1/namespaces/default/configmaps", created)).status == 201
+    deletion = asyncio.create_task(call("DELETE", f"/api/v1/namespaces/default/configmaps{query}"))
+    turns = 0
+    while not deletion.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert (await deletion).status == 200
+    assert turns >= 8

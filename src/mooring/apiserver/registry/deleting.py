@@ -5,6 +5,7 @@ object. The update that removes the last finalizer, or the kubelet's deletion, c
 ``writing.py``).
 """
 
+from asyncio import sleep
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
@@ -274,6 +275,7 @@ class Deleting:
         """Delete the objects of a collection; return those that still existed. Raise the first error."""
         shown: list[KeyValue] = []
         for start in range(0, len(found), _AT_ONCE):
+            await sleep(0)  # other requests go on, even if the store answers without waiting
             group = found[start : start + _AT_ONCE]
             calls = (_call_of(call, kv) for kv in group)
             writes = [Deletion(self, each, lambda: options, is_admitted=is_admitted) for each in calls]
