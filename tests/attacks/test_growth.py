@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from admission_kinds import EXAMPLES
-from counted_work import count, watched
+from counted_work import Work, count, watched
 from every_field import Place, places
 from mooring.admission import pipeline
 from mooring.admission.options import AdmissionOptions
@@ -98,14 +98,24 @@ def _long(kind: Kind, fields: list[Place], word: Callable[[int], str], number: i
 
 
 def _bends(work: Admission, kind: Kind, make: Callable[[int], Any]) -> Iterator[str]:
-    """Yield what grows faster than its object. For three sizes, each twice the last, linear work has equal slopes."""
+    """Yield what grows faster than its object, in calls and in comparisons.
+
+    Of three sizes, each twice the last, linear work has equal slopes. A limit on a list makes one step, so that growth
+    must also show between larger sizes.
+    """
     work(kind, make, 4 * FEW)()  # fills caches
-    small, middle, large = (count(work(kind, make, FEW * times)) for times in (1, 2, 4))
+    counts = {times: count(work(kind, make, FEW * times)) for times in (1, 2, 4)}
     for name in ("calls", "comparisons"):
-        one, two, four = (getattr(each, name) for each in (small, middle, large))
-        bend = ((four - two) - 2 * (two - one)) / (6 * FEW**2)
-        if bend > BEND and one < two:  # fewer where the list may not be that long
-            yield f"{one}, {two}, {four} {name}"
+        if _bend(counts, (1, 2, 4), name) > BEND and 8 not in counts:
+            counts[8] = count(work(kind, make, FEW * 8))
+        if all(_bend(counts, (n, 2 * n, 4 * n), name) > BEND for n in (1, 2) if 4 * n in counts):
+            yield f"{', '.join(str(getattr(counts[n], name)) for n in counts)} {name}"
+
+
+def _bend(counts: dict[int, Work], sizes: tuple[int, int, int], name: str) -> float:
+    """Return how many calls or comparisons there are for each pair of entries; 0 if a longer list is refused."""
+    one, two, four = (getattr(counts[times], name) for times in sizes)
+    return ((four - two) - 2 * (two - one)) / (6 * (FEW * sizes[0]) ** 2) if one < two else 0.0
 
 
 def _creation(kind: Kind, make: Callable[[int], Any], number: int) -> Callable[[], None]:

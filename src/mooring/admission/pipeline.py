@@ -259,9 +259,9 @@ def _invalid(strategy: Strategy[Any], obj: meta_v1.Resource, problems: Errors) -
 
 
 def _identity(problem: FieldError) -> tuple[object, ...]:
-    """Return what two reports of one problem have in common, without formatting a value that may be long."""
+    """Return what two reports of one problem have in common; long values are compared by identity."""
     value = problem.value
-    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+    if isinstance(value, list) and len(value) < 8 and all(isinstance(each, str) for each in value):
         value = tuple(value)
     elif not isinstance(value, str | int):
         value = id(value)
