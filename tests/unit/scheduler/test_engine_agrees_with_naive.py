@@ -4,13 +4,11 @@ import dataclasses
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.api.core_v1 import Node, Pod, TopologySpreadConstraint
 from mooring.api.meta_v1 import LabelSelector
-from mooring.scheduler.deciding import grouped_rows, score_sum
-from mooring.scheduler.deciding.grouped_rows import GroupedRows
 from naive_scheduler import HOST, OK, ZONE, Twins, check, explained
 
 pytestmark = pytest.mark.req("S.3", "5471.6", "5721.2", "5500.5", "3633.5")
@@ -64,10 +62,7 @@ def _leaves_room(twins: Twins, promised: dict[str, Pod], wanted: Pod, node: Node
     return twins.naive.verdict(wanted, node) == OK and full.verdict(wanted, node) == OK
 
 
-@pytest.mark.parametrize("part", [1, 1_000_000], ids=["some rows at a time", "all rows at a time"])
-def test_they_agree_on_like_pods_that_are_placed_one_after_another(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(score_sum, "_PART", part)
-
+def test_they_agree_on_pods_of_one_template_that_are_placed_one_after_another() -> None:
     @settings(max_examples=30, deadline=None)
     @given(st.integers(0, 2**32))
     def agree(seed: int) -> None:
@@ -85,19 +80,10 @@ def test_they_agree_on_like_pods_that_are_placed_one_after_another(part: int, mo
     agree()
 
 
-@pytest.mark.parametrize("part", [0, 20], ids=["what has changed", "often anew"])
-def test_the_best_nodes_are_the_same_when_points_are_added_up_by_group(
-    part: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As for large clusters: the engine is asked for nothing but the best, so that it never sums up row by row."""
-    monkeypatch.setattr(score_sum, "_LARGE", 0)
-    monkeypatch.setattr(score_sum, "_CALM", 0)
-    monkeypatch.setattr(score_sum, "_PART", part)
-    monkeypatch.setattr(grouped_rows, "_GOOD", 2)
-    by_group = []
+def test_the_best_nodes_are_those_with_the_highest_sum_of_scores() -> None:
+    """The engine is asked for nothing but the best, as in scheduling, so that it updates its sums by row."""
 
     @settings(max_examples=20, deadline=None)
-    @example(3)  # in which they are added up so
     @given(st.integers(0, 2**32))
     def agree(seed: int) -> None:
         twins = Twins(seed)
@@ -115,13 +101,11 @@ def test_the_best_nodes_are_the_same_when_points_are_added_up_by_group(
                 names = {info.name for row in best.rows() if (info := twins.engine.cluster.nodes[row])}
                 assert names == {name for name, total in totals.items() if total == max(totals.values())}
             assert (outcome.node in totals) if totals else outcome.node is None
-            by_group.append(isinstance(best, GroupedRows))
             twins.place(pod, outcome.node)
             if twins.random.lot.random() < 0.2:
                 twins.change()
 
     agree()
-    assert any(by_group)
 
 
 def _spread(pod: Pod, keys: list[str], max_skew: int) -> Pod:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod
 from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.deciding.filter_vectors import FilterVector
-from mooring.scheduler.deciding.grouped_rows import GroupedRows
 from mooring.scheduler.deciding.score_totals import BestRows
 from mooring.scheduler.deciding.score_vectors import ScoreVector
 from mooring.scheduler.framework import SUCCESS, CycleState, Mask, Scores, Status
@@ -54,7 +53,7 @@ class PodEvaluation(msgspec.Struct, eq=False):
     scores: list[ScoreVector] = []
     points: dict[str, Scores] = {}
     """By Score plugin, the weighted scores by row; empty unless the caller asked for them."""
-    best: BestRows | GroupedRows | None = None
+    best: BestRows | None = None
 
     @property
     def is_shared(self) -> bool:

@@ -68,8 +68,6 @@ class Declaration(msgspec.Struct, frozen=True):
     """Whether scores are normalised to 0 to 100 by comparison with the feasible nodes: the plugin then has `span`."""
     depends_on_feasible: bool = False
     """Whether scores depend on the set of feasible nodes; `refresh_score` is called when it changes."""
-    is_grouped: bool = False
-    """Whether all rows of a group have the same score: the plugin then has `score_groups`."""
     has_pre_point: bool = True
     """Whether kube-scheduler's plugin implements PreFilter or PreScore, so that metrics count it."""
 
@@ -282,12 +280,6 @@ class ScorePlugin(Generic[S]):
 
     def normalized(self, scores: Scores, _span: tuple[int, ...]) -> Scores:
         return scores
-
-    def score_groups(self, state: S) -> tuple[Scores, NDArray[np.intp]]:
-        """Return the scores by group, and an array with the group of each row, which changes on a row only when its
-        pods change. Called after `refresh_score`.
-        """
-        raise NotImplementedError
 
 
 @runtime_checkable

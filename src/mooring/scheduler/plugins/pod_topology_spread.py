@@ -274,9 +274,6 @@ class _Soft(_Constraints):
                 turned[0] = 0
         return turned
 
-    def by_group(self) -> tuple[fwk.Scores, NDArray[np.intp]]:
-        return self._table.ravel(), self._groups.codes
-
     def scores(self, rows: fwk.Rows) -> fwk.Scores:
         return self._table.ravel().take(self._groups.codes[rows])
 
@@ -284,7 +281,7 @@ class _Soft(_Constraints):
 class PodTopologySpread(fwk.FilterPlugin[_Hard], fwk.ScorePlugin[_Soft]):
     name = "PodTopologySpread"
     filters = fwk.Declaration(_PARTS, cluster=_INPUTS)
-    scores = fwk.Declaration(_PARTS, cluster=_INPUTS | fwk.Input.OBJECTS, depends_on_feasible=True, is_grouped=True)
+    scores = fwk.Declaration(_PARTS, cluster=_INPUTS | fwk.Input.OBJECTS, depends_on_feasible=True)
 
     def __init__(self, arguments: fwk.PluginArguments, handle: fwk.Handle) -> None:
         self._rules = SpreadConstraints(self.name, arguments, handle.cluster, handle.features)
@@ -317,9 +314,6 @@ class PodTopologySpread(fwk.FilterPlugin[_Hard], fwk.ScorePlugin[_Soft]):
 
     def score(self, state: _Soft, rows: fwk.Rows) -> fwk.Scores:
         return state.scores(rows)
-
-    def score_groups(self, state: _Soft) -> tuple[fwk.Scores, NDArray[np.intp]]:
-        return state.by_group()
 
     # -- what may help
 

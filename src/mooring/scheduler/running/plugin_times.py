@@ -25,7 +25,6 @@ _POINTS = {
     "pre_score": "PreScore",
     "refresh_score": "Score",
     "score": "Score",
-    "score_groups": "Score",
     "span": "Score",
     "normalized": "Score",
     "score_node": "Score",
