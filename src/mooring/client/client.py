@@ -155,7 +155,6 @@ class Client:
         limit: int = _PAGE_SIZE,
         continue_: str = "",
         resource_version: str = "",
-        resource_version_match: str = "",
         managed_fields: bool = True,
     ) -> Listing[T]:
         """Read one page of objects, of all namespaces unless one is given. For caches, managed fields are left out."""
@@ -166,7 +165,6 @@ class Client:
             limit=str(limit) if limit else "",
             **{"continue": continue_},
             resourceVersion=resource_version,
-            resourceVersionMatch=resource_version_match,
         )
         response = await self._send("GET", self._path(kind, namespace), query)
         return wire.decode_list(response, kind, cls, self._conversion_to(cls), None if managed_fields else self._parts)
@@ -310,11 +308,11 @@ class Client:
 
     async def create_unread(self, obj: Resource) -> None:
         """Create an object whose response is not needed, for example because the caller watches it."""
-        await self._create_unread(obj)
+        await self._send_object("POST", obj)
 
     async def create_briefly(self, obj: Resource) -> Resource:
         """Create an object; return only its name, uid and resourceVersion, for callers that watch it."""
-        return Resource(metadata=wire.decode_identity(await self._create_unread(obj)))
+        return Resource(metadata=wire.decode_identity(await self._send_object("POST", obj)))
 
     async def update_unread(self, obj: Resource, *, subresource: str = "") -> None:
         """Replace an object without reading the response, for callers that watch it."""
@@ -561,9 +559,6 @@ class Client:
         if kind is None or kind.type is cls:
             return wire.decode(response, cls)
         return cast("T", self.scheme.convert(wire.decode(response, kind.type), self.scheme.hub(kind)))
-
-    async def _create_unread(self, obj: Resource) -> Response:
-        return await self._send_object("POST", obj)
 
     async def _send_object(
         self, method: str, obj: Resource, subresource: str = "", *, then_delete: DeleteOptions | None = None

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
-from typing import Generic, Literal, NamedTuple, Self, TypeVar
+from typing import Generic, Literal, Self, TypeVar
 
 import msgspec
 
@@ -65,19 +65,9 @@ _RETRY = Backoff(initial=1.0, maximum=30.0, jitter=0.5)
 log = logs.get(__name__)
 
 _Key = tuple[str, ...]
-"""The identity of an event: its object, and the fields of `_EventText`."""
+"""The identity of an event: its object, type, reason, action, note and related object."""
 _Lane = tuple[str, str]
 """The namespace and the reason of an event, which share a limit."""
-
-
-class _EventText(NamedTuple):
-    """The type, reason, action and note of an event: the last fields of a `_Key`."""
-
-    type: str
-    reason: str
-    action: str
-    note: str
-    related: str
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -93,13 +83,15 @@ class _Call(msgspec.Struct, frozen=True):
     monotonic: float
     """The time of the call on the monotonic clock, for the rate limit."""
 
+    @property
+    def lane(self) -> _Lane:
+        return self.regarding.namespace, self.reason
+
 
 class _Series(msgspec.Struct):
-    """A series of equal events. Its other fields are in its key; the Event object is built when it is written."""
+    """A series of equal events. The Event object is built when it is written."""
 
-    regarding: ObjectReference
-    related: ObjectReference | None
-    first: datetime
+    first: _Call
     last: datetime
     name: str = ""
     """The name of the Event object; empty before the first attempt to write it."""
@@ -123,10 +115,9 @@ class EventRecorder:
         self._component = component
         self._instance = instance or f"{component}-{socket.gethostname()}"[:128]
         self._calls: deque[_Call] = deque()
-        """The number of unwritten events of each namespace and reason."""
         self._unwritten: dict[_Key, _Series] = {}
         self._lanes: Counter[_Lane] = Counter()
-        """The number of events that were not written: over a limit, or refused by the server."""
+        """The number of unwritten events of each namespace and reason."""
         self._series: _LruMap[_Key, _Series] = _LruMap(_MAX_SERIES)
         self._budgets: _LruMap[_Key, _Budget] = _LruMap(_MAX_SERIES)
         self._queue: WorkQueue[_Key] = WorkQueue(self._clock, _RETRY)
@@ -134,7 +125,7 @@ class EventRecorder:
         self._closing = asyncio.Event()
         self._named = 0
         self.dropped = 0
-        """How many events were not written: too many at once, or refused."""
+        """The number of events that were not written: over a limit, or refused by the server."""
 
     def event(
         self,
@@ -159,22 +150,22 @@ class EventRecorder:
             self._process(self._calls.popleft())
 
     def _process(self, happened: _Call) -> None:
-        regarding, related, reason, now = happened.regarding, happened.related, happened.reason, happened.at
+        regarding, related = happened.regarding, happened.related
         about = (regarding.api_version, regarding.kind, regarding.namespace, regarding.name, regarding.uid)
-        key = (*about, happened.type, reason, happened.action, happened.note, related.name if related else "")
+        text = (happened.type, happened.reason, happened.action, happened.note, related.name if related else "")
+        key = (*about, *text)
         series = self._find(key)
-        if series is not None and (now - series.last).total_seconds() < _SERIES_SECONDS:
+        if series is not None and (happened.at - series.last).total_seconds() < _SERIES_SECONDS:
             series.count += 1
-            series.last = now
+            series.last = happened.at
             self._queue.add_after(key, _COUNT_SECONDS)
             return
-        lane = (regarding.namespace, reason)
-        if not self._has_room(lane) or not self._has_budget((*about, reason), happened.monotonic):
+        if not self._has_room(happened.lane) or not self._has_budget((*about, happened.reason), happened.monotonic):
             self.dropped += 1
             return
         if key not in self._unwritten:
-            self._lanes[lane] += 1
-        self._unwritten[key] = _Series(regarding, related, now, now)
+            self._lanes[happened.lane] += 1
+        self._unwritten[key] = _Series(happened, happened.at)
         self._queue.add(key)
 
     def reference(self, obj: Resource) -> ObjectReference:
@@ -219,10 +210,6 @@ class EventRecorder:
     ) -> None:
         await self.stop()
 
-    def _event_name(self, regarding: ObjectReference, now: datetime) -> str:
-        self._named += 1  # several events may happen within a microsecond
-        return f"{regarding.name}.{int(now.timestamp() * 1_000_000) * 1000 + self._named % 1000:x}"
-
     def _has_budget(self, key: _Key, now: float) -> bool:
         budget = self._budgets.get(key)
         if budget is None:
@@ -261,7 +248,7 @@ class EventRecorder:
             return
         del self._unwritten[key]
         self._series.put(key, series)
-        lane = (series.regarding.namespace, _EventText(*key[-5:]).reason)
+        lane = series.first.lane
         self._lanes[lane] -= 1
         if not self._lanes[lane]:
             del self._lanes[lane]
@@ -309,9 +296,9 @@ class EventRecorder:
         count = series.count
         try:
             if series.written:
-                await self._update_series(key, series, count)
+                await self._update_series(series, count)
             else:
-                await self._create(key, series, count)
+                await self._create(series, count)
         except (StatusError, ClientError) as error:
             if _is_retriable(error) and self._queue.failures(key) + 1 < _ATTEMPTS:
                 self._queue.add_rate_limited(key)
@@ -323,33 +310,36 @@ class EventRecorder:
             series.written = count
         self._finish(key, series)
 
-    async def _create(self, key: _Key, series: _Series, count: int) -> None:
-        said, regarding = _EventText(*key[-5:]), series.regarding
-        series.name = series.name or self._event_name(regarding, series.first)
+    async def _create(self, series: _Series, count: int) -> None:
+        first = series.first
+        if not series.name:
+            self._named += 1  # several events may happen within a microsecond
+            nanoseconds = int(first.at.timestamp() * 1_000_000) * 1000 + self._named % 1000
+            series.name = f"{first.regarding.name}.{nanoseconds:x}"
         event = Event(
-            metadata=ObjectMeta(name=series.name, namespace=regarding.namespace or "default"),
-            event_time=times.to_microseconds(series.first),
+            metadata=ObjectMeta(name=series.name, namespace=first.regarding.namespace or "default"),
+            event_time=times.to_microseconds(first.at),
             reporting_controller=self._component,
             reporting_instance=self._instance,
-            action=said.action or said.reason,
-            reason=said.reason,
-            regarding=regarding,
-            related=series.related,
-            note=said.note[:_NOTE_LENGTH],
-            type=said.type,
+            action=first.action or first.reason,
+            reason=first.reason,
+            regarding=first.regarding,
+            related=first.related,
+            note=first.note[:_NOTE_LENGTH],
+            type=first.type,
         )
         if count > 1:
             event.series = EventSeries(count=count, last_observed_time=times.to_microseconds(series.last))
         with suppress(errors.AlreadyExists):  # by an attempt whose response was lost
             await self._client.create_unread(event)
 
-    async def _update_series(self, key: _Key, series: _Series, count: int) -> None:
+    async def _update_series(self, series: _Series, count: int) -> None:
         series_patch = {"series": {"count": count, "lastObservedTime": times.to_microseconds(series.last)}}
-        namespace = series.regarding.namespace or "default"
+        namespace = series.first.regarding.namespace or "default"
         try:
             await self._client.patch_unread(Event, series.name, series_patch, namespace, type=PatchType.MERGE)
         except errors.NotFound:  # events do not live long
-            await self._create(key, series, count)
+            await self._create(series, count)
 
 
 class _Budget(msgspec.Struct):

@@ -416,10 +416,6 @@ class Informers:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    @property
-    def have_synced(self) -> bool:
-        return all(informer.has_synced for informer in self._informers.values())
-
     async def wait_for_sync(self) -> None:
         """Wait until every informer has listed its objects."""
         for informer in list(self._informers.values()):

@@ -361,7 +361,7 @@ async def test_informers_are_shared_by_kind_and_selection() -> None:
     assert informers.of(Pod, field_selector="spec.nodeName=n1") is not pods
     async with informers:
         await informers.wait_for_sync()
-        assert informers.have_synced
+        assert pods.has_synced
         late = informers.of(Pod, "prod")
         await late.wait_for_sync()
     assert all(stream.closed for stream in lab.transport.streams)
