@@ -67,7 +67,6 @@ class Informer(Generic[T]):
         *,
         label_selector: str = "",
         field_selector: str = "",
-        resync_seconds: float = 0.0,
         backoff: Backoff = BACKOFF,
         turns: asyncio.Semaphore | None = None,
         allow_stale: bool = False,
@@ -78,7 +77,6 @@ class Informer(Generic[T]):
         self._namespace = namespace
         self._label_selector = label_selector
         self._field_selector = field_selector
-        self._resync_seconds = resync_seconds
         self._backoff = backoff
         self._turns = turns or asyncio.Semaphore()
         self._allow_stale = allow_stale
@@ -171,14 +169,6 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """List the objects, then watch them, until cancelled."""
-        if self._resync_seconds <= 0:
-            await self._reflect()
-            return
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._reflect())
-            tasks.create_task(self._resync())
-
-    async def _reflect(self) -> None:
         while True:
             wait = 0.0
             try:
@@ -281,13 +271,6 @@ class Informer(Generic[T]):
         if changes:
             self._deliver(changes, self._handlers)
 
-    async def _resync(self) -> None:
-        """Pass every object to the handlers periodically, as if it had been updated."""
-        while True:
-            await self._client.clock.sleep(self._resync_seconds)
-            if self.has_synced:
-                self._deliver([Change(obj, obj) for obj in self._cache.objects.values()], self._handlers)
-
     def _deliver(self, changes: Sequence[Change[T]], handlers: Sequence[BatchHandler[T]]) -> None:
         for handler in list(handlers):
             try:
@@ -351,14 +334,12 @@ class Informers:
         self,
         client: Client,
         *,
-        resync_seconds: float = 0.0,
         shared: "Informers | None" = None,
         allow_stale: bool = False,
     ) -> None:
         self.client = client
         self._allow_stale = allow_stale
         self._shared = shared
-        self._resync_seconds = resync_seconds
         self._informers: dict[tuple[type[Resource], str, str, str], Informer[Any]] = {}
         self._tasks: dict[Informer[Any], asyncio.Task[None]] = {}
         self._running = False
@@ -381,7 +362,6 @@ class Informers:
                     namespace,
                     label_selector=label_selector,
                     field_selector=field_selector,
-                    resync_seconds=self._resync_seconds,
                     turns=self._turns,
                     allow_stale=self._allow_stale,
                 )

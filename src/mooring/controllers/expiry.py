@@ -1,27 +1,24 @@
-"""Delete objects that have expired: finished Jobs, certificate requests, bootstrap tokens and events."""
+"""Delete objects that have expired: finished Jobs, certificate requests and bootstrap tokens.
+
+The API server itself expires events.
+"""
 
 from abc import abstractmethod
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Generic, TypeVar
 
 from mooring.api import bootstrap_tokens, times
 from mooring.api.batch_v1 import Job
 from mooring.api.certificates_v1 import APPROVED, DENIED, FAILED, CertificateSigningRequest
-from mooring.api.core_v1 import Event, Secret
-from mooring.api.errors import StatusError
+from mooring.api.core_v1 import Secret
 from mooring.api.meta_v1 import Resource
-from mooring.base import logs
-from mooring.client import ClientError, Informer
+from mooring.client import Informer
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.workloads import job
 
 T = TypeVar("T", bound=Resource)
-EVENT_TTL = timedelta(hours=1)
-PERIOD_SECONDS = 300.0
-_PAGE = 500
 _DECIDED_SECONDS = 3600
 _PENDING_SECONDS = 24 * 3600
-log = logs.get(__name__)
 
 
 class Expiry(Controller, Generic[T]):
@@ -105,43 +102,3 @@ class TokenExpiry(Expiry[Secret]):
 
     def expires_at(self, obj: Secret) -> datetime | None:
         return bootstrap_tokens.expiration(obj)
-
-
-class EventExpiry(Controller):
-    """Delete events that are older than an hour, as etcd's leases do in Kubernetes.
-
-    Events are listed page by page every few minutes; they are not cached.
-    """
-
-    name = "event-ttl"
-
-    async def run(self) -> None:
-        while True:
-            await self.clock.sleep(PERIOD_SECONDS)
-            try:
-                await self.reconcile("")
-            except (StatusError, ClientError) as error:
-                log.info("old events stay a little longer: %s", error)
-
-    async def reconcile(self, key: str) -> None:  # noqa: ARG002 - there is one thing to do
-        limit = self.clock.now() - EVENT_TTL
-        continue_ = ""
-        while True:
-            page = await self.client.page(Event, limit=_PAGE, continue_=continue_, managed_fields=False)
-            for event in page.items:
-                if last_seen(event) < limit:
-                    await self.delete(event)
-            if not page.continue_:
-                return
-            continue_ = page.continue_
-
-
-def last_seen(event: Event) -> datetime:
-    """Return when the event last occurred."""
-    moments = [
-        event.series.last_observed_time if event.series is not None else None,
-        event.last_timestamp,
-        event.event_time,
-        event.metadata.creation_timestamp,
-    ]
-    return max(times.parse(moment) for moment in moments if moment)

@@ -24,7 +24,7 @@ from mooring.controllers.controller import Context, Controller, Factory
 from mooring.controllers.disruption import DisruptionBudgets
 from mooring.controllers.endpoint_slice import EndpointSliceMirroring, EndpointSlices
 from mooring.controllers.endpoints import ServiceEndpoints
-from mooring.controllers.expiry import CertificateRequestExpiry, EventExpiry, JobExpiry, TokenExpiry
+from mooring.controllers.expiry import CertificateRequestExpiry, JobExpiry, TokenExpiry
 from mooring.controllers.garbage_collector import GarbageCollector, PodGarbageCollector
 from mooring.controllers.namespace import NamespaceDeletion
 from mooring.controllers.node_lifecycle import NodeLifecycle
@@ -62,7 +62,6 @@ CONTROLLERS: dict[str, Factory] = {
     "endpointslice": EndpointSlices,
     "endpointslicemirroring": EndpointSliceMirroring,
     "ephemeral-volume": EphemeralVolumes,
-    "event-ttl": EventExpiry,
     "persistentvolume-binder": PersistentVolumeBinder,
     "pod-garbage-collector": PodGarbageCollector,
     "resourceclaim": ResourceClaims,

@@ -41,7 +41,7 @@ def expired() -> dict[str, Any]:
 class Lab:
     """An informer of pods on a server of which the test says what it lists."""
 
-    def __init__(self, *, resync_seconds: float = 0.0, allow_stale: bool = False) -> None:
+    def __init__(self, *, allow_stale: bool = False) -> None:
         self.clock = MockClock()
         self.listed: list[dict[str, Any]] = []
         self.version = 10
@@ -49,9 +49,7 @@ class Lab:
         self.refusals: list[errors.StatusError] = []
         self.transport = FakeTransport(self._list, self._watch)
         client = Client(self.transport, user_agent="t", clock=self.clock)
-        self.informer: Informer[Pod] = Informer(
-            client, Pod, resync_seconds=resync_seconds, backoff=BACKOFF, allow_stale=allow_stale
-        )
+        self.informer: Informer[Pod] = Informer(client, Pod, backoff=BACKOFF, allow_stale=allow_stale)
         self.reported: list[str] = []
         self.batches: list[int] = []
         self.informer.add_batch_handler(self._hear)
@@ -279,15 +277,6 @@ async def test_the_server_says_how_long_to_stay_away() -> None:
         assert len(lab.transport.watches) == 1
         await lab.clock.run(2)
         assert len(lab.transport.watches) == 2
-
-
-async def test_resync_notifies_every_object_again() -> None:
-    lab = Lab(resync_seconds=60)
-    lab.listed = [pod("a", 1), pod("b", 2)]
-    async with lab.running():
-        lab.reported.clear()
-        await lab.clock.run(61)
-        assert lab.reported == ["a:1>1", "b:2>2"]
 
 
 async def test_a_handler_that_comes_late_hears_of_what_is_there() -> None:

@@ -235,8 +235,8 @@ async def test_a_pod_on_a_node_that_is_out_of_service_is_finished() -> None:
         assert await plane.find(Pod, "web") is None
 
 
-async def test_events_go_after_an_hour() -> None:
-    async with control_plane("event-ttl") as plane:
+async def test_the_server_expires_events_after_an_hour() -> None:
+    async with control_plane("token-cleaner") as plane:
         about = {"kind": "Pod", "namespace": "default", "name": "web"}
         for name in ("old", "new"):
             await plane.create(
