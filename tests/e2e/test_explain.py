@@ -309,7 +309,7 @@ def test_raw_questions_that_mean_harm_are_refused(kubectl: Kubectl, path: str, r
         (["pod", "default/dumpd"], 'there is no pod "dumpd" in the namespace default of the cluster at'),
         (["gadget", "web"], '"gadget" is no kind that makes pods: write pod, deployment'),
         (["pod", "a", "b"], "too many words"),
-        (["web", "-A"], "leave the name out"),
+        (["web", "-A"], "exclude a name and -f"),
     ],
     ids=["a name that is nearly right", "an unknown kind", "too many words", "a name among all namespaces"],
 )

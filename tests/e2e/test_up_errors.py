@@ -27,7 +27,7 @@ CASES = [
     Case("a part that is none", ("--without", "kubelet"), 2, "there is no part 'kubelet': name some of scheduler"),
     Case("nodes that are left out", ("--nodes", "3", "--without", "nodes"), 2, "choose one of the two"),
     Case("neither a number nor a file of nodes", ("--nodes", "many"), 2, "--nodes many: it is neither a number nor"),
-    Case("too many nodes", ("--nodes", "1000000"), 2, "more than the 100000"),
+    Case("too many nodes", ("--nodes", "1000000"), 2, "exceed the limit of 100000"),
     Case("an API that is none", ("--runtime-config", "nonsense"), 1, "nonsense"),
     Case("an API that components need, switched off", ("--runtime-config", "api/ga=false"), 1, "Node is not served"),
     Case("a gate that is none", ("--feature-gates", "Nonsense=true"), 2, "Nonsense"),

@@ -96,7 +96,7 @@ class _LazyGroup(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, Any, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
+            from difflib import get_close_matches
 
             near = get_close_matches(args[0], COMMANDS)
             hint = f"; did you mean {near[0]}?" if near else f"; `{ctx.command_path} --help` lists them"
@@ -153,7 +153,7 @@ def main() -> None:
 
 def _complete_for_kubectl(words: list[str]) -> None:
     """Print completions of the last word as kubectl reads them: one a line, then what the shell may add itself."""
-    from click.shell_completion import ShellComplete  # noqa: PLC0415 - only a shell that completes needs it
+    from click.shell_completion import ShellComplete
 
     *arguments, incomplete = words or [""]
     items = ShellComplete(mooring, {}, PLUGIN, "").get_completions(arguments, incomplete)
@@ -173,7 +173,7 @@ def _open_standard_streams() -> None:
 
 
 def _reader_is_gone() -> bool:
-    from select import POLLERR, poll  # noqa: PLC0415 - only few need it
+    from select import POLLERR, poll
 
     asked = poll()
     asked.register(sys.stdout.fileno(), 0)

@@ -635,7 +635,7 @@ def test_json_and_yaml_are_the_same_result(cluster: str) -> None:
 WRONG = {
     "an unknown gate": (("--disable-gate", "X"), 2, "unrecognized feature gate: X"),
     "a version out of range": (("--to-emulation-version", "1.20"), 2, "out of range"),
-    "a rehearsal of nothing": (("--rehearse",), 2, "needs something to rehearse"),
+    "a rehearsal of nothing": (("--rehearse",), 2, "needs a change"),
     "a wrong runtime configuration": (("--to-runtime-config", "=x"), 2, "names no API"),
     "an unknown API": (("--to-runtime-config", "nothing/v1=true"), 2, "nothing/v1"),
 }

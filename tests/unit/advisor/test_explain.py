@@ -543,7 +543,7 @@ def test_a_file_without_a_pod_is_reported(dumped: Path, tmp_path: Path) -> None:
     [
         (["pod", "default/wed"], "did you mean web?"),
         (["pod", "other/web"], "there is one in default"),
-        (["web", "--watch"], "--watch is for pods and workloads of a live cluster"),
+        (["web", "--watch"], "--watch needs a live cluster"),
         (["pod", "a/web", "-n", "b"], "the namespace is a or b, not both"),
         (["web", "--data-dir", "/nowhere"], "--from and --data-dir name different clusters: choose one"),
         (["web", "--scheduler-config", "/nowhere"], "does not exist"),

@@ -433,7 +433,7 @@ def test_a_baseline_leaves_out_what_was_there_before(manifests: Path, tmp_path: 
     ("words", "why"),
     [
         (["--to-version", "1.39", "--from-version", "1.36"], "--to-version=1.39 is out of range"),
-        (["--to-version", "1.36"], "say with --from-version"),
+        (["--to-version", "1.36"], "--from-version is missing"),
         (["--from-version", "1.36"], "need --to-version"),
         (["--from-version", "1.36", "--to-version", "1.26", "--rehearse"], "the history knows 1.27 to 1.37"),
         (["--from-version", "1.36", "--to-version", "1.35", "--disable-gate", "X"], "the other --to flags"),

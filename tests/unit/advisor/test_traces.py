@@ -708,7 +708,7 @@ WRONG_CALLS = (
     (("--draw", "--fill", "cpu=-1"), "a cluster cannot be filled with -1 times cpu: more than 0 and at most 100"),
     (("--draw", "--fill", "cpu=nan"), "a cluster cannot be filled with nan times cpu"),
     (("--draw", "--fill", "cpu=1e12"), "a cluster cannot be filled with 1e+12 times cpu"),
-    (("--cordon", "a"), "--trace goes without changes"),
+    (("--cordon", "a"), "--trace excludes changes"),
     (("--measures", "m.txt"), "the name ends in .csv, .json or .parquet"),
     (("--measures", "nowhere/m.csv"), "nowhere/m.csv: there is no folder nowhere"),
     (("--html", "nowhere/r.html"), "nowhere/r.html: there is no folder nowhere"),

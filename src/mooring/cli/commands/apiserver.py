@@ -11,68 +11,62 @@ from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.server import ApiServer
 from mooring.cli.support.control_plane import START_ERRORS, with_advisor
-from mooring.cli.support.flags import Duration, LogFlags, log_flags
+from mooring.cli.support.flags import NEW_FILE, Duration, LogFlags, group_flags, log_flags
 from mooring.cli.support.process_settings import StopSignal, collect_garbage_less
 from mooring.cli.support.server_flags import server_flags
 
-_DEFAULTS = Limits()
+_COUNTS = {
+    "reading": ("--max-requests-inflight", "The maximum number of concurrent reads."),
+    "writing": ("--max-mutating-requests-inflight", "The maximum number of concurrent writes."),
+    "watches": ("--max-watches", "The maximum number of open watches."),
+    "streams": ("--max-streams", "The maximum number of open logs, commands, forwarded ports and proxied requests."),
+    "user_streams": (
+        "--max-streams-per-user",
+        "The maximum number of such streams of one user; administrators are exempt.",
+    ),
+}
+"""Flag and help of each limit that is a number."""
+
+
+def _limits(*, reading: int, writing: int, watches: int, streams: int, user_streams: int, client_qps: float) -> Limits:
+    return Limits(
+        reading=reading,
+        writing=writing,
+        watches=watches,
+        streams=streams,
+        user_streams=user_streams,
+        client_rate=client_qps,
+        client_burst=max(1, round(2 * client_qps)),
+    )
+
+
+_limit_flags = group_flags(
+    "limits",
+    _limits,
+    *(
+        click.option(flag, name, type=click.IntRange(1), default=getattr(Limits(), name), show_default=True, help=text)
+        for name, (flag, text) in _COUNTS.items()
+    ),
+    click.option(
+        "--client-qps",
+        type=click.FloatRange(min=0, min_open=True),
+        default=Limits().client_rate,
+        show_default=True,
+        help="The maximum number of requests per second of one client; administrators and components are exempt.",
+    ),
+)
 
 
 @click.command()
-@click.option(
-    "--token-auth-file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help='Bearer tokens: a line each of token,user,uid,"group1,group2".',
-)
-@click.option(
-    "--audit-log",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Append who did what to this file, as JSON lines.",
-)
-@click.option(
-    "--max-requests-inflight",
-    type=click.IntRange(min=1),
-    default=_DEFAULTS.reading,
-    show_default=True,
-    help="Requests that read, at once.",
-)
-@click.option(
-    "--max-mutating-requests-inflight",
-    type=click.IntRange(min=1),
-    default=_DEFAULTS.writing,
-    show_default=True,
-    help="Requests that write, at once.",
-)
-@click.option(
-    "--max-watches", type=click.IntRange(min=1), default=_DEFAULTS.watches, show_default=True, help="Open watches."
-)
-@click.option(
-    "--max-streams",
-    type=click.IntRange(min=1),
-    default=_DEFAULTS.streams,
-    show_default=True,
-    help="Open logs, commands, forwarded ports and proxied requests.",
-)
-@click.option(
-    "--max-streams-per-user",
-    type=click.IntRange(min=1),
-    default=_DEFAULTS.user_streams,
-    show_default=True,
-    help="The same of one user; administrators are exempt.",
-)
-@click.option(
-    "--client-qps",
-    type=click.FloatRange(min=0, min_open=True),
-    default=_DEFAULTS.client_rate,
-    show_default=True,
-    help="Requests a second of one client; administrators and components are exempt.",
-)
+@click.option("--token-auth-file", type=NEW_FILE, help='A CSV file of bearer tokens: token,user,uid,"group1,group2".')
+@click.option("--audit-log", type=NEW_FILE, help="Append audit events to this file, as lines of JSON.")
+@_limit_flags
 @click.option(
     "--shutdown-delay-duration",
     type=Duration(),
     default="0s",
     show_default=True,
-    help="How long to serve after a signal to stop, while /readyz sends load balancers to another server.",
+    help="How long to serve after a signal to stop, while /readyz fails so that load balancers use another server.",
 )
 @log_flags
 @server_flags
@@ -82,12 +76,7 @@ def apiserver(
     log: LogFlags,
     token_auth_file: Path | None,
     audit_log: Path | None,
-    max_requests_inflight: int,
-    max_mutating_requests_inflight: int,
-    max_watches: int,
-    max_streams: int,
-    max_streams_per_user: int,
-    client_qps: float,
+    limits: Limits,
     shutdown_delay_duration: float,
 ) -> None:
     """Run the API server until SIGTERM or Ctrl-C; once lets requests finish, twice does not.
@@ -100,15 +89,6 @@ def apiserver(
       KUBECONFIG=~/.mooring/admin.kubeconfig kubectl get nodes
     """
     log.configure()
-    limits = Limits(
-        reading=max_requests_inflight,
-        writing=max_mutating_requests_inflight,
-        watches=max_watches,
-        streams=max_streams,
-        user_streams=max_streams_per_user,
-        client_rate=client_qps,
-        client_burst=max(1, round(2 * client_qps)),
-    )
     config = replace(
         server,
         token_auth_file=token_auth_file,

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec.structs import replace
 
 from mooring.base.component import Component
 from mooring.base.gates import parse
@@ -18,14 +17,16 @@ from mooring.cli.support.cluster_source import (
     ClusterSource,
     SchedulerChoice,
     are_versions_given,
+    check_readable,
     cluster_source,
     live_component,
     scheduler_flags,
     show_left_out,
     snapshot_component,
 )
+from mooring.cli.support.flags import FILE, MANIFESTS, NEW_FILE
 from mooring.cli.support.lint_formats import FORMATS, print_report
-from mooring.cli.support.output import output_option, paint, print_data
+from mooring.cli.support.output import output_option, paint, print_data, print_lines
 from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.release_audit import ReleaseQuestion, print_audit
 
@@ -35,78 +36,65 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument(
-    "paths", nargs=-1, type=click.Path(exists=True, allow_dash=True, path_type=Path), metavar="[FILE|DIR|-]…"
-)
+@click.argument("paths", nargs=-1, type=MANIFESTS, metavar="[FILE|DIR|-]…")
 @cluster_source
 @click.option(
-    "--from-version", metavar="VERSION", help="The release of Kubernetes now.  [default: what the cluster runs]"
+    "--from-version", metavar="VERSION", help="The current release of Kubernetes.  [default: that of the cluster]"
 )
-@click.option("--to-version", metavar="VERSION", help="Ask about this release of Kubernetes, newer or older.")
+@click.option("--to-version", metavar="VERSION", help="The release of Kubernetes to compare with, newer or older.")
 @click.option(
     "--audit-log",
     "audit_logs",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="With --to-version: look for clients in an API server's audit log. Repeatable.",
+    type=FILE,
+    help="With --to-version: find clients in an API server's audit log. Can be repeated.",
 )
-@click.option(
-    "--baseline",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="With --to-version: tell only what this baseline does not have.",
-)
-@click.option(
-    "--write-baseline",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="With --to-version: write all findings to a baseline.",
-)
+@click.option("--baseline", type=FILE, help="With --to-version: report only findings that are not in this baseline.")
+@click.option("--write-baseline", type=NEW_FILE, help="With --to-version: write all findings to this baseline.")
 @click.option(
     "--fail-if",
     type=click.Choice(["error", "warning", "info", "never"]),
     default="error",
     show_default=True,
-    help="With --to-version: exit with 1, 3 or 4 when there is something this bad.",
+    help="With --to-version: exit with 1, 3 or 4 when there is a finding of this severity or worse.",
 )
 @click.option(
     "--to-emulation-version",
     metavar="VERSION",
     shell_complete=completions.emulation_versions,
-    help="Ask about this --emulation-version.",
+    help="The --emulation-version to change to.",
 )
 @click.option(
     "--to-min-compatibility",
     metavar="VERSION",
     shell_complete=completions.min_compatibility_versions,
-    help="Ask about this --min-compatibility-version.",
+    help="The --min-compatibility-version to change to.",
 )
 @click.option(
     "--disable-gate",
     metavar="GATE",
     multiple=True,
     shell_complete=completions.gate_names,
-    help="Ask about this gate switched off. Repeatable.",
+    help="A feature gate to turn off. Can be repeated.",
 )
 @click.option(
     "--enable-gate",
     metavar="GATE",
     multiple=True,
     shell_complete=completions.gate_names,
-    help="Ask about this gate switched on. Repeatable.",
+    help="A feature gate to turn on. Can be repeated.",
 )
-@click.option("--to-runtime-config", metavar="API=BOOL,…", help="Ask about this --runtime-config.")
+@click.option("--to-runtime-config", metavar="API=BOOL,…", help="The --runtime-config to change to.")
+@click.option("--runtime-config", metavar="API=BOOL,…", default="", help="The current --runtime-config.")
 @click.option(
-    "--runtime-config", metavar="API=BOOL,…", default="", help="The --runtime-config that the server has now."
+    "--rehearse", is_flag=True, help="Rehearse the change on a copy in a temporary control plane, and compare."
 )
-@click.option("--rehearse", is_flag=True, help="Try it on a copy in a control plane of its own, and compare.")
 @click.option(
     "--rehearsal-seconds",
     type=click.FloatRange(1, 600),
     default=10.0,
     show_default=True,
-    help="How long the copy may take to come to rest.",
+    help="How long to wait until the copy no longer changes.",
 )
 @output_option("table", "wide", "json", "yaml", *FORMATS)
 @scheduler_flags
@@ -147,9 +135,7 @@ def audit(
       mooring audit --to-version 1.34
       helm template . | mooring audit --from - --from-version 1.33 --to-version 1.36 -o github
     """
-    if paths and (source.kubeconfig or source.context or source.data_dir):
-        raise click.UsageError("files, --kubeconfig and --data-dir name different clusters: choose one")
-    source = replace(source, files=(*source.files, *paths))
+    source = source.with_files(paths)
     if to_version is not None:
         if to_emulation_version or to_min_compatibility or disable_gate or enable_gate or to_runtime_config:
             raise click.UsageError(
@@ -171,8 +157,8 @@ def audit(
         sys.exit(print_audit(answer, output, fail_if, paint))
     if from_version or audit_logs or baseline or write_baseline:
         raise click.UsageError("--from-version, --audit-log and baselines need --to-version")
-    from mooring.advisor.audit import QuestionError, ask  # noqa: PLC0415 - `--help` should not wait for it
-    from mooring.api.scheme import SchemeError, parse_runtime_config  # noqa: PLC0415 - as above
+    from mooring.advisor.audit import QuestionError, ask
+    from mooring.api.scheme import SchemeError, parse_runtime_config
 
     current, notes = running, tuple[str, ...]()
     snapshot = source.read(quiet=True) if source.files else None
@@ -192,11 +178,9 @@ def audit(
             to_runtime_config=None if to_runtime_config is None else parse_runtime_config(to_runtime_config),
         )
         if rehearse and question.target is None:
-            raise click.UsageError("--rehearse needs something to rehearse, such as --to-emulation-version")
+            raise click.UsageError("--rehearse needs a change, such as --to-emulation-version")
         snapshot = snapshot or source.read(quiet=True)
-        if snapshot.forbidden and not snapshot.raw():  # nothing would break
-            why = next(iter(snapshot.forbidden.values()))
-            raise click.ClickException(f"nothing of {snapshot.origin} can be read: {why}")
+        check_readable(snapshot)
         show_left_out(snapshot)
         found = _answer(snapshot, question, scheduler, source, rehearsal_seconds if rehearse else None)
     except (QuestionError, SchemeError) as error:
@@ -217,7 +201,7 @@ def _answer(
     source: ClusterSource,
     seconds: float | None,
 ) -> "Audit":
-    from mooring.advisor.audit import audit as answer  # noqa: PLC0415 - as above
+    from mooring.advisor.audit import audit as answer
 
     found = answer(
         snapshot,
@@ -228,7 +212,7 @@ def _answer(
     )
     if seconds is None:
         return found
-    from mooring.cli.support.rehearsal import add_rehearsal  # noqa: PLC0415 - as above
+    from mooring.cli.support.rehearsal import add_rehearsal
 
     return add_rehearsal(snapshot, question, found, scheduler.profiles, seconds)
 
@@ -239,7 +223,7 @@ def _config_file() -> Path | None:
 
 
 def _print(found: "Audit", output: str) -> None:
-    from mooring.advisor.audit import reports  # noqa: PLC0415 - as above
+    from mooring.advisor.audit import reports
 
     if output in FORMATS:
         rules = tuple(reports.RULES.values())
@@ -247,6 +231,5 @@ def _print(found: "Audit", output: str) -> None:
     elif output in ("json", "yaml"):
         print_data(found.tree(), output)
     else:
-        for line in reports.lines(found, paint, wide=output == "wide"):
-            click.echo(line)
+        print_lines(reports.lines(found, paint, wide=output == "wide"))
         click.echo(f"\n{reports.summary(found)}")

@@ -14,7 +14,7 @@ import click
 from mooring.base.component import resolve
 from mooring.base.metrics import build_registry
 from mooring.base.version import BINARY
-from mooring.cli.support.flags import LogFlags, kubeconfig_flags, worker_flags
+from mooring.cli.support.flags import FILE_OR_STDIN, LogFlags, kubeconfig_flags, worker_flags
 from mooring.cli.support.leadership import ChangedTimes, lease_flags, run_with_restarts, work_until_signal
 from mooring.cli.support.output import output_option, print_data, print_table
 
@@ -26,17 +26,29 @@ DEFAULT_PORT = 10253
 
 @click.group(invoke_without_command=True)
 @kubeconfig_flags
-@click.option("--namespace", default="mooring-bridge", show_default=True, metavar="NAME", help="Where its Lease is.")
-@click.option("--leader-elect/--no-leader-elect", show_default=True, help="Whether to wait until no other copy works.")
+@click.option(
+    "--namespace",
+    default="mooring-bridge",
+    show_default=True,
+    metavar="NAME",
+    help="The namespace of the Lease and of the webhooks' certificate.",
+)
+@click.option(
+    "--leader-elect/--no-leader-elect", show_default=True, help="Work only while this instance is the leader."
+)
 @click.option(
     "--webhook-port",
     type=click.IntRange(-1, 65535),
     default=-1,
     show_default=True,
-    help="Port of the webhooks, which the API server calls. -1: none.",
+    help="The port on which to serve webhooks. -1: none.",
 )
 @click.option(
-    "--webhook-address", default="127.0.0.1", show_default=True, metavar="IP", help="Where the webhooks listen."
+    "--webhook-address",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="IP",
+    help="The address on which to serve webhooks.",
 )
 @click.option(
     "--webhook-service",
@@ -45,7 +57,7 @@ DEFAULT_PORT = 10253
     metavar="NAME",
     help="The Service in front of the webhooks.",
 )
-@click.option("--check", is_flag=True, help="Say what the cluster lacks for the bridge, and end.")
+@click.option("--check", is_flag=True, help="Check whether the cluster has everything that the bridge needs, and exit.")
 @output_option("table", "json", "yaml")
 @lease_flags
 @worker_flags(DEFAULT_PORT)
@@ -80,9 +92,9 @@ def bridge(
     if ctx.invoked_subcommand is not None:
         return
     if output != "table" and not check:
-        raise click.UsageError("-o is about what --check prints: give both")
-    from mooring.api.errors import StatusError  # noqa: PLC0415 - `--help` should not wait for it
-    from mooring.client import ClientError, LeaseTimes  # noqa: PLC0415 - as above
+        raise click.UsageError("-o needs --check")
+    from mooring.api.errors import StatusError
+    from mooring.client import ClientError, LeaseTimes
 
     log.configure()
     try:
@@ -103,8 +115,8 @@ def bridge(
 
 
 async def _check(reach: tuple[str | None, str], namespace: str, output: str) -> int:
-    from mooring.bridge.checking import check, check_answers  # noqa: PLC0415 - as above
-    from mooring.client import connect, user_agent  # noqa: PLC0415 - as above
+    from mooring.bridge.checking import check, check_answers
+    from mooring.client import connect, user_agent
 
     async with connect(*reach, user_agent=user_agent("mooring-bridge", BINARY)) as client:
         found = [each async for each in check(client, namespace)]
@@ -132,9 +144,9 @@ async def _run(
     webhooks: tuple[str, int, str],
     listen: tuple[str, int],
 ) -> bool:
-    from mooring.bridge.run import Bridge  # noqa: PLC0415 - as above
-    from mooring.bridge.serving import WebhookServer  # noqa: PLC0415 - as above
-    from mooring.client import connect, user_agent  # noqa: PLC0415 - as above
+    from mooring.bridge.run import Bridge
+    from mooring.bridge.serving import WebhookServer
+    from mooring.client import connect, user_agent
 
     registry = build_registry(resolve())
     async with AsyncExitStack() as stack:
@@ -157,8 +169,8 @@ async def _run(
     "files",
     multiple=True,
     required=True,
-    type=click.Path(exists=True, allow_dash=True, dir_okay=False, path_type=Path),
-    help="A manifest, or - for standard input. Can be repeated.",
+    type=FILE_OR_STDIN,
+    help="A manifest; - is standard input. Can be repeated.",
 )
 def convert(files: tuple[Path, ...]) -> None:
     """Move the new constraints of manifests from the spec to annotations, for the bridge.
@@ -168,8 +180,8 @@ def convert(files: tuple[Path, ...]) -> None:
       mooring bridge convert -f deploy.yaml > bridged.yaml
       kustomize build . | mooring bridge convert -f - | kubectl apply -f -
     """
-    from mooring.api import codec  # noqa: PLC0415 - `--help` should not wait for it
-    from mooring.bridge.convert import convert as rewrite  # noqa: PLC0415 - as above
+    from mooring.api import codec
+    from mooring.bridge.convert import convert as rewrite
 
     changed = 0
     trees = []

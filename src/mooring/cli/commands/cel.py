@@ -74,7 +74,12 @@ _expression_flags = group_flags(
     "asked",
     _compile,
     click.argument("expression", metavar="EXPR"),
-    click.option("--env", type=click.Choice(list(_ENVIRONMENTS)), required=True, help="What it is evaluated on."),
+    click.option(
+        "--env",
+        type=click.Choice(list(_ENVIRONMENTS)),
+        required=True,
+        help="The object that the expression is evaluated on.",
+    ),
     click.option(
         "--version",
         "at",
@@ -83,11 +88,11 @@ _expression_flags = group_flags(
         show_default=str(_DEFAULT_VERSION),
         help="The minimum compatibility version of the API server.",
     ),
-    click.option("--stored", is_flag=True, help="Check it as an expression that is already stored."),
+    click.option("--stored", is_flag=True, help="Check the expression as one that is stored already."),
     output_option("table", "json", "yaml"),
 )
 _input_option = click.option(
-    "--input", "file", type=click.File("rb"), help="Taints or nodes in JSON or YAML; - for standard input."
+    "--input", "file", type=click.File("rb"), help="Taints or nodes in JSON or YAML; - is standard input."
 )
 
 
@@ -106,7 +111,7 @@ def check(*, asked: _Request) -> None:
       mooring cel check --env taint "taint.key == 'maintenance'"
       mooring cel check --env node --version 1.35 "semver.compare(node.labels['kernel'], '>=5.10')"
     """
-    from mooring.advisor.expressions import objections  # noqa: PLC0415 - loads more than the other commands here need
+    from mooring.advisor.expressions import objections
 
     problems = list(objections(asked.program))
     shown = {

@@ -25,15 +25,15 @@ _DEFAULTS = ControllerOptions()
     default="*",
     show_default=True,
     metavar="NAME,…",
-    help="Which controllers run: names, * for all, -NAME for all but one.",
+    help="The controllers to run: names, * for all, -NAME to exclude one.",
 )
 @click.option(
-    "--leader-elect/--no-leader-elect", show_default=True, help="Whether to wait until no other instance works."
+    "--leader-elect/--no-leader-elect", show_default=True, help="Work only while this instance is the leader."
 )
 @click.option(
     "--node-monitor-grace-period",
     type=Duration(),
-    help=f"How long a node may be silent before it is unreachable.  [default: {_DEFAULTS.node_grace_seconds:g}s]",
+    help=f"The time without heartbeats until a node is unreachable.  [default: {_DEFAULTS.node_grace_seconds:g}s]",
 )
 @lease_flags
 @worker_flags(DEFAULT_PORT)

@@ -37,14 +37,16 @@ _READING_SECONDS = 120.0
 
 @click.command()
 @cluster_source
-@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="any free one", help="Where to listen.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, show_default="any free one", help="The address to listen on."
+)
 @click.option("--browser/--no-browser", default=None, help="Open a browser.  [default: if there is a display]")
 @click.option(
     "--allow-changes",
     is_flag=True,
-    help="Let pages change the cluster: each change is shown first, and made with your credentials.",
+    help="Let pages change the cluster, after confirmation and with your credentials.",
 )
-@click.option("--while-stdin", is_flag=True, hidden=True, help="End with standard input, for `mooring up`.")
+@click.option("--while-stdin", is_flag=True, hidden=True, help="Stop at the end of standard input, for `mooring up`.")
 @scheduler_flags
 def dashboard(
     *,
@@ -72,9 +74,7 @@ def dashboard(
     logs.configure(0, "text")
     logging.getLogger("mooring.constraints").setLevel(logging.CRITICAL)  # constraint errors are on the pages
     if allow_changes and not source.is_live:
-        raise click.UsageError(
-            f"--allow-changes: {source.origin} cannot be changed; leave it out, or name a live cluster"
-        )
+        raise click.UsageError(f"--allow-changes: {source.origin} cannot be changed; it needs a live cluster")
     access = _access(source, running, scheduler, allow_changes=allow_changes)
     if browser is None:
         browser = sys.stdout.isatty() and bool(os.environ.get("DISPLAY") or sys.platform in ("darwin", "win32"))
@@ -86,8 +86,8 @@ def dashboard(
 
 
 def _access(source: ClusterSource, running: Component, scheduler: SchedulerChoice, *, allow_changes: bool) -> "Access":
-    from mooring.dashboard.access import Access  # noqa: PLC0415 - `--help` should not wait for it
-    from mooring.dashboard.options import Running  # noqa: PLC0415 - as above
+    from mooring.dashboard.access import Access
+    from mooring.dashboard.options import Running
 
     return Access(
         origin=source.origin,  # reports errors in the kubeconfig
@@ -103,8 +103,8 @@ def _access(source: ClusterSource, running: Component, scheduler: SchedulerChoic
 
 
 async def _serve(access: "Access", port: int, *, browser: bool, while_stdin: bool) -> None:
-    from mooring.client import ClientError  # noqa: PLC0415 - as above
-    from mooring.dashboard.server import DashboardServer  # noqa: PLC0415 - as above
+    from mooring.client import ClientError
+    from mooring.dashboard.server import DashboardServer
 
     stop = StopSignal()
     try:

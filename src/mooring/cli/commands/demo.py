@@ -16,8 +16,8 @@ _GATE = "TaintTolerationComparisonOperators"
 
 
 @click.command()
-@click.option("--fast", is_flag=True, help="Do not pause for reading.")
-@click.option("-v", "--verbose", count=True, help="Log what the control planes do.")
+@click.option("--fast", is_flag=True, help="Do not pause between the steps.")
+@click.option("-v", "--verbose", count=True, help="Show the logs of the control planes.")
 def demo(*, fast: bool, verbose: int) -> None:
     """Show what Mooring can do: five Kubernetes proposals in two minutes.
 

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from mooring.cli.support.cluster_source import ClusterSource, cluster_source
+from mooring.cli.support.flags import NEW_FILE_OR_STDOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,7 @@ INCOMPLETE = 3
 
 
 @click.command()
-@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path), default="-")
+@click.argument("file", type=NEW_FILE_OR_STDOUT, default="-")
 @cluster_source
 def dump(*, source: ClusterSource, file: Path) -> None:
     """Write what explain, simulate, audit and lint read of a cluster into one FILE, or to standard output.
@@ -34,7 +35,7 @@ def dump(*, source: ClusterSource, file: Path) -> None:
       mooring explain pod shop/web --from cluster.json
       mooring dump --kubeconfig prod.kubeconfig | gzip > prod.json.gz
     """
-    from mooring.advisor.snapshot.to_file import write  # noqa: PLC0415 - `--help` should not wait for it
+    from mooring.advisor.snapshot.to_file import write
 
     snapshot = source.read()
     with _open_atomically(file) as stream:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mooring.cli.support.flags import FILE, NEW_FOLDER
 from mooring.cli.support.progress import Progress
 
 if TYPE_CHECKING:
@@ -23,16 +24,19 @@ def experiment() -> None:
 
 
 @experiment.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=FILE)
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Where results go, and are found again.  [default: FILE without its ending, + .results]",
+    type=NEW_FOLDER,
+    help="The folder of the results; existing ones are not computed again.  [default: FILE with the suffix .results]",
 )
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="So many runs at once.  [default: one for each core]")
-@click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster instead, such as tcp://10.0.0.1:8786.")
-@click.option("--only", multiple=True, metavar="WORD", help="Only runs with this in their name. Can be repeated.")
+@click.option(
+    "--jobs", type=click.IntRange(1), metavar="N", help="The number of concurrent runs.  [default: one per core]"
+)
+@click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster, such as tcp://10.0.0.1:8786.")
+@click.option(
+    "--only", multiple=True, metavar="WORD", help="Execute only runs whose name contains this. Can be repeated."
+)
 def run(*, file: Path, out: Path | None, jobs: int | None, dask: str | None, only: tuple[str, ...]) -> None:
     """Execute every run of FILE that is not done yet, on all cores, and write one table.
 
@@ -45,7 +49,7 @@ def run(*, file: Path, out: Path | None, jobs: int | None, dask: str | None, onl
       mooring experiment run paper.yaml --only .FGD. --only .BestFit.
       mooring experiment run paper.yaml --dask tcp://10.0.0.1:8786
     """
-    from mooring.advisor.experiments import experiment_file, workers  # noqa: PLC0415 - `--help` should not wait for it
+    from mooring.advisor.experiments import experiment_file, workers
 
     try:
         found = experiment_file.read(file)
@@ -63,11 +67,7 @@ def run(*, file: Path, out: Path | None, jobs: int | None, dask: str | None, onl
 
 
 def _results(found: "Experiment", folder: Path, chosen: "Workers", only: tuple[str, ...]) -> "list[Replayed]":
-    from mooring.advisor.experiments.workers import (  # noqa: PLC0415 - as above
-        ResultsFolder,
-        RunJob,
-        digest_of,
-    )
+    from mooring.advisor.experiments.workers import ResultsFolder, RunJob, digest_of
 
     kept, done, todo = ResultsFolder(folder), [], []
     for spec in found.runs:
@@ -90,9 +90,9 @@ def _results(found: "Experiment", folder: Path, chosen: "Workers", only: tuple[s
 
 
 def _profiles(path: str) -> "tuple[ProfileSpec, ...]":
-    from mooring.advisor.experiments.experiment_file import ExperimentError  # noqa: PLC0415 - as above
-    from mooring.scheduler.facade import ProfileSpec  # noqa: PLC0415 - as above
-    from mooring.scheduler.running import config  # noqa: PLC0415 - as above
+    from mooring.advisor.experiments.experiment_file import ExperimentError
+    from mooring.scheduler.facade import ProfileSpec
+    from mooring.scheduler.running import config
 
     if not path:
         return (ProfileSpec(),)
@@ -103,8 +103,8 @@ def _profiles(path: str) -> "tuple[ProfileSpec, ...]":
 
 
 def _report(found: "Experiment", folder: Path, results: "list[Replayed]") -> None:
-    from mooring.advisor.experiments import workers  # noqa: PLC0415 - as above
-    from mooring.cli.support.output import print_table  # noqa: PLC0415 - as above
+    from mooring.advisor.experiments import workers
+    from mooring.cli.support.output import print_table
 
     rows = [workers.table_row(result, found.allocated) for result in results]
     means = workers.summarize(rows)

@@ -25,6 +25,7 @@ from mooring.cli.support.cluster_source import (
     show_notes,
     snapshot_component,
 )
+from mooring.cli.support.flags import FILE_OR_STDIN
 from mooring.cli.support.output import name_as_called, output_option, print_data
 from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.simulation_settings import pool_facts, pool_option, read_pools, settings_of
@@ -49,12 +50,7 @@ _PAUSE_SECONDS = 0.5
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[KIND] [[NAMESPACE/]NAME]", shell_complete=completions.subjects)
-@click.option(
-    "-f",
-    "--filename",
-    type=click.Path(exists=True, allow_dash=True, dir_okay=False, path_type=Path),
-    help="A pod or workload that is not in the cluster yet.",
-)
+@click.option("-f", "--filename", type=FILE_OR_STDIN, help="Explain the pod or workload of this manifest instead.")
 @click.option(
     "-n",
     "--namespace",
@@ -62,25 +58,25 @@ _PAUSE_SECONDS = 0.5
     shell_complete=completions.namespaces,
     help="The namespace.  [default: that of the kubeconfig's context]",
 )
-@click.option("-A", "--all-namespaces", is_flag=True, help="Everything that does not run, in all namespaces.")
-@click.option("--owner", default="", metavar="[KIND/]NAME", help="Only what this workload owns.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Explain every pod that does not run, in all namespaces.")
+@click.option("--owner", default="", metavar="[KIND/]NAME", help="Explain only pods of this workload.")
 @click.option(
     "--suggestions",
     type=click.IntRange(0, 50),
     default=5,
     show_default=True,
     metavar="N",
-    help="The most changes to suggest; 0 spares the search.",
+    help="The maximum number of suggestions; 0: do not search.",
 )
 @click.option(
     "--fail-if",
     "--fail-on",
     "fail_if",
     type=click.Choice(["pending"]),
-    help="Exit with 3 when this is so: pending, if a pod does not run as things are.",
+    help="Exit with 3 when this condition holds; pending: a pod does not run.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Show kube-scheduler's message too.")
-@click.option("-w", "--watch", is_flag=True, help="Explain again whenever the answer changes.")
+@click.option("-v", "--verbose", is_flag=True, help="Also show kube-scheduler's message.")
+@click.option("-w", "--watch", is_flag=True, help="Explain again when the answer changes, until Ctrl-C.")
 @pool_option
 @cluster_source
 @scheduler_flags
@@ -119,11 +115,11 @@ def explain(
       mooring explain pod web --watch
     """
     if names and filename is not None:
-        raise click.UsageError("name a pod or workload, or give a file with -f: not both")
+        raise click.UsageError("a name and -f exclude each other")
     if (names or filename is not None) and (all_namespaces or owner):
-        raise click.UsageError("-A and --owner are for everything that does not run: leave the name out")
+        raise click.UsageError("-A and --owner exclude a name and -f")
     if watch and (not source.is_live or filename is not None):
-        raise click.UsageError("--watch is for pods and workloads of a live cluster")
+        raise click.UsageError("--watch needs a live cluster")
     kind, space, name = _parse_names(names, namespace) if names else ("", namespace or "", "")
     question = _Question(
         source, running, scheduler, suggestions, filename, kind, "" if all_namespaces else space, name, owner,
@@ -140,7 +136,7 @@ def explain(
 
 
 def _kinds() -> "Collection[type[Resource]]":
-    from mooring.advisor.explain import KINDS  # noqa: PLC0415 - `--help` should not wait for it
+    from mooring.advisor.explain import KINDS
 
     return KINDS
 
@@ -188,7 +184,7 @@ class _Question(msgspec.Struct, frozen=True):
 
     def show(self, snapshot: "Snapshot") -> bool:
         """Print the answer; return whether everything that was asked about runs."""
-        from mooring.advisor.explain import Overview, text  # noqa: PLC0415 - as above
+        from mooring.advisor.explain import Overview, text
 
         settings = self.settings(snapshot)
         is_verbose = self.verbose or self.output == "wide"
@@ -211,7 +207,7 @@ class _Question(msgspec.Struct, frozen=True):
 
         Raises ClickException for a name that does not exist.
         """
-        from mooring.advisor.explain import explain, overview  # noqa: PLC0415 - as above
+        from mooring.advisor.explain import explain, overview
 
         if not self.name and self.file is None:
             if why := snapshot.unread("pods"):
@@ -229,8 +225,8 @@ class _Question(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(found, facts=[*found.facts, *facts])
 
     def subject(self, snapshot: "Snapshot", settings: "Settings") -> "tuple[Snapshot, Subject]":
-        from mooring.advisor.explain import NotThereError, find, from_file  # noqa: PLC0415 - as above
-        from mooring.advisor.snapshot import SnapshotError  # noqa: PLC0415 - as above
+        from mooring.advisor.explain import NotThereError, find, from_file
+        from mooring.advisor.snapshot import SnapshotError
 
         namespace = self.namespace or self.source.namespace
         try:
@@ -241,7 +237,7 @@ class _Question(msgspec.Struct, frozen=True):
             raise click.ClickException(str(error)) from error
 
     def _events(self, subject: "Subject") -> Sequence[str]:
-        from mooring.advisor.snapshot.events import warnings_about  # noqa: PLC0415 - as above
+        from mooring.advisor.snapshot.events import warnings_about
 
         if not subject.exists:
             return ()
@@ -253,7 +249,7 @@ class _Question(msgspec.Struct, frozen=True):
         return asyncio.run(read())
 
     def print(self, found: "Overview | SchedulingExplanation") -> None:
-        from mooring.advisor.explain import Overview, text  # noqa: PLC0415 - as above
+        from mooring.advisor.explain import Overview, text
 
         if self.output in ("json", "yaml"):
             print_data(msgspec.to_builtins(found), self.output)
@@ -265,8 +261,8 @@ class _Question(msgspec.Struct, frozen=True):
 
 
 def _is_problem(found: "Overview | SchedulingExplanation") -> bool:
-    from mooring.advisor.explain import Overview  # noqa: PLC0415 - as above
-    from mooring.advisor.explain.results import PROBLEMS  # noqa: PLC0415 - as above
+    from mooring.advisor.explain import Overview
+    from mooring.advisor.explain.results import PROBLEMS
 
     return bool(found.groups) if isinstance(found, Overview) else found.state in PROBLEMS
 
@@ -282,7 +278,7 @@ def _echo(lines: Iterator[str]) -> None:
 
 def _parse_names(names: tuple[str, ...], namespace: str | None) -> tuple[str, str, str]:
     """Return kind, namespace and name of `pod shop/web`, `deployment/web`, `shop/web`, `pod/web` or `web`."""
-    from mooring.advisor.explain.subject import is_kind  # noqa: PLC0415 - `--help` should not wait for it
+    from mooring.advisor.explain.subject import is_kind
 
     if len(names) > 2:
         raise click.UsageError(f"too many words: {' '.join(names)}; one pod or workload at a time")
@@ -302,8 +298,8 @@ def _parse_names(names: tuple[str, ...], namespace: str | None) -> tuple[str, st
 
 
 async def _watch(question: _Question) -> None:
-    from mooring.advisor.snapshot import SnapshotError  # noqa: PLC0415 - as above
-    from mooring.advisor.snapshot.following import following  # noqa: PLC0415 - as above
+    from mooring.advisor.snapshot import SnapshotError
+    from mooring.advisor.snapshot.following import following
 
     before = None
     try:

@@ -23,7 +23,7 @@ DEFAULT_PORT = 10254
 @cluster_source
 @scheduler_flags
 @click.option(
-    "--interval", type=Duration(), default="15s", show_default=True, help="How often to measure, at the most."
+    "--interval", type=Duration(), default="15s", show_default=True, help="The shortest time between two measurements."
 )
 @worker_flags(DEFAULT_PORT)
 def exporter(
@@ -48,9 +48,9 @@ def exporter(
     log.configure()
     logging.getLogger("mooring.constraints").setLevel(logging.CRITICAL)  # mistakes in constraints are reasons, too
     if not source.is_live:
-        raise click.UsageError("the exporter follows a live cluster: leave out --from and --data-dir")
+        raise click.UsageError("the exporter needs a live cluster: --from and --data-dir name none")
     if listen[1] < 0:
-        raise click.UsageError("--port: metrics need one, 0 for any that is free")
+        raise click.UsageError("--port: the exporter needs a port; 0 is any free one")
     try:
         with defer_collection():
             asyncio.run(_serve(source, running, scheduler, listen, interval))
@@ -61,10 +61,10 @@ def exporter(
 async def _serve(
     source: ClusterSource, running: Component, scheduler: SchedulerChoice, listen: tuple[str, int], interval: float
 ) -> None:
-    from mooring.client import ClientError  # noqa: PLC0415 - `--help` should not wait for it
-    from mooring.dashboard.access import Access  # noqa: PLC0415 - as above
-    from mooring.dashboard.exporter import Exporter  # noqa: PLC0415 - as above
-    from mooring.dashboard.watching import Watching  # noqa: PLC0415 - as above
+    from mooring.client import ClientError
+    from mooring.dashboard.access import Access
+    from mooring.dashboard.exporter import Exporter
+    from mooring.dashboard.watching import Watching
 
     access = Access(
         origin=source.origin,

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import click
 
 from mooring.cli.support.cluster_source import ClusterSource
-from mooring.cli.support.flags import kubeconfig_flags
+from mooring.cli.support.flags import NEW_FOLDER, kubeconfig_flags
 
 if TYPE_CHECKING:
     from mooring.client import Client
@@ -25,19 +25,16 @@ _STATE = Path("/var/lib/kubelet")
 @click.command("join-config")
 @click.argument("name")
 @kubeconfig_flags
+@click.option("--output", type=NEW_FOLDER, help="The directory to write to.  [default: ./NAME]")
 @click.option(
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Where to write.  [default: ./NAME]",
+    "--server", metavar="URL", help="The URL at which the node reaches the server.  [default: that of the kubeconfig]"
 )
-@click.option("--server", metavar="URL", help="Where the node reaches the server.  [default: as the kubeconfig says]")
 @click.option(
     "--ttl-hours",
     type=click.IntRange(1, 24 * 365),
     default=24,
     show_default=True,
-    help="How long it may be used to join.",
+    help="The validity of the token in hours.",
 )
 @click.option(
     "--runtime-endpoint",
@@ -49,7 +46,7 @@ _STATE = Path("/var/lib/kubelet")
 @click.option(
     "--serving-certificate",
     is_flag=True,
-    help="Let the kubelet ask for its serving certificate too, which an administrator has to approve.",
+    help="Let the kubelet also request a serving certificate, which an administrator has to approve.",
 )
 def join_config(
     *,
@@ -71,8 +68,8 @@ def join_config(
       mooring join-config worker-1
       mooring join-config worker-1 --server https://10.0.0.5:6443 --output /tmp/worker-1
     """
-    from mooring.api import names  # noqa: PLC0415 - `--help` should not wait for it
-    from mooring.client import kubeconfig as files  # noqa: PLC0415 - as above
+    from mooring.api import names
+    from mooring.client import kubeconfig as files
 
     wrong = names.dns1123_subdomain(name)
     if wrong:
@@ -92,9 +89,9 @@ def join_config(
 
 
 def _make_token(source: ClusterSource, name: str, life: timedelta) -> str:
-    from mooring.api import bootstrap_tokens  # noqa: PLC0415 - as above
-    from mooring.apiserver.messages.users import JOINING_NODES  # noqa: PLC0415 - as above
-    from mooring.cli.support.cluster_source import ask_server  # noqa: PLC0415 - as above
+    from mooring.api import bootstrap_tokens
+    from mooring.apiserver.messages.users import JOINING_NODES
+    from mooring.cli.support.cluster_source import ask_server
 
     token = bootstrap_tokens.new_token()
     until = datetime.now(UTC) + life
@@ -124,9 +121,9 @@ def _kubelet(folder: Path, runtime: str, serving: bool) -> dict[str, Any]:
 
 
 def _write(folder: Path, server: str, authority: bytes, token: str, kubelet: dict[str, Any]) -> None:
-    import yaml  # noqa: PLC0415 - as above
+    import yaml
 
-    from mooring.apiserver.access.pki import PkiError, write_private  # noqa: PLC0415 - as above
+    from mooring.apiserver.access.pki import PkiError, write_private
 
     trust = {"certificate-authority": "ca.crt"} if authority else {}
     bootstrap = {

@@ -23,12 +23,22 @@ from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.scheme import SchemeError, parse_runtime_config
 from mooring.api.storage_v1 import StorageClass
 from mooring.base.component import Component
-from mooring.cli.support.cluster_source import ClusterSource, are_versions_given, served_kinds, snapshot_component
-from mooring.cli.support.flags import component_flags, merged
+from mooring.cli.support.cluster_source import (
+    ClusterSource,
+    are_versions_given,
+    served_kinds,
+    show_notes,
+    snapshot_component,
+)
+from mooring.cli.support.flags import FILE_OR_FOLDER, component_flags, kubeconfig_flags, merged
 from mooring.cli.support.lint_formats import FORMATS, print_report
 from mooring.cli.support.output import output_option
 from mooring.cli.support.process_settings import cores
 
+_KINDS: tuple[type[Resource], ...] = (
+    CoreNode, Namespace, LimitRange, ResourceQuota, PriorityClass, DeviceClass, StorageClass, *POLICIES
+)  # fmt: skip
+"""What is read of a live cluster."""
 _COLOURS = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "red"}
 _SEVERITIES = {str(severity): severity for severity in reversed(Severity)}
 
@@ -45,32 +55,29 @@ def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|DIR|-…")
 @component_flags
 @click.option(
-    "--runtime-config", metavar="API=BOOL,…", multiple=True, callback=merged, help="Switch API versions on or off."
+    "--runtime-config", metavar="API=BOOL,…", multiple=True, callback=merged, help="Turn API versions on or off."
 )
 @click.option(
-    "--nodes", "nodes_file", metavar="FILE", help="Compare with these nodes: what `kubectl get nodes -o yaml` prints."
+    "--nodes",
+    "nodes_file",
+    metavar="FILE",
+    help="Check against these nodes: the output of `kubectl get nodes -o yaml`.",
 )
-@click.option("--cluster", is_flag=True, help="Compare with a live cluster, and validate by its versions and gates.")
-@click.option("--kubeconfig", metavar="FILE", help="The cluster that --cluster asks; as kubectl finds it if not given.")
-@click.option(
-    "--context", default="", metavar="NAME", help="The context of that kubeconfig.  [default: its current one]"
-)
+@click.option("--cluster", is_flag=True, help="Check against a live cluster, with its versions and gates.")
+@kubeconfig_flags
 @click.option(
     "--from",
     "--cluster-from",
     "cluster_from",
     multiple=True,
-    metavar="FILE|DIR",
-    type=click.Path(exists=True, path_type=Path),
-    help="Compare with a dump of a cluster: what `mooring dump` wrote. Can be repeated.",
+    type=FILE_OR_FOLDER,
+    help="Check against a dump of a cluster: what `mooring dump` wrote. Can be repeated.",
 )
-@click.option(
-    "--disable", metavar="RULE,…", multiple=True, callback=_rules, help="Do not look for this; number or name."
-)
+@click.option("--disable", metavar="RULE,…", multiple=True, callback=_rules, help="Rules to skip, by number or name.")
 @click.option(
     "--kubernetes",
     metavar="VERSION",
-    help="Validate as this release of Kubernetes does: 1.27 to 1.37; report what needs Mooring or the bridge.",
+    help="Validate as this release of Kubernetes (1.27 to 1.37), and report what needs Mooring or the bridge.",
 )
 @click.option("--strict", is_flag=True, help="Count warnings as errors.")
 @click.option(
@@ -80,9 +87,9 @@ def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     type=click.Choice(list(_SEVERITIES)),
     default="error",
     show_default=True,
-    help="Exit with 1 when there is something this bad.",
+    help="Exit with 1 when there is a finding of this severity or worse.",
 )
-@click.option("--jobs", type=click.IntRange(1, 256), help="How many processes may work.  [default: one a core]")
+@click.option("--jobs", type=click.IntRange(1, 256), help="The number of worker processes.  [default: one per core]")
 @output_option("table", "json", *FORMATS)
 def lint(
     running: Component,
@@ -91,8 +98,7 @@ def lint(
     runtime_config: str,
     nodes_file: str | None,
     cluster: bool,
-    kubeconfig: str | None,
-    context: str,
+    reach: tuple[str | None, str],
     cluster_from: tuple[Path, ...],
     disable: frozenset[str],
     kubernetes: str | None,
@@ -116,13 +122,15 @@ def lint(
       mooring lint --kubernetes 1.34 deploy/
     """
     found = _sources(paths)
-    source = _cluster(cluster, kubeconfig, context, cluster_from)
+    source = _cluster(cluster, reach, cluster_from)
     facts = None
     if source is not None:
         running, facts = _facts(source, running)
     if kubernetes is not None:
         if are_versions_given():
-            raise click.UsageError("--kubernetes says it all: leave --emulation-version and the like out")
+            raise click.UsageError(
+                "--kubernetes excludes --emulation-version, --min-compatibility-version and --feature-gates"
+            )
         running = _kubernetes_component(kubernetes)
     nodes = _nodes(nodes_file) or (facts.nodes if facts else None) or None
     try:
@@ -133,9 +141,7 @@ def lint(
     except SchemeError as error:
         raise click.UsageError(str(error)) from error
     except BrokenProcessPool as error:
-        raise click.ClickException(
-            "a process of the pool was ended, perhaps for lack of memory: try --jobs 1"
-        ) from error
+        raise click.ClickException("a worker process was killed, perhaps for lack of memory: try --jobs 1") from error
     threshold = _SEVERITIES[fail_if]
     match output:
         case "json":
@@ -169,46 +175,31 @@ def _nodes(file: str | None) -> tuple[Node, ...] | None:
         raise click.UsageError(f"--nodes {click.format_filename(file)}: {error}") from error
 
 
-def _cluster(live: bool, kubeconfig: str | None, context: str, files: tuple[Path, ...]) -> ClusterSource | None:
-    if files and (live or kubeconfig or context):
+def _cluster(live: bool, reach: tuple[str | None, str], files: tuple[Path, ...]) -> ClusterSource | None:
+    if files and (live or any(reach)):
         raise click.UsageError("--from and --cluster name different clusters: choose one")
-    if (kubeconfig or context) and not live:
+    if any(reach) and not live:
         raise click.UsageError("--kubeconfig and --context need --cluster")
     if not live and not files:
         return None
-    return ClusterSource(kubeconfig, context, files, hint="name a dump with --from")
+    return ClusterSource(*reach, files, hint="name a dump with --from")
 
 
 def _facts(source: ClusterSource, running: Component) -> tuple[Component, ClusterFacts]:
     """Return the facts about a cluster, and the versions and gates to validate with: its own, unless flags name
     others."""
-    if not source.is_live:
-        snapshot = source.read()
-        return _print_notes(*snapshot_component(snapshot, running, is_cluster=True)), facts_of(snapshot)
-    of_namespaces = (Namespace, LimitRange, ResourceQuota)
-    kinds: tuple[type[Resource], ...] = (
-        CoreNode,
-        *of_namespaces,
-        PriorityClass,
-        DeviceClass,
-        StorageClass,
-        *POLICIES,
-    )
-    snapshot = source.read(kinds, raw=False)
-    return _print_notes(*snapshot_component(snapshot, running)), facts_of(snapshot, served_kinds(source))
+    live = source.is_live
+    snapshot = source.read(_KINDS, raw=False) if live else source.read()
+    component, notes = snapshot_component(snapshot, running, is_cluster=not live)
+    show_notes(notes)
+    return component, facts_of(snapshot, served_kinds(source)) if live else facts_of(snapshot)
 
 
 def _kubernetes_component(kubernetes: str) -> Component:
-    from mooring.advisor.releases import Crossing, CrossingError  # noqa: PLC0415 - few ask for it
+    from mooring.advisor.releases import Crossing, CrossingError
 
     try:
         crossing = Crossing.between(kubernetes, kubernetes)
     except CrossingError as error:
         raise click.UsageError(str(error).replace("--from-version", "--kubernetes")) from error
     return crossing.component(crossing.end)
-
-
-def _print_notes(found: Component, notes: tuple[str, ...]) -> Component:
-    for note in notes:
-        click.echo(f"Note: {note}", err=True)
-    return found

@@ -48,7 +48,7 @@ def mcp(*, source: ClusterSource) -> None:
       mooring mcp --from cluster.yaml
     """
     try:
-        from mcp.server import MCPServer  # noqa: PLC0415 - an extra
+        from mcp.server import MCPServer
     except ImportError as error:
         raise click.ClickException("this needs the MCP SDK: pip install 'kube-mooring[mcp]'") from error
     _ = source.origin  # fails with a sentence if there is no such cluster
@@ -77,7 +77,7 @@ class _Questions(msgspec.Struct, frozen=True):
         self, words: Sequence[str], stdin: str = "", *, about: Sequence[str] = (), codes: Sequence[int] = (0,)
     ) -> Any:
         """Run `mooring WORDS -o json -- ABOUT`; return what it printed. Raises `ToolError` with its error message."""
-        from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - an extra
+        from mcp.server.mcpserver.exceptions import ToolError
 
         _check_length("the manifest", stdin, _MAX_MANIFEST)
         for word in (*words, *about):
@@ -102,12 +102,12 @@ class _Questions(msgspec.Struct, frozen=True):
 
     def matching(self, expression: str) -> NodeMatch:
         """Evaluate a CEL expression on all nodes. Raises `ToolError` for one that is not valid."""
-        from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - an extra
+        from mcp.server.mcpserver.exceptions import ToolError
 
-        from mooring.advisor.expressions import objections, on_nodes  # noqa: PLC0415 - only this tool needs it
-        from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
-        from mooring.base.version import BINARY  # noqa: PLC0415 - as above
-        from mooring.constraints.celenv import NODE  # noqa: PLC0415 - as above
+        from mooring.advisor.expressions import objections, on_nodes
+        from mooring.api.core_v1 import Node
+        from mooring.base.version import BINARY
+        from mooring.constraints.celenv import NODE
 
         _check_length("the expression", expression, _MAX_ARGUMENT)
         program = NODE.new_expressions(BINARY.minus(1)).compile(expression)
@@ -126,7 +126,7 @@ class _Questions(msgspec.Struct, frozen=True):
 
 def _check_length(what: str, text: str, limit: int) -> None:
     """Raise `ToolError` for a string that is too long."""
-    from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - an extra
+    from mcp.server.mcpserver.exceptions import ToolError
 
     if len(text) > limit:
         raise ToolError(f"{what} has {len(text)} characters; the limit is {limit}")
@@ -134,7 +134,7 @@ def _check_length(what: str, text: str, limit: int) -> None:
 
 def add_tools(server: "MCPServer[Any]", questions: _Questions) -> None:
     """Give a server the tools. Their docstrings are what agents read."""
-    from mcp.types import ToolAnnotations  # noqa: PLC0415 - an extra
+    from mcp.types import ToolAnnotations
 
     tool = server.tool(annotations=ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True))
 

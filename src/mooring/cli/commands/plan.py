@@ -19,8 +19,8 @@ from mooring.cli.support.cluster_source import (
     show_notes,
     snapshot_component,
 )
-from mooring.cli.support.flags import VerdictCommand
-from mooring.cli.support.output import output_option, paint, print_data
+from mooring.cli.support.flags import MANIFESTS, VerdictCommand
+from mooring.cli.support.output import output_option, paint, print_data, print_lines
 from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.progress import SimulationProgress
 from mooring.cli.support.server_dry_run import dry_runs
@@ -37,12 +37,11 @@ if TYPE_CHECKING:
     "paths",
     multiple=True,
     required=True,
-    metavar="FILE|DIR|-",
-    type=click.Path(exists=True, allow_dash=True, path_type=Path),
+    type=MANIFESTS,
     help="Manifests to apply. Can be repeated.",
 )
 @cluster_source
-@click.option("--offline", is_flag=True, help="Do not ask a live server for a dry run.")
+@click.option("--offline", is_flag=True, help="Do not send dry-run requests to a live server.")
 @pool_option
 @output_option("table", "wide", "json", "yaml", "markdown")
 @scheduler_flags
@@ -66,9 +65,9 @@ def plan(
       mooring plan -f web.yaml --from production.json -o markdown
       helm template . | mooring plan -f -
     """
-    from mooring.advisor import plan as package  # noqa: PLC0415 - `--help` should not wait for it
-    from mooring.advisor.plan import reports  # noqa: PLC0415 - as above
-    from mooring.advisor.simulate import ScenarioError, kinds_of_interest  # noqa: PLC0415 - as above
+    from mooring.advisor import plan as package
+    from mooring.advisor.plan import reports
+    from mooring.advisor.simulate import ScenarioError, kinds_of_interest
 
     try:
         objects = _objects(paths)
@@ -91,13 +90,12 @@ def plan(
     elif output == "markdown":
         click.echo(reports.markdown(found), nl=False)
     else:
-        for line in reports.lines(found, paint, wide=output == "wide"):
-            click.echo(line)
+        print_lines(reports.lines(found, paint, wide=output == "wide"))
     sys.exit(found.exit_code)
 
 
 def _objects(paths: tuple[Path, ...]) -> "tuple[Resource, ...]":
-    from mooring.advisor.simulate.manifests import read_objects  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.manifests import read_objects
 
     found: list[Resource] = []
     for path in paths:
@@ -113,6 +111,6 @@ def _objects(paths: tuple[Path, ...]) -> "tuple[Resource, ...]":
 
 
 def _tree(found: Any) -> Any:
-    import msgspec  # noqa: PLC0415 - as above
+    import msgspec
 
     return {"apiVersion": found.api_version, "kind": found.kind, **msgspec.to_builtins(found)}

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from mooring.cli.support.cluster_source import show_notes
+from mooring.cli.support.flags import FILE_OR_FOLDER, MANIFESTS
 from mooring.cli.support.output import output_option, print_data, print_table
 
 _COLOURS = {"denied": "red", "unknown": "yellow", "warned": "yellow", "changed": "cyan"}
@@ -25,8 +27,7 @@ def policy() -> None:
     "files",
     multiple=True,
     required=True,
-    metavar="FILE|DIR|-",
-    type=click.Path(exists=True, allow_dash=True, path_type=Path),
+    type=MANIFESTS,
     help="Policies, bindings, parameters, namespaces and objects, in any order. Can be repeated.",
 )
 @click.option(
@@ -34,19 +35,22 @@ def policy() -> None:
     type=click.Choice(["CREATE", "UPDATE", "DELETE"], case_sensitive=False),
     default="CREATE",
     show_default=True,
-    help="What is done to the objects.",
+    help="The operation on the objects.",
 )
 @click.option(
     "--old",
     "old_files",
     multiple=True,
-    metavar="FILE|DIR",
-    type=click.Path(exists=True, path_type=Path),
-    help="The objects as they were, for UPDATE. Can be repeated.",
+    type=FILE_OR_FOLDER,
+    help="The objects before an UPDATE. Can be repeated.",
 )
-@click.option("--as", "user", default="", metavar="USER", help="Who writes them.  [default: kubernetes-admin]")
+@click.option(
+    "--as", "user", default="", metavar="USER", help="The user who sends the requests.  [default: kubernetes-admin]"
+)
 @click.option("--as-group", "groups", multiple=True, metavar="GROUP", help="A group of that user. Can be repeated.")
-@click.option("-n", "--namespace", default="default", show_default=True, help="Where objects are that name none.")
+@click.option(
+    "-n", "--namespace", default="default", show_default=True, help="The namespace of objects that do not name one."
+)
 @output_option("table", "json", "yaml")
 def test(
     *,
@@ -69,9 +73,9 @@ def test(
       kustomize build . | mooring policy test -f policies/ -f - -o json
       mooring policy test -f policy.yaml --operation UPDATE --old before.yaml -f after.yaml
     """
-    from mooring.advisor.policies.testing import PolicyTest, PolicyTestError  # noqa: PLC0415 - `--help` should not wait
-    from mooring.advisor.snapshot import SnapshotError  # noqa: PLC0415 - as above
-    from mooring.api.authentication_v1 import UserInfo  # noqa: PLC0415 - as above
+    from mooring.advisor.policies.testing import PolicyTest, PolicyTestError
+    from mooring.advisor.snapshot import SnapshotError
+    from mooring.api.authentication_v1 import UserInfo
 
     who = UserInfo(username=user, groups=[*groups, "system:authenticated"]) if user else None
     asked = PolicyTest(files, operation.upper(), old_files, who, namespace)
@@ -79,8 +83,7 @@ def test(
         results = [*asked.run(sys.stdin.buffer)]
     except (PolicyTestError, SnapshotError) as error:
         raise click.UsageError(str(error)) from error
-    for note in asked.notes:
-        click.echo(f"Note: {note}", err=True)
+    show_notes(asked.notes)
     denied = sum(each.result == "denied" for each in results)
     if output == "table":
         rows = [

@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING
 import click
 
 from mooring.cli.support.cluster_source import ClusterSource
-from mooring.cli.support.flags import Duration
+from mooring.cli.support.flags import NEW_FILE, Duration, kubeconfig_flags
 
 if TYPE_CHECKING:
     from mooring.advisor.simulate.traces.recording import Recorder
 
 
 @click.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--kubeconfig", metavar="FILE", help="A live cluster; as kubectl finds it if not given.")
-@click.option("--context", default="", metavar="NAME", help="The context of the kubeconfig.")
-@click.option("--for", "seconds", type=Duration(), metavar="DURATION", help="Stop after so long, such as 30m.")
-@click.option("--anonymise", is_flag=True, help="Write pseudonyms for names, labels and images.")
-@click.option("--secret", metavar="HEX", help="With --anonymise, what pseudonyms depend on: to go on with a recording.")
+@click.argument("file", type=NEW_FILE)
+@kubeconfig_flags
+@click.option("--for", "seconds", type=Duration(), metavar="DURATION", help="Stop after this time, such as 30m.")
+@click.option("--anonymise", is_flag=True, help="Replace names, labels and images by pseudonyms.")
+@click.option("--secret", metavar="HEX", help="With --anonymise, the key of the pseudonyms, to continue a recording.")
 def record(
-    *, file: Path, kubeconfig: str | None, context: str, seconds: float | None, anonymise: bool, secret: str | None
+    *, file: Path, reach: tuple[str | None, str], seconds: float | None, anonymise: bool, secret: str | None
 ) -> None:
     """Record the changes of nodes and pods of a cluster into FILE, until Ctrl-C.
 
@@ -35,14 +34,10 @@ def record(
       mooring simulate --trace day.csv --keep-placements
       mooring record public.csv --anonymise
     """
-    from mooring.advisor.simulate.traces.events import TraceError  # noqa: PLC0415 - as above
-    from mooring.advisor.simulate.traces.recording import (  # noqa: PLC0415 - as above
-        Pseudonyms,
-        Recorder,
-        TraceFile,
-    )
+    from mooring.advisor.simulate.traces.events import TraceError
+    from mooring.advisor.simulate.traces.recording import Pseudonyms, Recorder, TraceFile
 
-    source = ClusterSource(kubeconfig, context)
+    source = ClusterSource(*reach)
     pseudonyms = None
     if anonymise:
         secret = secret or secrets.token_hex(16)
@@ -70,10 +65,10 @@ def record(
 
 
 async def _follow(source: ClusterSource, recorder: "Recorder", seconds: float | None) -> None:
-    from mooring.advisor.simulate.traces import recording  # noqa: PLC0415 - as above
-    from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
-    from mooring.api.errors import StatusError  # noqa: PLC0415 - as above
-    from mooring.client import ClientError  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces import recording
+    from mooring.api.core_v1 import Node
+    from mooring.api.errors import StatusError
+    from mooring.client import ClientError
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -4,9 +4,11 @@ import click
 
 
 @click.command()
-@click.option("--user", default="", metavar="NAME", help="Bind the role to this user too.")
-@click.option("--group", default="", metavar="NAME", help="Bind the role to this group too.")
-@click.option("--serviceaccount", default="", metavar="NAMESPACE:NAME", help="Bind the role to this account too.")
+@click.option("--user", default="", metavar="NAME", help="Also bind the role to this user.")
+@click.option("--group", default="", metavar="NAME", help="Also bind the role to this group.")
+@click.option(
+    "--serviceaccount", default="", metavar="NAMESPACE:NAME", help="Also bind the role to this service account."
+)
 def rights(*, user: str, group: str, serviceaccount: str) -> None:
     """Print the ClusterRole mooring-reader, with read access to what advice needs: no Secrets and no ConfigMaps.
 
@@ -16,9 +18,9 @@ def rights(*, user: str, group: str, serviceaccount: str) -> None:
       mooring rights --user jane | kubectl apply -f -
       mooring rights --serviceaccount tools:mooring | kubectl apply -f -
     """
-    import yaml  # noqa: PLC0415 - `--help` should not wait for it
+    import yaml
 
-    from mooring.advisor.snapshot.rights import reader_binding, reader_role  # noqa: PLC0415 - as above
+    from mooring.advisor.snapshot.rights import reader_binding, reader_role
 
     made = [reader_role()]
     made += [reader_binding("User", user)] if user else []

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from mooring.base.component import Component
 from mooring.base.metrics import build_registry
-from mooring.cli.support.flags import LogFlags, component_flags, kubeconfig_flags, worker_flags
+from mooring.cli.support.flags import NEW_FILE, LogFlags, component_flags, kubeconfig_flags, worker_flags
 from mooring.cli.support.leadership import ChangedTimes, lease_flags, run_with_restarts, work_until_signal
 from mooring.client import ClientError, connect, user_agent
 from mooring.client.template_parts import TemplateParts
@@ -23,16 +23,16 @@ DEFAULT_PORT = 10251
 
 @click.command()
 @kubeconfig_flags
+@click.option("--config", "config_path", type=NEW_FILE, help="A KubeSchedulerConfiguration.")
 @click.option(
-    "--config", "config_path", type=click.Path(path_type=Path, dir_okay=False), help="A KubeSchedulerConfiguration."
-)
-@click.option(
-    "--scheduler-name", metavar="NAME", help="The schedulerName of the pods to schedule, if there is one profile."
+    "--scheduler-name",
+    metavar="NAME",
+    help="The schedulerName of the pods to schedule; for a configuration with one profile.",
 )
 @click.option(
     "--leader-elect/--no-leader-elect",
     default=None,
-    help="Whether to wait until no other instance works.  [default: what --config says, else no]",
+    help="Work only while this instance is the leader.  [default: as --config says, or no]",
 )
 @lease_flags
 @worker_flags(DEFAULT_PORT)

@@ -23,7 +23,8 @@ from mooring.cli.support.cluster_source import (
     show_notes,
     snapshot_component,
 )
-from mooring.cli.support.output import output_option, print_data, write_page
+from mooring.cli.support.flags import FILE, NEW_FILE
+from mooring.cli.support.output import output_option, print_data, print_lines, write_page
 from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.progress import SimulationProgress
 from mooring.cli.support.simulation_settings import pool_option, settings_of, with_pools
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from mooring.api.core_v1 import Node
 
 FAILED, INTERRUPTED = 3, 130
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 def _changes(command: Any) -> Any:
@@ -53,30 +53,31 @@ def _changes(command: Any) -> Any:
 @click.command(cls=OrderedCommand)
 @click.argument("words", nargs=-1, metavar="[compare ONE OTHER]")
 @cluster_source
-@click.option("--nodes", type=click.IntRange(0), metavar="N", help="A cluster of so many equal nodes instead.")
+@click.option(
+    "--nodes", type=click.IntRange(0), metavar="N", help="Simulate a cluster of this many identical nodes instead."
+)
 @click.option(
     "--template",
-    type=_FILE,
-    metavar="FILE",
-    help="What the nodes of --nodes and --add-nodes are like: one or more Nodes, in turn.  "
+    type=FILE,
+    help="The template of the nodes of --nodes and --add-nodes: one or more Nodes, used in turn.  "
     "[default: 32 cores, 128Gi, 110 pods, in three zones]",
 )
-@click.option("--scenario", "scenario_path", type=_FILE, metavar="FILE", help="Steps in time; see docs/simulate.md.")
+@click.option("--scenario", "scenario_path", type=FILE, metavar="FILE", help="Steps over time; see docs/simulate.md.")
 @_changes
 @trace_flags
-@click.option("--keep-pending", is_flag=True, help="Leave pods alone that are pending already.")
-@click.option("--until-full", is_flag=True, help="At the end, say how many more pods of the last --add fit.")
+@click.option("--keep-pending", is_flag=True, help="Do not schedule pods that are pending already.")
+@click.option("--until-full", is_flag=True, help="At the end, report how many more pods of the last --add fit.")
 @pool_option
-@click.option("--consolidate", is_flag=True, help="Find the nodes that can be removed; --prices says what each saves.")
+@click.option("--consolidate", is_flag=True, help="Find nodes that can be removed; with --prices, report the savings.")
 @click.option(
-    "--descheduler", type=_FILE, metavar="FILE", help="Play a DeschedulerPolicy after the changes, every five minutes."
+    "--descheduler", type=FILE, help="Apply a DeschedulerPolicy after the changes, every five minutes of virtual time."
 )
-@click.option("--seed", type=int, metavar="N", help="Decides among equally good nodes.  [default: 0]")
+@click.option("--seed", type=int, metavar="N", help="The random seed for ties between nodes.  [default: 0]")
 @scheduler_flags
 @click.option(
     "--compare-with",
     metavar="FILE|GATE=BOOL,…",
-    help="Run it again with this scheduler configuration, or with these gates, and show what differs.",
+    help="Simulate again with this scheduler configuration or these gates, and show the differences.",
 )
 @click.option(
     "--fail-if",
@@ -84,17 +85,11 @@ def _changes(command: Any) -> Any:
     "conditions",
     multiple=True,
     metavar="CONDITION",
-    help="Exit with 3 when this is so: pending, newly-pending, preempted, evicted, rejected, blocked, evicted>3, "
+    help="Exit with 3 when this holds: pending, newly-pending, preempted, evicted, rejected, blocked, evicted>3, "
     "utilisation>90%, cpu>85%. Can be repeated.",
 )
 @output_option("table", "wide", "json", "yaml", "csv", "markdown")
-@click.option(
-    "--html",
-    "html_path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write a report with pictures too.",
-)
+@click.option("--html", "html_path", type=NEW_FILE, help="Also write a report in HTML.")
 def simulate(
     *,
     words: tuple[str, ...],
@@ -133,8 +128,8 @@ def simulate(
       mooring simulate --trace nodes.csv --trace pods.csv --html report.html
       mooring simulate compare 'results/runs/*.FGD.*' 'results/runs/*.BestFit.*'
     """
-    import mooring.advisor.simulate as package  # noqa: PLC0415 - `--help` should not wait for it
-    from mooring.cli.support.simulation_changes import steps_of  # noqa: PLC0415 - as above
+    import mooring.advisor.simulate as package
+    from mooring.cli.support.simulation_changes import steps_of
 
     if words:
         compare_replays(words, output)
@@ -154,7 +149,7 @@ def simulate(
             scenario = _with_descheduler(scenario, descheduler)
         if trace.paths:
             if scenario.steps or compare_with:
-                raise click.UsageError("--trace goes without changes, --scenario and --compare-with")
+                raise click.UsageError("--trace excludes changes, --scenario and --compare-with")
             nodes = 0 if nodes is None and _is_here(source) else nodes
         with defer_collection():
             snapshot = _snapshot(source, cluster, scenario_path, nodes, templates, with_raw=bool(pools))
@@ -165,7 +160,7 @@ def simulate(
             replay(trace, snapshot, settings, scenario.seed, output=output, html=html_path)
         if consolidate:
             if html_path is not None or output == "csv":
-                raise click.UsageError("--consolidate is written as a table, Markdown, JSON or YAML")
+                raise click.UsageError("--consolidate excludes --html and -o csv")
             _consolidate(snapshot, scenario, settings, trace, output)
         other = _other_settings(compare_with, running, scheduler)
         with defer_collection(), SimulationProgress() as tell:
@@ -175,7 +170,7 @@ def simulate(
     except package.ScenarioError as problem:
         raise click.ClickException(str(problem)) from problem
     if html_path is not None:  # before anything is printed: the reader may go away, as in `… | head`
-        from mooring.advisor.simulate.html import page  # noqa: PLC0415 - as above
+        from mooring.advisor.simulate.html import page
 
         write_page(page(result), html_path)
     _print(result, output)
@@ -190,12 +185,12 @@ def simulate(
 def _consolidate(
     snapshot: "Snapshot", scenario: "Scenario", settings: "Settings", trace: TraceOptions, output: str
 ) -> NoReturn:
-    import msgspec  # noqa: PLC0415 - as above
+    import msgspec
 
-    from mooring.advisor.simulate import consolidation  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate import consolidation
 
     if scenario.steps:
-        raise click.UsageError("--consolidate goes without changes: it looks for them")
+        raise click.UsageError("--consolidate excludes changes")
     with SimulationProgress() as report:
         found = consolidation.consolidate(snapshot, settings, prices_of(trace), report)
     if output in ("json", "yaml"):
@@ -203,13 +198,12 @@ def _consolidate(
     elif output == "markdown":
         click.echo(consolidation.markdown(found))
     else:
-        for line in consolidation.lines(found):
-            click.echo(line)
+        print_lines(consolidation.lines(found))
     sys.exit(0 if found.is_complete else INTERRUPTED)
 
 
 def _condition(text: str) -> "Condition":
-    from mooring.advisor.simulate.results import ConditionError, parse_condition  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.results import ConditionError, parse_condition
 
     try:
         return parse_condition(text)
@@ -218,13 +212,13 @@ def _condition(text: str) -> "Condition":
 
 
 def _templates(path: Path | None) -> "tuple[Node, ...]":
-    from mooring.advisor.simulate.manifests import read_nodes  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.manifests import read_nodes
 
     return read_nodes(path.read_bytes(), str(path)) if path is not None else ()
 
 
 def _scenario(path: Path | None) -> "tuple[Scenario, ClusterWanted]":
-    from mooring.advisor.simulate import Scenario, ScenarioError, scenario_file  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate import Scenario, ScenarioError, scenario_file
 
     if path is None:
         return Scenario(), scenario_file.ClusterWanted()
@@ -235,7 +229,7 @@ def _scenario(path: Path | None) -> "tuple[Scenario, ClusterWanted]":
 
 
 def _with_flags(scenario: "Scenario", **flags: Any) -> "Scenario":
-    from dataclasses import replace  # noqa: PLC0415 - as above
+    from dataclasses import replace
 
     return replace(
         scenario,
@@ -247,9 +241,9 @@ def _with_flags(scenario: "Scenario", **flags: Any) -> "Scenario":
 
 
 def _with_descheduler(scenario: "Scenario", path: Path) -> "Scenario":
-    from dataclasses import replace  # noqa: PLC0415 - as above
+    from dataclasses import replace
 
-    from mooring.advisor.simulate.descheduling import read_policy  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.descheduling import read_policy
 
     profiles, unknown = read_policy(path.read_bytes(), str(path))
     show_notes([f"the descheduler's plugin {name} is not played" for name in unknown])
@@ -265,13 +259,13 @@ def _snapshot(
     *,
     with_raw: bool,
 ) -> "Snapshot":
-    from mooring.advisor.simulate import kinds_of_interest  # noqa: PLC0415 - as above
-    from mooring.advisor.simulate.manifests import nodes_like  # noqa: PLC0415 - as above
-    from mooring.advisor.snapshot import Snapshot  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate import kinds_of_interest
+    from mooring.advisor.simulate.manifests import nodes_like
+    from mooring.advisor.snapshot import Snapshot
 
     named = not _is_here(source)
     if nodes is not None and named:
-        raise click.UsageError("--nodes makes a cluster of its own: leave out the flags that name another")
+        raise click.UsageError("--nodes simulates a new cluster, and excludes flags that name another one")
     if nodes is None and not named:
         nodes, templates = wanted.nodes, templates or wanted.templates
         here = scenario.parent if scenario is not None else Path()
@@ -293,7 +287,7 @@ def _is_here(source: ClusterSource) -> bool:
 
 
 def _other_settings(text: str | None, running: Component, scheduler: SchedulerChoice) -> "Settings | None":
-    from mooring.cli.support.cluster_source import scheduler_choice  # noqa: PLC0415 - as above
+    from mooring.cli.support.cluster_source import scheduler_choice
 
     if text is None:
         return None
@@ -314,17 +308,17 @@ def _other_settings(text: str | None, running: Component, scheduler: SchedulerCh
 
 
 def _with_comparison(result: "Simulation", other: "Simulation") -> "Simulation":
-    from msgspec import structs  # noqa: PLC0415 - as above
+    from msgspec import structs
 
-    from mooring.advisor.simulate import compare  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate import compare
 
     return structs.replace(result, comparison=compare(result, other), is_complete=other.is_complete)
 
 
 def _print(result: "Simulation", output: str) -> None:
-    import msgspec  # noqa: PLC0415 - as above
+    import msgspec
 
-    from mooring.advisor.simulate import reports  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate import reports
 
     match output:
         case "json":

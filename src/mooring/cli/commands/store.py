@@ -14,6 +14,7 @@ import click
 import mooring
 from mooring.base.version import BINARY
 from mooring.cli.support.etcd_flags import EtcdAccess, access_flags
+from mooring.cli.support.flags import NEW_FILE
 from mooring.cli.support.output import output_option, print_data, print_table
 from mooring.cli.support.progress import Progress
 from mooring.cli.support.store_places import (
@@ -39,9 +40,15 @@ DEFAULT_BUMP = 1_000_000_000
 _MAX_REMARKS = 20
 _PLACE = PlaceType()
 _T = TypeVar("_T", bound=Source | Target)
-_OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace what is there.")
+_OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace an existing store or file.")
 _FROM = click.option(
-    "--from", "origin", type=_PLACE, default=DEFAULT_PLACE, show_default=True, metavar="PLACE", help="Which store."
+    "--from",
+    "origin",
+    type=_PLACE,
+    default=DEFAULT_PLACE,
+    show_default=True,
+    metavar="PLACE",
+    help="The store to read.",
 )
 
 
@@ -79,8 +86,8 @@ def store() -> None:
 
 @store.command()
 @click.option("--from", "origin", type=_PLACE, required=True, metavar="PLACE", help="The store to copy.")
-@click.option("--to", "destination", type=_PLACE, required=True, metavar="PLACE", help="The store to make.")
-@click.option("--follow", is_flag=True, help="Go on copying what changes, until Ctrl-C.")
+@click.option("--to", "destination", type=_PLACE, required=True, metavar="PLACE", help="The store to write.")
+@click.option("--follow", is_flag=True, help="Continue to copy changes until Ctrl-C.")
 @_OVERWRITE
 @access_flags
 @_run_async
@@ -113,7 +120,7 @@ async def copy(*, access: EtcdAccess, origin: Place, destination: Place, follow:
 
 
 @store.command()
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=NEW_FILE)
 @_FROM
 @_OVERWRITE
 @access_flags
@@ -139,7 +146,7 @@ async def backup(*, access: EtcdAccess, file: Path, origin: Place, overwrite: bo
 
 
 @store.command()
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=NEW_FILE)
 @click.option(
     "--to",
     "destination",
@@ -147,14 +154,14 @@ async def backup(*, access: EtcdAccess, file: Path, origin: Place, overwrite: bo
     default=DEFAULT_PLACE,
     show_default=True,
     metavar="PLACE",
-    help="The store to make.",
+    help="The store to write.",
 )
 @click.option(
     "--bump-revision",
     type=click.IntRange(min=0, max=2**53),
     default=DEFAULT_BUMP,
     show_default=True,
-    help="How far resourceVersions jump, so that none that a client has seen comes again. Not in etcd.",
+    help="How much to add to resourceVersions, so that clients never see one again. Not for etcd.",
 )
 @_OVERWRITE
 @access_flags
@@ -190,8 +197,8 @@ async def verify(*, access: EtcdAccess, place: Place, output: str) -> None:
       mooring store verify ~/.mooring
       mooring store verify monday.backup -o json
     """
-    from mooring.api.scheme import Scheme  # noqa: PLC0415 - loads all kinds, which the other commands do not need
-    from mooring.store.tools.verify import Problem, find_problems  # noqa: PLC0415 - the same
+    from mooring.api.scheme import Scheme
+    from mooring.store.tools.verify import Problem, find_problems
 
     async with _open(open_source(place, access)) as source:
         found: list[Problem] = []
@@ -228,7 +235,7 @@ async def verify(*, access: EtcdAccess, place: Place, output: str) -> None:
     "--revision",
     type=click.IntRange(min=1),
     metavar="N",
-    help="The oldest revision to remember.  [default: the current one]",
+    help="The oldest revision to keep.  [default: the current one]",
 )
 @access_flags
 @_run_async
@@ -285,7 +292,9 @@ async def _compact_file(place: Path, revision: int | None) -> None:
 
 @store.command()
 @click.argument("place", type=_PLACE, default=DEFAULT_PLACE)
-@click.option("--largest", type=click.IntRange(min=0), default=5, show_default=True, help="How many objects to name.")
+@click.option(
+    "--largest", type=click.IntRange(min=0), default=5, show_default=True, help="The number of largest objects to list."
+)
 @output_option("table", "json", "yaml")
 @access_flags
 @_run_async

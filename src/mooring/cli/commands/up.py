@@ -13,7 +13,7 @@ import click
 from msgspec.structs import replace
 
 from mooring.cli.support.cluster_source import ClusterSource, show_notes, snapshot_component
-from mooring.cli.support.flags import LogFlags, log_flags
+from mooring.cli.support.flags import FILE, MANIFESTS, NEW_FILE, LogFlags, log_flags
 from mooring.cli.support.process_settings import cores, defer_collection
 from mooring.cli.support.server_flags import server_flags
 from mooring.cli.support.worker_process import DEFAULT_NODES, WorkerConfig, WorkerProcess
@@ -42,50 +42,44 @@ class _Parts(click.ParamType[frozenset[str]]):
 @click.option(
     "--ephemeral",
     is_flag=True,
-    help="Keep everything in memory: all is gone at the end. --data-dir is a temporary one then.",
+    help="Keep all objects in memory, and use a temporary data directory.",
 )
 @click.option(
     "--nodes",
     metavar="N|FILE",
-    help="Simulated nodes: how many, or a file of Node manifests. Those that exist are left as they are.  "
+    help="Simulated nodes: a number, or a file of Node manifests. Existing nodes are not changed.  "
     f"[default: {DEFAULT_NODES} if there is no node yet]",
 )
 @click.option(
     "--from",
     "from_files",
-    type=click.Path(exists=True, allow_dash=True, path_type=Path),
+    type=MANIFESTS,
     multiple=True,
     metavar="FILE",
-    help="Begin with the cluster of a dump (`mooring dump`, also in gzip): nodes are simulated, pods run.",
+    help="Start with the objects of a dump (what `mooring dump` wrote, also in gzip), on simulated nodes.",
 )
 @click.option(
     "--programs",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    metavar="FILE",
-    help="Run programs of this machine on simulated nodes, for the images that this file names.",
+    type=FILE,
+    help="Run programs of this machine on simulated nodes for the images that this file names.",
 )
 @click.option(
-    "--kubeconfig",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="OUT",
-    help="Write the administrator's kubeconfig to this file too.",
+    "--kubeconfig", type=NEW_FILE, metavar="OUT", help="Also write the administrator's kubeconfig to this file."
 )
 @click.option(
     "--without",
     type=_Parts(),
     default="",
     metavar="PART,…",
-    help=f"Leave parts out, to run them yourself: {', '.join(PARTS)}.",
+    help=f"Do not run these components: {', '.join(PARTS)}.",
 )
-@click.option("--dashboard", is_flag=True, help="Run the dashboard too, and print its address.")
-@click.option(
-    "--single-process", is_flag=True, help="Run all parts in one process, also where there are several cores."
-)
+@click.option("--dashboard", is_flag=True, help="Also run the dashboard, and print its address.")
+@click.option("--single-process", is_flag=True, help="Run all components in one process.")
 @click.option(
     "--metrics-port",
     type=click.IntRange(-1, 65535),
-    help="Port of the scheduler's and the controllers' metrics. 0: any free one; -1: none.  "
-    "[default: 10251 if it is free]",
+    help="The port of the scheduler's and the controllers' metrics. 0: any free port; -1: none.  "
+    "[default: 10251, or any free port]",
 )
 @log_flags
 @server_flags
@@ -150,7 +144,7 @@ def up(
         process = None
         if not single_process and not workers.is_empty and cores() > 1:
             process = stack.enter_context(WorkerProcess(replace(workers, kubeconfigs=folder)))
-        from mooring.cli.support import foreground  # noqa: PLC0415 - loads while the second process does
+        from mooring.cli.support import foreground
 
         config = foreground.UpConfig(
             server=server, workers=workers, nodes=nodes, kubeconfig=kubeconfig, dashboard=dashboard, dump=dump
@@ -179,7 +173,7 @@ def _conflict(
 
 
 def _programs(path: Path, data_dir: Path) -> "Programs":
-    from mooring.controllers.programs.file import ProgramsError, read  # noqa: PLC0415 - rarely needed
+    from mooring.controllers.programs.file import ProgramsError, read
 
     try:
         return read(path, data_dir)

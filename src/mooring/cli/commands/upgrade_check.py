@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec.structs import replace as replace_fields
 
 from mooring.base.component import Component
 from mooring.base.gates import parse
@@ -22,8 +21,8 @@ from mooring.cli.support.cluster_source import (
     show_notes,
     snapshot_component,
 )
-from mooring.cli.support.flags import Duration, VerdictCommand
-from mooring.cli.support.output import output_option, paint, print_data, write_page
+from mooring.cli.support.flags import FILE, MANIFESTS, NEW_FILE, Duration, VerdictCommand
+from mooring.cli.support.output import output_option, paint, print_data, print_lines, write_page
 from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.progress import SimulationProgress
 from mooring.cli.support.release_audit import ReleaseQuestion
@@ -37,49 +36,56 @@ _INTERRUPTED = 130
 
 
 @click.command("upgrade-check", cls=VerdictCommand)
-@click.argument(
-    "paths", nargs=-1, type=click.Path(exists=True, allow_dash=True, path_type=Path), metavar="[FILE|DIR|-]…"
-)
+@click.argument("paths", nargs=-1, type=MANIFESTS, metavar="[FILE|DIR|-]…")
 @cluster_source
 @click.option("--to", "to_version", required=True, metavar="VERSION", help="The release to upgrade to, such as 1.37.")
-@click.option("--from-version", metavar="VERSION", help="The release now.  [default: what the cluster runs]")
-@click.option("--and-back", is_flag=True, help="Check the way back as well: what a rollback would lose or refuse.")
-@click.option("--helm", is_flag=True, help="Check the manifests of Helm releases that are stored in the cluster too.")
+@click.option("--from-version", metavar="VERSION", help="The current release.  [default: that of the cluster]")
+@click.option("--and-back", is_flag=True, help="Also check the rollback: what it would lose or reject.")
+@click.option("--helm", is_flag=True, help="Also check the manifests of Helm releases in the cluster.")
 @click.option(
     "--audit-log",
     "audit_logs",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Look for clients of removed APIs in an API server's audit log. Repeatable.",
+    type=FILE,
+    help="Find clients of removed APIs in an API server's audit log. Can be repeated.",
 )
 @click.option(
     "--max-unavailable",
     type=click.IntRange(0),
     metavar="N",
-    help="How many nodes of a pool may be missing at once.  [default: 1; 0 with --surge]",
+    help="The number of nodes of a pool that may be missing at once.  [default: 1; 0 with --surge]",
 )
 @click.option(
-    "--surge", type=click.IntRange(0), default=0, show_default=True, help="New nodes made before old ones are drained."
+    "--surge",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="The number of nodes added to a pool before old ones are drained.",
 )
 @click.option("--pool-label", default="", metavar="KEY", help="The label that names a pool.  [default: the provider's]")
 @click.option(
-    "--order", type=click.Choice(["name", "age"]), default="name", show_default=True, help="The order within a pool."
+    "--order",
+    type=click.Choice(["name", "age"]),
+    default="name",
+    show_default=True,
+    help="The order of the nodes of a pool.",
 )
-@click.option("--node-time", type=Duration(), default=120.0, show_default="2m", help="From an empty node to Ready.")
 @click.option(
-    "--start-time", type=Duration(), default=10.0, show_default="10s", help="From binding to Ready, where not measured."
+    "--node-time", type=Duration(), default=120.0, show_default="2m", help="The time from an empty node to Ready."
 )
-@click.option("--drain-timeout", type=Duration(), default=3600.0, show_default="1h", help="When a drain is given up.")
-@click.option("--force-after", type=Duration(), help="Delete pods in spite of budgets after this time.")
+@click.option(
+    "--start-time",
+    type=Duration(),
+    default=10.0,
+    show_default="10s",
+    help="The time from binding a pod to Ready, if the cluster shows none.",
+)
+@click.option(
+    "--drain-timeout", type=Duration(), default=3600.0, show_default="1h", help="The time after which a drain fails."
+)
+@click.option("--force-after", type=Duration(), help="Delete pods in spite of disruption budgets after this time.")
 @output_option("table", "wide", "json", "yaml", "markdown")
-@click.option(
-    "--html",
-    "html_path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write a page with the timeline too.",
-)
+@click.option("--html", "html_path", type=NEW_FILE, help="Also write a page with the timeline in HTML.")
 @scheduler_flags
 def upgrade_check(
     *,
@@ -114,13 +120,11 @@ def upgrade_check(
       mooring upgrade-check --from dump.json --to 1.36 --surge 1 -o markdown
       mooring upgrade-check --to 1.37 --max-unavailable 3 --pool-label pool --force-after 1h
     """
-    from mooring.advisor import upgrade  # noqa: PLC0415 - `--help` should not wait for it
+    from mooring.advisor import upgrade
 
-    if paths and (source.kubeconfig or source.context or source.data_dir):
-        raise click.UsageError("files, --kubeconfig and --data-dir name different clusters: choose one")
     if max_unavailable == 0 and not surge:
         raise click.UsageError("--max-unavailable 0 drains no node without --surge")
-    source = replace_fields(source, files=(*source.files, *paths))
+    source = source.with_files(paths)
     gates = parse(click.get_current_context().params.get("feature_gates", ""))
     question = ReleaseQuestion(source, scheduler, from_version, to_version, gates, audit_logs, None, None, None, "--to")
     with defer_collection(), SimulationProgress() as report:
@@ -145,7 +149,7 @@ def upgrade_check(
         result = upgrade.check(subject, report)
     show_notes([*notes, *result.notes])
     if html_path is not None:
-        from mooring.advisor.upgrade.page import page  # noqa: PLC0415 - as above
+        from mooring.advisor.upgrade.page import page
 
         write_page(page(result), html_path)
     _print(result, output)
@@ -154,12 +158,11 @@ def upgrade_check(
 
 
 def _print(result: "UpgradeCheck", output: str) -> None:
-    from mooring.advisor.upgrade import reports  # noqa: PLC0415 - as above
+    from mooring.advisor.upgrade import reports
 
     if output in ("json", "yaml"):
         print_data(result.tree(), output)
     elif output == "markdown":
         click.echo(reports.markdown(result), nl=False)
     else:
-        for line in reports.lines(result, paint, wide=output == "wide"):
-            click.echo(line)
+        print_lines(reports.lines(result, paint, wide=output == "wide"))

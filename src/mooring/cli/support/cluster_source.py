@@ -21,7 +21,16 @@ import click
 import msgspec
 
 from mooring.base.component import Component
-from mooring.cli.support.flags import Command, DataDir, component_flags, group_flags, kubeconfig_flags
+from mooring.cli.support.flags import (
+    FILE,
+    FOLDER,
+    MANIFESTS,
+    Command,
+    DataDir,
+    component_flags,
+    group_flags,
+    kubeconfig_flags,
+)
 from mooring.cli.support.output import name_as_called
 from mooring.cli.support.process_settings import cores
 
@@ -56,6 +65,12 @@ class ClusterSource(msgspec.Struct, frozen=True):
     def is_live(self) -> bool:
         return not self.files and self.data_dir is None
 
+    def with_files(self, paths: Sequence[Path]) -> "ClusterSource":
+        """Return the source for file arguments, which mean the same as `--from`."""
+        if paths and (self.kubeconfig or self.context or self.data_dir):
+            raise click.UsageError("files, --kubeconfig and --data-dir name different clusters: choose one")
+        return msgspec.structs.replace(self, files=(*self.files, *paths))
+
     @property
     def namespace(self) -> str:
         """The default namespace: that of the kubeconfig's context."""
@@ -63,7 +78,7 @@ class ClusterSource(msgspec.Struct, frozen=True):
 
     def read(self, kinds: "Collection[type[Resource]]" = (), *, raw: bool = True, quiet: bool = False) -> "Snapshot":
         """Read a snapshot; of a live cluster only `kinds`, if given. Print notes to standard error."""
-        from mooring.advisor import snapshot  # noqa: PLC0415 - `--help` should not wait for it
+        from mooring.advisor import snapshot
 
         try:
             if self.files:
@@ -75,14 +90,14 @@ class ClusterSource(msgspec.Struct, frozen=True):
         except snapshot.SnapshotError as error:
             raise click.ClickException(str(error)) from error
         except BrokenProcessPool as error:
-            raise click.ClickException("a process that reads was ended, perhaps for lack of memory") from error
+            raise click.ClickException("a worker process was killed, perhaps for lack of memory") from error
         if not quiet:
             show_left_out(found)
         return found
 
     async def read_live(self, kinds: "Collection[type[Resource]]" = (), *, raw: bool = True) -> "Snapshot":
         """Read a snapshot of the live cluster. Raise `SnapshotError`."""
-        from mooring.advisor.snapshot import live  # noqa: PLC0415 - as above
+        from mooring.advisor.snapshot import live
 
         async with self.client() as client:
             return await live(client, self.origin, kinds=kinds, raw=raw, namespace=self.namespace)
@@ -99,15 +114,15 @@ class ClusterSource(msgspec.Struct, frozen=True):
     @asynccontextmanager
     async def client(self) -> "AsyncIterator[Client]":
         """Open a client of the live cluster."""
-        from mooring.base.version import BINARY  # noqa: PLC0415 - as above
-        from mooring.client import connect, user_agent  # noqa: PLC0415 - as above
+        from mooring.base.version import BINARY
+        from mooring.client import connect, user_agent
 
         self._connection()  # reports errors in the kubeconfig
         async with connect(self.kubeconfig, self.context, user_agent=user_agent(USER_AGENT, BINARY)) as client:
             yield client
 
     def _connection(self) -> "Connection":
-        from mooring.client import ClientError, kubeconfig  # noqa: PLC0415 - as above
+        from mooring.client import ClientError, kubeconfig
 
         try:
             return kubeconfig.load(self.kubeconfig, self.context)
@@ -133,11 +148,12 @@ cluster_source = group_flags(
         "--from",
         "files",
         multiple=True,
-        metavar="FILE|DIR|-",
-        type=click.Path(exists=True, allow_dash=True, path_type=Path),
-        help="A dump instead: what `mooring dump` wrote, or manifests. Can be repeated.",
+        type=MANIFESTS,
+        help="Read a dump (what `mooring dump` wrote) or manifests instead of a live cluster. Can be repeated.",
     ),
-    click.option("--data-dir", type=DataDir(), metavar="DIR", help="A data directory of Mooring instead."),
+    click.option(
+        "--data-dir", type=DataDir(), metavar="DIR", help="Read a data directory of Mooring instead of a live cluster."
+    ),
 )
 """The flags that select a cluster; the command gets a `ClusterSource` as `source`."""
 
@@ -153,14 +169,10 @@ class SchedulerChoice(msgspec.Struct, frozen=True):
 
 def scheduler_choice(running: Component, path: Path | None, plugins: tuple[Path, ...] = ()) -> SchedulerChoice:
     """Return the scheduler of a configuration file, or the default one."""
-    from mooring.scheduler.framework.registry import (  # noqa: PLC0415 - as above
-        PluginError,
-        from_entry_points,
-        from_folder,
-    )
-    from mooring.scheduler.plugins import IN_TREE  # noqa: PLC0415 - as above
-    from mooring.scheduler.running import config  # noqa: PLC0415 - as above
-    from mooring.scheduler.running.options import SchedulerConfig, for_component  # noqa: PLC0415 - as above
+    from mooring.scheduler.framework.registry import PluginError, from_entry_points, from_folder
+    from mooring.scheduler.plugins import IN_TREE
+    from mooring.scheduler.running import config
+    from mooring.scheduler.running.options import SchedulerConfig, for_component
 
     try:
         chosen = SchedulerConfig() if path is None else config.read(path.read_bytes())
@@ -178,8 +190,8 @@ def scheduler_choice(running: Component, path: Path | None, plugins: tuple[Path,
 
 
 def _check_starts(choice: SchedulerChoice, path: Path) -> None:
-    from mooring.scheduler.deciding.engine import Engine  # noqa: PLC0415 - as above
-    from mooring.scheduler.framework.registry import PluginError  # noqa: PLC0415 - as above
+    from mooring.scheduler.deciding.engine import Engine
+    from mooring.scheduler.framework.registry import PluginError
 
     try:
         Engine(choice.profiles, features=choice.features, registry=choice.registry)
@@ -190,18 +202,12 @@ def _check_starts(choice: SchedulerChoice, path: Path) -> None:
 def scheduler_flags(command: Command) -> Command:
     """Add versions, gates and `--scheduler-config`; the command gets `running` and `scheduler`."""
 
-    @click.option(
-        "--scheduler-config",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="The KubeSchedulerConfiguration of the scheduler that decides.",
-    )
+    @click.option("--scheduler-config", type=FILE, help="The KubeSchedulerConfiguration of the cluster's scheduler.")
     @click.option(
         "--plugins",
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        type=FOLDER,
         multiple=True,
-        metavar="DIR",
-        help="A package with plugins for the scheduler that is not installed. Can be repeated.",
+        help="A directory with a package of scheduler plugins that is not installed. Can be repeated.",
     )
     @component_flags
     @wraps(command)
@@ -211,6 +217,13 @@ def scheduler_flags(command: Command) -> Command:
         command(*args, running=running, scheduler=scheduler_choice(running, scheduler_config, plugins), **rest)
 
     return wrapped
+
+
+def check_readable(snapshot: "Snapshot") -> None:
+    """Raise ClickException if no object could be read for lack of rights: an audit would find nothing wrong."""
+    if snapshot.forbidden and not snapshot.raw():
+        why = next(iter(snapshot.forbidden.values()))
+        raise click.ClickException(f"nothing of {snapshot.origin} can be read: {why}")
 
 
 def show_left_out(snapshot: "Snapshot") -> None:
@@ -237,8 +250,8 @@ def are_versions_given() -> bool:
 
 def live_component(source: ClusterSource) -> tuple[Component, tuple[str, ...]]:
     """Return the versions and gates of a live server, and what is only assumed."""
-    from mooring.advisor.audit.options import QuestionError, component_of  # noqa: PLC0415 - as above
-    from mooring.advisor.snapshot.server_info import read_server_info  # noqa: PLC0415 - as above
+    from mooring.advisor.audit.options import QuestionError, component_of
+    from mooring.advisor.snapshot.server_info import read_server_info
 
     try:
         info = ask_server(source, read_server_info)
@@ -255,11 +268,7 @@ def snapshot_component(
     Flags (`running`) win; without them the snapshot's server counts, live or recorded in a dump. A snapshot without
     server and nodes is a set of manifests, or with `is_cluster` an upstream cluster of the newest release.
     """
-    from mooring.advisor.audit.options import (  # noqa: PLC0415 - as above
-        QuestionError,
-        component_of_dump,
-        component_of_snapshot,
-    )
+    from mooring.advisor.audit.options import QuestionError, component_of_dump, component_of_snapshot
 
     if are_versions_given():
         return running, ()
@@ -271,15 +280,15 @@ def snapshot_component(
 
 def served_kinds(source: ClusterSource) -> frozenset[tuple[str, str]]:
     """apiVersion and kind of everything that a live server serves."""
-    from mooring.advisor.lint.facts import served_by  # noqa: PLC0415 - as above
+    from mooring.advisor.lint.facts import served_by
 
     return ask_server(source, served_by)
 
 
 def ask_server(source: ClusterSource, question: "Callable[[Client], Awaitable[T]]") -> T:
     """Ask a live server; report errors in a sentence."""
-    from mooring.api.errors import StatusError  # noqa: PLC0415 - as above
-    from mooring.client import ClientError  # noqa: PLC0415 - as above
+    from mooring.api.errors import StatusError
+    from mooring.client import ClientError
 
     async def ask() -> T:
         async with source.client() as client:

@@ -54,15 +54,15 @@ def _matching(words: Iterable[str], incomplete: str) -> list[str]:
 
 
 def namespaces(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    from mooring.api.core_v1 import Namespace  # noqa: PLC0415 - loaded only for a completion
+    from mooring.api.core_v1 import Namespace
 
     return _matching(_names_of(ctx, Namespace), incomplete)
 
 
 def subjects(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete `KIND`, `KIND/NAME`, and the name after a kind: pods and workloads."""
-    from mooring.advisor.snapshot.owners import WORKLOADS  # noqa: PLC0415 - as above
-    from mooring.api.core_v1 import Pod  # noqa: PLC0415 - as above
+    from mooring.advisor.snapshot.owners import WORKLOADS
+    from mooring.api.core_v1 import Pod
 
     kinds: dict[str, type[Resource]] = {"pod": Pod, **{name.lower(): cls for name, cls in WORKLOADS.items()}}
     given = ctx.params.get("names") or ()
@@ -77,14 +77,14 @@ def subjects(ctx: click.Context, _param: click.Parameter, incomplete: str) -> li
 
 
 def _nodes_of(ctx: click.Context) -> list[str]:
-    from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
+    from mooring.api.core_v1 import Node
 
     return _names_of(ctx, Node)
 
 
 def _names_of(ctx: click.Context, cls: "type[Resource]") -> list[str]:
     """Return the names of objects in the cluster, and the namespace, that the command line names so far."""
-    from mooring.cli.support.cluster_source import ClusterSource  # noqa: PLC0415 - as above
+    from mooring.cli.support.cluster_source import ClusterSource
 
     source = ClusterSource(ctx.params.get("kubeconfig"), ctx.params.get("context") or "")
 

@@ -68,7 +68,7 @@ class Crew(Protocol):
 
 
 def in_process(config: WorkerConfig) -> Callable[[Connect], Crew]:
-    from mooring.cli.support.workers import Workers  # noqa: PLC0415 - a second process loads it instead of this one
+    from mooring.cli.support.workers import Workers
 
     return lambda connect: Workers(config, connect)
 
@@ -162,9 +162,9 @@ def _advice(config: ServerConfig, store: Store) -> ResourceHandlers:
     loading: list[asyncio.Task[AdvisorApi]] = []
 
     def load() -> "AdvisorApi":
-        from mooring.advisor.audit import ask  # noqa: PLC0415 - loaded when it is needed
-        from mooring.advisor.http_api import AdvisorApi  # noqa: PLC0415 - as above
-        from mooring.advisor.simulate.options import for_component  # noqa: PLC0415 - as above
+        from mooring.advisor.audit import ask
+        from mooring.advisor.http_api import AdvisorApi
+        from mooring.advisor.simulate.options import for_component
 
         about_us = partial(ask, config.component, runtime_config=config.runtime_config)
         return AdvisorApi(store=store, ask=about_us, settings=for_component(config.component))

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import click
 
-from mooring.cli.support.flags import group_flags
+from mooring.cli.support.flags import NEW_FILE, group_flags
 from mooring.store.errors import OpenError
 from mooring.store.etcd.config import DEFAULT_PREFIX, EtcdConfig, Server, parse_servers
-
-_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +49,11 @@ def _access(
 access_flags = group_flags(
     "access",
     _access,
-    click.option("--etcd-cafile", type=_FILE, help="The authority that signed the certificates of etcd."),
-    click.option("--etcd-certfile", type=_FILE, help="The certificate to show to etcd."),
-    click.option("--etcd-keyfile", type=_FILE, help="The key of that certificate."),
-    click.option("--etcd-user", default="", metavar="NAME", help="The user in etcd."),
-    click.option("--etcd-password-file", type=_FILE, help="A file with that user's password."),
+    click.option("--etcd-cafile", type=NEW_FILE, help="The certificate authority of etcd's servers."),
+    click.option("--etcd-certfile", type=NEW_FILE, help="The client certificate for etcd."),
+    click.option("--etcd-keyfile", type=NEW_FILE, help="The private key of the client certificate."),
+    click.option("--etcd-user", default="", metavar="NAME", help="The user name in etcd."),
+    click.option("--etcd-password-file", type=NEW_FILE, help="A file with the password of that user."),
 )
 """The credential flags; the command gets an `EtcdAccess` as `access`."""
 

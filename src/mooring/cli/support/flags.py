@@ -84,6 +84,27 @@ class DataDir(click.Path):
         return super().convert(value, param, ctx)
 
 
+class PathType(click.Path):
+    """A file or folder, converted to a `Path`; help texts show the metavar."""
+
+    def __init__(self, metavar: str, **options: bool) -> None:
+        super().__init__(path_type=Path, **options)
+        self._metavar = metavar
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:  # noqa: ARG002 - click sets the signature
+        return self._metavar if isinstance(param, click.Option) else None
+
+
+FILE = PathType("FILE", exists=True, dir_okay=False)
+FOLDER = PathType("DIR", exists=True, file_okay=False)
+FILE_OR_FOLDER = PathType("FILE|DIR", exists=True)
+FILE_OR_STDIN = PathType("FILE|-", exists=True, allow_dash=True, dir_okay=False)
+MANIFESTS = PathType("FILE|DIR|-", exists=True, allow_dash=True)
+NEW_FILE = PathType("FILE", dir_okay=False)
+NEW_FILE_OR_STDOUT = PathType("FILE|-", dir_okay=False, allow_dash=True)
+NEW_FOLDER = PathType("DIR", file_okay=False)
+
+
 class Duration(click.ParamType[float]):
     """Seconds, parsed from Go's duration syntax (`15s`, `1m30s`); a bare 0 is accepted."""
 
@@ -164,7 +185,7 @@ component_flags = group_flags(
         multiple=True,
         callback=merged,
         shell_complete=completions.switches,
-        help="Switch features; see `mooring gates`.",
+        help="Turn feature gates on or off; see `mooring gates`.",
     ),
 )
 """The version and gate flags of every component (4330.1); the command gets a `Component` as `running`."""
@@ -172,7 +193,7 @@ component_flags = group_flags(
 kubeconfig_flags = group_flags(
     "reach",
     lambda kubeconfig, context: (kubeconfig, context),
-    click.option("--kubeconfig", metavar="FILE", help="The cluster; as kubectl finds it if not given."),
+    click.option("--kubeconfig", metavar="FILE", help="The kubeconfig file.  [default: as kubectl finds it]"),
     click.option(
         "--context", default="", metavar="NAME", help="The context of the kubeconfig.  [default: its current one]"
     ),
@@ -194,13 +215,13 @@ class LogFlags(msgspec.Struct, frozen=True):
 log_flags = group_flags(
     "log",
     LogFlags,
-    click.option("-v", "--verbose", count=True, help="Log more; twice for even more."),
+    click.option("-v", "--verbose", count=True, help="Log more. Can be repeated."),
     click.option(
         "--log-format",
         type=click.Choice(["text", "json"]),
         default="text",
         show_default=True,
-        help="How log lines are written.",
+        help="The format of log lines.",
     ),
 )
 """The command gets `LogFlags` as `log`."""
@@ -212,14 +233,18 @@ def worker_flags(port: int) -> Decorator:
         "listen",
         lambda bind_address, port: (bind_address, port),
         click.option(
-            "--bind-address", default="127.0.0.1", show_default=True, metavar="IP", help="Where health and metrics are."
+            "--bind-address",
+            default="127.0.0.1",
+            show_default=True,
+            metavar="IP",
+            help="The address on which to serve health and metrics.",
         ),
         click.option(
             "--port",
             type=click.IntRange(-1, 65535),
             default=port,
             show_default=True,
-            help="Port of health and metrics. 0: any free one; -1: none.",
+            help="The port on which to serve health and metrics. 0: any free port; -1: none.",
         ),
         log_flags,
     )

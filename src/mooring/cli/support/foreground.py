@@ -63,7 +63,7 @@ def run(config: UpConfig, process: WorkerProcess | None) -> None:
 def _nodes(wanted: str) -> list[Node]:
     if wanted.isascii() and wanted.isdigit():
         if int(wanted) > _MAX_NODES:
-            raise click.UsageError(f"--nodes: {wanted} are more than the {_MAX_NODES} that make sense here")
+            raise click.UsageError(f"--nodes: {wanted} exceed the limit of {_MAX_NODES}")
         return numbered(int(wanted))
     try:
         return read_templates(Path(wanted).read_bytes())
@@ -105,7 +105,7 @@ async def _serve(config: UpConfig, plane: ControlPlane, nodes: Iterator[Node] | 
 
 async def _start(config: UpConfig, plane: ControlPlane, nodes: Iterator[Node] | None) -> None:
     if config.dump is not None:
-        from mooring.cli.support.loaded_dump import load_dump  # noqa: PLC0415 - rarely needed
+        from mooring.cli.support.loaded_dump import load_dump
 
         print_line(f"{await load_dump(plane, config.dump):,} objects of {config.dump.origin} are here")
     await plane.start()

@@ -23,7 +23,7 @@ def read_objects(text: str | bytes, scheme: Scheme) -> list[Resource]:
 def object_of(tree: object, scheme: Scheme) -> Resource:
     """Decode a tree of dicts and lists. Raise DecodeError."""
     if not isinstance(tree, dict):
-        raise DecodeError("this is no object")
+        raise DecodeError("not an object")
     kind = scheme.kind(str(tree.get("apiVersion", "")), str(tree.get("kind", "")))
     if kind is None:
         raise DecodeError(f"there is no {tree.get('apiVersion')} {tree.get('kind')}")

@@ -1,7 +1,7 @@
 """Output of commands: tables for people, JSON and YAML for scripts."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ class _Format(click.Choice[str]):
 def output_option(*formats: str) -> Callable[[Command], Command]:
     """Add `-o`, with the first format as the default."""
     return click.option(
-        "-o", "--output", type=_Format(formats), default=formats[0], show_default=True, help="How to print it."
+        "-o", "--output", type=_Format(formats), default=formats[0], show_default=True, help="The output format."
     )
 
 
@@ -40,6 +40,11 @@ def print_data(data: Any, output: str) -> None:
         click.echo(json.dumps(data, indent=2, ensure_ascii=False))
     else:
         click.echo(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

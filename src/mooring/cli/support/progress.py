@@ -95,7 +95,7 @@ class SimulationProgress(_ProgressLine):
     def __call__(self, state: "SimulationState") -> None:
         if not self._is_due():
             return
-        from mooring.advisor.simulate.clock import format_seconds  # noqa: PLC0415 - imported by the caller already
+        from mooring.advisor.simulate.clock import format_seconds
 
         total = state.running + state.waiting
         doing = "".join(letter if letter.isprintable() else " " for letter in state.doing)
@@ -113,7 +113,7 @@ class TraceProgress(_ProgressLine):
     def __call__(self, state: "ReplayState") -> None:
         if not self._is_due():
             return
-        from mooring.advisor.simulate.clock import format_seconds  # noqa: PLC0415 - imported by the caller already
+        from mooring.advisor.simulate.clock import format_seconds
 
         pods = f"{state.running:,} pods run, {state.waiting:,} wait"
         text = f"{state.events:,} events · {format_seconds(state.seconds)} · {pods}"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, ask_server, show_notes
+from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, ask_server, check_readable, show_notes
 from mooring.cli.support.lint_formats import FORMATS, print_report
-from mooring.cli.support.output import print_data
+from mooring.cli.support.output import print_data, print_lines
 
 if TYPE_CHECKING:
     from mooring.advisor.audit.reports import Paint
@@ -39,12 +39,10 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
 
     def read(self) -> "tuple[Snapshot, Crossing]":
         """Read the cluster, and the releases that the question is about."""
-        from mooring.advisor import releases  # noqa: PLC0415 - `--help` should not wait for it
+        from mooring.advisor import releases
 
         snapshot = self.source.read(quiet=True)
-        if snapshot.forbidden and not snapshot.raw():  # nothing would be dropped
-            why = next(iter(snapshot.forbidden.values()))
-            raise click.ClickException(f"nothing of {snapshot.origin} can be read: {why}")
+        check_readable(snapshot)
         try:
             start = self.start or self._running(snapshot)
             return snapshot, releases.Crossing.between(start, self.end, self.gates)
@@ -53,8 +51,8 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
 
     def answer(self) -> "ReleaseAudit":
         """Read the cluster and audit it."""
-        from mooring.advisor import releases  # noqa: PLC0415 - as above
-        from mooring.advisor.releases import reports  # noqa: PLC0415 - as above
+        from mooring.advisor import releases
+        from mooring.advisor.releases import reports
 
         snapshot, crossing = self.read()
         try:
@@ -75,8 +73,8 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
         return found
 
     def _running(self, snapshot: "Snapshot") -> str:
-        from mooring.advisor.snapshot.server_info import read_server_info  # noqa: PLC0415 - as above
-        from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
+        from mooring.advisor.snapshot.server_info import read_server_info
+        from mooring.api.core_v1 import Node
 
         if self.source.is_live:
             version = ask_server(self.source, read_server_info).version
@@ -84,12 +82,12 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
         said = (node.status.node_info.kubelet_version.strip("v").split(".")[:2] for node in snapshot.all(Node))
         kubelets = [tuple(map(int, version)) for version in said if len(version) == 2 and "".join(version).isdecimal()]
         if not kubelets:
-            raise click.UsageError("say with --from-version which release the objects are of")
+            raise click.UsageError("--from-version is missing: the objects do not say which release they are from")
         return ".".join(map(str, max(kubelets)))
 
     def clients(self, crossing: "Crossing") -> "list[Finding]":
         """Return findings about clients, from audit logs and from the server's metrics."""
-        from mooring.advisor.releases import clients  # noqa: PLC0415 - as above
+        from mooring.advisor.releases import clients
 
         found: list[Finding] = []
         for path in self.audit_logs:
@@ -102,8 +100,8 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
     def _rehearse(
         self, snapshot: "Snapshot", crossing: "Crossing", found: "ReleaseAudit", seconds: float
     ) -> "ReleaseAudit":
-        from mooring.advisor import audit  # noqa: PLC0415 - as above
-        from mooring.cli.support.rehearsal import add_rehearsal  # noqa: PLC0415 - as above
+        from mooring.advisor import audit
+        from mooring.cli.support.rehearsal import add_rehearsal
 
         question = crossing.question()
         played = audit.audit(snapshot, question, profiles=self.scheduler.profiles)
@@ -113,9 +111,9 @@ class ReleaseQuestion(msgspec.Struct, frozen=True):
 
 def print_audit(found: "ReleaseAudit", output: str, fail_if: str, paint: "Paint") -> int:
     """Print an answer; gives the exit code."""
-    from mooring.advisor.lint.rules import Severity  # noqa: PLC0415 - as above
-    from mooring.advisor.releases import reports  # noqa: PLC0415 - as above
-    from mooring.advisor.releases.results import RULES  # noqa: PLC0415 - as above
+    from mooring.advisor.lint.rules import Severity
+    from mooring.advisor.releases import reports
+    from mooring.advisor.releases.results import RULES
 
     show_notes(found.notes)
     threshold = None if fail_if == _NEVER else Severity[fail_if.upper()]
@@ -126,8 +124,7 @@ def print_audit(found: "ReleaseAudit", output: str, fail_if: str, paint: "Paint"
         rules = tuple(RULES.values())
         print_report(reports.as_lint_report(found), output, "mooring audit", rules, threshold=threshold, title=title)
     else:
-        for line in reports.lines(found, paint, wide=output == "wide"):
-            click.echo(line)
+        print_lines(reports.lines(found, paint, wide=output == "wide"))
         click.echo(f"\n{reports.summary(found)}")
     worst = found.worst()
     differs = found.rehearsal is not None and bool(found.rehearsal.differences)

@@ -19,7 +19,7 @@ _AT_ONCE = 16
 
 def dry_runs(source: ClusterSource, objects: "Sequence[Resource]") -> "dict[int, ServerAnswer]":
     """Return the server's answers by the identity of the objects; without those that it could not be asked about."""
-    from mooring.client import ClientError  # noqa: PLC0415 - `--help` should not wait for it
+    from mooring.client import ClientError
 
     try:
         return asyncio.run(_ask(source, objects))
@@ -42,9 +42,9 @@ async def _ask(source: ClusterSource, objects: "Sequence[Resource]") -> "dict[in
 
 
 async def _answer(client: "Client", obj: "Resource") -> "ServerAnswer | None":
-    from mooring.advisor.plan import ServerAnswer  # noqa: PLC0415 - as above
-    from mooring.api import codec  # noqa: PLC0415 - as above
-    from mooring.api.errors import Forbidden, NotFound, StatusError  # noqa: PLC0415 - as above
+    from mooring.advisor.plan import ServerAnswer
+    from mooring.api import codec
+    from mooring.api.errors import Forbidden, NotFound, StatusError
 
     if not obj.metadata.name:  # a generated name: there is nothing to compare with
         return None

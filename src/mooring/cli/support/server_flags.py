@@ -14,7 +14,7 @@ from mooring.apiserver.service_network import DEFAULT_CLUSTER_IPS, DEFAULT_NODE_
 from mooring.apiserver.streams.parameters import ADDRESS_TYPES, KubeletOptions
 from mooring.base.component import Component
 from mooring.cli.support.etcd_flags import etcd_flags
-from mooring.cli.support.flags import DataDir, Duration, component_flags, group_flags, merged, split_names
+from mooring.cli.support.flags import FILE, DataDir, Duration, component_flags, group_flags, merged, split_names
 from mooring.store.etcd.config import EtcdConfig
 
 if TYPE_CHECKING:
@@ -87,22 +87,22 @@ service_flags = group_flags(
         "--advertise-address",
         default="",
         metavar="IP",
-        help="Where pods reach this server: the endpoint of the Service default/kubernetes.  "
-        "[default: --bind-address, or this machine's own instead of a loopback]",
+        help="The address at which pods reach this server, in the endpoint of the Service default/kubernetes.  "
+        "[default: --bind-address, or this machine's address if that is a loopback address]",
     ),
     click.option(
         "--service-cluster-ip-range",
         default=DEFAULT_CLUSTER_IPS,
         show_default=True,
         metavar="CIDR,…",
-        help="Where cluster IPs of Services come from: a network, or one of each family.",
+        help="The network of cluster IPs of Services, or one network of each IP family.",
     ),
     click.option(
         "--service-node-port-range",
         default=f"{DEFAULT_NODE_PORTS[0]}-{DEFAULT_NODE_PORTS[-1]}",
         show_default=True,
         metavar="FROM-TO",
-        help="Where node ports of Services come from.",
+        help="The range of node ports of Services.",
     ),
 )
 """The command gets a `ServiceNetwork` as `services`."""
@@ -129,22 +129,22 @@ kubelet_flags = group_flags(
     _kubelet_options,
     click.option(
         "--kubelet-certificate-authority",
-        type=click.Path(path_type=Path, dir_okay=False, exists=True),
-        help="The authority that signed the kubelets' certificates; without it, any certificate is accepted.",
+        type=FILE,
+        help="The certificate authority of the kubelets' certificates; without it, any certificate is accepted.",
     ),
     click.option(
         "--kubelet-preferred-address-types",
         default=",".join(ADDRESS_TYPES),
         show_default=True,
         metavar="TYPE,…",
-        help="Which of a node's addresses leads to its kubelet.",
+        help="The types of node addresses to use for connections to kubelets, in order of preference.",
     ),
     click.option(
         "--cluster-signing-duration",
         type=Duration(),
         default="8760h",
         show_default=True,
-        help="How long certificates that nodes request are valid; kubelets renew them after most of it.",
+        help="The validity of certificates that nodes request; kubelets renew them before it ends.",
     ),
 )
 """How to reach kubelets, and how long their certificates are valid; the command gets `KubeletOptions` as `kubelets`."""
@@ -166,8 +166,8 @@ def _server_config(
     tls_san: str,
     runtime_config: str,
 ) -> "ServerConfig":
-    from mooring.api.scheme import SchemeError, parse_runtime_config  # noqa: PLC0415 - `--help` should not wait for it
-    from mooring.apiserver.options import ServerConfig  # noqa: PLC0415 - as above
+    from mooring.api.scheme import SchemeError, parse_runtime_config
+    from mooring.apiserver.options import ServerConfig
 
     names = split_names(tls_san)
     for name in names:
@@ -200,27 +200,35 @@ server_flags = group_flags(
         type=DataDir(),
         default=DEFAULT_DATA_DIR,
         show_default=True,
-        help="Where the store, the certificates and the kubeconfig files are kept.",
+        help="The directory of the store, the certificates and the kubeconfig files.",
     ),
     click.option(
         "--accept-lost-writes",
         is_flag=True,
-        help="Start although the end of the store's log is damaged or missing, and go on without what it held.",
+        help="Start although the end of the store's log is damaged or missing, and discard those writes.",
     ),
-    click.option("--port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="0: any free one."),
-    click.option("--bind-address", default="127.0.0.1", show_default=True, metavar="IP", help="Where to listen."),
+    click.option(
+        "--port",
+        type=click.IntRange(0, 65535),
+        default=6443,
+        show_default=True,
+        help="The port to listen on. 0: any free port.",
+    ),
+    click.option(
+        "--bind-address", default="127.0.0.1", show_default=True, metavar="IP", help="The address to listen on."
+    ),
     click.option(
         "--tls-san",
         default="",
         metavar="NAME,…",
-        help="Further names and addresses under which clients reach the server, as of a load balancer.",
+        help="Additional names and addresses for the server's certificate, such as those of a load balancer.",
     ),
     click.option(
         "--runtime-config",
         multiple=True,
         callback=merged,
         metavar="API=BOOL,…",
-        help="Switch APIs: resource.k8s.io/v1beta1=true, api/beta=true, …",
+        help="Turn APIs on or off: resource.k8s.io/v1beta1=true, api/beta=true, …",
     ),
     service_flags,
     kubelet_flags,

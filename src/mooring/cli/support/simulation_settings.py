@@ -22,7 +22,7 @@ _CLUSTER = "cluster"
 
 def settings_of(running: Component, scheduler: SchedulerChoice, description: str = "") -> "Settings":
     """Return versions, gates and scheduler, described by their differences from the defaults unless given."""
-    from mooring.advisor.simulate import options  # noqa: PLC0415 - `--help` should not wait for it
+    from mooring.advisor.simulate import options
 
     if not description:
         changed = sorted(f"{name}={str(state.enabled).lower()}" for name, state in _switched(running))
@@ -48,14 +48,14 @@ def pool_option(command: Any) -> Any:
         "pools",
         multiple=True,
         metavar="FILE|cluster",
-        help="Where new nodes come from: Nodes as templates (see docs/simulate.md), or `cluster` for Karpenter's "
-        "NodePools and the groups of the nodes that there are. Can be repeated.",
+        help="Node pools that may add nodes: a file of templates (see docs/simulate.md), or `cluster` for Karpenter's "
+        "NodePools and the groups of existing nodes. Can be repeated.",
     )(command)
 
 
 def read_pools(pools: tuple[str, ...], snapshot: "Snapshot") -> "tuple[NodePool, ...]":
     """Read the pools that the flag names. Raises ScenarioError."""
-    from mooring.advisor.simulate import node_pools  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate import node_pools
 
     found: list[NodePool] = []
     for name in pools:
@@ -76,7 +76,7 @@ def with_pools(settings: "Settings", pools: tuple[str, ...], snapshot: "Snapshot
 
 def pool_facts(snapshot: "Snapshot", pools: "tuple[NodePool, ...]", pod: "Pod") -> list[str]:
     """Say which pools can make a node for a pod, or what each of them lacks, the nearest first."""
-    from mooring.advisor.simulate.node_pools import explain_pools  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.node_pools import explain_pools
 
     found = explain_pools(snapshot, pools, pod)
     if fitting := [each.pool for each in found if each.fits]:

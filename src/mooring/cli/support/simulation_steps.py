@@ -7,19 +7,19 @@ click passes the values of each option but not their order; `OrderedCommand` ask
 import click
 
 CHANGES = (
-    ("add", "FILE|-", "Create what a manifest has; workloads bring their pods."),
-    ("replicas", "N", "So many of what the --add before it has."),
-    ("remove", "[NS/]KIND/NAME|FILE", "Delete an object and its pods, or what a manifest has."),
-    ("scale", "[NS/]KIND/NAME=N", "Give a workload so many replicas."),
-    ("drain", "NODES", "Cordon nodes and evict their pods, as far as disruption budgets allow."),
-    ("cordon", "NODES", "Let no more pods come to nodes."),
-    ("uncordon", "NODES", "Let pods come again."),
-    ("taint", "NODES=KEY[=VALUE]:EFFECT", "Taint nodes; NoExecute evicts when tolerations run out."),
-    ("untaint", "NODES=KEY[:EFFECT]", "Take taints away."),
-    ("label", "NODES=KEY=VALUE|NODES=KEY-", "Label nodes, or take a label away."),
-    ("add-nodes", "N", "Add nodes, as --template has them."),
-    ("like", "NODE", "The existing node that the --add-nodes before it copies."),
-    ("remove-node", "NODES", "Take nodes away at once, with their pods."),
+    ("add", "FILE|-", "Create the objects of a manifest, and the pods of workloads."),
+    ("replicas", "N", "The number of replicas of the preceding --add."),
+    ("remove", "[NS/]KIND/NAME|FILE", "Delete an object and its pods, or the objects of a manifest."),
+    ("scale", "[NS/]KIND/NAME=N", "Scale a workload to this many replicas."),
+    ("drain", "NODES", "Cordon nodes and evict their pods, within disruption budgets."),
+    ("cordon", "NODES", "Mark nodes as unschedulable."),
+    ("uncordon", "NODES", "Mark nodes as schedulable."),
+    ("taint", "NODES=KEY[=VALUE]:EFFECT", "Taint nodes; NoExecute evicts pods when their tolerations end."),
+    ("untaint", "NODES=KEY[:EFFECT]", "Remove taints."),
+    ("label", "NODES=KEY=VALUE|NODES=KEY-", "Label nodes, or remove a label."),
+    ("add-nodes", "N", "Add nodes made from --template."),
+    ("like", "NODE", "The existing node to copy for the preceding --add-nodes."),
+    ("remove-node", "NODES", "Remove nodes at once, with their pods."),
 )
 """Name, metavar and help."""
 _ORDER = "mooring.simulate.order"

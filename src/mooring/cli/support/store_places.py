@@ -62,7 +62,7 @@ async def open_source(place: Place, access: EtcdAccess) -> Source:
     """Open a location for reading. Raise `StoreError`."""
     if isinstance(place, EtcdPlace):
         with explain_missing_grpc():
-            from mooring.store.tools.etcd_source import EtcdSource  # noqa: PLC0415 - few need gRPC
+            from mooring.store.tools.etcd_source import EtcdSource
 
         return await EtcdSource.open(etcd_config(place, access), place.text)
     with translate_errors(place):
@@ -83,7 +83,7 @@ async def open_target(place: Place, access: EtcdAccess, *, overwrite: bool, bump
 async def open_etcd(place: EtcdPlace, access: EtcdAccess) -> Store:
     """Open a store in etcd. Raise `StoreError`."""
     with explain_missing_grpc():
-        from mooring.store.etcd.store import EtcdStore  # noqa: PLC0415 - few need gRPC
+        from mooring.store.etcd.store import EtcdStore
 
     return await EtcdStore.open(etcd_config(place, access))
 
@@ -99,7 +99,7 @@ async def are_same(one: Place, other: Place, access: EtcdAccess) -> bool:
     if isinstance(one, EtcdPlace) and isinstance(other, EtcdPlace):
         if one.prefix != other.prefix:
             return False
-        from mooring.store.tools.etcd_source import read_cluster_id  # noqa: PLC0415 - brings gRPC in, which few need
+        from mooring.store.tools.etcd_source import read_cluster_id
 
         return await read_cluster_id(etcd_config(one, access)) == await read_cluster_id(etcd_config(other, access))
     if isinstance(one, Path) and isinstance(other, Path):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mooring.cli.support.flags import group_flags
+from mooring.cli.support.cluster_source import show_notes
+from mooring.cli.support.flags import FILE, NEW_FILE, group_flags
 from mooring.cli.support.output import print_data, print_table, write_page
 from mooring.cli.support.progress import TraceProgress
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from mooring.api.core_v1 import Pod
 
 INTERRUPTED = 130
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_OUT = click.Path(dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,33 +54,32 @@ trace_flags = group_flags(
     click.option(
         "--trace",
         "paths",
-        type=_FILE,
+        type=FILE,
         multiple=True,
-        metavar="FILE",
-        help="Replay a trace instead of changes: pods come, run and leave. Can be repeated; see docs/traces.md.",
+        help="Replay a trace instead of changes: pods arrive, run and end. Can be repeated; see docs/traces.md.",
     ),
-    click.option("--skip-bad", is_flag=True, help="Leave out lines of the trace that make no sense, and count them."),
-    click.option("--give-up", is_flag=True, help="Let pods of the trace go that find no node when they come."),
-    click.option("--draw", is_flag=True, help="Let nodes and pods come in random order, pods one a second."),
+    click.option("--skip-bad", is_flag=True, help="Skip invalid lines of the trace, and count them."),
+    click.option("--give-up", is_flag=True, help="Drop pods of the trace that find no node when they arrive."),
+    click.option("--draw", is_flag=True, help="Add nodes and pods in random order, one pod a second."),
     click.option(
-        "--fill", metavar="RESOURCE=TIMES", help="With --draw, as many pods as ask for so many times what nodes have."
+        "--fill",
+        metavar="RESOURCE=TIMES",
+        help="With --draw, add pods until they request this multiple of the nodes' capacity.",
     ),
-    click.option("--until", type=click.FloatRange(0), metavar="SECONDS", help="Stop at this moment of the trace."),
-    click.option("--prices", type=_FILE, metavar="FILE", help="What nodes cost an hour: a table by instance type."),
-    click.option("--price-label", default="", metavar="LABEL", help="The label of nodes that has their price."),
+    click.option("--until", type=click.FloatRange(0), metavar="SECONDS", help="Stop at this time of the trace."),
+    click.option("--prices", type=FILE, metavar="FILE", help="A table of prices per hour by instance type."),
+    click.option("--price-label", default="", metavar="LABEL", help="The node label that holds the price per hour."),
     click.option(
         "--measures",
-        type=_OUT,
+        type=NEW_FILE,
         multiple=True,
-        metavar="FILE",
-        help="Write numbers over time into a file that ends in .csv, .json or .parquet. Can be repeated.",
+        help="Write measurements over time to a .csv, .json or .parquet file. Can be repeated.",
     ),
-    click.option("--keep-placements", is_flag=True, help="Tell where each pod of the trace went."),
+    click.option("--keep-placements", is_flag=True, help="Report the node of each pod of the trace."),
     click.option(
         "--checkpoint",
-        type=_OUT,
-        metavar="FILE",
-        help="Note in a file how far the replay of the trace is, and go on from there if the file is there already.",
+        type=NEW_FILE,
+        help="Save the state of the replay in this file; continue from it if the file exists.",
     ),
     click.option(
         "--checkpoint-every",
@@ -89,7 +87,7 @@ trace_flags = group_flags(
         default=250_000,
         show_default=True,
         metavar="EVENTS",
-        help="How many events are between two checkpoints.",
+        help="Events between two checkpoints.",
     ),
 )
 """The command gets `TraceOptions` as `trace`."""
@@ -99,8 +97,8 @@ def replay(
     wanted: TraceOptions, snapshot: "Snapshot", settings: "Settings", seed: int, *, output: str, html: Path | None
 ) -> None:
     """Replay a trace and print the result. Raise ClickException."""
-    from mooring.advisor.simulate.traces import results as files  # noqa: PLC0415 - `--help` should not wait for it
-    from mooring.advisor.simulate.traces.events import TraceError  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces import results as files
+    from mooring.advisor.simulate.traces.events import TraceError
 
     try:
         for path in wanted.measures:
@@ -111,7 +109,7 @@ def replay(
         for path in wanted.measures:
             files.write(result, path)
         if html is not None:
-            from mooring.advisor.simulate.html.page import replay_page  # noqa: PLC0415 - as above
+            from mooring.advisor.simulate.html.page import replay_page
 
             write_page(replay_page(result), html)
     except TraceError as problem:
@@ -122,10 +120,10 @@ def replay(
 
 def compare_replays(words: tuple[str, ...], output: str) -> None:
     """`simulate compare ONE OTHER`: compare results of replays, with significance over their seeds."""
-    import msgspec  # noqa: PLC0415 - as above
+    import msgspec
 
-    from mooring.advisor.simulate.traces import results  # noqa: PLC0415 - as above
-    from mooring.advisor.simulate.traces.events import TraceError  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces import results
+    from mooring.advisor.simulate.traces.events import TraceError
 
     if words[0] != "compare" or len(words) != 3:
         raise click.UsageError("expected `simulate compare ONE OTHER`, with results of replays; see docs/traces.md")
@@ -150,10 +148,10 @@ def compare_replays(words: tuple[str, ...], output: str) -> None:
 
 
 def _run_replay(wanted: TraceOptions, snapshot: "Snapshot", settings: "Settings", seed: int) -> "Replayed":
-    from mooring.advisor.simulate.traces.opening import Trace  # noqa: PLC0415 - as above
-    from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions  # noqa: PLC0415 - as above
-    from mooring.advisor.simulate.traces.results import result_of  # noqa: PLC0415 - as above
-    from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces.opening import Trace
+    from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
+    from mooring.advisor.simulate.traces.results import result_of
+    from mooring.api.core_v1 import Node
 
     trace = Trace(wanted.paths, skips=wanted.skip_bad)
     origin = snapshot.origin if snapshot.all(Node) else "its own nodes"
@@ -170,16 +168,15 @@ def _run_replay(wanted: TraceOptions, snapshot: "Snapshot", settings: "Settings"
     names = ", ".join(path.name for path in wanted.paths)
     result = result_of(running, origin, names, settings.description, trace.complaints.summary())
     result.skipped = trace.complaints.skipped
-    for note in result.notes:
-        click.echo(f"Note: {note}", err=True)
+    show_notes(result.notes)
     return result
 
 
 def _checkpoints(wanted: TraceOptions, snapshot: "Snapshot", settings: "Settings", seed: int) -> "Checkpoints | None":
-    from mooring import __version__  # noqa: PLC0415 - as above
-    from mooring.advisor.simulate.traces.checkpoints import Checkpoints, digest_of  # noqa: PLC0415 - as above
-    from mooring.api import codec  # noqa: PLC0415 - as above
-    from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
+    from mooring import __version__
+    from mooring.advisor.simulate.traces.checkpoints import Checkpoints, digest_of
+    from mooring.api import codec
+    from mooring.api.core_v1 import Node
 
     if wanted.checkpoint is None:
         return None
@@ -192,10 +189,10 @@ def _checkpoints(wanted: TraceOptions, snapshot: "Snapshot", settings: "Settings
 def _events(
     trace: "Trace", wanted: TraceOptions, snapshot: "Snapshot", seed: int
 ) -> "tuple[Iterator[Event], Iterable[Pod], Snapshot]":
-    from mooring.advisor.simulate.traces import drawing  # noqa: PLC0415 - as above
-    from mooring.advisor.simulate.traces.events import NodeComes, PodArrives  # noqa: PLC0415 - as above
-    from mooring.advisor.simulate.traces.opening import TraceWorkload  # noqa: PLC0415 - as above
-    from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces import drawing
+    from mooring.advisor.simulate.traces.events import NodeComes, PodArrives
+    from mooring.advisor.simulate.traces.opening import TraceWorkload
+    from mooring.api.core_v1 import Node
 
     if not wanted.draw:
         if wanted.fill:
@@ -212,7 +209,7 @@ def _events(
 
 
 def _fill(text: str | None) -> "FillTarget | None":
-    from mooring.advisor.simulate.traces.drawing import FillTarget  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces.drawing import FillTarget
 
     if text is None:
         return None
@@ -226,16 +223,16 @@ def _fill(text: str | None) -> "FillTarget | None":
 
 def prices_of(wanted: TraceOptions) -> "Prices":
     """Read the prices that `--prices` and `--price-label` name."""
-    from mooring.advisor.simulate.traces import prices  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces import prices
 
     found = prices.read(wanted.prices) if wanted.prices is not None else prices.Prices()
     return replace(found, label=wanted.price_label) if wanted.price_label else found
 
 
 def _print(result: "Replayed", output: str) -> None:
-    import msgspec  # noqa: PLC0415 - as above
+    import msgspec
 
-    from mooring.advisor.simulate.traces.results import as_csv  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces.results import as_csv
 
     match output:
         case "json":

@@ -170,8 +170,8 @@ class WorkerProcess:
 
 
 def _load_what_both_need() -> None:
-    import mooring.cel  # noqa: PLC0415 - a new interpreter loads it itself
-    import mooring.controllers.simulated_nodes  # noqa: F401, PLC0415 - as above
+    import mooring.cel
+    import mooring.controllers.simulated_nodes  # noqa: F401 - as above
 
     gc.freeze()  # a collection would write to every object and end the sharing
 
@@ -181,7 +181,7 @@ def _work_in_fork() -> None:
     code = 1
     try:
         os.closerange(3, _MAX_FILES)  # also the pipe that `Popen` waits on
-        from mooring.cli.support.workers import main  # noqa: PLC0415 - the first process does not need it
+        from mooring.cli.support.workers import main
 
         code = main()
     except Exception:
