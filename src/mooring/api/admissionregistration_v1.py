@@ -148,20 +148,16 @@ class ValidatingAdmissionPolicyStatus(Object):
     """The status of a policy."""
 
     observed_generation: Int64 = 0
-    """The generation that was looked at."""
     type_checking: TypeChecking | None = None
     """Type checking warnings; absent before the first check."""
     conditions: Annotated[list[Condition], list_map("type", patch_key="")] = []
-    """The state of the policy."""
 
 
 class ValidatingAdmissionPolicySpec(Object):
     """The validation rules."""
 
     param_kind: ParamKind | None = None
-    """The kind of its parameters."""
     match_constraints: MatchResources | None = None
-    """The requests that the policy validates."""
     validations: list[Validation] = []
     """What must hold."""
     failure_policy: str | None = None
@@ -178,9 +174,7 @@ class ValidatingAdmissionPolicy(Resource):
     """Rules in CEL about what may be written, once a binding says where."""
 
     spec: ValidatingAdmissionPolicySpec = always(ValidatingAdmissionPolicySpec)
-    """The validation rules."""
     status: ValidatingAdmissionPolicyStatus = always(ValidatingAdmissionPolicyStatus)
-    """The status."""
 
 
 class ValidatingAdmissionPolicyBindingSpec(Object):
@@ -189,7 +183,6 @@ class ValidatingAdmissionPolicyBindingSpec(Object):
     policy_name: str = required(str)
     """The policy; without it the binding does nothing."""
     param_ref: ParamRef | None = None
-    """The parameters of the policy."""
     match_resources: MatchResources | None = None
     """Restricts the requests that the policy matches; absent matches all."""
     validation_actions: Annotated[list[str], list_set(patch_merge=False)] = required(list)
@@ -200,7 +193,6 @@ class ValidatingAdmissionPolicyBinding(Resource):
     """Says where a policy holds, with which parameters."""
 
     spec: ValidatingAdmissionPolicyBindingSpec = required(ValidatingAdmissionPolicyBindingSpec)
-    """Where."""
 
 
 class ApplyConfiguration(Object):
@@ -223,18 +215,14 @@ class Mutation(Object):
     patch_type: str = required(str)
     """`ApplyConfiguration` or `JSONPatch`."""
     apply_configuration: ApplyConfiguration | None = None
-    """The object to merge."""
     json_patch: JSONPatch | None = msgspec.field(default=None, name="jsonPatch")
-    """The steps."""
 
 
 class MutatingAdmissionPolicySpec(Object):
     """The mutations."""
 
     param_kind: ParamKind | None = None
-    """The kind of its parameters."""
     match_constraints: MatchResources | None = None
-    """Which requests it changes."""
     variables: list[Variable] = []
     """Expressions that others may use."""
     mutations: list[Mutation] = []
@@ -251,7 +239,6 @@ class MutatingAdmissionPolicy(Resource):
     """CEL mutations of requests; a binding selects the requests."""
 
     spec: MutatingAdmissionPolicySpec = always(MutatingAdmissionPolicySpec)
-    """The mutations."""
 
 
 class MutatingAdmissionPolicyBindingSpec(Object):
@@ -260,7 +247,6 @@ class MutatingAdmissionPolicyBindingSpec(Object):
     policy_name: str = ""
     """The policy; without it the binding does nothing."""
     param_ref: ParamRef | None = None
-    """The parameters of the policy."""
     match_resources: MatchResources | None = None
     """Which of the requests that it changes are meant; all when absent."""
 
@@ -269,7 +255,6 @@ class MutatingAdmissionPolicyBinding(Resource):
     """Says where a policy holds, with which parameters."""
 
     spec: MutatingAdmissionPolicyBindingSpec = always(MutatingAdmissionPolicyBindingSpec)
-    """Where."""
 
 
 class ServiceReference(Object):
@@ -291,7 +276,6 @@ class WebhookClientConfig(Object):
     url: str | None = None
     """Where it is; https only."""
     service: ServiceReference | None = None
-    """The Service that stands before it."""
     ca_bundle: bytes = msgspec.field(default=b"", name="caBundle")
     """Certificates of the authorities that may have signed the webhook's, in PEM."""
 
@@ -302,7 +286,6 @@ class ValidatingWebhook(Object):
     name: str = required(str)
     """The qualified name of the webhook, such as images.example.com."""
     client_config: WebhookClientConfig = required(WebhookClientConfig)
-    """How it is reached."""
     rules: list[RuleWithOperations] = []
     """The requests that it is asked about: those that one of the rules matches."""
     failure_policy: str | None = None
@@ -336,7 +319,6 @@ class MutatingWebhook(Object):
     name: str = required(str)
     """The qualified name of the webhook, such as images.example.com."""
     client_config: WebhookClientConfig = required(WebhookClientConfig)
-    """How it is reached."""
     rules: list[RuleWithOperations] = []
     """The requests that it is asked about: those that one of the rules matches."""
     failure_policy: str | None = None

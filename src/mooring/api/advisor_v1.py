@@ -11,19 +11,15 @@ GROUP, VERSION = "advisor.mooring.dev", "v1"
 
 
 class SchedulingExplanation(Resource):
-    """The explanation why the pod of this name is pending or on its node, and the smallest changes that would help."""
+    """The explanation why the pod of this name is pending or on its node, and the smallest changes that help."""
 
 
 class Audit(Resource):
-    """The objects that break when versions or gates change, as given by query parameters; the name is
-    always `cluster`.
-    """
+    """The objects that break when versions or gates change, which query parameters give; always named `cluster`."""
 
 
 class Simulation(Resource):
-    """A what-if simulation: create one with a Scenario (see docs/simulate.md); the response has the node of
-    every pod.
-    """
+    """A what-if simulation: create one with a Scenario (see docs/simulate.md) to get the node of every pod."""
 
 
 _EXPLANATIONS = "schedulingexplanations"

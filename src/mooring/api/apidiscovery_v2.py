@@ -12,7 +12,6 @@ class APISubresourceDiscovery(Object):
     subresource: str = required(str)
     """The name of the subresource."""
     response_kind: GroupVersionKind | None = None
-    """The kind that it answers with."""
     accepted_types: list[GroupVersionKind] = []
     """The kinds that it takes, where they differ."""
     verbs: Annotated[list[str], list_set(patch_merge=False)] = required(list)

@@ -141,7 +141,6 @@ class CustomResourceValidation(Object):
     """The schema of a version."""
 
     open_api_v3_schema: JSONSchemaProps | None = field(default=None, name="openAPIV3Schema")
-    """The schema by which objects are pruned, defaulted and validated."""
 
 
 class CustomResourceSubresourceStatus(Object):
@@ -206,9 +205,7 @@ class CustomResourceDefinitionVersion(Object):
     deprecation_warning: str | None = None
     """A custom warning instead of the default."""
     schema: CustomResourceValidation | None = None
-    """The schema of this version."""
     subresources: CustomResourceSubresources | None = None
-    """The subresources of this version."""
     additional_printer_columns: list[CustomResourceColumnDefinition] = []
     """Columns of tables beside the name; without any, the age."""
     selectable_fields: list[SelectableField] = []
@@ -234,7 +231,6 @@ class WebhookClientConfig(Object):
     url: str | None = None
     """Where it is; https only."""
     service: ServiceReference | None = None
-    """The Service that stands before it."""
     ca_bundle: bytes = field(default=b"", name="caBundle")
     """Certificates of the authorities that may have signed the webhook's, in PEM."""
 
@@ -243,7 +239,6 @@ class WebhookConversion(Object):
     """A webhook that converts objects between versions."""
 
     client_config: WebhookClientConfig | None = None
-    """How it is reached."""
     conversion_review_versions: list[str] = required(list)
     """The versions of ConversionReview that it understands, the preferred one first."""
 
@@ -280,13 +275,11 @@ class CustomResourceDefinitionSpec(Object):
     group: str = required(str)
     """The API group."""
     names: CustomResourceDefinitionNames = required(CustomResourceDefinitionNames)
-    """What the kind is called."""
     scope: str = required(str)
     """Namespaced or Cluster."""
     versions: list[CustomResourceDefinitionVersion] = required(list)
     """The versions."""
     conversion: CustomResourceConversion | None = None
-    """How objects come from one version to another."""
     preserve_unknown_fields: bool = False
     """Not supported any more; x-kubernetes-preserve-unknown-fields in the schema takes its place."""
 
@@ -295,7 +288,6 @@ class CustomResourceDefinitionCondition(StateCondition):
     """One aspect of a definition's state: NamesAccepted, Established, NonStructuralSchema or Terminating."""
 
     last_transition_time: str | None = None
-    """When the status last changed."""
     observed_generation: Int64 = 0
     """The generation for which the condition was set."""
 
@@ -306,20 +298,16 @@ class CustomResourceDefinitionStatus(Object):
     conditions: Annotated[list[CustomResourceDefinitionCondition], list_map("type")] = always(list)
     """Whether its names are accepted, and whether it is served."""
     accepted_names: CustomResourceDefinitionNames = always(CustomResourceDefinitionNames)
-    """The names under which it is served."""
     stored_versions: list[str] = always(list)
     """The versions in which objects may have been stored."""
     observed_generation: Int64 = 0
-    """The generation that the status is about."""
 
 
 class CustomResourceDefinition(Resource):
     """A kind that users have added."""
 
     spec: CustomResourceDefinitionSpec = required(CustomResourceDefinitionSpec)
-    """What the kind is."""
     status: CustomResourceDefinitionStatus = always(CustomResourceDefinitionStatus)
-    """What has become of it."""
 
 
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"

@@ -44,7 +44,6 @@ class APIServiceCondition(StateCondition):
     """One aspect of an APIService's state; Available is the only one."""
 
     last_transition_time: str | None = None
-    """When the status last changed."""
 
 
 class APIServiceStatus(Object):
@@ -58,6 +57,4 @@ class APIService(Resource):
     """Says who serves a group and version of the API; its name is `version.group`."""
 
     spec: APIServiceSpec = always(APIServiceSpec)
-    """Who serves what."""
     status: APIServiceStatus = always(APIServiceStatus)
-    """Whether it can be asked."""

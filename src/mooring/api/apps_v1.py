@@ -60,7 +60,6 @@ class DeploymentSpec(Object):
     strategy: Annotated[DeploymentStrategy, Merge("granular", patch_strategies=("retainKeys",))] = always(
         DeploymentStrategy
     )
-    """How old pods are replaced."""
     min_ready_seconds: Int32 = 0
     """How many seconds a new pod must be ready before it counts as available."""
     revision_history_limit: Int32 | None = None
@@ -82,7 +81,6 @@ class DeploymentStatus(Object):
     """The observed state of a Deployment."""
 
     observed_generation: Int64 = 0
-    """The generation of the Deployment that the controller has seen."""
     replicas: Int32 = 0
     """How many pods the Deployment has that are not ending."""
     updated_replicas: Int32 = 0
@@ -96,7 +94,6 @@ class DeploymentStatus(Object):
     terminating_replicas: Int32 | None = None
     """How many pods are being deleted and have not ended yet."""
     conditions: Annotated[list[DeploymentCondition], list_map("type")] = []
-    """The conditions of the Deployment."""
     collision_count: Int32 | None = None
     """How often the name of a new ReplicaSet was taken already; it goes into the hash."""
 
@@ -105,9 +102,7 @@ class Deployment(Resource):
     """Runs a number of equal pods and updates them step by step."""
 
     spec: DeploymentSpec = required(DeploymentSpec)
-    """The desired state."""
     status: DeploymentStatus = always(DeploymentStatus)
-    """The most recently observed state."""
 
 
 class ReplicaSetSpec(Object):
@@ -141,18 +136,14 @@ class ReplicaSetStatus(Object):
     terminating_replicas: Int32 | None = None
     """How many pods are being deleted and have not ended yet."""
     observed_generation: Int64 = 0
-    """The generation of the ReplicaSet that the controller has seen."""
     conditions: Annotated[list[ReplicaSetCondition], list_map("type")] = []
-    """The conditions of the ReplicaSet."""
 
 
 class ReplicaSet(Resource):
     """Keeps a number of equal pods running; usually made by a Deployment."""
 
     spec: ReplicaSetSpec = required(ReplicaSetSpec)
-    """The desired state."""
     status: ReplicaSetStatus = always(ReplicaSetStatus)
-    """The most recently observed state."""
 
 
 class RollingUpdateStatefulSetStrategy(Object):
@@ -205,7 +196,6 @@ class StatefulSetSpec(Object):
     pod_management_policy: str = ""
     """OrderedReady to start pods one after the other, Parallel for all at once."""
     update_strategy: StatefulSetUpdateStrategy = always(StatefulSetUpdateStrategy)
-    """How old pods are replaced."""
     revision_history_limit: Int32 | None = None
     """How many old ControllerRevisions are kept for a rollback; 10 when not given."""
     min_ready_seconds: Int32 = 0
@@ -224,7 +214,6 @@ class StatefulSetStatus(Object):
     """The observed state of a StatefulSet."""
 
     observed_generation: Int64 = 0
-    """The generation of the StatefulSet that the controller has seen."""
     replicas: Int32 = required(int)
     """How many pods the controller has made."""
     ready_replicas: Int32 = 0
@@ -240,7 +229,6 @@ class StatefulSetStatus(Object):
     collision_count: Int32 | None = None
     """How often the name of a new ControllerRevision was taken already; it goes into the hash."""
     conditions: Annotated[list[StatefulSetCondition], list_map("type")] = []
-    """The conditions of the StatefulSet."""
     available_replicas: Int32 = always(int)
     """How many pods have been ready for long enough."""
 
@@ -249,9 +237,7 @@ class StatefulSet(Resource):
     """Runs pods that each keep their name, network identity and storage."""
 
     spec: StatefulSetSpec = required(StatefulSetSpec)
-    """The desired state."""
     status: StatefulSetStatus = always(StatefulSetStatus)
-    """The most recently observed state."""
 
 
 class RollingUpdateDaemonSet(Object):
@@ -280,7 +266,6 @@ class DaemonSetSpec(Object):
     template: PodTemplateSpec = required(PodTemplateSpec)
     """The pod that runs on every node which it fits."""
     update_strategy: DaemonSetUpdateStrategy = always(DaemonSetUpdateStrategy)
-    """How old pods are replaced."""
     min_ready_seconds: Int32 = 0
     """How many seconds a new pod must be ready before it counts as available."""
     revision_history_limit: Int32 | None = None
@@ -303,7 +288,6 @@ class DaemonSetStatus(Object):
     number_ready: Int32 = required(int)
     """How many nodes have a ready pod."""
     observed_generation: Int64 = 0
-    """The generation of the DaemonSet that the controller has seen."""
     updated_number_scheduled: Int32 = 0
     """How many nodes run the pod with the current template."""
     number_available: Int32 = 0
@@ -313,16 +297,13 @@ class DaemonSetStatus(Object):
     collision_count: Int32 | None = None
     """How often the name of a new ControllerRevision was taken already; it goes into the hash."""
     conditions: Annotated[list[DaemonSetCondition], list_map("type")] = []
-    """The conditions of the DaemonSet."""
 
 
 class DaemonSet(Resource):
     """Runs one pod on every node that it fits."""
 
     spec: DaemonSetSpec = required(DaemonSetSpec)
-    """The desired state."""
     status: DaemonSetStatus = always(DaemonSetStatus)
-    """The most recently observed state."""
 
 
 class ControllerRevision(Resource):

@@ -23,11 +23,8 @@ class BoundObjectReference(Object):
     kind: str = ""
     """Pod, Secret or Node."""
     api_version: str = ""
-    """The group and version of the object."""
     name: str = ""
-    """The name of the object."""
     uid: str = ""
-    """The unique id of the object."""
 
 
 class TokenRequestSpec(Object):
@@ -38,7 +35,6 @@ class TokenRequestSpec(Object):
     expiration_seconds: Int64 | None = always(lambda: None)
     """How long the token should be valid."""
     bound_object_ref: BoundObjectReference | None = always(lambda: None)
-    """The object whose end ends the token too."""
     attestations: dict[str, list[str]] = {}
     """Claims that the server is asked to attest."""
 
@@ -56,9 +52,7 @@ class TokenRequest(Resource):
     """Asks for a token of a service account."""
 
     spec: TokenRequestSpec = always(TokenRequestSpec)
-    """The token that is wanted."""
     status: TokenRequestStatus = always(TokenRequestStatus)
-    """The token that was made."""
 
 
 class TokenReviewSpec(Object):
@@ -76,7 +70,6 @@ class TokenReviewStatus(Object):
     authenticated: bool = False
     """Whether it belongs to a known user."""
     user: UserInfo = always(UserInfo)
-    """The user."""
     audiences: list[str] = []
     """Which of the audiences the token is meant for."""
     error: str = ""
@@ -87,20 +80,16 @@ class TokenReview(Resource):
     """Request the user of a token."""
 
     spec: TokenReviewSpec = required(TokenReviewSpec)
-    """The token."""
     status: TokenReviewStatus = always(TokenReviewStatus)
-    """The answer."""
 
 
 class SelfSubjectReviewStatus(Object):
     """The user of the client that sent the review."""
 
     user_info: UserInfo = always(UserInfo)
-    """The user, with everything that authentication found out."""
 
 
 class SelfSubjectReview(Resource):
     """Asks who the client itself is."""
 
     status: SelfSubjectReviewStatus = always(SelfSubjectReviewStatus)
-    """The answer."""

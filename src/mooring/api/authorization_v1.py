@@ -53,9 +53,7 @@ class ResourceAttributes(Object):
     name: str = ""
     """The name of the object; empty for all."""
     field_selector: FieldSelectorAttributes | None = None
-    """The field selector of the request."""
     label_selector: LabelSelectorAttributes | None = None
-    """The label selector of the request."""
 
 
 class NonResourceAttributes(Object):
@@ -101,9 +99,7 @@ class SubjectAccessReview(Resource):
     """Asks whether a user may do something."""
 
     spec: SubjectAccessReviewSpec = required(SubjectAccessReviewSpec)
-    """Who would do what."""
     status: SubjectAccessReviewStatus = always(SubjectAccessReviewStatus)
-    """The answer."""
 
 
 class LocalSubjectAccessReview(Resource):
@@ -112,7 +108,6 @@ class LocalSubjectAccessReview(Resource):
     spec: SubjectAccessReviewSpec = required(SubjectAccessReviewSpec)
     """Who would do what; its namespace is the review's own."""
     status: SubjectAccessReviewStatus = always(SubjectAccessReviewStatus)
-    """The answer."""
 
 
 class SelfSubjectAccessReviewSpec(Object):
@@ -128,9 +123,7 @@ class SelfSubjectAccessReview(Resource):
     """Asks whether the client itself may do something."""
 
     spec: SelfSubjectAccessReviewSpec = required(SelfSubjectAccessReviewSpec)
-    """What the client would do."""
     status: SubjectAccessReviewStatus = always(SubjectAccessReviewStatus)
-    """The answer."""
 
 
 class ResourceRule(Object):
@@ -179,6 +172,4 @@ class SelfSubjectRulesReview(Resource):
     """Asks what the client itself may do in a namespace."""
 
     spec: SelfSubjectRulesReviewSpec = required(SelfSubjectRulesReviewSpec)
-    """The namespace."""
     status: SubjectRulesReviewStatus = always(SubjectRulesReviewStatus)
-    """The answer."""

@@ -32,9 +32,7 @@ class Scale(Resource):
     """A request to scale a workload, and its present scale."""
 
     spec: ScaleSpec = always(ScaleSpec)
-    """How many pods there should be."""
     status: ScaleStatus = always(ScaleStatus)
-    """How many there are."""
 
 
 class CrossVersionObjectReference(Object):
@@ -43,18 +41,14 @@ class CrossVersionObjectReference(Object):
     __merge__: ClassVar[Merge | None] = atomic()
 
     kind: str = required(str)
-    """The kind of the object."""
     name: str = required(str)
-    """The name of the object."""
     api_version: str = ""
-    """The group and version of the object."""
 
 
 class HorizontalPodAutoscalerSpec(Object):
     """The scaled workload and its limits."""
 
     scale_target_ref: CrossVersionObjectReference = required(CrossVersionObjectReference)
-    """The workload that is scaled."""
     min_replicas: Int32 | None = None
     """The fewest pods; 1 when absent."""
     max_replicas: Int32 = required(int)
@@ -67,7 +61,6 @@ class HorizontalPodAutoscalerStatus(Object):
     """The observed state of an autoscaler."""
 
     observed_generation: Int64 | None = None
-    """The generation that was seen."""
     last_scale_time: str | None = None
     """When it last changed the number of pods."""
     current_replicas: Int32 = required(int)
@@ -82,6 +75,4 @@ class HorizontalPodAutoscaler(Resource):
     """Scales a workload by its use of cpu."""
 
     spec: HorizontalPodAutoscalerSpec = required(HorizontalPodAutoscalerSpec)
-    """The scaled workload and its limits."""
     status: HorizontalPodAutoscalerStatus = always(HorizontalPodAutoscalerStatus)
-    """What it has seen and done."""

@@ -14,11 +14,8 @@ class CrossVersionObjectReference(Object):
     """An object of the same namespace."""
 
     kind: str = required(str)
-    """The kind of the object."""
     name: str = required(str)
-    """The name of the object."""
     api_version: str = ""
-    """The group and version of the object."""
 
 
 class MetricIdentifier(Object):
@@ -47,7 +44,6 @@ class ObjectMetricSource(Object):
     """A metric of one object."""
 
     described_object: CrossVersionObjectReference = required(CrossVersionObjectReference)
-    """The object."""
     target: MetricTarget = required(MetricTarget)
     """The value that is aimed at."""
     metric: MetricIdentifier = required(MetricIdentifier)
@@ -98,15 +94,10 @@ class MetricSpec(Object):
     type: str = required(str)
     """ContainerResource, External, Object, Pods or Resource."""
     object: ObjectMetricSource | None = None
-    """A metric of one object."""
     pods: PodsMetricSource | None = None
-    """A metric of each pod."""
     resource: ResourceMetricSource | None = None
-    """The use of a resource."""
     container_resource: ContainerResourceMetricSource | None = None
-    """The use of a resource by one container."""
     external: ExternalMetricSource | None = None
-    """A metric of something outside."""
 
 
 class HPAScalingPolicy(Object):
@@ -137,16 +128,13 @@ class HorizontalPodAutoscalerBehavior(Object):
     """The limits on scaling a workload up and down."""
 
     scale_up: HPAScalingRules | None = None
-    """How fast it grows."""
     scale_down: HPAScalingRules | None = None
-    """How fast it shrinks."""
 
 
 class HorizontalPodAutoscalerSpec(Object):
     """The scaled workload, its metrics and limits."""
 
     scale_target_ref: CrossVersionObjectReference = required(CrossVersionObjectReference)
-    """The workload that is scaled."""
     min_replicas: Int32 | None = None
     """The fewest pods; 1 when absent."""
     max_replicas: Int32 = required(int)
@@ -154,7 +142,6 @@ class HorizontalPodAutoscalerSpec(Object):
     metrics: list[MetricSpec] = []
     """The metrics; the one that requires the most pods wins."""
     behavior: HorizontalPodAutoscalerBehavior | None = None
-    """How fast it is scaled."""
 
 
 class MetricValueStatus(Object):
@@ -176,7 +163,6 @@ class ObjectMetricStatus(Object):
     current: MetricValueStatus = required(MetricValueStatus)
     """The value."""
     described_object: CrossVersionObjectReference = required(CrossVersionObjectReference)
-    """The object."""
 
 
 class PodsMetricStatus(Object):
@@ -223,15 +209,10 @@ class MetricStatus(Object):
     type: str = required(str)
     """ContainerResource, External, Object, Pods or Resource."""
     object: ObjectMetricStatus | None = None
-    """A metric of one object."""
     pods: PodsMetricStatus | None = None
-    """A metric of each pod."""
     resource: ResourceMetricStatus | None = None
-    """The use of a resource."""
     container_resource: ContainerResourceMetricStatus | None = None
-    """The use of a resource by one container."""
     external: ExternalMetricStatus | None = None
-    """A metric of something outside."""
 
 
 class HorizontalPodAutoscalerCondition(StateCondition):
@@ -245,7 +226,6 @@ class HorizontalPodAutoscalerStatus(Object):
     """The observed state of an autoscaler."""
 
     observed_generation: Int64 | None = None
-    """The generation that was seen."""
     last_scale_time: str | None = None
     """When it last changed the number of pods."""
     current_replicas: Int32 = 0
@@ -255,13 +235,10 @@ class HorizontalPodAutoscalerStatus(Object):
     current_metrics: list[MetricStatus] = always(list)
     """The measured values."""
     conditions: Annotated[list[HorizontalPodAutoscalerCondition], list_map("type")] = []
-    """Aspects of its state."""
 
 
 class HorizontalPodAutoscaler(Resource):
     """Scale a workload by metrics."""
 
     spec: HorizontalPodAutoscalerSpec = required(HorizontalPodAutoscalerSpec)
-    """The scaled workload, its metrics and limits."""
     status: HorizontalPodAutoscalerStatus = always(HorizontalPodAutoscalerStatus)
-    """What it has seen and done."""

@@ -36,7 +36,6 @@ class PodFailurePolicyRule(Object):
     action: str = required(str)
     """FailJob, FailIndex, Ignore or Count."""
     on_exit_codes: PodFailurePolicyOnExitCodesRequirement | None = None
-    """The exit codes that the rule is about."""
     on_pod_conditions: list[PodFailurePolicyOnPodConditionsPattern] = always(list)
     """The pod conditions that the rule is about; one of them is enough."""
 
@@ -77,7 +76,6 @@ class WorkloadPodGroupSchedulingPolicy(Object):
     basic: dict[str, Any] | None = None
     """Pod by pod."""
     gang: WorkloadPodGroupGangSchedulingPolicy | None = None
-    """All or nothing."""
 
 
 class TopologyConstraint(Object):
@@ -118,11 +116,9 @@ class JobSchedulingConfiguration(Object):
     """The scheduling of a Job's pods as a group."""
 
     scheduling_policy: WorkloadPodGroupSchedulingPolicy | None = None
-    """Pod by pod or all or nothing."""
     scheduling_constraints: WorkloadPodGroupSchedulingConstraints | None = None
     """Where the pods may go together."""
     disruption_mode: WorkloadPodGroupDisruptionMode | None = None
-    """Whether pods may be disrupted one by one."""
     resource_claims: Annotated[list[WorkloadPodGroupResourceClaim], list_map("name")] = []
     """Resource claims that the pods share; at most 4, and they cannot be changed."""
 
@@ -163,14 +159,12 @@ class JobSpec(Object):
     managed_by: str | None = None
     """The controller that looks after the Job; the built-in one when not given."""
     scheduling: JobSchedulingConfiguration | None = None
-    """How the pods are scheduled as a group."""
 
 
 class JobCondition(StateCondition):
     """One aspect of a Job's state: Complete, Failed, Suspended, FailureTarget or SuccessCriteriaMet."""
 
     last_probe_time: str | None = always(lambda: None)
-    """When the condition was last looked at."""
 
 
 class UncountedTerminatedPods(Object):
@@ -186,7 +180,6 @@ class JobStatus(Object):
     """The observed state of a Job."""
 
     conditions: Annotated[list[JobCondition], patched_by("type")] = []
-    """The conditions of the Job."""
     start_time: str | None = None
     """When the controller began with the Job, or resumed it."""
     completion_time: str | None = None
@@ -213,9 +206,7 @@ class Job(Resource):
     """Runs pods until enough of them have succeeded."""
 
     spec: JobSpec = always(JobSpec)
-    """The desired state."""
     status: JobStatus = always(JobStatus)
-    """The most recently observed state."""
 
 
 class JobTemplateSpec(Object):
@@ -224,7 +215,6 @@ class JobTemplateSpec(Object):
     metadata: ObjectMeta = always(ObjectMeta)
     """The labels and annotations of the Jobs."""
     spec: JobSpec = always(JobSpec)
-    """What the Jobs run."""
 
 
 class CronJobSpec(Object):
@@ -241,7 +231,6 @@ class CronJobSpec(Object):
     suspend: bool | None = None
     """Whether no more Jobs are made for the time being."""
     job_template: JobTemplateSpec = required(JobTemplateSpec)
-    """The Job that is made."""
     successful_jobs_history_limit: Int32 | None = None
     """How many successful Jobs are kept; 3 when not given."""
     failed_jobs_history_limit: Int32 | None = None
@@ -263,6 +252,4 @@ class CronJob(Resource):
     """Makes a Job at certain times."""
 
     spec: CronJobSpec = required(CronJobSpec)
-    """The desired state."""
     status: CronJobStatus = always(CronJobStatus)
-    """The most recently observed state."""

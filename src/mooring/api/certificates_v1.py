@@ -40,13 +40,11 @@ class CertificateSigningRequestCondition(Object):
     status: str = required(str)
     """True; for other types also False and Unknown."""
     reason: str = ""
-    """The reason, in CamelCase."""
     message: str = ""
     """Why, in a sentence."""
     last_update_time: str | None = None
     """When the condition was last written."""
     last_transition_time: str | None = None
-    """When its status last changed."""
 
 
 class CertificateSigningRequestStatus(Object):
@@ -62,9 +60,7 @@ class CertificateSigningRequest(Resource):
     """A request for a certificate, which must be approved before its signer signs it."""
 
     spec: CertificateSigningRequestSpec = required(CertificateSigningRequestSpec)
-    """The request."""
     status: CertificateSigningRequestStatus = always(CertificateSigningRequestStatus)
-    """What became of it."""
 
 
 class PodCertificateRequestSpec(Object):
@@ -111,9 +107,7 @@ class PodCertificateRequest(Resource):
     """A kubelet's wish for a certificate of a pod."""
 
     spec: PodCertificateRequestSpec = required(PodCertificateRequestSpec)
-    """The request."""
     status: PodCertificateRequestStatus = always(PodCertificateRequestStatus)
-    """What became of it."""
 
 
 class ClusterTrustBundleSpec(Object):
@@ -129,4 +123,3 @@ class ClusterTrustBundle(Resource):
     """Authorities that pods of the whole cluster may trust."""
 
     spec: ClusterTrustBundleSpec = required(ClusterTrustBundleSpec)
-    """The trust anchors."""

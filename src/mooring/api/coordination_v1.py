@@ -30,4 +30,3 @@ class Lease(Resource):
     """Something that one holder at a time has."""
 
     spec: LeaseSpec = always(LeaseSpec)
-    """Who holds it, and until when."""

@@ -47,7 +47,6 @@ class Endpoint(Object):
     addresses: Annotated[list[str], list_set(patch_merge=False)] = required(list)
     """The addresses of the endpoint, which are interchangeable."""
     conditions: EndpointConditions = always(EndpointConditions)
-    """The state of the endpoint."""
     hostname: str | None = None
     """The host name of the endpoint."""
     target_ref: ObjectReference | None = None
@@ -59,7 +58,6 @@ class Endpoint(Object):
     zone: str | None = None
     """The zone that it is in."""
     hints: EndpointHints | None = None
-    """Who should use it."""
 
 
 class EndpointPort(Object):
@@ -70,7 +68,6 @@ class EndpointPort(Object):
     name: str | None = None
     """The name of the service's port."""
     protocol: str | None = None
-    """TCP, UDP or SCTP."""
     port: Int32 | None = None
     """The number of the port; all ports when absent."""
     app_protocol: str | None = None

@@ -20,7 +20,6 @@ class Event(Resource):
     event_time: str | None = required(lambda: None)
     """When it happened first, to the microsecond."""
     series: EventSeries | None = None
-    """The series of repetitions of the event."""
     reporting_controller: str = ""
     """The controller that reports it, such as default-scheduler."""
     reporting_instance: str = ""
@@ -38,7 +37,6 @@ class Event(Resource):
     type: str = ""
     """Normal or Warning."""
     deprecated_source: EventSource = always(EventSource)
-    """The source in the older shape."""
     deprecated_first_timestamp: str | None = always(lambda: None)
     """The first time in the older shape."""
     deprecated_last_timestamp: str | None = always(lambda: None)

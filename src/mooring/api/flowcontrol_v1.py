@@ -49,11 +49,8 @@ class Subject(Object):
     kind: str = required(str)
     """User, Group or ServiceAccount; the field of that name says which."""
     user: UserSubject | None = None
-    """The user."""
     group: GroupSubject | None = None
-    """The group."""
     service_account: ServiceAccountSubject | None = None
-    """The service account."""
 
 
 class ResourcePolicyRule(Object):
@@ -95,7 +92,6 @@ class FlowSchemaSpec(Object):
     """The requests that a FlowSchema matches, and their priority level."""
 
     priority_level_configuration: PriorityLevelConfigurationReference = required(PriorityLevelConfigurationReference)
-    """The priority level of the requests."""
     matching_precedence: Int32 = always(int)
     """The order among matching FlowSchemas: the lowest number applies; 1 to 10000."""
     distinguisher_method: FlowDistinguisherMethod | None = None
@@ -115,16 +111,13 @@ class FlowSchemaStatus(Object):
     """The state of a FlowSchema."""
 
     conditions: Annotated[list[FlowSchemaCondition], list_map("type")] = []
-    """Aspects of the state."""
 
 
 class FlowSchema(Resource):
     """Requests that belong together, and their priority."""
 
     spec: FlowSchemaSpec = required(FlowSchemaSpec)
-    """Which requests, and which priority level."""
     status: FlowSchemaStatus = always(FlowSchemaStatus)
-    """The state of the FlowSchema."""
 
 
 class QueuingConfiguration(Object):
@@ -144,7 +137,6 @@ class LimitResponse(Object):
     type: str = required(str)
     """Queue or Reject."""
     queuing: QueuingConfiguration | None = None
-    """How they wait, for Queue."""
 
 
 class LimitedPriorityLevelConfiguration(Object):
@@ -153,7 +145,6 @@ class LimitedPriorityLevelConfiguration(Object):
     nominal_concurrency_shares: Int32 | None = always(lambda: None)
     """The share of this level relative to the other levels; 30 when absent."""
     limit_response: LimitResponse = required(LimitResponse)
-    """What becomes of requests beyond it."""
     lendable_percent: Int32 | None = None
     """How much of it other levels may borrow."""
     borrowing_limit_percent: Int32 | None = None
@@ -175,9 +166,7 @@ class PriorityLevelConfigurationSpec(Object):
     type: str = required(str)
     """Exempt or Limited."""
     limited: LimitedPriorityLevelConfiguration | None = None
-    """The limits, for Limited."""
     exempt: ExemptPriorityLevelConfiguration | None = None
-    """The settings of a level of the type Exempt."""
 
 
 class PriorityLevelConfigurationCondition(FlowSchemaCondition):
@@ -188,13 +177,10 @@ class PriorityLevelConfigurationStatus(Object):
     """The state of a priority level."""
 
     conditions: Annotated[list[PriorityLevelConfigurationCondition], list_map("type")] = []
-    """Aspects of the state."""
 
 
 class PriorityLevelConfiguration(Resource):
     """A priority that requests have."""
 
     spec: PriorityLevelConfigurationSpec = required(PriorityLevelConfigurationSpec)
-    """How the level is limited."""
     status: PriorityLevelConfigurationStatus = always(PriorityLevelConfigurationStatus)
-    """The state of the level."""

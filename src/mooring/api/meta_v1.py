@@ -128,7 +128,6 @@ class ResourceList(TypeMeta):
     """Several objects of one kind: the base of every list kind, which says of what kind."""
 
     metadata: ListMeta = always(ListMeta)
-    """The version of the collection and how to continue it."""
     items: list[Any] = required(list)
     """The objects."""
 
@@ -188,11 +187,8 @@ class Condition(Object):
     observed_generation: Int64 = 0
     """The generation of the object for which the condition was set."""
     last_transition_time: str | None = required(lambda: None)
-    """When the status last changed."""
     reason: str = required(str)
-    """The reason for the condition's status, in CamelCase."""
     message: str = required(str)
-    """A sentence for people about the last change."""
 
 
 class StatusCause(Object):
@@ -201,7 +197,6 @@ class StatusCause(Object):
     reason: str = ""
     """A machine-readable reason, such as FieldValueInvalid."""
     message: str = ""
-    """A sentence for people."""
     field: str = ""
     """The path of the field that caused the error."""
 
@@ -210,13 +205,11 @@ class StatusDetails(Object):
     """The object and causes that a Status is about."""
 
     name: str = ""
-    """The name of the object."""
     group: str = ""
     """The API group of the object."""
     kind: str = ""
     """The kind or resource of the object."""
     uid: str = ""
-    """The unique id of the object."""
     causes: list[StatusCause] = []
     """The single reasons, for errors that have several."""
     retry_after_seconds: Int32 = 0
@@ -231,11 +224,9 @@ class Status(TypeMeta):
     status: str = ""
     """Success or Failure."""
     message: str = ""
-    """A sentence for people about the outcome."""
     reason: str = ""
     """A machine-readable reason, such as NotFound."""
     details: StatusDetails | None = None
-    """What the outcome is about."""
     code: Int32 = 0
     """The suggested HTTP status code."""
 
@@ -308,9 +299,7 @@ class TableRowCondition(Object):
     status: str = required(str)
     """True, False or Unknown."""
     reason: str = ""
-    """The reason for the last transition, in CamelCase."""
     message: str = ""
-    """A sentence for people."""
 
 
 class TableRow(Object):
@@ -319,7 +308,6 @@ class TableRow(Object):
     cells: list[Any] = required(list)
     """One value for each column."""
     conditions: list[TableRowCondition] = []
-    """The conditions of the row."""
     object: Any = None
     """The requested part of the object: all, its metadata or nothing."""
 
@@ -329,7 +317,6 @@ class Table(TypeMeta):
 
     # no list with `items`: kubectl would take it for one without objects
     metadata: ListMeta = always(ListMeta)
-    """The version of the collection and how to continue it."""
     column_definitions: list[TableColumnDefinition] = required(list)
     """What the cells of each row mean."""
     rows: list[TableRow] = required(list)

@@ -30,16 +30,13 @@ class IngressServiceBackend(Object):
     name: str = required(str)
     """The service, in the namespace of the Ingress."""
     port: ServiceBackendPort = always(ServiceBackendPort)
-    """The port of the service."""
 
 
 class IngressBackend(Object):
     """The target of requests: a service or another resource."""
 
     service: IngressServiceBackend | None = None
-    """A service."""
     resource: TypedLocalObjectReference | None = None
-    """Another resource in the namespace of the Ingress."""
 
 
 class HTTPIngressPath(Object):
@@ -97,7 +94,6 @@ class IngressPortStatus(Object):
     port: Int32 = required(int)
     """The number of the port."""
     protocol: str = required(str)
-    """TCP, UDP or SCTP."""
     error: str | None = None
     """The error of the port."""
 
@@ -124,23 +120,19 @@ class IngressStatus(Object):
     """The state of an Ingress."""
 
     load_balancer: IngressLoadBalancerStatus = always(IngressLoadBalancerStatus)
-    """The state of its load balancer."""
 
 
 class Ingress(Resource):
     """Rules by which requests from outside reach services."""
 
     spec: IngressSpec = always(IngressSpec)
-    """Which requests go where."""
     status: IngressStatus = always(IngressStatus)
-    """The observed state of the Ingress."""
 
 
 class IngressClassParametersReference(Object):
     """An object with further parameters of a class."""
 
     api_group: str | None = None
-    """The API group of the parameters; the core group when absent."""
     kind: str = required(str)
     """The kind of the parameters."""
     name: str = required(str)
@@ -164,14 +156,12 @@ class IngressClass(Resource):
     """A class of Ingresses that one controller implements."""
 
     spec: IngressClassSpec = always(IngressClassSpec)
-    """Who implements it."""
 
 
 class NetworkPolicyPort(Object):
     """A port or a range of ports."""
 
     protocol: str | None = None
-    """TCP, UDP or SCTP."""
     port: IntOrString | None = None
     """The number, or the name of a port of the pods; all ports when absent."""
     end_port: Int32 | None = None
@@ -195,7 +185,6 @@ class NetworkPolicyPeer(Object):
     namespace_selector: LabelSelector | None = None
     """Namespaces of the pods by their labels; the policy's own when absent."""
     ip_block: IPBlock | None = None
-    """Addresses."""
 
 
 class NetworkPolicyIngressRule(Object):
@@ -233,7 +222,6 @@ class NetworkPolicy(Resource):
     """The traffic that a set of pods may have."""
 
     spec: NetworkPolicySpec = always(NetworkPolicySpec)
-    """Which pods, and which traffic."""
 
 
 class ParentReference(Object):
@@ -244,23 +232,19 @@ class ParentReference(Object):
     resource: str = required(str)
     """The plural resource name, such as services."""
     namespace: str = ""
-    """The namespace of the object."""
     name: str = required(str)
-    """The name of the object."""
 
 
 class IPAddressSpec(Object):
     """The owner of an address."""
 
     parent_ref: ParentReference | None = required(lambda: None)
-    """The object that has the address."""
 
 
 class IPAddress(Resource):
     """One address that is taken; its name is the address. Who creates it has it."""
 
     spec: IPAddressSpec = required(IPAddressSpec)
-    """The owner."""
 
 
 class ServiceCIDRSpec(Object):
@@ -281,6 +265,4 @@ class ServiceCIDR(Resource):
     """Networks from which Services get their cluster IPs."""
 
     spec: ServiceCIDRSpec = always(ServiceCIDRSpec)
-    """The networks."""
     status: ServiceCIDRStatus = always(ServiceCIDRStatus)
-    """The observed state of the ServiceCIDR."""

@@ -30,6 +30,5 @@ class RuntimeClass(Resource):
     handler: str = required(str)
     """The name that container runtimes have for it; it cannot be changed."""
     overhead: Overhead | None = None
-    """What pods need besides their containers."""
     scheduling: Scheduling | None = None
     """Which nodes have it; all when absent."""

@@ -26,7 +26,6 @@ class PodDisruptionBudgetStatus(Object):
     """The disruptions that a budget currently allows."""
 
     observed_generation: Int64 = 0
-    """The generation of the budget that the controller has seen."""
     disrupted_pods: dict[str, str] = {}
     """Pods whose eviction was granted and whose deletion was not seen yet, with the time of the eviction."""
     disruptions_allowed: Int32 = always(int)
@@ -45,13 +44,10 @@ class PodDisruptionBudget(Resource):
     """Limits how many of a set of pods may be disrupted at a time."""
 
     spec: PodDisruptionBudgetSpec = always(PodDisruptionBudgetSpec)
-    """The desired state."""
     status: PodDisruptionBudgetStatus = always(PodDisruptionBudgetStatus)
-    """The most recently observed state."""
 
 
 class Eviction(Resource):
     """Asks for the deletion of a pod, as far as the disruption budgets allow it."""
 
     delete_options: DeleteOptions | None = None
-    """How the pod is deleted."""

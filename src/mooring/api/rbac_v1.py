@@ -80,7 +80,6 @@ class ClusterRole(Resource):
     rules: list[PolicyRule] = always(list)
     """The rights."""
     aggregation_rule: AggregationRule | None = None
-    """From which other roles the rights are gathered."""
 
 
 class ClusterRoleBinding(Resource):

@@ -60,7 +60,6 @@ class CapacityRequestPolicy(Object):
     valid_values: list[Quantity] = []
     """The only amounts; others are rounded up to the next one."""
     valid_range: CapacityRequestPolicyRange | None = None
-    """The range of amounts."""
 
 
 class DeviceCapacity(Object):
@@ -123,9 +122,7 @@ class NodeAllocatableResource(Object):
     """The effect of a device on one resource of the node, such as cpu."""
 
     mapping: NodeAllocatableMapping | None = None
-    """How much of the resource the device is."""
     overhead: NodeAllocatableOverhead | None = None
-    """What using the device costs besides."""
 
 
 class DeviceTaint(Object):
@@ -194,7 +191,6 @@ class SliceProperties(Object):
     driver: str = required(str)
     """The name of the driver."""
     pool: ResourcePool = required(ResourcePool)
-    """The pool that the slice belongs to."""
     node_name: str | None = None
     """The only node that has the devices."""
     node_selector: NodeSelector | None = None
@@ -222,7 +218,6 @@ class ResourceSlice(Resource):
     """Some or all of the devices of a driver's pool."""
 
     spec: ResourceSliceSpec = required(ResourceSliceSpec)
-    """What the driver publishes."""
 
 
 class CELDeviceSelector(Object):
@@ -236,7 +231,6 @@ class DeviceSelector(Object):
     """Selects devices; exactly one of the fields is given."""
 
     cel: CELDeviceSelector | None = None
-    """Selects by a CEL expression."""
 
 
 class DeviceToleration(Object):
@@ -284,7 +278,6 @@ class RequestedDevices(Object):
     tolerations: list[DeviceToleration] = []
     """The taints that do not matter."""
     capacity: CapacityRequirements | None = None
-    """How much of each device is needed."""
     derived_attributes: Annotated[list[DeviceDerivedAttribute], list_map("name", patch_key="")] = []
     """Computed attributes, for use in constraints."""
 
@@ -309,7 +302,6 @@ class DeviceRequest(Object):
     name: str = required(str)
     """The name by which pods, constraints and configuration refer to the request."""
     exactly: ExactDeviceRequest | None = None
-    """The one way to fulfil the request."""
     first_available: list[DeviceSubRequest] = []
     """Alternative requests; the first that can be satisfied is used; at most 8."""
 
@@ -358,7 +350,6 @@ class ResourceClaimSpec(Object):
     """The device requests of a claim."""
 
     devices: DeviceClaim = always(DeviceClaim)
-    """The devices."""
 
 
 class DeviceRequestAllocationResult(Object):
@@ -412,7 +403,6 @@ class AllocationResult(Object):
     """The devices allocated for a claim, and where they can be used."""
 
     devices: DeviceAllocationResult = always(DeviceAllocationResult)
-    """The devices."""
     node_selector: NodeSelector | None = None
     """The nodes on which they can be used; all when not given."""
     allocation_timestamp: str | None = None
@@ -459,7 +449,6 @@ class AllocatedDeviceStatus(Object):
     data: dict[str, Any] | None = None
     """What else the driver reports, in its own form."""
     network_data: NetworkDeviceData | None = None
-    """The state of a network device."""
 
 
 class ResourceClaimStatus(Object):
@@ -479,7 +468,6 @@ class ResourceClaim(Resource):
     spec: ResourceClaimSpec = always(ResourceClaimSpec)
     """The desired state. Immutable."""
     status: ResourceClaimStatus = always(ResourceClaimStatus)
-    """What was allocated."""
 
 
 class ResourceClaimTemplateSpec(Object):
@@ -488,7 +476,6 @@ class ResourceClaimTemplateSpec(Object):
     metadata: ObjectMeta = always(ObjectMeta)
     """The labels and annotations of the claims."""
     spec: ResourceClaimSpec = always(ResourceClaimSpec)
-    """What the claims ask for."""
 
 
 class ResourceClaimTemplate(Resource):
@@ -520,7 +507,6 @@ class DeviceClass(Resource):
     """A sort of devices that claims can ask for."""
 
     spec: DeviceClassSpec = always(DeviceClassSpec)
-    """What the devices are like."""
 
 
 class DeviceTaintSelector(Object):
@@ -540,7 +526,6 @@ class DeviceTaintRuleSpec(Object):
     device_selector: DeviceTaintSelector | None = None
     """The devices; an empty selector means all, a missing one none."""
     taint: DeviceTaint = required(DeviceTaint)
-    """The taint."""
 
 
 class DeviceTaintRuleStatus(Object):
@@ -554,6 +539,4 @@ class DeviceTaintRule(Resource):
     """Taints devices from outside their driver."""
 
     spec: DeviceTaintRuleSpec = required(DeviceTaintRuleSpec)
-    """Which devices, and how."""
     status: DeviceTaintRuleStatus = always(DeviceTaintRuleStatus)
-    """The most recently observed state."""

@@ -27,7 +27,6 @@ class Device(Object):
     name: str = required(str)
     """The name, unique in the pool of the driver."""
     basic: BasicDevice | None = None
-    """The properties of the device."""
 
 
 class ResourceSliceSpec(SliceProperties):
@@ -41,7 +40,6 @@ class ResourceSlice(Resource):
     """Some or all of the devices of a driver's pool."""
 
     spec: ResourceSliceSpec = required(ResourceSliceSpec)
-    """What the driver publishes."""
 
 
 class DeviceRequest(RequestedDevices):
@@ -72,7 +70,6 @@ class ResourceClaimSpec(Object):
     """The device requests of a claim."""
 
     devices: DeviceClaim = always(DeviceClaim)
-    """The devices."""
 
 
 class ResourceClaim(Resource):
@@ -81,7 +78,6 @@ class ResourceClaim(Resource):
     spec: ResourceClaimSpec = always(ResourceClaimSpec)
     """The desired state. Immutable."""
     status: ResourceClaimStatus = always(ResourceClaimStatus)
-    """What was allocated."""
 
 
 class ResourceClaimTemplateSpec(Object):
@@ -90,7 +86,6 @@ class ResourceClaimTemplateSpec(Object):
     metadata: ObjectMeta = always(ObjectMeta)
     """The labels and annotations of the claims."""
     spec: ResourceClaimSpec = always(ResourceClaimSpec)
-    """What the claims ask for."""
 
 
 class ResourceClaimTemplate(Resource):

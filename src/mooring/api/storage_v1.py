@@ -64,7 +64,6 @@ class VolumeAttachmentSpec(Object):
     attacher: str = required(str)
     """The CSI driver that attaches the volume."""
     source: VolumeAttachmentSource = required(VolumeAttachmentSource)
-    """The volume."""
     node_name: str = required(str)
     """The node."""
 
@@ -88,9 +87,7 @@ class VolumeAttachmentStatus(Object):
     attachment_metadata: dict[str, str] = {}
     """What the attaching gave and mounting needs."""
     attach_error: VolumeError | None = None
-    """The last error while attaching."""
     detach_error: VolumeError | None = None
-    """The last error while detaching."""
 
 
 class VolumeAttachment(Resource):
@@ -99,7 +96,6 @@ class VolumeAttachment(Resource):
     spec: VolumeAttachmentSpec = required(VolumeAttachmentSpec)
     """The desired state. Immutable."""
     status: VolumeAttachmentStatus = always(VolumeAttachmentStatus)
-    """The most recently observed state."""
 
 
 class TokenRequest(Object):
@@ -142,7 +138,6 @@ class CSIDriver(Resource):
     """Registers a CSI driver in the cluster."""
 
     spec: CSIDriverSpec = required(CSIDriverSpec)
-    """What the driver can do and needs."""
 
 
 class VolumeNodeResources(Object):
@@ -162,7 +157,6 @@ class CSINodeDriver(Object):
     topology_keys: list[str] = always(list)
     """The node labels that say where the driver's volumes can be reached from."""
     allocatable: VolumeNodeResources | None = None
-    """How many volumes the node can take."""
 
 
 class CSINodeSpec(Object):
@@ -178,7 +172,6 @@ class StorageHealthCondition(Object):
     status: str = required(str)
     """StorageUnreachable or StorageDegraded."""
     reason: str = required(str)
-    """The reason, in CamelCase."""
     message: str = ""
     """The condition as a message for people."""
     access_mode: str | None = None
@@ -209,9 +202,7 @@ class CSINode(Resource):
     """The CSI drivers of the node of the same name."""
 
     spec: CSINodeSpec = required(CSINodeSpec)
-    """The drivers."""
     status: CSINodeStatus | None = None
-    """The most recently observed state."""
 
 
 class CSIStorageCapacity(Resource):

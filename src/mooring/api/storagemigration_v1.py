@@ -27,6 +27,4 @@ class StorageVersionMigration(Resource):
     """The wish that all objects of a resource are written in their storage version."""
 
     spec: StorageVersionMigrationSpec = always(StorageVersionMigrationSpec)
-    """The resource to migrate."""
     status: StorageVersionMigrationStatus = always(StorageVersionMigrationStatus)
-    """How far it has come."""

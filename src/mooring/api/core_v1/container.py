@@ -26,7 +26,6 @@ class ContainerPort(Object):
     container_port: Int32 = required(int)
     """The port of the pod's address."""
     protocol: str = ""
-    """TCP, UDP or SCTP."""
     host_ip: str = field(default="", name="hostIP")
     """The address of the node to bind the host port to."""
 
@@ -55,24 +54,17 @@ class EnvFromSource(Object):
     prefix: str = ""
     """A prefix for each key."""
     config_map_ref: ConfigMapEnvSource | None = None
-    """The ConfigMap to take them from."""
     secret_ref: SecretEnvSource | None = None
-    """The Secret to take them from."""
 
 
 class EnvVarSource(Object):
     """The source of an environment variable's value; exactly one field is set."""
 
     field_ref: ObjectFieldSelector | None = None
-    """A field of the pod."""
     resource_field_ref: ResourceFieldSelector | None = None
-    """A request or limit of a container."""
     config_map_key_ref: ConfigMapKeySelector | None = None
-    """A key of a ConfigMap."""
     secret_key_ref: SecretKeySelector | None = None
-    """A key of a Secret."""
     file_key_ref: FileKeySelector | None = None
-    """A key of an environment file."""
 
 
 class EnvVar(Object):
@@ -130,7 +122,6 @@ class ContainerRestartRule(Object):
     action: str = required(str)
     """Restart, or RestartAllContainers."""
     exit_codes: ContainerRestartRuleOnExitCodes | None = None
-    """The exit codes to which the rule applies."""
 
 
 class ExecAction(Object):
@@ -197,13 +188,9 @@ class Probe(Object):
     """Looks regularly whether a container is alive, ready or started."""
 
     exec: ExecAction | None = None
-    """Runs a command."""
     http_get: HTTPGetAction | None = None
-    """Sends an HTTP GET."""
     tcp_socket: TCPSocketAction | None = None
-    """Opens a TCP connection."""
     grpc: GRPCAction | None = None
-    """Calls the gRPC health service."""
     initial_delay_seconds: Int32 = 0
     """How long after the start the first probe comes."""
     timeout_seconds: Int32 = 0
@@ -222,22 +209,17 @@ class LifecycleHandler(Object):
     """A lifecycle action; exactly one field is set."""
 
     exec: ExecAction | None = None
-    """Runs a command."""
     http_get: HTTPGetAction | None = None
-    """Sends an HTTP GET."""
     tcp_socket: TCPSocketAction | None = None
     """Not supported as a handler; kept for compatibility."""
     sleep: SleepAction | None = None
-    """Waits."""
 
 
 class Lifecycle(Object):
     """Lifecycle hooks of a container."""
 
     post_start: LifecycleHandler | None = None
-    """Done right after the container was created."""
     pre_stop: LifecycleHandler | None = None
-    """Done before the container is ended."""
     stop_signal: str | None = None
     """The signal that ends the container; the image's own when absent."""
 
@@ -299,13 +281,10 @@ class SecurityContext(Object):
     """The security of one container; it wins over the pod's."""
 
     capabilities: Capabilities | None = None
-    """Linux capabilities to add and drop."""
     privileged: bool | None = None
     """Whether the container has all rights of the host's root."""
     se_linux_options: SELinuxOptions | None = None
-    """SELinux labels."""
     windows_options: WindowsSecurityContextOptions | None = None
-    """Security options of Windows."""
     run_as_user: Int64 | None = None
     """The user id that the process runs as."""
     run_as_group: Int64 | None = None
@@ -319,9 +298,7 @@ class SecurityContext(Object):
     proc_mount: str | None = None
     """How /proc is mounted: Default or Unmasked."""
     seccomp_profile: SeccompProfile | None = None
-    """Which system calls are allowed."""
     app_armor_profile: AppArmorProfile | None = None
-    """Which AppArmor profile holds."""
 
 
 class Container(Object):
@@ -344,7 +321,6 @@ class Container(Object):
     env: Annotated[list[EnvVar], list_map("name")] = []
     """Environment variables; they win over the sets."""
     resources: ResourceRequirements = always(ResourceRequirements)
-    """How much the container needs and may use."""
     resize_policy: list[ContainerResizePolicy] = []
     """What a change of resources means for the running container."""
     restart_policy: str | None = None
@@ -362,7 +338,6 @@ class Container(Object):
     startup_probe: Probe | None = None
     """Must succeed before the other probes begin."""
     lifecycle: Lifecycle | None = None
-    """Lifecycle hooks of the container."""
     termination_message_path: str = ""
     """The file whose contents become the termination message."""
     termination_message_policy: str = ""
@@ -370,7 +345,6 @@ class Container(Object):
     image_pull_policy: str = ""
     """When the image is pulled: Always, Never or IfNotPresent."""
     security_context: SecurityContext | None = None
-    """The security of the container."""
     stdin: bool = False
     """Whether the container has a standard input."""
     stdin_once: bool = False

@@ -33,9 +33,7 @@ class Event(Resource):
     reason: str = ""
     """The reason of the event, in CamelCase."""
     message: str = ""
-    """A sentence for people."""
     source: EventSource = always(EventSource)
-    """Who reports it."""
     first_timestamp: str | None = always(lambda: None)
     """When it happened first."""
     last_timestamp: str | None = always(lambda: None)
@@ -47,7 +45,6 @@ class Event(Resource):
     event_time: str | None = always(lambda: None)
     """When it happened, to the microsecond."""
     series: EventSeries | None = None
-    """The series of repetitions of the event."""
     action: str = ""
     """The action taken on the object."""
     related: ObjectReference | None = None

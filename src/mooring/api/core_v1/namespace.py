@@ -31,9 +31,7 @@ class Namespace(Resource):
     """A scope for names."""
 
     spec: NamespaceSpec = always(NamespaceSpec)
-    """What keeps the namespace from disappearing."""
     status: NamespaceStatus = always(NamespaceStatus)
-    """The state of the namespace."""
 
 
 class ScopedResourceSelectorRequirement(Object):
@@ -64,7 +62,6 @@ class ResourceQuotaSpec(Object):
     scopes: list[str] = []
     """Restricts the quota to objects that match all scopes."""
     scope_selector: ScopeSelector | None = None
-    """Restricts the quota by conditions on scopes."""
 
 
 class ResourceQuotaStatus(Object):
@@ -80,9 +77,7 @@ class ResourceQuota(Resource):
     """Limits what a namespace may use in all."""
 
     spec: ResourceQuotaSpec = always(ResourceQuotaSpec)
-    """How much may be used."""
     status: ResourceQuotaStatus = always(ResourceQuotaStatus)
-    """How much is used."""
 
 
 class LimitRangeItem(Object):
@@ -113,4 +108,3 @@ class LimitRange(Resource):
     """Limits, and defaults, for single objects of a namespace."""
 
     spec: LimitRangeSpec = always(LimitRangeSpec)
-    """The limits."""

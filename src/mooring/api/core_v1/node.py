@@ -29,7 +29,6 @@ class NodeConfigSource(Object):
     """The source of the kubelet's configuration. No longer supported."""
 
     config_map: ConfigMapNodeConfigSource | None = None
-    """A ConfigMap."""
 
 
 class NodePodPreemptionPolicy(Object):
@@ -87,7 +86,6 @@ class NodeDaemonEndpoints(Object):
     """The ports of a node's daemons."""
 
     kubelet_endpoint: DaemonEndpoint = always(DaemonEndpoint)
-    """The kubelet's port."""
 
 
 class NodeSwapStatus(Object):
@@ -121,7 +119,6 @@ class NodeSystemInfo(Object):
     architecture: str = required(str)
     """The processor architecture, such as amd64."""
     swap: NodeSwapStatus | None = None
-    """The swap memory."""
     running_in_user_namespace: bool | None = None
     """Whether the node itself runs in a user namespace."""
 
@@ -148,11 +145,8 @@ class NodeConfigStatus(Object):
     """The state of the kubelet's configuration. No longer supported."""
 
     assigned: NodeConfigSource | None = None
-    """The configuration that is meant to be used."""
     active: NodeConfigSource | None = None
-    """The configuration that is used."""
     last_known_good: NodeConfigSource | None = None
-    """The configuration to fall back to."""
     error: str = ""
     """What went wrong."""
 
@@ -172,7 +166,6 @@ class NodeRuntimeHandler(Object):
     name: str = always(str)
     """The name of the handler; empty for the default."""
     features: NodeRuntimeHandlerFeatures | None = None
-    """What it can do."""
 
 
 class NodeFeatures(Object):
@@ -192,13 +185,10 @@ class NodeStatus(Object):
     phase: str = ""
     """Not used any more."""
     conditions: Annotated[list[NodeCondition], list_map("type")] = []
-    """Aspects of the state."""
     addresses: Annotated[list[NodeAddress], list_map("type")] = []
     """How the node is reached."""
     daemon_endpoints: NodeDaemonEndpoints = always(NodeDaemonEndpoints)
-    """The ports of its daemons."""
     node_info: NodeSystemInfo = always(NodeSystemInfo)
-    """Names and versions of its software."""
     images: list[ContainerImage] = []
     """The images that it has."""
     volumes_in_use: list[str] = []
@@ -206,11 +196,9 @@ class NodeStatus(Object):
     volumes_attached: list[AttachedVolume] = []
     """The volumes that are attached to it."""
     config: NodeConfigStatus | None = None
-    """The state of the kubelet's configuration. No longer supported."""
     runtime_handlers: list[NodeRuntimeHandler] = []
     """The handlers of its container runtime."""
     features: NodeFeatures | None = None
-    """What its container runtime can do."""
     declared_features: list[str] = []
     """Names of features that the node declares to have."""
 
@@ -219,6 +207,4 @@ class Node(Resource):
     """A machine that runs pods."""
 
     spec: NodeSpec = always(NodeSpec)
-    """What the node is meant to be."""
     status: NodeStatus = always(NodeStatus)
-    """The state of the node."""

@@ -81,7 +81,6 @@ class PreferredSchedulingTerm(Object):
     weight: Int32 = required(int)
     """The points for nodes that match, from 1 to 100."""
     preference: NodeSelectorTerm = required(NodeSelectorTerm)
-    """The conditions to match."""
 
 
 class NodeAffinity(Object):
@@ -116,7 +115,6 @@ class WeightedPodAffinityTerm(Object):
     weight: Int32 = required(int)
     """The points of the term, from 1 to 100."""
     pod_affinity_term: PodAffinityTerm = required(PodAffinityTerm)
-    """The pods and the domain."""
 
 
 class PodAffinity(Object):
@@ -141,9 +139,7 @@ class Affinity(Object):
     """Everything about which nodes and pods a pod wants to be with."""
 
     node_affinity: NodeAffinity | None = None
-    """Which nodes the pod needs or prefers."""
     pod_affinity: PodAffinity | None = None
-    """Which pods the pod needs or prefers to be near."""
     pod_anti_affinity: PodAntiAffinity | None = None
     """Which pods the pod needs or prefers to be away from."""
 

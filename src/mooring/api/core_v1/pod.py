@@ -39,9 +39,7 @@ class PodSecurityContext(Object):
     """The security of all containers of a pod."""
 
     se_linux_options: SELinuxOptions | None = None
-    """SELinux labels."""
     windows_options: WindowsSecurityContextOptions | None = None
-    """Security options of Windows."""
     run_as_user: Int64 | None = None
     """The user id that processes run as."""
     run_as_group: Int64 | None = None
@@ -59,9 +57,7 @@ class PodSecurityContext(Object):
     fs_group_change_policy: str | None = None
     """When the owner of a volume is changed: OnRootMismatch or Always."""
     seccomp_profile: SeccompProfile | None = None
-    """Which system calls are allowed."""
     app_armor_profile: AppArmorProfile | None = None
-    """Which AppArmor profile holds."""
     se_linux_change_policy: str | None = None
     """How volumes get their SELinux label: Recursive or MountOption."""
 
@@ -181,7 +177,6 @@ class PodSpec(Object):
     share_process_namespace: bool | None = None
     """Whether the containers see each other's processes."""
     security_context: PodSecurityContext | None = None
-    """The security of all containers."""
     image_pull_secrets: Annotated[list[LocalObjectReference], list_map("name")] = []
     """Secrets with which images are pulled."""
     hostname: str = ""
@@ -189,7 +184,6 @@ class PodSpec(Object):
     subdomain: str = ""
     """The subdomain of the pod's full name."""
     affinity: Affinity | None = None
-    """Which nodes and pods the pod wants to be with."""
     scheduler_name: str = ""
     """The scheduler that places the pod."""
     tolerations: list[Toleration] = []
@@ -201,7 +195,6 @@ class PodSpec(Object):
     priority: Int32 | None = None
     """How important the pod is, from its PriorityClass."""
     dns_config: PodDNSConfig | None = None
-    """How names are resolved, in addition to the policy."""
     readiness_gates: list[PodReadinessGate] = []
     """Conditions that must be true for the pod to be ready."""
     runtime_class_name: str | None = None
@@ -219,7 +212,6 @@ class PodSpec(Object):
     set_hostname_as_fqdn: bool | None = field(default=None, name="setHostnameAsFQDN")
     """Whether the host name is the full name."""
     os: PodOS | None = None
-    """The operating system that the containers need."""
     host_users: bool | None = None
     """Whether the pod shares the node's user ids."""
     scheduling_gates: Annotated[list[PodSchedulingGate], list_map("name")] = []
@@ -227,11 +219,9 @@ class PodSpec(Object):
     resource_claims: Annotated[list[PodResourceClaim], list_map("name", strategies=("merge", "retainKeys"))] = []
     """The ResourceClaims that containers can use."""
     resources: ResourceRequirements | None = None
-    """How much all containers together need and may use."""
     hostname_override: str | None = None
     """The host name inside the pod, whatever else is set."""
     scheduling_group: PodSchedulingGroup | None = None
-    """The group of pods that this one is scheduled with."""
     eviction_responders: Annotated[list[EvictionResponder], list_map("name")] = []
     """Who helps when the pod is to be evicted."""
 
@@ -240,9 +230,7 @@ class Pod(Resource):
     """Containers that run together on one node."""
 
     spec: PodSpec = always(PodSpec)
-    """What the pod is and wants."""
     status: PodStatus = always(PodStatus)
-    """What has become of it."""
 
 
 class PodTemplateSpec(Object):
@@ -251,7 +239,6 @@ class PodTemplateSpec(Object):
     metadata: ObjectMeta = always(ObjectMeta)
     """Labels and annotations of the pods."""
     spec: PodSpec = always(PodSpec)
-    """What the pods are and want."""
 
 
 class PodTemplate(Resource):

@@ -16,16 +16,13 @@ class PodCondition(StateCondition):
     observed_generation: Int64 = 0
     """The generation of the pod for which the condition was set."""
     last_probe_time: str | None = always(lambda: None)
-    """When the condition was last looked at."""
 
 
 class ContainerStateWaiting(Object):
     """A container that does not run yet."""
 
     reason: str = ""
-    """The reason, in CamelCase."""
     message: str = ""
-    """A sentence for people."""
 
 
 class ContainerStateRunning(Object):
@@ -43,7 +40,6 @@ class ContainerStateTerminated(Object):
     signal: Int32 = 0
     """The signal that ended it."""
     reason: str = ""
-    """The reason, in CamelCase."""
     message: str = ""
     """A sentence for people, such as the container's termination message."""
     started_at: str | None = always(lambda: None)
@@ -58,11 +54,8 @@ class ContainerState(Object):
     """The state of a container; exactly one field is set, and waiting is meant when none is."""
 
     waiting: ContainerStateWaiting | None = None
-    """Details of a container that does not run yet."""
     running: ContainerStateRunning | None = None
-    """Details of a running container."""
     terminated: ContainerStateTerminated | None = None
-    """Details of a container that has ended."""
 
 
 class ImageVolumeStatus(Object):
@@ -91,7 +84,6 @@ class VolumeMountStatus(Object):
     recursive_read_only: str | None = None
     """Whether mounts below are read-only too."""
     volume_status: VolumeStatus | None = None
-    """The state of the volume."""
 
 
 class LinuxContainerUser(Object):
@@ -109,7 +101,6 @@ class ContainerUser(Object):
     """The identity of a container's first process, by operating system."""
 
     linux: LinuxContainerUser | None = None
-    """The identity on Linux."""
 
 
 class ResourceHealth(Object):
@@ -120,7 +111,6 @@ class ResourceHealth(Object):
     health: str = ""
     """Healthy, Unhealthy or Unknown."""
     message: str | None = None
-    """A sentence for people."""
 
 
 class ResourceStatus(Object):
@@ -138,9 +128,7 @@ class ContainerStatus(Object):
     name: str = required(str)
     """The container."""
     state: ContainerState = always(ContainerState)
-    """The current state of the container."""
     last_state: ContainerState = always(ContainerState)
-    """How it ended the last time."""
     ready: bool = required(bool)
     """Whether its readiness probe succeeds."""
     restart_count: Int32 = required(int)
@@ -156,11 +144,9 @@ class ContainerStatus(Object):
     allocated_resources: dict[str, Quantity] = {}
     """What the node has set aside for it."""
     resources: ResourceRequirements | None = None
-    """The requests and limits that hold now."""
     volume_mounts: Annotated[list[VolumeMountStatus], list_map("mountPath")] = []
     """The state of its volume mounts."""
     user: ContainerUser | None = None
-    """The identity of its first process."""
     allocated_resources_status: Annotated[list[ResourceStatus], list_map("name")] = []
     """The health of its devices."""
     stop_signal: str | None = None
@@ -258,13 +244,10 @@ class PodStatus(Object):
     """The observed state of a pod."""
 
     observed_generation: Int64 = 0
-    """The generation of the pod that the status is about."""
     phase: str = ""
     """Pending, Running, Succeeded, Failed or Unknown."""
     conditions: Annotated[list[PodCondition], list_map("type")] = []
-    """Aspects of the state."""
     message: str = ""
-    """A sentence for people about the state."""
     reason: str = ""
     """The reason for the state in CamelCase, such as Evicted."""
     nominated_node_name: str = ""
@@ -294,11 +277,9 @@ class PodStatus(Object):
     ] = []
     """The claims that were made for the pod."""
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
-    """The claim that was made for extended resources."""
     allocated_resources: dict[str, Quantity] = {}
     """What the node has set aside for the whole pod."""
     resources: ResourceRequirements | None = None
-    """The pod's own requests and limits that hold now."""
     node_allocatable_resource_claim_statuses: list[NodeAllocatableResourceClaimStatus] = []
     """The node's own resources that claims gave to the pod."""
     volume_health: Annotated[list[PodVolumeHealth], list_map("name", patch_key="")] = []

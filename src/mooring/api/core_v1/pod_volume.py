@@ -92,9 +92,7 @@ class DownwardAPIVolumeFile(Object):
     path: str = required(str)
     """The path of the file within the volume."""
     field_ref: ObjectFieldSelector | None = None
-    """The field of the pod to write."""
     resource_field_ref: ResourceFieldSelector | None = None
-    """The request or limit of a container to write."""
     mode: Int32 | None = None
     """The permission bits of the file."""
     user: Int64 | None = None
@@ -196,15 +194,10 @@ class VolumeProjection(Object):
     """One part of a projected volume; exactly one field is set."""
 
     secret: SecretProjection | None = None
-    """Files from a Secret."""
     downward_api: DownwardAPIProjection | None = field(default=None, name="downwardAPI")
-    """Files from fields of the pod."""
     config_map: ConfigMapProjection | None = None
-    """Files from a ConfigMap."""
     service_account_token: ServiceAccountTokenProjection | None = None
-    """A token of the pod's service account."""
     cluster_trust_bundle: ClusterTrustBundleProjection | None = None
-    """Trust anchors."""
     pod_certificate: PodCertificateProjection | None = None
     """A key and certificate for the pod."""
 
@@ -224,7 +217,6 @@ class EphemeralVolumeSource(Object):
     """A volume with a claim of its own that lives as long as the pod."""
 
     volume_claim_template: PersistentVolumeClaimTemplate | None = None
-    """From which the claim is made."""
 
 
 class ImageVolumeSource(Object):
@@ -242,7 +234,6 @@ class Volume(Object):
     name: str = required(str)
     """The name of the volume, unique within the pod."""
     host_path: vs.HostPathVolumeSource | None = None
-    """A file or directory of the node."""
     empty_dir: EmptyDirVolumeSource | None = None
     """An empty directory that lives as long as the pod."""
     gce_persistent_disk: vs.GCEPersistentDiskVolumeSource | None = None
@@ -252,15 +243,11 @@ class Volume(Object):
     git_repo: GitRepoVolumeSource | None = None
     """A clone of a git repository. Deprecated."""
     secret: SecretVolumeSource | None = None
-    """Files made from a Secret."""
     nfs: vs.NFSVolumeSource | None = None
-    """A directory of an NFS server."""
     iscsi: vs.ISCSIVolumeSource | None = None
-    """An iSCSI disk."""
     glusterfs: vs.GlusterfsVolumeSource | None = None
     """A Glusterfs volume. Deprecated."""
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
-    """A claim in the pod's namespace."""
     rbd: vs.RBDVolumeSource | None = None
     """A block device of Ceph. Deprecated."""
     flex_volume: vs.FlexVolumeSource | None = None
@@ -272,13 +259,10 @@ class Volume(Object):
     flocker: vs.FlockerVolumeSource | None = None
     """A dataset of Flocker. Deprecated."""
     downward_api: DownwardAPIVolumeSource | None = field(default=None, name="downwardAPI")
-    """Files made from fields of the pod."""
     fc: vs.FCVolumeSource | None = None
-    """A Fibre Channel disk."""
     azure_file: vs.AzureFileVolumeSource | None = None
     """A file share of Azure. Deprecated."""
     config_map: ConfigMapVolumeSource | None = None
-    """Files made from a ConfigMap."""
     vsphere_volume: vs.VsphereVirtualDiskVolumeSource | None = None
     """A disk of vSphere. Deprecated."""
     quobyte: vs.QuobyteVolumeSource | None = None
@@ -288,7 +272,6 @@ class Volume(Object):
     photon_persistent_disk: vs.PhotonPersistentDiskVolumeSource | None = None
     """A disk of the Photon controller. Deprecated."""
     projected: ProjectedVolumeSource | None = None
-    """Files from several sources."""
     portworx_volume: vs.PortworxVolumeSource | None = None
     """A volume of Portworx. Deprecated."""
     scale_io: vs.ScaleIOVolumeSource | None = field(default=None, name="scaleIO")
@@ -300,7 +283,6 @@ class Volume(Object):
     ephemeral: EphemeralVolumeSource | None = None
     """A volume with a claim of its own that lives as long as the pod."""
     image: ImageVolumeSource | None = None
-    """The contents of a container image or artifact."""
 
 
 class VolumeMount(Object):
@@ -309,7 +291,6 @@ class VolumeMount(Object):
     name: str = required(str)
     """The volume."""
     read_only: bool = False
-    """Whether it is mounted read-only."""
     recursive_read_only: str | None = None
     """Whether mounts below are read-only too: Disabled, IfPossible or Enabled."""
     mount_path: str = required(str)

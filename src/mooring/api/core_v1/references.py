@@ -12,15 +12,10 @@ class ObjectReference(Object):
     __merge__: ClassVar[Merge | None] = atomic()
 
     kind: str = ""
-    """The kind of the object."""
     namespace: str = ""
-    """The namespace of the object."""
     name: str = ""
-    """The name of the object."""
     uid: str = ""
-    """The unique id of the object."""
     api_version: str = ""
-    """The group and version of the object."""
     resource_version: str = ""
     """The version of the object that is meant."""
     field_path: str = ""
@@ -33,7 +28,6 @@ class LocalObjectReference(Object):
     __merge__: ClassVar[Merge | None] = atomic()
 
     name: str = ""
-    """The name of the object."""
 
 
 class TypedLocalObjectReference(Object):
@@ -42,22 +36,16 @@ class TypedLocalObjectReference(Object):
     __merge__: ClassVar[Merge | None] = atomic()
 
     api_group: str | None = None
-    """The API group of the object; the core group when absent."""
     kind: str = required(str)
-    """The kind of the object."""
     name: str = required(str)
-    """The name of the object."""
 
 
 class TypedObjectReference(Object):
     """An object with its kind, in another namespace if need be."""
 
     api_group: str | None = None
-    """The API group of the object; the core group when absent."""
     kind: str = required(str)
-    """The kind of the object."""
     name: str = required(str)
-    """The name of the object."""
     namespace: str | None = None
     """The namespace of the object; the same as the referrer's when absent."""
 

@@ -36,15 +36,11 @@ class ReplicationControllerStatus(Object):
     available_replicas: Int32 = 0
     """How many of them have been ready for long enough."""
     observed_generation: Int64 = 0
-    """The generation that the status is about."""
     conditions: Annotated[list[ReplicationControllerCondition], list_map("type")] = []
-    """Aspects of the state."""
 
 
 class ReplicationController(Resource):
     """Keeps a number of pods running. Use a Deployment instead."""
 
     spec: ReplicationControllerSpec = always(ReplicationControllerSpec)
-    """The pods to keep."""
     status: ReplicationControllerStatus = always(ReplicationControllerStatus)
-    """The state of the controller."""

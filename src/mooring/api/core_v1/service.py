@@ -15,7 +15,6 @@ class ServicePort(Object):
     name: str = ""
     """The name of the port, needed when there are several."""
     protocol: str = ""
-    """TCP, UDP or SCTP."""
     app_protocol: str | None = None
     """The protocol that the application speaks, as a hint."""
     port: Int32 = required(int)
@@ -37,7 +36,6 @@ class SessionAffinityConfig(Object):
     """Options of the session affinity."""
 
     client_ip: ClientIPConfig | None = field(default=None, name="clientIP")
-    """Options for affinity by the client's address."""
 
 
 class ServiceSpec(Object):
@@ -70,7 +68,6 @@ class ServiceSpec(Object):
     publish_not_ready_addresses: bool = False
     """Whether pods are listed before they are ready."""
     session_affinity_config: SessionAffinityConfig | None = None
-    """Options of the session affinity."""
     ip_families: list[str] = []
     """IPv4, IPv6 or both, in order of preference."""
     ip_family_policy: str | None = None
@@ -91,7 +88,6 @@ class PortStatus(Object):
     port: Int32 = required(int)
     """The port."""
     protocol: str = required(str)
-    """TCP, UDP or SCTP."""
     error: str | None = None
     """The error, in CamelCase."""
 
@@ -120,18 +116,14 @@ class ServiceStatus(Object):
     """The state of a service."""
 
     load_balancer: LoadBalancerStatus = always(LoadBalancerStatus)
-    """The state of its load balancer."""
     conditions: Annotated[list[Condition], list_map("type")] = []
-    """Aspects of the state."""
 
 
 class Service(Resource):
     """A stable name and address for a changing set of pods."""
 
     spec: ServiceSpec = always(ServiceSpec)
-    """What the service is."""
     status: ServiceStatus = always(ServiceStatus)
-    """The state of the service."""
 
 
 class EndpointAddress(Object):
@@ -159,7 +151,6 @@ class EndpointPort(Object):
     port: Int32 = required(int)
     """The number of the port."""
     protocol: str = ""
-    """TCP, UDP or SCTP."""
     app_protocol: str | None = None
     """The protocol that the application speaks, as a hint."""
 

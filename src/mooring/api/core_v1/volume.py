@@ -33,17 +33,14 @@ class PersistentVolumeSpec(Object):
     glusterfs: vs.GlusterfsPersistentVolumeSource | None = None
     """A Glusterfs volume. Deprecated."""
     nfs: vs.NFSVolumeSource | None = None
-    """A directory of an NFS server."""
     rbd: vs.RBDPersistentVolumeSource | None = None
     """A block device of Ceph. Deprecated."""
     iscsi: vs.ISCSIPersistentVolumeSource | None = None
-    """An iSCSI disk."""
     cinder: vs.CinderPersistentVolumeSource | None = None
     """A disk of OpenStack. Deprecated."""
     cephfs: vs.CephFSPersistentVolumeSource | None = None
     """A file system of Ceph. Deprecated."""
     fc: vs.FCVolumeSource | None = None
-    """A Fibre Channel disk."""
     flocker: vs.FlockerVolumeSource | None = None
     """A dataset of Flocker. Deprecated."""
     flex_volume: vs.FlexPersistentVolumeSource | None = None
@@ -63,11 +60,9 @@ class PersistentVolumeSpec(Object):
     scale_io: vs.ScaleIOPersistentVolumeSource | None = field(default=None, name="scaleIO")
     """A volume of ScaleIO. Deprecated."""
     local: vs.LocalVolumeSource | None = None
-    """A disk or directory of one node."""
     storageos: vs.StorageOSPersistentVolumeSource | None = None
     """A volume of StorageOS. Deprecated."""
     csi: vs.CSIPersistentVolumeSource | None = None
-    """A volume that a CSI driver keeps."""
     access_modes: list[str] = []
     """The ways in which the volume can be mounted, such as ReadWriteOnce."""
     claim_ref: Annotated[ObjectReference | None, granular()] = None
@@ -81,7 +76,6 @@ class PersistentVolumeSpec(Object):
     volume_mode: str | None = None
     """Filesystem or Block."""
     node_affinity: VolumeNodeAffinity | None = None
-    """From which nodes the volume can be reached."""
     volume_attributes_class_name: str | None = None
     """The VolumeAttributesClass of the volume."""
 
@@ -92,9 +86,7 @@ class PersistentVolumeStatus(Object):
     phase: str = ""
     """Pending, Available, Bound, Released or Failed."""
     message: str = ""
-    """A sentence for people about the state."""
     reason: str = ""
-    """The reason for the state, in CamelCase."""
     last_phase_transition_time: str | None = None
     """When the phase last changed."""
 
@@ -103,9 +95,7 @@ class PersistentVolume(Resource):
     """A piece of storage in the cluster."""
 
     spec: PersistentVolumeSpec = always(PersistentVolumeSpec)
-    """What the volume is."""
     status: PersistentVolumeStatus = always(PersistentVolumeStatus)
-    """The state of the volume."""
 
 
 class VolumeResourceRequirements(Object):
@@ -125,7 +115,6 @@ class PersistentVolumeClaimSpec(Object):
     selector: LabelSelector | None = None
     """Chooses volumes by their labels."""
     resources: VolumeResourceRequirements = always(VolumeResourceRequirements)
-    """How much storage is needed."""
     volume_name: str = ""
     """The PersistentVolume that the claim is bound to."""
     storage_class_name: str | None = None
@@ -133,9 +122,7 @@ class PersistentVolumeClaimSpec(Object):
     volume_mode: str | None = None
     """Filesystem or Block."""
     data_source: TypedLocalObjectReference | None = None
-    """A snapshot or claim whose contents the volume begins with."""
     data_source_ref: TypedObjectReference | None = None
-    """Any object whose contents the volume begins with."""
     volume_attributes_class_name: str | None = None
     """The VolumeAttributesClass that the volume should have."""
 
@@ -144,7 +131,6 @@ class PersistentVolumeClaimCondition(StateCondition):
     """One aspect of a claim's state, such as Resizing."""
 
     last_probe_time: str | None = always(lambda: None)
-    """When the condition was last looked at."""
 
 
 class ModifyVolumeStatus(Object):
@@ -162,9 +148,7 @@ class VolumeHealthCondition(Object):
     status: str = required(str)
     """The category: Inaccessible, DataLoss or Degraded."""
     reason: str = required(str)
-    """The reason for the last transition, in CamelCase."""
     message: str = ""
-    """A sentence for people."""
 
 
 class VolumeHealthStatus(Object):
@@ -194,18 +178,14 @@ class PersistentVolumeClaimStatus(Object):
     current_volume_attributes_class_name: str | None = None
     """The VolumeAttributesClass that the volume has now."""
     modify_volume_status: ModifyVolumeStatus | None = None
-    """How far the change to another class has come."""
     health_status: VolumeHealthStatus | None = None
-    """The health of the volume."""
 
 
 class PersistentVolumeClaim(Resource):
     """A user's wish for storage, bound to a PersistentVolume that fulfils it."""
 
     spec: PersistentVolumeClaimSpec = always(PersistentVolumeClaimSpec)
-    """The storage that is wanted."""
     status: PersistentVolumeClaimStatus = always(PersistentVolumeClaimStatus)
-    """The state of the claim."""
 
 
 class PersistentVolumeClaimTemplate(Object):
@@ -214,4 +194,3 @@ class PersistentVolumeClaimTemplate(Object):
     metadata: ObjectMeta = always(ObjectMeta)
     """Labels and annotations of the claims."""
     spec: PersistentVolumeClaimSpec = required(PersistentVolumeClaimSpec)
-    """The storage that the claims ask for."""

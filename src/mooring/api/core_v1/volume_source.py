@@ -37,7 +37,6 @@ class NFSVolumeSource(Object):
     path: str = required(str)
     """The path that the server exports."""
     read_only: bool = False
-    """Whether it is mounted read-only."""
 
 
 class GCEPersistentDiskVolumeSource(Object):
@@ -46,7 +45,6 @@ class GCEPersistentDiskVolumeSource(Object):
     pd_name: str = required(str)
     """The name of the disk."""
     fs_type: str = ""
-    """The file system of the disk."""
     partition: Int32 = 0
     """The partition to mount; 0 for the whole disk."""
     read_only: bool = False
@@ -59,11 +57,9 @@ class AWSElasticBlockStoreVolumeSource(Object):
     volume_id: str = required(str, name="volumeID")
     """The id of the disk."""
     fs_type: str = ""
-    """The file system of the disk."""
     partition: Int32 = 0
     """The partition to mount; 0 for the whole disk."""
     read_only: bool = False
-    """Whether it is mounted read-only."""
 
 
 class AzureDiskVolumeSource(Object):
@@ -76,9 +72,7 @@ class AzureDiskVolumeSource(Object):
     caching_mode: str | None = None
     """How the host caches: None, ReadOnly or ReadWrite."""
     fs_type: str | None = None
-    """The file system of the disk."""
     read_only: bool | None = None
-    """Whether it is mounted read-only."""
     kind: str | None = None
     """Shared, Dedicated or Managed."""
 
@@ -91,7 +85,6 @@ class AzureFileVolumeSource(Object):
     share_name: str = required(str)
     """The name of the share."""
     read_only: bool = False
-    """Whether it is mounted read-only."""
 
 
 class AzureFilePersistentVolumeSource(AzureFileVolumeSource):
@@ -113,9 +106,7 @@ class _ISCSIVolume(Object):
     iscsi_interface: str = ""
     """The interface that is used; default when absent."""
     fs_type: str = ""
-    """The file system of the disk."""
     read_only: bool = False
-    """Whether it is mounted read-only."""
     portals: list[str] = []
     """Addresses of further portals."""
     chap_auth_discovery: bool = False
@@ -148,7 +139,6 @@ class GlusterfsVolumeSource(Object):
     path: str = required(str)
     """The name of the volume."""
     read_only: bool = False
-    """Whether it is mounted read-only."""
 
 
 class GlusterfsPersistentVolumeSource(GlusterfsVolumeSource):
@@ -174,7 +164,6 @@ class _RBDVolume(Object):
     keyring: str = ""
     """The path of the user's key ring."""
     read_only: bool = False
-    """Whether it is mounted read-only."""
 
 
 class RBDVolumeSource(_RBDVolume):
@@ -203,7 +192,6 @@ class _CephFSVolume(Object):
     secret_file: str = ""
     """The path of the user's key ring."""
     read_only: bool = False
-    """Whether it is mounted read-only."""
 
 
 class CephFSVolumeSource(_CephFSVolume):
@@ -226,9 +214,7 @@ class _FlexVolume(Object):
     driver: str = required(str)
     """The name of the driver."""
     fs_type: str = ""
-    """The file system of the volume."""
     read_only: bool = False
-    """Whether it is mounted read-only."""
     options: dict[str, str] = {}
     """Further options of the driver."""
 
@@ -253,9 +239,7 @@ class _CinderVolume(Object):
     volume_id: str = required(str, name="volumeID")
     """The id of the disk."""
     fs_type: str = ""
-    """The file system of the disk."""
     read_only: bool = False
-    """Whether it is mounted read-only."""
 
 
 class CinderVolumeSource(_CinderVolume):
@@ -289,9 +273,7 @@ class FCVolumeSource(Object):
     lun: Int32 | None = None
     """The number of the logical unit."""
     fs_type: str = ""
-    """The file system of the disk."""
     read_only: bool = False
-    """Whether it is mounted read-only."""
     wwids: list[str] = []
     """World wide identifiers, instead of targets and number."""
 
@@ -302,7 +284,6 @@ class VsphereVirtualDiskVolumeSource(Object):
     volume_path: str = required(str)
     """The path of the disk."""
     fs_type: str = ""
-    """The file system of the disk."""
     storage_policy_name: str = ""
     """The name of the storage policy."""
     storage_policy_id: str = field(default="", name="storagePolicyID")
@@ -317,7 +298,6 @@ class QuobyteVolumeSource(Object):
     volume: str = required(str)
     """The name of the volume."""
     read_only: bool = False
-    """Whether it is mounted read-only."""
     user: str = ""
     """The user to mount as."""
     group: str = ""
@@ -332,7 +312,6 @@ class PhotonPersistentDiskVolumeSource(Object):
     pd_id: str = required(str, name="pdID")
     """The id of the disk."""
     fs_type: str = ""
-    """The file system of the disk."""
 
 
 class PortworxVolumeSource(Object):
@@ -341,9 +320,7 @@ class PortworxVolumeSource(Object):
     volume_id: str = required(str, name="volumeID")
     """The id of the volume."""
     fs_type: str = ""
-    """The file system of the volume."""
     read_only: bool = False
-    """Whether it is mounted read-only."""
 
 
 class _ScaleIOVolume(Object):
@@ -364,9 +341,7 @@ class _ScaleIOVolume(Object):
     volume_name: str = ""
     """The name of the volume."""
     fs_type: str = ""
-    """The file system of the volume."""
     read_only: bool = False
-    """Whether it is mounted read-only."""
 
 
 class ScaleIOVolumeSource(_ScaleIOVolume):
@@ -391,9 +366,7 @@ class _StorageOSVolume(Object):
     volume_namespace: str = ""
     """The scope of the volume within StorageOS."""
     fs_type: str = ""
-    """The file system of the volume."""
     read_only: bool = False
-    """Whether it is mounted read-only."""
 
 
 class StorageOSVolumeSource(_StorageOSVolume):
@@ -416,7 +389,6 @@ class CSIVolumeSource(Object):
     driver: str = required(str)
     """The name of the CSI driver."""
     read_only: bool | None = None
-    """Whether it is mounted read-only."""
     fs_type: str | None = None
     """The file system of the volume; the driver's choice when absent."""
     volume_attributes: dict[str, str] = {}
@@ -435,7 +407,6 @@ class CSIPersistentVolumeSource(Object):
     read_only: bool = False
     """Whether it is attached and mounted read-only."""
     fs_type: str = ""
-    """The file system of the volume."""
     volume_attributes: dict[str, str] = {}
     """Properties that the driver understands."""
     controller_publish_secret_ref: SecretReference | None = None
