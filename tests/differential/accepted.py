@@ -55,7 +55,7 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "ControllerRevision|ResourceClaim",
-        r"(data: Invalid value: .*|spec: Invalid value: null): field is immutable\), ours",
+        r"data: Invalid value: .*: field is immutable\), ours|spec: Invalid value: (null: field|\{(?!.*ours N \(R))",
         "upstream defect: where raw JSON (`data` of a ControllerRevision, `parameters` of devices) was sent with white "
         "space, a patch finds an immutable field changed, even an empty patch",
     ),
@@ -191,6 +191,47 @@ EXPLAINED: tuple[Explained, ...] = (
         "choice: null and an empty list are the same value; Kubernetes records a new manager for an explicit one",
     ),
     Explained(
+        "validation",
+        r"added cause \w+ spec\.(exempt|limited)|(deviceClassName|extendedResourceName|distinctAttribute|matchAttribute"
+        r"|firstAvailable\[N\]|requestPolicy) ",
+        "choice (emulation): rules that Kubernetes states declaratively since 1.36 hold at every emulated release",
+    ),
+    Explained(
+        "(DeviceClass|ResourceClaim|ResourceClaimTemplate|ResourceSlice) (create|update|.*-patch)$",
+        r"^code N .*(extendedResourceName|distinctAttribute|bindingConditions|config\[N\]\.requests\[N\])",
+        "choice (emulation): rules that Kubernetes states declaratively since 1.36 hold at every emulated release",
+    ),
+    Explained(
+        "validation|(Deployment|ReplicaSet|StatefulSet|DaemonSet|ReplicationController|PodTemplate|Pod|Job|CronJob) ",
+        r"ontainers\[N\]\.restartPolicy(: Forbidden: may| Forbidden may| Forbidden: may| Unsupported value)",
+        "choice (emulation): a restart policy of a container is refused where its gate is off; Kubernetes drops it",
+    ),
+    Explained(
+        "CSIDriver|validation",
+        r"serviceAccountTokenInSecrets",
+        "choice (emulation): the field for tokens in secrets is validated at every emulated release",
+    ),
+    Explained(
+        "",
+        r"^warnings \[.*non-standard IP address",
+        "choice (emulation): releases before 1.36 accept ambiguous addresses without a warning",
+    ),
+    Explained(
+        "validation",
+        r"added cause FieldValueInvalid nodeAffinity Invalid value: field is immutable",
+        "upstream defect: an update of a PersistentVolume may replace any key of its node affinity by an empty one",
+    ),
+    Explained(
+        "",
+        r"^at status\.(terminatingReplicas|(attach|detach)Error\.errorCode): null, ours",
+        "choice: fields whose gate is off in 1.37 are validated and kept; Kubernetes drops them silently",
+    ),
+    Explained(
+        "validation",
+        r"added cause FieldManagerConflict \.spec\.preventPodSchedulingIfMissing",
+        "open: managed fields name a default, or a field, that the emulated release drops (or do not name it)",
+    ),
+    Explained(
         "^StatefulSet (update|status|.*-patch|apply)$",
         r"^warnings \[.*volumeClaimTemplates\[N\]\.Spec\.",
         "upstream defect: warnings about claim templates name the field `Spec` on updates",
@@ -202,7 +243,7 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "validation",
-        r"spec Invalid value: may not be specified when dataSourceRef\.namespace",
+        r"spec Invalid value: (may not be specified when dataSourceRef\.namespace|must match dataSourceRef)",
         "choice: fields whose gate is off in 1.37 are validated and kept; Kubernetes drops them silently",
     ),
     Explained(

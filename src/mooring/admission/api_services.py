@@ -4,6 +4,7 @@
 """
 
 from mooring.admission import meta
+from mooring.admission.checks import optional_name
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names, times
@@ -74,8 +75,7 @@ def _versions(spec: APIServiceSpec) -> Errors:
     if not spec.group and spec.version != "v1":
         detail = "only v1 may have an empty group and it better be legacy kube"
         errors.append(field_errors.required(_SPEC.child("group"), detail))
-    if spec.group:
-        errors += names.validate(_SPEC.child("group"), spec.group, names.dns1123_subdomain(spec.group))
+    errors += optional_name(spec.group or None, _SPEC.child("group"), names.dns1123_subdomain)
     errors += names.validate(_SPEC.child("version"), spec.version, names.dns1035_label(spec.version))
     for name, value, most in (
         ("groupPriorityMinimum", spec.group_priority_minimum, _MOST_GROUP),

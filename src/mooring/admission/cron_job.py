@@ -12,7 +12,7 @@ import re
 
 import msgspec
 
-from mooring.admission.checks import non_negative
+from mooring.admission.checks import non_negative, one_of
 from mooring.admission.job import default_job_template, validate_job_spec
 from mooring.admission.strategy import Request
 from mooring.admission.workload import SPEC, TemplateStrategy
@@ -50,9 +50,7 @@ class CronJobStrategy(TemplateStrategy[CronJob]):
         errors += non_negative(spec.starting_deadline_seconds, SPEC.child("startingDeadlineSeconds"))
         if spec.time_zone is not None:
             errors += _time_zone(spec.time_zone, SPEC.child("timeZone"))
-        if spec.concurrency_policy not in _POLICIES:
-            here = SPEC.child("concurrencyPolicy")
-            errors.append(field_errors.not_supported(here, spec.concurrency_policy, _POLICIES))
+        errors += one_of(spec.concurrency_policy, _POLICIES, SPEC.child("concurrencyPolicy"))
         old_template = old.spec.job_template if old is not None else None
         errors += _job_template(spec.job_template, old_template, request)
         errors += non_negative(spec.successful_jobs_history_limit, SPEC.child("successfulJobsHistoryLimit"))

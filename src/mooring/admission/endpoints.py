@@ -55,16 +55,13 @@ def _address(address: EndpointAddress, path: Path, strict: bool) -> Errors:
         errors += validate_endpoint_ip(address.ip, here)
     else:
         errors.append(field_errors.invalid(here, address.ip, "must be a valid IP address"))
-    if address.hostname:
-        errors += names.validate(path.child("hostname"), address.hostname, names.dns1123_label(address.hostname))
-    errors += optional_name(address.node_name, path.child("nodeName"), names.dns1123_subdomain)
-    return errors
+    errors += optional_name(address.hostname or None, path.child("hostname"), names.dns1123_label)
+    return errors + optional_name(address.node_name, path.child("nodeName"), names.dns1123_subdomain)
 
 
 def _port(port: EndpointPort, path: Path, *, needs_name: bool) -> Errors:
     errors = [field_errors.required(path.child("name"))] if needs_name and not port.name else []
-    if port.name:
-        errors += names.validate(path.child("name"), port.name, names.dns1123_label(port.name))
+    errors += optional_name(port.name or None, path.child("name"), names.dns1123_label)
     errors += [field_errors.invalid(path.child("port"), port.port, message) for message in names.port_number(port.port)]
     errors += one_of(port.protocol, PROTOCOLS, path.child("protocol"))
     errors += optional_name(port.app_protocol, path.child("appProtocol"), names.label_key)
@@ -160,10 +157,9 @@ def _slice_ports(ports: list[discovery_v1.EndpointPort], path: Path) -> Errors:
     errors: Errors = []
     seen = Unique()
     for index, port in enumerate(ports):
-        here, name = path.index(index), port.name or ""
-        if name:
-            errors += names.validate(here.child("name"), name, names.dns1123_label(name))
-        errors += seen.add(name, here.child("name"))
+        here = path.index(index)
+        errors += optional_name(port.name or None, here.child("name"), names.dns1123_label)
+        errors += seen.add(port.name or "", here.child("name"))
         errors += one_of(port.protocol, PROTOCOLS, here.child("protocol"))
         errors += optional_name(port.app_protocol, here.child("appProtocol"), names.label_key)
     return errors

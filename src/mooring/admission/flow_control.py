@@ -54,10 +54,7 @@ def _flow_schema(obj: v1.FlowSchema) -> Errors:
         at = _SPEC.child("distinguisherMethod", "type")
         errors.append(field_errors.not_supported(at, method, _METHODS))
     level, at = spec.priority_level_configuration.name, _SPEC.child("priorityLevelConfiguration", "name")
-    if level:
-        errors += names.validate(at, level, names.dns1123_subdomain(level))
-    else:
-        errors.append(field_errors.required(at, "must reference a priority level"))
+    errors += require_name(level, at, names.dns1123_subdomain, "must reference a priority level")
     for index, rule in enumerate(spec.rules):
         errors += _rule(rule, _SPEC.child("rules").index(index))
     return errors

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from mooring.admission.checks import Unique, limit_bytes, non_negative, one_of
+from mooring.admission.checks import Unique, limit_bytes, limit_items, non_negative, one_of
 from mooring.api import field_errors, names
 from mooring.api.batch_v1 import (
     JobSpec,
@@ -27,8 +27,7 @@ def validate_failure_policy(spec: JobSpec, path: Path) -> Errors:
     if spec.pod_failure_policy is None:
         return []
     rules, here = spec.pod_failure_policy.rules, path.child("rules")
-    errors = [field_errors.too_many(here, len(rules), MAX_RULES)] if len(rules) > MAX_RULES else []
-    pod = spec.template.spec
+    errors, pod = limit_items(rules, MAX_RULES, here), spec.template.spec
     containers = {container.name for container in (*pod.containers, *pod.init_containers)}
     for index, rule in enumerate(rules):
         errors += _failure_rule(rule, spec, here.index(index), containers)
@@ -62,7 +61,7 @@ def _one_of(value: str, supported: tuple[str, ...], path: Path) -> Errors:
 
 
 def _conditions(patterns: list[PodFailurePolicyOnPodConditionsPattern], path: Path) -> Errors:
-    errors = [field_errors.too_many(path, len(patterns), _MAX_PATTERNS)] if len(patterns) > _MAX_PATTERNS else []
+    errors = limit_items(patterns, _MAX_PATTERNS, path)
     for index, pattern in enumerate(patterns):
         here = path.index(index)
         errors += names.validate(here.child("type"), pattern.type, names.label_key(pattern.type))
@@ -78,8 +77,7 @@ def _exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, path: Path, conta
     values, here = codes.values, path.child("values")
     if not values:
         errors.append(field_errors.invalid(here, None, "at least one value is required"))
-    elif len(values) > _MAX_EXIT_CODES:
-        errors.append(field_errors.too_many(here, len(values), _MAX_EXIT_CODES))
+    errors += limit_items(values, _MAX_EXIT_CODES, here)
     seen = Unique()
     for index, value in enumerate(values):
         if codes.operator == "In" and value == 0:
@@ -100,7 +98,7 @@ def validate_success_policy(spec: JobSpec, path: Path) -> Errors:
     if not policy.rules:
         detail = "at least one rules must be specified when the successPolicy is specified"
         return [field_errors.required(here, detail)]
-    errors = [field_errors.too_many(here, len(policy.rules), MAX_RULES)] if len(policy.rules) > MAX_RULES else []
+    errors = limit_items(policy.rules, MAX_RULES, here)
     for index, rule in enumerate(policy.rules):
         errors += _success_rule(rule, spec.completions or 0, here.index(index))
     return errors

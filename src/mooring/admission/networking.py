@@ -1,7 +1,7 @@
 """Ingresses, IngressClasses and NetworkPolicies: validated and stored; external controllers implement them."""
 
 from mooring.admission.addresses import is_ip, network_of, validate_cidr, validate_legacy_cidr, validate_legacy_ip
-from mooring.admission.checks import one_of, optional_one_of, require
+from mooring.admission.checks import one_of, optional_name, optional_one_of, require, require_name
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
@@ -52,9 +52,7 @@ class IngressStrategy(RuleStrategy[Ingress]):
             errors += _rule(rule, _SPEC.child("rules").index(index), request)
         for index, tls in enumerate(spec.tls):
             errors += _tls(tls, _SPEC.child("tls").index(index))
-        if spec.ingress_class_name is not None:
-            name = spec.ingress_class_name
-            errors += names.validate(_SPEC.child("ingressClassName"), name, names.dns1123_subdomain(name))
+        errors += optional_name(spec.ingress_class_name, _SPEC.child("ingressClassName"), names.dns1123_subdomain)
         return errors + (_class_annotation(obj) if old is None else [])
 
     def status_rules(self, new: Ingress, old: Ingress, request: Request) -> Errors:
@@ -154,22 +152,13 @@ def _tls(tls: IngressTLS, path: Path) -> Errors:
     for index, host in enumerate(tls.hosts):
         check = names.wildcard_dns1123_subdomain if "*" in host else names.dns1123_subdomain
         errors += names.validate(path.child("hosts").index(index), host, check(host))
-    if tls.secret_name:
-        errors += names.validate(path.child("secretName"), tls.secret_name, names.dns1123_subdomain(tls.secret_name))
-    return errors
+    return errors + optional_name(tls.secret_name or None, path.child("secretName"), names.dns1123_subdomain)
 
 
 def _reference(reference: TypedLocalObjectReference | IngressClassParametersReference, path: Path) -> Errors:
-    errors: Errors = []
-    if reference.api_group is not None:
-        group = reference.api_group
-        errors += names.validate(path.child("apiGroup"), group, names.dns1123_subdomain(group))
-    for field, value in (("kind", reference.kind), ("name", reference.name)):
-        here = path.child(field)
-        errors += (
-            names.validate(here, value, names.path_segment_name(value)) if value else [field_errors.required(here)]
-        )
-    return errors
+    errors = optional_name(reference.api_group, path.child("apiGroup"), names.dns1123_subdomain)
+    errors += require_name(reference.kind, path.child("kind"), names.path_segment_name)
+    return errors + require_name(reference.name, path.child("name"), names.path_segment_name)
 
 
 class IngressClassStrategy(RuleStrategy[IngressClass]):
@@ -266,8 +255,7 @@ def _ambiguous(block: IPBlock, before: frozenset[str], path: Path) -> Errors:
 
 
 def _port(port: NetworkPolicyPort, path: Path) -> Errors:
-    errors: Errors = []
-    errors += optional_one_of(port.protocol, _PROTOCOLS, path.child("protocol"))
+    errors = optional_one_of(port.protocol, _PROTOCOLS, path.child("protocol"))
     here, end = path.child("port"), path.child("endPort")
     if isinstance(port.port, int):
         errors += [field_errors.invalid(here, port.port, message) for message in names.port_number(port.port)]

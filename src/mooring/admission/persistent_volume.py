@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mooring.admission import volume_sources as sources
-from mooring.admission.checks import require, require_name, required_fields
+from mooring.admission.checks import optional_name, require, require_name, required_fields
 from mooring.admission.expressions import ExpressionError
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.node_selector import NodeSelectorRules, validate_node_selector
@@ -188,19 +188,15 @@ def validate_volume_mode(mode: str | None, path: Path) -> Errors:
 
 
 def _inline(spec: PersistentVolumeSpec, path: Path) -> Errors:
-    blank = PersistentVolumeSpec()
-    errors = [
-        field_errors.forbidden(path.child(name), NOT_INLINE)
-        for attribute, name in (
-            ("claim_ref", "claimRef"),
-            ("capacity", "capacity"),
-            ("persistent_volume_reclaim_policy", "persistentVolumeReclaimPolicy"),
-            ("node_affinity", "nodeAffinity"),
-            ("storage_class_name", "storageClassName"),
-            ("volume_mode", "volumeMode"),
-        )
-        if getattr(spec, attribute) != getattr(blank, attribute)
-    ]
+    given: dict[str, object] = {"claimRef": spec.claim_ref, "capacity": spec.capacity}
+    given |= {"nodeAffinity": spec.node_affinity, "storageClassName": spec.storage_class_name}
+    errors = [field_errors.forbidden(path.child(name), NOT_INLINE) for name, value in given.items() if value]
+    if spec.persistent_volume_reclaim_policy not in ("", "Retain"):
+        detail = "may only be Retain in the context of inline volumes"
+        errors.append(field_errors.forbidden(path.child("persistentVolumeReclaimPolicy"), detail))
+    if spec.volume_mode not in (None, "Filesystem"):
+        detail = "may not specify volumeMode other than Filesystem in the context of inline volumes"
+        errors.append(field_errors.forbidden(path.child("volumeMode"), detail))
     if spec.csi is None:
         detail = "has to be specified in the context of inline volumes"
         errors.append(field_errors.required(path.child("csi"), detail))
@@ -340,9 +336,7 @@ def _secret(name: str, namespace: str, path: Path) -> Errors:
 
 
 def _local(source: vs.LocalVolumeSource, path: Path) -> Errors:
-    if not source.path:
-        return [field_errors.required(path.child("path"))]
-    return sources.no_backsteps(source.path, path.child("path"))
+    return require(source.path, path.child("path")) + sources.no_backsteps(source.path, path.child("path"))
 
 
 def _glusterfs(source: vs.GlusterfsPersistentVolumeSource, path: Path) -> Errors:
@@ -381,8 +375,7 @@ def _iscsi(source: vs.ISCSIPersistentVolumeSource, path: Path) -> Errors:
 def _storage_os(source: vs.StorageOSPersistentVolumeSource, path: Path) -> Errors:
     errors = required_fields(source, path, "volumeName")
     for name, value in (("volumeName", source.volume_name), ("volumeNamespace", source.volume_namespace)):
-        if value:
-            errors += names.validate(path.child(name), value, names.dns1123_label(value))
+        errors += optional_name(value or None, path.child(name), names.dns1123_label)
     if source.secret_ref is not None:
         errors += required_fields(source.secret_ref, path.child("secretRef"), "name", "namespace")
     return errors

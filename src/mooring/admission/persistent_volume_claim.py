@@ -4,7 +4,7 @@
 """
 
 from mooring.admission import limit_range
-from mooring.admission.checks import non_negative_quantity, require
+from mooring.admission.checks import non_negative_quantity, optional_name, require, required_fields
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.persistent_volume import validate_access_modes, validate_class_name, validate_volume_mode
 from mooring.admission.pod.defaults import round_to_milli
@@ -167,16 +167,11 @@ def _data_sources(spec: PersistentVolumeClaimSpec, path: Path) -> Errors:
 
 
 def _data_source(source: TypedLocalObjectReference | TypedObjectReference, path: Path) -> Errors:
-    errors = []
-    errors += require(source.name, path.child("name"))
-    errors += require(source.kind, path.child("kind"))
-    group = source.api_group or ""
-    if not group and source.kind != "PersistentVolumeClaim":
+    errors = required_fields(source, path, "name", "kind")
+    if not source.api_group and source.kind != "PersistentVolumeClaim":
         detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
         errors.append(field_errors.invalid(path, source.kind, detail))
-    if group:
-        errors += names.validate(path.child("apiGroup"), group, names.dns1123_subdomain(group))
-    return errors
+    return errors + optional_name(source.api_group or None, path.child("apiGroup"), names.dns1123_subdomain)
 
 
 def _changes(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Errors:

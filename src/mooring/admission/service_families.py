@@ -4,7 +4,7 @@ The API server allocates addresses after admission.
 """
 
 from mooring.admission.addresses import is_ip, validate_legacy_ip
-from mooring.admission.checks import Unique, one_of
+from mooring.admission.checks import Unique, one_of, optional_one_of
 from mooring.admission.options import AdmissionOptions
 from mooring.api import field_errors
 from mooring.api.core_v1 import Service, ServiceSpec
@@ -127,9 +127,7 @@ def _validate_cluster_ips(spec: ServiceSpec, stored: list[str], options: Admissi
 
 
 def _validate_families(spec: ServiceSpec) -> Errors:
-    errors: Errors = []
-    if spec.ip_family_policy is not None and spec.ip_family_policy not in _POLICIES:
-        errors.append(field_errors.not_supported(_POLICY, spec.ip_family_policy, sorted(_POLICIES)))
+    errors = optional_one_of(spec.ip_family_policy, sorted(_POLICIES), _POLICY)
     seen = Unique()
     for index, family in enumerate(spec.ip_families):
         errors += one_of(family, _FAMILIES, _GIVEN.index(index)) + seen.add(family, _GIVEN.index(index))

@@ -152,10 +152,7 @@ class CSIDriverStrategy(RuleStrategy[v1.CSIDriver]):
 
 
 def _driver_spec(spec: v1.CSIDriverSpec) -> Errors:
-    errors: Errors = []
-    if spec.fs_group_policy not in _FS_GROUP_POLICIES:
-        here = _SPEC.child("fsGroupPolicy")
-        errors.append(field_errors.not_supported(here, spec.fs_group_policy, _FS_GROUP_POLICIES))
+    errors = one_of(spec.fs_group_policy, _FS_GROUP_POLICIES, _SPEC.child("fsGroupPolicy"))
     errors += _token_requests(spec.token_requests, _SPEC.child("tokenRequests"))
     here = _SPEC.child("volumeLifecycleModes")
     errors += [

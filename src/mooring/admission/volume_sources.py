@@ -24,16 +24,13 @@ def validate_host_path(source: vs.HostPathVolumeSource, path: Path) -> Errors:
     if not source.path:
         return [field_errors.required(path.child("path"))]
     errors = no_backsteps(source.path, path.child("path"))
-    errors += optional_one_of(source.type, _HOST_PATH_TYPES, path.child("type"))
-    return errors
+    return errors + optional_one_of(source.type, _HOST_PATH_TYPES, path.child("type"))
 
 
 def validate_csi_driver_name(name: str, path: Path) -> Errors:
     if not name:
         return [field_errors.required(path)]
-    errors: Errors = []
-    if len(name) > 63:
-        errors.append(field_errors.too_long(path, 63))
+    errors = [field_errors.too_long(path, 63)] if len(name) > 63 else []
     return errors + names.validate(path, name, names.dns1123_subdomain(name.lower()))
 
 

@@ -32,79 +32,44 @@ from mooring.api.structural import META_FIELDS, Structural, prune
 MAX_NODES = 100_000
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
-_ALLOWED_AT_ROOT = {
-    "description": "Description",
-    "type": "Type",
-    "format": "Format",
-    "title": "Title",
-    "maximum": "Maximum",
-    "exclusive_maximum": "ExclusiveMaximum",
-    "minimum": "Minimum",
-    "exclusive_minimum": "ExclusiveMinimum",
-    "max_length": "MaxLength",
-    "min_length": "MinLength",
-    "pattern": "Pattern",
-    "max_items": "MaxItems",
-    "min_items": "MinItems",
-    "unique_items": "UniqueItems",
-    "multiple_of": "MultipleOf",
-    "required": "Required",
-    "items": "Items",
-    "properties": "Properties",
-    "external_docs": "ExternalDocs",
-    "example": "Example",
-    "preserve_unknown_fields": "XPreserveUnknownFields",
-    "validations": "XValidations",
-}
-"""Fields allowed at the root of a schema beside a status subresource, by Go name in Kubernetes' order."""
+_ALLOWED_AT_ROOT = (
+    "description",
+    "type",
+    "format",
+    "title",
+    "maximum",
+    "exclusive_maximum",
+    "minimum",
+    "exclusive_minimum",
+    "max_length",
+    "min_length",
+    "pattern",
+    "max_items",
+    "min_items",
+    "unique_items",
+    "multiple_of",
+    "required",
+    "items",
+    "properties",
+    "external_docs",
+    "example",
+    "preserve_unknown_fields",
+    "validations",
+)
+"""Fields allowed at the root of a schema beside a status subresource, in Kubernetes' order."""
 
 
-_GO_NAMES = {
-    "id": "ID",
-    "schema": "Schema",
-    "ref": "Ref",
-    "description": "Description",
-    "type": "Type",
-    "nullable": "Nullable",
-    "format": "Format",
-    "title": "Title",
-    "default": "Default",
-    "maximum": "Maximum",
-    "exclusive_maximum": "ExclusiveMaximum",
-    "minimum": "Minimum",
-    "exclusive_minimum": "ExclusiveMinimum",
-    "max_length": "MaxLength",
-    "min_length": "MinLength",
-    "pattern": "Pattern",
-    "max_items": "MaxItems",
-    "min_items": "MinItems",
-    "unique_items": "UniqueItems",
-    "multiple_of": "MultipleOf",
-    "enum": "Enum",
-    "max_properties": "MaxProperties",
-    "min_properties": "MinProperties",
-    "required": "Required",
-    "items": "Items",
-    "all_of": "AllOf",
-    "one_of": "OneOf",
-    "any_of": "AnyOf",
-    "not_": "Not",
-    "properties": "Properties",
-    "additional_properties": "AdditionalProperties",
-    "pattern_properties": "PatternProperties",
-    "dependencies": "Dependencies",
-    "additional_items": "AdditionalItems",
-    "definitions": "Definitions",
-    "external_docs": "ExternalDocs",
-    "example": "Example",
-    "preserve_unknown_fields": "XPreserveUnknownFields",
-    "embedded_resource": "XEmbeddedResource",
-    "int_or_string": "XIntOrString",
-    "list_map_keys": "XListMapKeys",
-    "list_type": "XListType",
-    "map_type": "XMapType",
-    "validations": "XValidations",
-}
+def _go_names() -> dict[str, str]:
+    """Return the fields of a schema by attribute, in Kubernetes' order: `max_length` is `MaxLength` there."""
+    attributes = list(JSONSchemaProps.__struct_fields__)
+    attributes.insert(attributes.index("type") + 1, attributes.pop(attributes.index("nullable")))
+    extensions = {name for name, encoded in _ENCODED.items() if encoded.startswith("x-kubernetes-")}
+    found = {name: "".join(part.capitalize() for part in name.split("_")) for name in attributes}
+    return {name: f"X{shown}" if name in extensions else shown for name, shown in found.items()} | {"id": "ID"}
+
+
+_ENCODED = dict(zip(JSONSchemaProps.__struct_fields__, JSONSchemaProps.__struct_encode_fields__, strict=True))
+_GO_NAMES = _go_names()
 
 
 class _Place(msgspec.Struct, frozen=True):
@@ -190,7 +155,7 @@ def _root_errors(schema: JSONSchemaProps, path: Path, has_status: bool) -> Itera
         empty = JSONSchemaProps()
         given = [name for name in schema.__struct_fields__ if getattr(schema, name) != getattr(empty, name)]
         if any(name not in _ALLOWED_AT_ROOT for name in given):
-            allowed = " ".join(_ALLOWED_AT_ROOT.values())
+            allowed = " ".join(_GO_NAMES[name] for name in _ALLOWED_AT_ROOT)
             detail = (
                 f"only [{allowed}] fields are allowed at the root of the schema if the status subresource is enabled"
             )
@@ -200,8 +165,7 @@ def _root_errors(schema: JSONSchemaProps, path: Path, has_status: bool) -> Itera
 
 
 def _to_go_struct(schema: JSONSchemaProps) -> GoStruct:
-    names = [*_GO_NAMES]
-    return GoStruct({_GO_NAMES[name]: getattr(schema, name) for name in names})
+    return GoStruct({shown: getattr(schema, name) for name, shown in _GO_NAMES.items()})
 
 
 def default_errors(schema: JSONSchemaProps, path: Path, *, in_metadata: bool = False, root: bool = True) -> Errors:

@@ -8,7 +8,7 @@ import ipaddress
 import re
 
 from mooring.admission import meta
-from mooring.admission.checks import limit_items, validate_conditions
+from mooring.admission.checks import limit_bytes, limit_items, require_one_of, validate_conditions
 from mooring.admission.dra.names import (
     MAX_CONFIGS,
     MAX_REQUESTS,
@@ -228,10 +228,7 @@ def _result(
 
 
 def _configuration(config: v1.DeviceAllocationConfiguration, path: Path, known: RequestNames) -> Errors:
-    here = path.child("source")
-    errors = [] if config.source else [field_errors.required(here)]
-    if config.source and config.source not in ("FromClaim", "FromClass"):
-        errors.append(field_errors.not_supported(here, config.source, ["FromClaim", "FromClass"]))
+    errors = require_one_of(config.source, ("FromClaim", "FromClass"), path.child("source"))
     errors += validate_references(config.requests, path.child("requests"), known)
     return errors + validate_opaque(config.opaque, path)
 
@@ -259,14 +256,8 @@ def _device_status(device: v1.AllocatedDeviceStatus, path: Path, held: set[Devic
 
 
 def _network(data: v1.NetworkDeviceData, path: Path) -> Errors:
-    errors = [
-        field_errors.too_long(path.child(name), limit)
-        for name, value, limit in (
-            ("interfaceName", data.interface_name, 256),
-            ("hardwareAddress", data.hardware_address, 128),
-        )
-        if len(value.encode(errors="surrogatepass")) > limit
-    ]
+    errors = limit_bytes(data.interface_name, 256, path.child("interfaceName"))
+    errors += limit_bytes(data.hardware_address, 128, path.child("hardwareAddress"))
     return errors + validate_set(data.ips, 16, path.child("ips"), _interface_address)
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-from mooring.admission.checks import Unique
+from mooring.admission.checks import Unique, limit_bytes
 from mooring.admission.node_selector import NodeSelectorRules
 from mooring.admission.volume_sources import validate_csi_driver_name
 from mooring.api import field_errors, names
@@ -57,11 +57,7 @@ def validate_label(name: str, path: Path) -> Errors:
 def validate_pool_name(name: str, path: Path) -> Errors:
     if not name:
         return [field_errors.required(path)]
-    errors = (
-        [field_errors.too_long(path, MAX_POOL_BYTES)]
-        if len(name.encode(errors="surrogatepass")) > MAX_POOL_BYTES
-        else []
-    )
+    errors = limit_bytes(name, MAX_POOL_BYTES, path)
     for part in name.split("/"):
         errors += names.validate(path, part, names.dns1123_subdomain(part))
     return errors
@@ -98,15 +94,10 @@ def validate_fully_qualified_name(name: str, path: Path) -> Errors:
 
 
 def _identifier(name: str, path: Path) -> Errors:
-    errors = (
-        [field_errors.too_long(path, MAX_ID_BYTES)] if len(name.encode(errors="surrogatepass")) > MAX_ID_BYTES else []
-    )
-    return errors + names.validate(path, name, names.c_identifier(name))
+    return limit_bytes(name, MAX_ID_BYTES, path) + names.validate(path, name, names.c_identifier(name))
 
 
 def validate_parameters(parameters: dict[str, Any] | None, path: Path) -> Errors:
-    if not parameters:
-        return [field_errors.required(path)] if parameters is None else []
-    if len(json.dumps(parameters).encode(errors="surrogatepass")) > MAX_PARAMETERS_BYTES:
-        return [field_errors.too_long(path, MAX_PARAMETERS_BYTES)]
-    return []
+    if parameters is None:
+        return [field_errors.required(path)]
+    return limit_bytes(json.dumps(parameters), MAX_PARAMETERS_BYTES, path)

@@ -221,27 +221,23 @@ def _restart_policy(container: Container, path: Path, pod: _Pod, *, init: bool =
         if not init:
             return [field_errors.forbidden(here, "may not be set for non-init containers")]
         return [] if policy == "Always" else [field_errors.not_supported(here, policy, ("Always",))]
-    errors: Errors = []
-    errors += optional_one_of(policy, _RESTART_POLICIES, here)
+    errors = optional_one_of(policy, _RESTART_POLICIES, here)
     rules, rules_path = container.restart_policy_rules, path.child("restartPolicyRules")
     if rules and policy is None:
         errors.append(field_errors.required(here, "must specify restartPolicy when restart rules are used"))
         if init:
             return errors
-    if len(rules) > _MAX_RESTART_RULES:
-        errors.append(field_errors.too_many(rules_path, len(rules), _MAX_RESTART_RULES))
+    errors += limit_items(rules, _MAX_RESTART_RULES, rules_path)
     for index, rule in enumerate(rules):
         errors += _restart_rule(rule, rules_path.index(index))
     return errors
 
 
 def _restart_rule(rule: ContainerRestartRule, path: Path) -> Errors:
-    errors: Errors = []
-    errors += one_of(rule.action, _RESTART_ACTIONS, path.child("action"))
+    errors = one_of(rule.action, _RESTART_ACTIONS, path.child("action"))
     codes, here = rule.exit_codes, path.child("exitCodes")
     if codes is None:
-        errors.append(field_errors.required(here, "must be specified"))
-        return errors
+        return [*errors, field_errors.required(here, "must be specified")]
     errors += one_of(codes.operator, ("In", "NotIn"), here.child("operator"))
     return errors + limit_items(codes.values, _MAX_EXIT_CODES, here.child("values"))
 

@@ -1,5 +1,6 @@
 """Validate resource requests and limits: of containers, of a pod as a whole, and overhead."""
 
+from mooring.admission.checks import optional_name
 from mooring.admission.pod.requests import aggregate_requests
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import PodSpec, ResourceRequirements
@@ -135,10 +136,7 @@ def _claims(given: list[ResourceClaim], known: frozenset[str], path: Path) -> Er
         seen.add(key)
         if claim.name not in known:
             errors.append(_unknown_claim(claim.name, known, path.index(index)))
-        if claim.request:
-            errors += names.validate(
-                path.index(index).child("request"), claim.request, names.dns1123_label(claim.request)
-            )
+        errors += optional_name(claim.request or None, path.index(index).child("request"), names.dns1123_label)
     return errors
 
 

@@ -160,8 +160,7 @@ def _names_and_numbers(spec: PodSpec, path: Path) -> Errors:
         detail = names.out_of_range(1, _MAX_DEADLINE)
         errors.append(field_errors.invalid(path.child("activeDeadlineSeconds"), deadline, detail))
     for name, value in (("hostname", spec.hostname), ("subdomain", spec.subdomain)):
-        if value:
-            errors += names.validate(path.child(name), value, names.dns1123_label(value))
+        errors += optional_name(value or None, path.child(name), names.dns1123_label)
     return errors
 
 

@@ -11,7 +11,7 @@ import msgspec
 from mooring.admission import meta
 from mooring.admission import volume_sources as sources
 from mooring.admission.certificates import validate_signer_name
-from mooring.admission.checks import one_of, require, required_fields
+from mooring.admission.checks import one_of, optional_name, require, required_fields
 from mooring.admission.persistent_volume_claim import validate_claim_spec
 from mooring.admission.pod.rules import PodRules
 from mooring.admission.pod.selectors import validate_field_ref, validate_resource_field_ref
@@ -333,8 +333,7 @@ def _cinder(source: vs.CinderVolumeSource, path: Path, _: _Context) -> Errors:
 def _storage_os(source: vs.StorageOSVolumeSource, path: Path, _: _Context) -> Errors:
     errors = required_fields(source, path, "volumeName")
     for name, value in (("volumeName", source.volume_name), ("volumeNamespace", source.volume_namespace)):
-        if value:
-            errors += names.validate(path.child(name), value, names.dns1123_label(value))
+        errors += optional_name(value or None, path.child(name), names.dns1123_label)
     if source.secret_ref is not None:
         errors += required_fields(source.secret_ref, path.child("secretRef"), "name")
     return errors
