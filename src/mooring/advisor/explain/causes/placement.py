@@ -23,7 +23,6 @@ from mooring.advisor.explain.view import PODS, Unmet, View
 from mooring.advisor.node_facts import STATE_TAINTS, NodeFacts, shown_taint
 from mooring.api.core_v1 import NodeSelectorRequirement, Taint
 from mooring.api.label_selector import parse_lax_int64
-from mooring.base.natural_sort import natural_key
 from mooring.constraints import semver
 from mooring.constraints.tolerations import any_tolerates
 from mooring.scheduler.facade import Diagnosis, NodeInfo, PodEvaluation
@@ -316,32 +315,33 @@ def _resources(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
         elif most < wanted:
             name = min(info.name for info, (there, _) in zip(infos, amounts, strict=True) if there == most)
             asks, has = f"the pod asks for {_amount(resource, wanted)}", _amount(resource, most)
+            other = _large_elsewhere(self, infos, resource, wanted)
             if len(infos) == 1:
-                large.append(f"node {name} is not that large, even empty: {asks}, the node has {has}")
+                large.append(f"node {name} is not that large, even empty: {asks}, the node has {has}{other}")
             else:
-                large.append(f"no node is that large, even empty: {asks}, the largest has {has} ({name})")
+                large.append(f"no node is that large, even empty: {asks}, the largest has {has} ({name}){other}")
         elif max(free) < wanted:
             name = min(info.name for info, left in zip(infos, free, strict=True) if left == max(free))
             short.append((resource, wanted, max(free), sum(each for each in free if each > 0), name))
     if absent:
         return Cause("NoSuchResource", "; ".join(absent))
     if large:
-        return Cause("NoNodeLargeEnough", f"{'; '.join(large)}{_large_elsewhere(self, infos, asked)}")
+        return Cause("NoNodeLargeEnough", "; ".join(large))
     if short:
         return _short(short, len(infos))
     together = " and ".join(_amount(name, number) for name, number in asked.items() if name != PODS)
     return Cause("Fragmented", f"no single node has {together} free together, though some have each")
 
 
-def _large_elsewhere(self: Placement, infos: Sequence[NodeInfo], asked: Mapping[str, int]) -> str:
-    """Return which other node would be large enough, and what is against it; empty if none is."""
-    cluster, names = self.view.engine.cluster, {info.name for info in infos}
-    for info in sorted(cluster.node_infos(), key=lambda each: natural_key(each.name)):
-        is_large = all(cluster.resources.amounts(name, info.row)[0] >= wanted for name, wanted in asked.items())
-        status = self._diagnosis.status_on(info.row) if is_large and info.name not in names else None
-        if status is not None and status.plugin:
-            return f"; node {info.name} is, and against it: {describe(self.view, [info], status)[0][0]}"
-    return ""
+def _large_elsewhere(self: Placement, infos: Sequence[NodeInfo], resource: str, wanted: int) -> str:
+    """Return what is against the largest of all nodes, where that would be large enough; empty if none is."""
+    name = self.facts.largest[resource][1]
+    info = self.view.engine.cluster.node(name) if len(infos) < len(self.view.engine.cluster) else None
+    if info is None or self.view.engine.cluster.resources.amounts(resource, info.row)[0] < wanted:
+        return ""
+    status = self._diagnosis.status_on(info.row)
+    groups = describe(self.view, [info], status) if status is not None and status.plugin else []
+    return f"; node {name} is, and against it: {groups[0][0]}" if groups else ""
 
 
 def _short(short: list[tuple[str, int, int, int, str]], nodes: int) -> Cause:
