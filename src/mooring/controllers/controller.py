@@ -153,8 +153,16 @@ class Controller(ABC):
         meta = obj.metadata
         left = [name for name in meta.finalizers if name != finalizer]
         body = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": left}}
+        await self.patch(obj, body, type=PatchType.MERGE)
+
+    async def patch(self, obj: Resource, body: Any, **options: Any) -> None:
+        """Patch an object, which may be gone."""
         with suppress(errors.NotFound):
-            await self.client.patch(type(obj), meta.name, body, meta.namespace, type=PatchType.MERGE)
+            await self.client.patch(type(obj), obj.metadata.name, body, obj.metadata.namespace, **options)
+
+    async def patch_status(self, obj: Resource, status: dict[str, Any]) -> None:
+        """Patch the status of an object, which may be gone or replaced by another one of its name."""
+        await self.patch(obj, {"metadata": {"uid": obj.metadata.uid}, "status": status}, subresource="status")
 
     async def run(self) -> None:
         """Work until cancelled. Called when all informers have synced."""

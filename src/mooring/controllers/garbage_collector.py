@@ -170,7 +170,7 @@ class GarbageCollector(Controller):
             policy = "Orphan"
         elif FOREGROUND in obj.metadata.finalizers or (owners.waiting and any(self._dependents(obj.metadata.uid))):
             policy = "Foreground"
-            await self._break_cycle(cache, obj)
+            await self._break_cycle(obj)
         meta = obj.metadata
         log.debug("collecting %s %s (%s)", cache.kind.kind, key_of(obj), policy)
         with suppress(errors.NotFound):
@@ -178,15 +178,13 @@ class GarbageCollector(Controller):
                 cache.kind.type, meta.name, meta.namespace, propagation_policy=policy, uid=meta.uid
             )
 
-    async def _break_cycle(self, cache: KindCache, obj: Resource) -> None:
+    async def _break_cycle(self, obj: Resource) -> None:
         """Unblock the owner of an object whose dependent is waiting too: both may wait for each other."""
         meta = obj.metadata
         blocking = [each.uid for each in meta.owner_references if each.block_owner_deletion]
         if blocking and any(_is_waiting(dependent) for _, dependent in self._dependents(meta.uid)):
             opened = [{"uid": uid, "blockOwnerDeletion": False} for uid in blocking]
-            body = {"metadata": {"uid": meta.uid, "ownerReferences": opened}}
-            with suppress(errors.NotFound):
-                await self.client.patch(cache.kind.type, meta.name, body, meta.namespace)
+            await self.patch(obj, {"metadata": {"uid": meta.uid, "ownerReferences": opened}})
 
     def _is_solid(self, reference: OwnerReference, namespace: str) -> bool:
         cached = self._cached(reference, namespace)
@@ -257,8 +255,7 @@ class GarbageCollector(Controller):
             left = [reference for reference in meta.owner_references if reference.uid not in owners]
             body = {"metadata": {"resourceVersion": meta.resource_version, "ownerReferences": left}}
             how = PatchType.MERGE
-        with suppress(errors.NotFound):
-            await self.client.patch(cache.kind.type, meta.name, body, meta.namespace, type=how)
+        await self.patch(obj, body, type=how)
 
 
 def stored_kinds(served: tuple[Kind, ...]) -> Iterator[Kind]:
@@ -377,6 +374,4 @@ class PodGarbageCollector(Controller):
                     "lastTransitionTime": times.to_seconds(self.clock.now()),
                 }
             ]
-        body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
-        with suppress(errors.NotFound):
-            await self.client.patch(Pod, pod.metadata.name, body, pod.metadata.namespace, subresource="status")
+        await self.patch_status(pod, status)

@@ -118,6 +118,4 @@ class NamespaceDeletion(Controller):
                 NamespaceCondition(type=kind, status=status, reason=reason, message=message, last_transition_time=since)
             )
         if conditions != list(namespace.status.conditions):
-            body = {"status": {"conditions": conditions}}
-            with suppress(errors.NotFound):
-                await self.client.patch(Namespace, namespace.metadata.name, body, subresource="status")
+            await self.patch_status(namespace, {"conditions": conditions})

@@ -110,7 +110,7 @@ class PersistentVolumeBinder(Controller):
             if BIND_COMPLETED in claim.metadata.annotations and claim.status.phase != "Lost":
                 note = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
                 self._recorder.event(claim, "Warning", "ClaimLost", note)
-                await self._write_claim_status(claim, {"phase": "Lost"})
+                await self.patch_status(claim, {"phase": "Lost"})
         elif volume.spec.claim_ref is None or _is_for(volume.spec.claim_ref, claim):
             await self._bind(claim, volume)
 
@@ -154,13 +154,7 @@ class PersistentVolumeBinder(Controller):
             )
         status = {"phase": "Bound", "accessModes": volume.spec.access_modes, "capacity": volume.spec.capacity}
         if claim.status.phase != "Bound":
-            await self._write_claim_status(claim, status)
-
-    async def _write_claim_status(self, claim: PersistentVolumeClaim, status: dict[str, Any]) -> None:
-        meta = claim.metadata
-        body = {"metadata": {"uid": meta.uid}, "status": status}
-        with suppress(errors.NotFound):
-            await self.client.patch(PersistentVolumeClaim, meta.name, body, meta.namespace, subresource="status")
+            await self.patch_status(claim, status)
 
     # -- provisioning
 
@@ -245,12 +239,9 @@ class PersistentVolumeBinder(Controller):
             await self.delete(volume)
 
     async def _write_volume_phase(self, volume: PersistentVolume, phase: str) -> None:
-        if volume.status.phase == phase:
-            return
-        now = times.to_seconds(self.clock.now())
-        body = {"status": {"phase": phase, "lastPhaseTransitionTime": now}}
-        with suppress(errors.NotFound):
-            await self.client.patch(PersistentVolume, volume.metadata.name, body, subresource="status")
+        if volume.status.phase != phase:
+            now = times.to_seconds(self.clock.now())
+            await self.patch_status(volume, {"phase": phase, "lastPhaseTransitionTime": now})
 
 
 def class_of(thing: PersistentVolume | PersistentVolumeClaim) -> str:

@@ -5,7 +5,6 @@ deallocated. A claim that the server rejects is reported in an event and a condi
 (``workloads/pod_control.py``). Keys: `pod namespace/name` and `claim namespace/name`.
 """
 
-from contextlib import suppress
 from typing import Any
 
 from msgspec import structs
@@ -92,9 +91,7 @@ class ResourceClaims(Controller):
         if condition is not None:
             status["conditions"] = [condition]
         if status:
-            body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
-            with suppress(errors.NotFound):
-                await self.client.patch(Pod, pod.metadata.name, body, pod.metadata.namespace, subresource="status")
+            await self.patch_status(pod, status)
         return refused.wait if refused is not None else None
 
     def _condition(self, pod: Pod, refused: "_RefusedError | None") -> PodCondition | None:

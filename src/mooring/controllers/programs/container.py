@@ -6,11 +6,13 @@ A container without a program runs for ever, or completes at once as an init con
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+import ssl
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from mooring.api import times
 from mooring.api.core_v1 import (
@@ -21,11 +23,14 @@ from mooring.api.core_v1 import (
     ContainerStateWaiting,
     ContainerStatus,
     LifecycleHandler,
+    Pod,
     Probe,
 )
 from mooring.api.environment import expand_references
 from mooring.api.program_folders import Entrance, container_folder, log_file, read_entrance, write_entrance
 from mooring.api.volume_files import MissingError
+from mooring.base.clock import Clock
+from mooring.base.http_head import header_lines, request_line
 from mooring.base.processes import kill_and_wait, spawn
 from mooring.controllers.programs import sandbox
 from mooring.controllers.programs.file import Program
@@ -36,14 +41,6 @@ from mooring.controllers.simulated_nodes.pod_steps import backoff_seconds
 
 if TYPE_CHECKING:
     from mooring.controllers.programs.pods import ProgramPod
-import ssl
-from collections.abc import Awaitable
-from urllib.parse import quote
-
-from mooring.api.core_v1 import Pod
-from mooring.base.clock import Clock
-from mooring.base.http_head import header_lines, request_line
-
 Command = Callable[[list[str], float], Awaitable[int]]
 """A function that runs a command in the container within a timeout and returns its exit code."""
 _HEAD = 64 * 1024

@@ -57,7 +57,8 @@ class PodRules(msgspec.Struct, frozen=True):
 def rules_of(pod: Pod) -> PodRules:
     """Return the rules in a pod's annotations."""
     annotations = pod.metadata.annotations
-    runs = _JOB_SECONDS if _is_of_job(pod) else None
+    owner = controller_of(pod.metadata)
+    runs = _JOB_SECONDS if owner is not None and owner.kind == "Job" else None
     if not any(key.startswith(PREFIX) for key in annotations):
         return PLAIN if runs is None else _OF_JOB
     complaints: list[str] = []
@@ -100,11 +101,6 @@ def _number(
         return number
     complaints.append(f"{PREFIX}{name}: {text!r} is not a number from 0 to {maximum:g}, and is ignored")
     return default
-
-
-def _is_of_job(pod: Pod) -> bool:
-    owner = controller_of(pod.metadata)
-    return owner is not None and owner.kind == "Job"
 
 
 PLAIN = PodRules()
