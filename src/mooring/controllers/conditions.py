@@ -1,7 +1,7 @@
 """Find conditions in a status, and keep their transition times."""
 
-from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeVar
 
 
 class Condition(Protocol):
@@ -16,6 +16,7 @@ class TimedCondition(Condition, Protocol):
 
 
 C = TypeVar("C", bound=Condition)
+T = TypeVar("T", bound=TimedCondition)
 
 
 def find_condition(conditions: Iterable[C], kind: str) -> C | None:
@@ -28,6 +29,11 @@ def is_true(conditions: Iterable[C], kind: str) -> bool:
     return any(each.type == kind and each.status == "True" for each in conditions)
 
 
-def transition_time(before: TimedCondition | None, status: str, now: str) -> str:
-    """Return the transition time of a condition: that of `before` while the status stays the same, else now."""
-    return (before.last_transition_time or now) if before is not None and before.status == status else now
+def new_condition(
+    cls: Callable[..., T], before: Iterable[T], content: tuple[str, str, str, str], now: str, **fields: Any
+) -> T:
+    """Build a condition from type, status, reason and message; its transition time changes with its status only."""
+    kind, status, reason, message = content
+    old = find_condition(before, kind)
+    since = old.last_transition_time if old is not None and old.status == status else None
+    return cls(type=kind, status=status, reason=reason, message=message, last_transition_time=since or now, **fields)

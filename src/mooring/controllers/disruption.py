@@ -18,7 +18,7 @@ from mooring.api.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetStatus
 from mooring.api.states import controller_of, has_ended
 from mooring.client import Informer, key_of
 from mooring.constraints import disruption_budgets
-from mooring.controllers.conditions import find_condition, transition_time
+from mooring.controllers.conditions import new_condition
 from mooring.controllers.controller import Context, Controller, index_by_namespace
 
 DELETION_TIMEOUT_SECONDS = 120
@@ -138,14 +138,7 @@ class DisruptionBudgets(Controller):
 
 
 def _condition(budget: PodDisruptionBudget, allowed: int, problem: str, now: datetime) -> Condition:
-    status = "True" if allowed else "False"
-    before = find_condition(budget.status.conditions, "DisruptionAllowed")
     reason = "SyncFailed" if problem else ("SufficientPods" if allowed else "InsufficientPods")
-    return Condition(
-        type="DisruptionAllowed",
-        status=status,
-        observed_generation=budget.metadata.generation,
-        last_transition_time=transition_time(before, status, times.to_seconds(now)),
-        reason=reason,
-        message=problem,
-    )
+    content = ("DisruptionAllowed", "True" if allowed else "False", reason, problem)
+    seen = budget.metadata.generation
+    return new_condition(Condition, budget.status.conditions, content, times.to_seconds(now), observed_generation=seen)

@@ -8,7 +8,7 @@ from mooring.api import errors, times
 from mooring.api.core_v1 import Namespace, NamespaceCondition, Pod
 from mooring.api.kinds import Kind
 from mooring.client import Informer
-from mooring.controllers.conditions import find_condition, transition_time
+from mooring.controllers.conditions import new_condition
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.garbage_collector import stored_kinds
 
@@ -110,12 +110,7 @@ class NamespaceDeletion(Controller):
             ("NamespaceContentRemaining", "True", "SomeResourcesRemain", f"Some resources are remaining: {content}"),
             ("NamespaceFinalizersRemaining", *finishing),
         ]
-        now = times.to_seconds(self.clock.now())
-        conditions = []
-        for kind, status, reason, message in wanted:
-            since = transition_time(find_condition(namespace.status.conditions, kind), status, now)
-            conditions.append(
-                NamespaceCondition(type=kind, status=status, reason=reason, message=message, last_transition_time=since)
-            )
+        now, before = times.to_seconds(self.clock.now()), namespace.status.conditions
+        conditions = [new_condition(NamespaceCondition, before, content, now) for content in wanted]
         if conditions != list(namespace.status.conditions):
             await self.patch_status(namespace, {"conditions": conditions})

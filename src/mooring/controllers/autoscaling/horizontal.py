@@ -49,7 +49,7 @@ from mooring.controllers.autoscaling.proposals import (
     propose_per_pod,
     requests_of,
 )
-from mooring.controllers.conditions import find_condition, transition_time
+from mooring.controllers.conditions import find_condition, new_condition
 from mooring.controllers.controller import Context, Controller, index_by_namespace
 
 
@@ -57,12 +57,9 @@ def set_condition(
     status: HorizontalPodAutoscalerStatus, kind: str, content: tuple[str, str, str], now: datetime
 ) -> None:
     """Set a condition; its transition time changes with its status only."""
-    value, reason, message = content
     before = find_condition(status.conditions, kind)
-    since = transition_time(before, value, times.to_seconds(now))
-    made = HorizontalPodAutoscalerCondition(
-        type=kind, status=value, last_transition_time=since, reason=reason, message=message
-    )
+    stamp = times.to_seconds(now)
+    made = new_condition(HorizontalPodAutoscalerCondition, status.conditions, (kind, *content), stamp)
     place = len(status.conditions) if before is None else status.conditions.index(before)
     status.conditions[place : place + 1] = [made]
 

@@ -18,7 +18,7 @@ from mooring.api.core_v1 import (
 )
 from mooring.api.quantity import Quantity
 from mooring.api.simulation import FAILURE, NOT_READY, PREFIX
-from mooring.controllers.conditions import transition_time
+from mooring.controllers.conditions import new_condition
 from mooring.controllers.options import Kubelet
 from mooring.controllers.simulated_nodes import addresses
 
@@ -42,22 +42,12 @@ def own_labels(name: str) -> dict[str, str]:
 
 def wanted_conditions(node: Node, now: datetime) -> list[NodeCondition]:
     """Return the conditions that a simulated node reports: healthy, or not ready if it was set to fail."""
-    known = {condition.type: condition for condition in node.status.conditions}
     moment = times.to_seconds(now)
     ready = _BROKEN if node.metadata.annotations.get(FAILURE) == NOT_READY else _READY
-    made = []
-    for kind, status, reason, message in (*_HEALTHY, ready):
-        made.append(
-            NodeCondition(
-                type=kind,
-                status=status,
-                reason=reason,
-                message=message,
-                last_heartbeat_time=moment,
-                last_transition_time=transition_time(known.get(kind), status, moment),
-            )
-        )
-    return made
+    return [
+        new_condition(NodeCondition, node.status.conditions, content, moment, last_heartbeat_time=moment)
+        for content in (*_HEALTHY, ready)
+    ]
 
 
 def kubelet_of(node: Node, usual: Kubelet) -> Kubelet:

@@ -16,7 +16,7 @@ from mooring.api.core_v1 import (
     PodCondition,
 )
 from mooring.api.states import ENDED
-from mooring.controllers.conditions import transition_time
+from mooring.controllers.conditions import new_condition
 from mooring.controllers.simulated_nodes.commands import Failure, is_absent
 
 RUNNING, PENDING, SUCCEEDED, FAILED = "Running", "Pending", "Succeeded", "Failed"
@@ -231,12 +231,10 @@ def conditions(
         ("Ready", containers_ready and gates, ready_reason, ready_message),
         ("ContainersReady", containers_ready, reason, message),
     ]
-    made = []
-    for kind, holds, why, text in wanted_conditions:
-        status = "True" if holds else "False"
-        since = transition_time(known.get(kind), status, now)
-        made.append(PodCondition(type=kind, status=status, last_transition_time=since, reason=why, message=text))
-    return made
+    return [
+        new_condition(PodCondition, pod.status.conditions, (kind, "True" if holds else "False", why, text), now)
+        for kind, holds, why, text in wanted_conditions
+    ]
 
 
 def merged(before: Iterable[PodCondition], own: Iterable[PodCondition]) -> list[PodCondition]:

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from mooring.api import times
 from mooring.api.apps_v1 import Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet
-from mooring.controllers.conditions import find_condition, transition_time
+from mooring.controllers.conditions import find_condition, new_condition
 from mooring.controllers.workloads import deployment_pace as pace
 from mooring.controllers.workloads.replicas import REPLICA_FAILURE
 
@@ -28,19 +28,11 @@ def with_condition(
     conditions: Conditions, kind: str, content: tuple[str, str, str], now: datetime, *, always: bool = False
 ) -> list[DeploymentCondition]:
     """Set a condition; return the same list if only the message differs, unless `always`."""
-    status, reason, message = content
     before = find_condition(conditions, kind)
-    if not always and before is not None and (before.status, before.reason) == (status, reason):
+    if not always and before is not None and (before.status, before.reason) == content[:2]:
         return list(conditions)
     stamp = times.to_seconds(now)
-    condition = DeploymentCondition(
-        type=kind,
-        status=status,
-        reason=reason,
-        message=message,
-        last_update_time=stamp,
-        last_transition_time=transition_time(before, status, stamp),
-    )
+    condition = new_condition(DeploymentCondition, conditions, (kind, *content), stamp, last_update_time=stamp)
     return [*without(conditions, kind), condition]
 
 
