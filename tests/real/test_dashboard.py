@@ -94,7 +94,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         ("", "#figures", "3\npods with a node\n1\npending: why?"),
         ("", "#map", "zone-1: 2 nodes, 0% of cpu requested"),
         ("", "#lately", "default/on-ssd: found no node"),
-        ("pending", "#reasons", "no node has the label `disk` that the pod selects (disk=ssd)"),
+        ("pending", "#reasons", "no node has the label disk that the pod selects (disk=ssd)"),
         ("pending", "#reasons", "label node node-0 with disk=ssd"),
         ("pods/default/on-ssd", "#matrix", "taint sla=940:NoExecute is not tolerated"),
         ("nodes", "#found", "node-3"),
