@@ -72,7 +72,7 @@ class EndpointSliceStrategy(RuleStrategy[discovery_v1.EndpointSlice]):
     def default(self, obj: discovery_v1.EndpointSlice) -> None:
         for port in obj.ports:
             port.name = port.name or ""
-            port.protocol = port.protocol or "TCP"
+            port.protocol = "TCP" if port.protocol is None else port.protocol
 
     def rules(
         self, obj: discovery_v1.EndpointSlice, old: discovery_v1.EndpointSlice | None, request: Request

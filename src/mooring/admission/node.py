@@ -12,6 +12,7 @@ import ipaddress
 import re
 
 from mooring.admission.checks import Unique, non_negative_quantity, require_one_of
+from mooring.admission.pod.defaults import round_to_milli
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names, times
@@ -43,6 +44,8 @@ class NodeStrategy(RuleStrategy[Node]):
         status, spec = obj.status, obj.spec
         if status.capacity and not status.allocatable:
             status.allocatable = dict(status.capacity)
+        round_to_milli(status.capacity)
+        round_to_milli(status.allocatable)
         if spec.pod_cidr and spec.pod_cidrs[:1] != [spec.pod_cidr]:
             spec.pod_cidrs = [spec.pod_cidr]
         elif spec.pod_cidrs:

@@ -16,7 +16,7 @@ from mooring.admission.node_selector import NodeSelectorRules, validate_node_sel
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod.defaults import round_to_milli
 from mooring.admission.pod.rules import SEMVER_OPERATORS
-from mooring.admission.pod.warnings import DEPRECATED_LABELS
+from mooring.admission.pod.warnings import DEPRECATED_LABELS, deprecated_sources
 from mooring.admission.rule_strategy import RuleStatusStrategy, RuleStrategy
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names, times
@@ -31,6 +31,8 @@ VOLUME_MODES = ("Block", "Filesystem")
 _NO_RECYCLING = (
     "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."
 )
+_ONLY_IN_PODS = ("spec.flocker: ", "spec.quobyte: ")
+"""Warnings about sources that Kubernetes deprecates only in pods."""
 RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
 NOT_INLINE = "may not be specified in the context of inline volumes"
 _SPEC = Path("spec")
@@ -69,11 +71,7 @@ class PersistentVolumeStrategy(RuleStrategy[PersistentVolume]):
             recycles = [f"spec.persistentVolumeReclaimPolicy: {_NO_RECYCLING}"]
         return [
             *recycles,
-            *(
-                f"spec.{name}: deprecated in {since}"
-                for attribute, name, since in _DEPRECATED
-                if getattr(new.spec, attribute) is not None
-            ),
+            *(each for each in deprecated_sources(new.spec, Path("spec")) if not each.startswith(_ONLY_IN_PODS)),
             *(
                 f"spec.nodeAffinity.required.nodeSelectorTerms[{index}].matchExpressions[{position}].key: "
                 f"{requirement.key} is {DEPRECATED_LABELS[requirement.key]}"
@@ -96,16 +94,6 @@ class PersistentVolumeStatusStrategy(RuleStatusStrategy[PersistentVolume]):
             new_status.last_phase_transition_time = times.to_seconds(request.now)
 
 
-_DEPRECATED = (
-    ("glusterfs", "glusterfs", "v1.25"),
-    ("cephfs", "cephfs", "v1.28, non-functional in v1.31+"),
-    ("flocker", "flocker", "v1.22, non-functional in v1.25+"),
-    ("photon_persistent_disk", "photonPersistentDisk", "v1.11, non-functional in v1.16+"),
-    ("quobyte", "quobyte", "v1.22, non-functional in v1.25+"),
-    ("rbd", "rbd", "v1.28, non-functional in v1.31+"),
-    ("scale_io", "scaleIO", "v1.16, non-functional in v1.22+"),
-    ("storageos", "storageOS", "v1.22, non-functional in v1.25+"),
-)
 _RENAMED_LABELS = {
     "beta.kubernetes.io/arch": "kubernetes.io/arch",
     "beta.kubernetes.io/os": "kubernetes.io/os",

@@ -86,7 +86,7 @@ class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
                     errors += names.validate(here, name, wrong)
                 elif name != "storage" and is_native(name):
                     errors.append(field_errors.not_supported(here, name, ("storage",)))
-                elif field == "allocatedResourceStatuses" and given[name] not in _RESIZES:
+                if field == "allocatedResourceStatuses" and given[name] not in _RESIZES:
                     errors.append(field_errors.not_supported(here, name, _RESIZES))
         return errors
 

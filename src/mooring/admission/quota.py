@@ -12,7 +12,7 @@ from mooring.api.core_v1.namespace import ScopedResourceSelectorRequirement
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity
-from mooring.constraints.requests import is_extended
+from mooring.constraints.requests import is_extended, is_native
 
 _COMPUTE = frozenset(
     {
@@ -213,6 +213,11 @@ def _in_order(lists: dict[str, dict[str, Quantity]], name: str, path: Path) -> E
             at = "default" if (child, other_shown) == ("min", "default") else child
             at = "defaultRequest" if (child, other_shown) == ("min", "default request") else at
             errors.append(field_errors.invalid(path.child(at).key(name), str(value), detail))
+    default, request = lists.get("default", {}).get(name), lists.get("defaultRequest", {}).get(name)
+    can_overcommit = is_native(name) and not name.startswith("hugepages-")
+    if not can_overcommit and default is not None and request is not None and default != request:
+        detail = f"default value {default} must equal to defaultRequest value {request} in {name}"
+        errors.append(field_errors.invalid(path.child("defaultRequest").key(name), str(request), detail))
     return errors
 
 

@@ -113,9 +113,8 @@ def _validate_cluster_ips(spec: ServiceSpec, stored: list[str], options: Admissi
     if addresses[:1] == [HEADLESS] and len(addresses) > 1:
         wrong.append(field_errors.invalid(_IPS, addresses, "'None' must be the first and only value"))
     for index, address in enumerate(addresses):
-        if index or address != HEADLESS:
-            strict = options.strict_addresses and address not in stored
-            wrong += validate_legacy_ip(address, _IPS.index(index), strict=strict)
+        if address not in stored and (index or address != HEADLESS):
+            wrong += validate_legacy_ip(address, _IPS.index(index), strict=options.strict_addresses)
     errors += wrong
     if len(addresses) > 2:
         errors.append(field_errors.invalid(_IPS, addresses, "may only hold up to 2 values"))

@@ -345,6 +345,32 @@ CREATES = [
         ],
     ),
     Create(
+        "a default that is not the request, of a resource that cannot be overcommitted",
+        "LimitRange",
+        limits(type="Container", default={"example.com/gpu": "2"}, defaultRequest={"example.com/gpu": "1"}),
+        ['spec.limits[0].defaultRequest[example.com/gpu]: Invalid value: "1": …'],
+    ),
+    Create(
+        "an empty protocol",
+        "EndpointSlice",
+        {"ports": [{"port": 1, "protocol": ""}]},
+        ['ports[0].protocol: Unsupported value: "": …'],
+    ),
+    Create(
+        "devices of volumes without users of the host",
+        "PodTemplate",
+        {
+            "template": {
+                "spec": {
+                    "hostUsers": False,
+                    "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "v"}}],
+                    "containers": [{"name": "c", "image": "i", "volumeDevices": [{"name": "v", "devicePath": "/v"}]}],
+                }
+            }
+        },
+        ["template.spec.containers[0].volumeDevices: Forbidden: when `hostUsers` is false"],
+    ),
+    Create(
         "an unknown resource of the whole pod",
         "PodTemplate",
         {"template": {"spec": {"resources": {"requests": {"a": "1"}}}}},
@@ -376,6 +402,13 @@ class Stored:
 STORED = [
     Stored(
         "only names of secrets", "ServiceAccount", {"secrets": [{"name": "a", "kind": "Secret"}]}, "secrets.0.kind", ""
+    ),
+    Stored(
+        "no data source of an unknown kind",
+        "PersistentVolumeClaim",
+        {"spec": {"dataSource": {"kind": "Deployment", "name": "x", "apiGroup": "apps"}}},
+        "spec.data_source",
+        None,
     ),
     Stored("no generation", "CSIDriver", {}, "metadata.generation", 0),
     Stored("no generation", "StorageVersionMigration", {}, "metadata.generation", 0),
@@ -564,6 +597,28 @@ def test_ports_of_all_containers_are_compared_for_warnings() -> None:
         "containers[2].ports[0]: overlapping port definition with ",
         "containers[2].ports[0]: overlapping port definition with ",
     ]
+
+
+def test_deprecated_sources_of_volumes_are_warned_about() -> None:
+    volumes = [{"name": "a", "gitRepo": {"repository": "x"}}, {"name": "b", "flocker": {"datasetName": "a"}}]
+    deployment = example("Deployment", {"spec": {"template": {"spec": {"volumes": volumes}}}})
+    assert admit_create(deployment, request()).warnings == [
+        "spec.template.spec.volumes[0].gitRepo: deprecated in v1.11, and disabled by default in v1.33+",
+        "spec.template.spec.volumes[1].flocker: deprecated in v1.22, non-functional in v1.25+",
+    ]
+
+
+def test_an_update_of_a_pods_addresses_agrees_on_the_first() -> None:
+    old = stored("Pod")
+    new = copy_of(old)
+    new.metadata.resource_version, new.status.pod_ip = "1", "10.0.0.1"
+    found = admit_update(new, old, request(), "status").object
+    assert [each.ip for each in found.status.pod_ips] == ["10.0.0.1"]
+
+
+def test_amounts_of_a_node_are_rounded_to_thousandths() -> None:
+    node = stored("Node", {"status": {"capacity": {"app": "1n"}}})
+    assert {str(amount) for amount in (node.status.capacity["app"], node.status.allocatable["app"])} == {"1m"}
 
 
 def test_a_template_is_warned_about_whenever_the_spec_changes() -> None:

@@ -46,12 +46,7 @@ CONTAINERS = [
     Case(
         "processes shared with the host and with the pod",
         {"shareProcessNamespace": True, "hostPID": True},
-        [
-            (
-                "spec.securityContext.shareProcessNamespace: Invalid value: true: "
-                "ShareProcessNamespace and HostPID cannot both be enabled"
-            )
-        ],
+        [("spec.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled")],
     ),
     Case("no containers", {"containers": []}, ["spec.containers: Required value"]),
     Case("no name", {"containers": [{"image": "i"}]}, [f"{C}.name: Required value"]),

@@ -73,9 +73,6 @@ def validate_pod_security(spec: PodSpec, context: PodSecurityContext, path: Path
         errors += _id(number, path.child(name)) if number is not None else []
     for index, group in enumerate(context.supplemental_groups):
         errors += _id(group, path.child("supplementalGroups").index(index))
-    if spec.share_process_namespace and spec.host_pid:
-        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
-        errors.append(field_errors.invalid(path.child("shareProcessNamespace"), True, detail))
     if context.sysctls:
         errors += _sysctls(context.sysctls, spec, path.child("sysctls"))
     errors += optional_one_of(context.fs_group_change_policy, _GROUP_CHANGE_POLICIES, path.child("fsGroupChangePolicy"))

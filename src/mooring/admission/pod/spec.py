@@ -91,6 +91,9 @@ def _how_and_where(spec: PodSpec, path: Path, rules: PodRules) -> Errors:
         here = path.child("topologySpreadConstraints")
         errors += validate_spread(spec.topology_spread_constraints, here, rules)
     errors += validate_host_process(spec, path)
+    if spec.share_process_namespace and spec.host_pid:
+        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
+        errors.append(field_errors.invalid(path.child("shareProcessNamespace"), True, detail))
     if spec.host_users is False:
         errors += _host_namespaces(spec, path)
     return errors

@@ -3,15 +3,18 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
+from mooring.admission.checks import json_fields
 from mooring.admission.pod.security import containers_of
 from mooring.api import names
 from mooring.api.core_v1 import (
     Container,
     ContainerPort,
     NodeSelectorTerm,
+    PersistentVolumeSpec,
     PodAffinityTerm,
     PodSpec,
     ResourceRequirements,
+    Volume,
     VolumeResourceRequirements,
 )
 from mooring.api.field_path import Path
@@ -29,11 +32,33 @@ DEPRECATED_LABELS = {
 }
 
 
+_DEPRECATED_SOURCES = {
+    "photonPersistentDisk": "v1.11, non-functional in v1.16+",
+    "gitRepo": "v1.11, and disabled by default in v1.33+",
+    "scaleIO": "v1.16, non-functional in v1.22+",
+    "flocker": "v1.22, non-functional in v1.25+",
+    "storageos": "v1.22, non-functional in v1.25+",
+    "quobyte": "v1.22, non-functional in v1.25+",
+    "glusterfs": "v1.25, non-functional in v1.26+",
+    "cephfs": "v1.28, non-functional in v1.31+",
+    "rbd": "v1.28, non-functional in v1.31+",
+}
+
+
+def deprecated_sources(volume: Volume | PersistentVolumeSpec, path: Path) -> Iterator[str]:
+    """Yield a warning for every deprecated source of a volume."""
+    for name, source in json_fields(volume).items():
+        if source is not None and name in _DEPRECATED_SOURCES:
+            here = path.child("storageOS" if name == "storageos" else name)
+            yield f"{here}: deprecated in {_DEPRECATED_SOURCES[name]}"
+
+
 def pod_spec_warnings(spec: PodSpec, path: Path) -> list[str]:
     return [
         *_node_selector(spec, path),
         *_affinity(spec, path),
         *_spread(spec, path),
+        *_volumes(spec, path),
         *_host_aliases(spec, path),
         *_containers(spec, path),
         *_numbers(spec, path),
@@ -121,6 +146,15 @@ def _containers(spec: PodSpec, path: Path) -> Iterator[str]:
             yield from fractional_bytes(container.resources, here, "memory", "ephemeral-storage")
         yield from _variables(container, here)
     yield from _ports(spec, path)
+
+
+def _volumes(spec: PodSpec, path: Path) -> Iterator[str]:
+    for index, volume in enumerate(spec.volumes):
+        here = path.child("volumes").index(index)
+        yield from deprecated_sources(volume, here)
+        if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is not None:
+            resources = volume.ephemeral.volume_claim_template.spec.resources
+            yield from fractional_bytes(resources, here.child("ephemeral", "volumeClaimTemplate", "spec"), "storage")
 
 
 def fractional_bytes(
