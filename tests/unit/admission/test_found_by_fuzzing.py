@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from admission_kinds import SCHEME, Create, Update, example, shortened, stored
-from admission_pods import NOW, ON, Tree, created, request, update_problems
+from admission_pods import NOW, ON, Tree, created, pod_of, request, update_problems
 from mooring.admission.pipeline import admit_create, admit_update, begin_create
 from mooring.admission.strategy import NoCluster
 from mooring.api.base import copy_of
@@ -609,7 +609,7 @@ def test_deprecated_sources_of_volumes_are_warned_about() -> None:
 
 
 def test_an_update_of_a_pods_addresses_agrees_on_the_first() -> None:
-    old = stored("Pod")
+    old = created(pod_of({}))
     new = copy_of(old)
     new.metadata.resource_version, new.status.pod_ip = "1", "10.0.0.1"
     found = admit_update(new, old, request(), "status").object
