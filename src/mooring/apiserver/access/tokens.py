@@ -10,7 +10,6 @@ one takes effect at once.
 
 import hashlib
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -29,6 +28,7 @@ from mooring.apiserver.access.nodes.restriction import check_token
 from mooring.apiserver.messages import users
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.registry.objects import Objects
+from mooring.base.bounded_cache import BoundedCache
 from mooring.base.clock import Clock
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
@@ -54,7 +54,7 @@ class ServiceAccountTokens:
         self.public_key = key.public_key()
         self._objects = objects
         self._clock = clock
-        self._verified: OrderedDict[bytes, dict[str, Any]] = OrderedDict()
+        self._verified: BoundedCache[bytes, dict[str, Any]] = BoundedCache(_REMEMBERED)
 
     async def issue(self, namespace: str, name: str, request: TokenRequest) -> TokenRequest:
         """Fill in the status of a TokenRequest with a new token. Raise NotFound, BadRequest or Conflict."""
@@ -118,15 +118,12 @@ class ServiceAccountTokens:
     def _claims(self, token: str) -> dict[str, Any] | str:
         digest = hashlib.sha256(token.encode()).digest()
         if known := self._verified.get(digest):
-            self._verified.move_to_end(digest)
             return known
         try:
             claims = jwt.verify(self.public_key, token)
         except jwt.JwtError as error:
             return str(error)
-        self._verified[digest] = claims
-        if len(self._verified) > _REMEMBERED:
-            self._verified.popitem(last=False)
+        self._verified.put(digest, claims)
         return claims
 
     async def _exists(self, object_type: type[Resource], bound: dict[str, str], namespace: str) -> bool:

@@ -7,7 +7,6 @@ wait for a burst; Leases never wait. The client is ``client/batching.py``; the w
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeAlias
 from urllib.parse import parse_qs
@@ -31,39 +30,13 @@ _DECODER = msgspec.json.Decoder(Writes)
 _ENCODER = msgspec.json.Encoder()
 
 
-class _Turns:
-    """Lets one batch begin in each turn of the event loop."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._is_taken = False
-
-    async def take(self) -> None:
-        loop = asyncio.get_running_loop()
-        if self._is_taken:
-            turn = loop.create_future()
-            self._waiting.append(turn)
-            await turn
-        else:
-            self._is_taken = True
-            loop.call_soon(self._pass_on)
-
-    def _pass_on(self) -> None:
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():  # else its request was cancelled
-                turn.set_result(None)
-                asyncio.get_running_loop().call_soon(self._pass_on)
-                return
-        self._is_taken = False
-
-
 class WriteBatches:
     """Handles batches of writes (`POST /writes`)."""
 
     def __init__(self, respond: Respond) -> None:
         self._respond = respond
-        self._turns = _Turns()
+        self._turn = asyncio.Lock()
+        """Held for a turn of the event loop, so that one batch begins in each."""
 
     async def handle(self, request: Request) -> Response:
         """Execute all writes of a batch; raise BadRequest for a malformed one."""
@@ -73,7 +46,8 @@ class WriteBatches:
             raise errors.bad_request("a batch of writes cannot be sent with impersonation headers")
         writes = _read(request.body)
         if not all(write.path.startswith(_LEASES) for write in writes):
-            await self._turns.take()
+            async with self._turn:
+                await asyncio.sleep(0)
         answers: dict[tuple[int, int], WriteResult] = {}
 
         async def respond(places: Sequence[tuple[int, int]], batch: Batch) -> None:

@@ -5,14 +5,15 @@ An incompatible version is counted, and logged once; its requests are served.
 """
 
 import re
-from collections import OrderedDict
 from collections.abc import Mapping
+from typing import Literal
 
 from prometheus_client import Counter
 
 from mooring.api.coordination_v1 import VERSION_ANNOTATION, Lease
 from mooring.apiserver.options import MinorVersion, VersionRange
 from mooring.base import logs
+from mooring.base.bounded_cache import BoundedCache
 
 log = logs.get(__name__)
 
@@ -29,18 +30,16 @@ class SkewWatch:
     def __init__(self, expected: Mapping[str, VersionRange], counter: Counter) -> None:
         self._expected = expected
         self._counter = counter
-        self._agents: OrderedDict[str, tuple[str, MinorVersion] | None] = OrderedDict()
+        self._agents: BoundedCache[str, tuple[str, MinorVersion] | Literal[False]] = BoundedCache(_AGENTS)
         self._leases: dict[str, str] = {}
         self._counted: set[tuple[str, MinorVersion]] = set()
 
     def see_agent(self, user_agent: str) -> None:
         """Check the version in the User-Agent of a request."""
-        if user_agent in self._agents:
-            outside = self._agents[user_agent]
-        else:
-            outside = self._agents[user_agent] = self._outside(user_agent)
-            if len(self._agents) > _AGENTS:
-                self._agents.popitem(last=False)
+        outside = self._agents.get(user_agent)
+        if outside is None:
+            outside = self._outside(user_agent) or False
+            self._agents.put(user_agent, outside)
         if outside:
             self._tell(*outside)
 
