@@ -8,11 +8,9 @@ changed.
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import TypeVar
 
-from mooring.api import errors
 from mooring.api.core_v1 import ConfigMap
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.rbac_v1 import ClusterRole, ClusterRoleBinding, Role, RoleBinding
@@ -41,15 +39,8 @@ async def bootstrap_rbac(resources: Resources) -> None:
 
 async def _ensure(calls: LoopbackClient, wanted: Resource) -> None:
     for _ in range(_ATTEMPTS):
-        current = await calls.get(type(wanted), wanted.metadata.name, wanted.metadata.namespace)
-        try:
-            if current is None:
-                await calls.create(wanted)
-            elif completed(current, wanted):
-                await calls.update(current)
-        except (errors.AlreadyExists, errors.Conflict, errors.NotFound):
-            continue  # a conflict: another server writes it
-        return
+        if await calls.ensure(wanted, completed):
+            return
 
 
 def completed(current: Resource, wanted: Resource) -> bool:
@@ -97,16 +88,14 @@ async def publish_trust(calls: LoopbackClient, clients: bytes, proxies: bytes, n
     own = proxies.decode("ascii")
     bundle = current if own in current else current + own  # each of several servers has its own
     trust = {"client-ca-file": clients.decode("ascii"), "requestheader-client-ca-file": bundle, **_PROXIES}
-    await _write_map(calls, TRUST, found, trust)
-    tracking = await calls.get(ConfigMap, TRACKING, NAMESPACE)
-    if tracking is None:
-        await _write_map(calls, TRACKING, None, {"since": now.date().isoformat()})
+    await calls.ensure(ConfigMap(metadata=ObjectMeta(name=TRUST, namespace=NAMESPACE), data=trust), _add_keys)
+    tracking = ObjectMeta(name=TRACKING, namespace=NAMESPACE)
+    await calls.ensure(ConfigMap(metadata=tracking, data={"since": now.date().isoformat()}))
 
 
-async def _write_map(calls: LoopbackClient, name: str, found: ConfigMap | None, data: dict[str, str]) -> None:
-    with suppress(errors.AlreadyExists, errors.Conflict):  # another server that starts writes the same
-        if found is None:
-            await calls.create(ConfigMap(metadata=ObjectMeta(name=name, namespace=NAMESPACE), data=data))
-        elif not data.items() <= found.data.items():
-            found.data |= data
-            await calls.update(found)
+def _add_keys(current: ConfigMap, wanted: ConfigMap) -> bool:
+    """Add the keys that a stored ConfigMap lacks; return False if it lacks none."""
+    if wanted.data.items() <= current.data.items():
+        return False
+    current.data |= wanted.data
+    return True

@@ -1,12 +1,10 @@
 """Create the initial namespaces and PriorityClasses of a cluster when a server starts; existing ones are unchanged."""
 
 import asyncio
-from contextlib import suppress
 
 from mooring.admission.strategy import SYSTEM_PRIORITIES
-from mooring.api import errors
 from mooring.api.core_v1 import Namespace
-from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.apiserver.registry.handler import Resources
 from mooring.apiserver.registry.loopback_client import LoopbackClient
@@ -19,7 +17,7 @@ async def bootstrap(resources: Resources) -> None:
     calls = LoopbackClient(resources)
     namespaces = (Namespace(metadata=ObjectMeta(name=name)) for name in NAMESPACES)
     classes = (_priority_class(each.name, each.value) for each in SYSTEM_PRIORITIES.values())
-    await asyncio.gather(*(_ensure(calls, obj) for obj in (*namespaces, *classes)))
+    await asyncio.gather(*(calls.ensure(obj) for obj in (*namespaces, *classes)))
 
 
 def _priority_class(name: str, value: int) -> PriorityClass:
@@ -29,8 +27,3 @@ def _priority_class(name: str, value: int) -> PriorityClass:
         value=value,
         description=f"Used for system critical pods that must not be moved from {what}.",
     )
-
-
-async def _ensure(calls: LoopbackClient, obj: Resource) -> None:
-    with suppress(errors.AlreadyExists):
-        await calls.create(obj)

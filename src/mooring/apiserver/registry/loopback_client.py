@@ -3,9 +3,10 @@
 The server writes its own objects with it, such as roles and the Service `kubernetes`, through admission.
 """
 
+from collections.abc import Callable
 from typing import TypeVar
 
-from mooring.api import codec
+from mooring.api import codec, errors
 from mooring.api.meta_v1 import Resource
 from mooring.apiserver.messages import users
 from mooring.apiserver.messages.http import Request
@@ -34,6 +35,19 @@ class LoopbackClient:
 
     async def delete(self, obj: Resource) -> None:
         await self._call("DELETE", obj)
+
+    async def ensure(self, wanted: R, complete: Callable[[R, R], bool] | None = None) -> bool:
+        """Create an object, or update the existing one if `complete` has changed it; return False on a conflict."""
+        meta = wanted.metadata
+        current = await self.get(type(wanted), meta.name, meta.namespace)
+        try:
+            if current is None:
+                await self.create(wanted)
+            elif complete is not None and complete(current, wanted):
+                await self.update(current)
+        except (errors.AlreadyExists, errors.Conflict, errors.NotFound):
+            return False  # another server writes it
+        return True
 
     async def _call(self, method: str, obj: Resource, subresource: str = "") -> None:
         kind, meta = self._scheme.hub_of(type(obj)), obj.metadata

@@ -5,7 +5,7 @@ minute. They limit nothing: ``edge/limits.py`` limits requests.
 """
 
 import asyncio
-from typing import TypeVar
+from typing import Any
 
 from mooring.admission import flow_control_defaults as defaults
 from mooring.api import errors, times
@@ -22,7 +22,6 @@ from mooring.store.kv import Store
 
 log = logs.get(__name__)
 
-T = TypeVar("T", FlowSchema, PriorityLevelConfiguration)
 _API = "flowcontrol.apiserver.k8s.io/v1"
 _AGAIN_SECONDS = 60.0
 _RETRY_SECONDS = 1.0
@@ -66,22 +65,7 @@ class FlowControl:
     async def _ensure(self, *, suggested: bool) -> None:
         levels = [*defaults.MANDATORY_LEVELS.values(), *(defaults.SUGGESTED_LEVELS if suggested else ())]
         schemas = [*defaults.MANDATORY_SCHEMAS.values(), *(defaults.SUGGESTED_SCHEMAS if suggested else ())]
-        await asyncio.gather(
-            *(self._ensure_one(each, self._levels.objects.get(each.metadata.name)) for each in levels),
-            *(self._ensure_one(each, self._schemas.objects.get(each.metadata.name)) for each in schemas),
-        )
-
-    async def _ensure_one(self, wanted: T, there: T | None) -> None:
-        """Create an object that is missing, or restore one whose annotation enables that."""
-        try:
-            if there is None:
-                await self._calls.create(copy_of(wanted))
-            elif there.metadata.annotations.get(defaults.AUTO_UPDATE) == "true" and there.spec != wanted.spec:
-                updated = copy_of(there)
-                updated.spec = copy_of(wanted.spec)
-                await self._calls.update(updated)
-        except (errors.AlreadyExists, errors.Conflict, errors.NotFound):
-            pass  # another server has written it; that write is seen next
+        await asyncio.gather(*(self._calls.ensure(copy_of(each), _restore) for each in (*levels, *schemas)))
 
     async def _write_statuses(self) -> None:
         for schema in [*self._schemas.objects.values()]:
@@ -112,3 +96,11 @@ class FlowControl:
         return FlowSchemaCondition(
             type=_DANGLING, status=status, last_transition_time=now, reason=reason, message=message
         )
+
+
+def _restore(current: FlowSchema | PriorityLevelConfiguration, wanted: Any) -> bool:
+    """Restore the spec of an object whose annotation enables that; return whether it had changed."""
+    if current.metadata.annotations.get(defaults.AUTO_UPDATE) != "true" or current.spec == wanted.spec:
+        return False
+    current.spec = wanted.spec
+    return True

@@ -85,8 +85,8 @@ class KubernetesService:
         first = min(places)
         # One Service has one target port; servers with another one are left out until they agree.
         addresses = sorted({place.address for place in places if place.port == first.port})
-        await self._keep(_endpoints(addresses, first.port))
-        await self._keep(_slice(addresses, first.port))
+        await self._calls.ensure(_endpoints(addresses, first.port), _complete)
+        await self._calls.ensure(_slice(addresses, first.port), _complete)
 
     async def leave(self) -> None:
         """Remove this server from the endpoints, if there are other servers.
@@ -103,9 +103,7 @@ class KubernetesService:
 
     async def _keep_service(self, target: int) -> None:
         """Create the Service if it does not exist; changes by users stay, as in Kubernetes."""
-        if await self._calls.get(core_v1.Service, NAME, NAMESPACE) is None:
-            with suppress(errors.AlreadyExists):
-                await self._calls.create(_service(self._cluster_ip, target))
+        await self._calls.ensure(_service(self._cluster_ip, target))
 
     async def _places(self, own: Place) -> list[Place]:
         if not self._is_shared:
@@ -128,18 +126,7 @@ class KubernetesService:
         wanted = _lease(self._own, now, seconds)
         found = await self._calls.get(Lease, wanted.metadata.name, _LEASES)
         if self._is_shared or found is None or not _is_fresh(found, now + timedelta(seconds=seconds * 2 / 3)):
-            await self._keep(wanted)
-
-    async def _keep(self, wanted: Resource) -> None:
-        meta = wanted.metadata
-        found = await self._calls.get(type(wanted), meta.name, meta.namespace)
-        try:
-            if found is None:
-                await self._calls.create(wanted)
-            elif completed := _completed(found, wanted):
-                await self._calls.update(completed)
-        except (errors.AlreadyExists, errors.Conflict, errors.NotFound):
-            return  # another server is at work on it; next time
+            await self._calls.ensure(wanted, _complete)
 
 
 def advertised(address: str, bound: str, port: int) -> Place | None:
@@ -236,8 +223,8 @@ def _is_fresh(lease: Lease, now: datetime) -> bool:
     return now < renewed + timedelta(seconds=lease.spec.lease_duration_seconds or 0)
 
 
-def _completed(found: Resource, wanted: Resource) -> Resource | None:
-    """Return the stored object with the desired content; None if it has that already."""
+def _complete(found: Resource, wanted: Resource) -> bool:
+    """Put the desired content into a stored object; return False if it has that already."""
     same_labels = wanted.metadata.labels.items() <= found.metadata.labels.items()
     match found, wanted:
         case core_v1.Endpoints() as old, core_v1.Endpoints() as new:
@@ -249,6 +236,6 @@ def _completed(found: Resource, wanted: Resource) -> Resource | None:
         case Lease() as old, Lease() as new:
             same, old.spec = False, new.spec
         case _:
-            return None
+            return False
     found.metadata.labels = {**found.metadata.labels, **wanted.metadata.labels}
-    return None if same and same_labels else found
+    return not (same and same_labels)
