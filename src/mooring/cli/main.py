@@ -54,6 +54,8 @@ _CALL = re.compile(rf"(?<!kubectl )\bmooring(?= (?:{'|'.join(COMMANDS)})\b)")
 
 _KUBECTL_OPTION = re.compile(r"(--context|--kubeconfig|--namespace|-n)(?P<value>=.*)?")
 
+_REPEATED = " Can be repeated."
+
 
 class _ReaderGoneError(Exception):
     """The reader of the output is gone, as in `mooring gates | head -1`."""
@@ -79,6 +81,7 @@ class _LazyGroup(click.Group):
         name = cmd_name.replace("-", "_")
         command = getattr(import_module(f"mooring.cli.commands.{name}"), name)
         assert isinstance(command, click.Command)  # noqa: S101 - the table above is ours
+        _complete_help(command)
         if ctx.find_root().info_name == PLUGIN:
             _rewrite_help_for_kubectl(command)
         return command
@@ -109,6 +112,20 @@ class _LazyGroup(click.Group):
 def mooring() -> None:
     """Run and query a Kubernetes-compatible scheduling control plane with numeric, semantic-version and CEL
     constraints."""
+
+
+def _complete_help(command: click.Command) -> None:
+    """Add to the help of every option its default, and whether it can be repeated."""
+    for each in command.params:
+        if not isinstance(each, click.Option):
+            continue
+        if each.show_default is None and isinstance(each.default, str | int | float):
+            each.show_default = bool(each.default)
+        is_repeated = each.multiple and each.callback is None and type(each) is click.Option
+        if is_repeated and each.help and not each.help.endswith(_REPEATED):
+            each.help += _REPEATED
+    for sub in command.commands.values() if isinstance(command, click.Group) else ():
+        _complete_help(sub)
 
 
 def _rewrite_help_for_kubectl(command: click.Command) -> None:

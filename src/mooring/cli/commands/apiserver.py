@@ -51,8 +51,7 @@ _limit_flags = group_flags(
         "--client-qps",
         type=click.FloatRange(min=0, min_open=True),
         default=Limits().client_rate,
-        show_default=True,
-        help="The maximum number of requests per second of one client; administrators and components are exempt.",
+        help="Requests per second of one client, except administrators and components.",
     ),
 )
 
@@ -65,8 +64,7 @@ _limit_flags = group_flags(
     "--shutdown-delay-duration",
     type=Duration(),
     default="0s",
-    show_default=True,
-    help="How long to serve after a signal to stop, while /readyz fails so that load balancers use another server.",
+    help="How long to serve after a signal to stop, while /readyz fails.",
 )
 @log_flags
 @server_flags

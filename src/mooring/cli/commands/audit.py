@@ -38,16 +38,14 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("paths", nargs=-1, type=MANIFESTS, metavar="[FILE|DIR|-]…")
 @cluster_source
-@click.option(
-    "--from-version", metavar="VERSION", help="The current release of Kubernetes.  [default: that of the cluster]"
-)
+@click.option("--from-version", metavar="VERSION", help="The current release.  [default: that of the cluster]")
 @click.option("--to-version", metavar="VERSION", help="The release of Kubernetes to compare with, newer or older.")
 @click.option(
     "--audit-log",
     "audit_logs",
     multiple=True,
     type=FILE,
-    help="With --to-version: find clients in an API server's audit log. Can be repeated.",
+    help="With --to-version: find clients in an API server's audit log.",
 )
 @click.option("--baseline", type=FILE, help="With --to-version: report only findings that are not in this baseline.")
 @click.option("--write-baseline", type=NEW_FILE, help="With --to-version: write all findings to this baseline.")
@@ -55,47 +53,38 @@ if TYPE_CHECKING:
     "--fail-if",
     type=click.Choice(["error", "warning", "info", "never"]),
     default="error",
-    show_default=True,
-    help="With --to-version: exit with 1, 3 or 4 when there is a finding of this severity or worse.",
+    help="With --to-version: fail on findings of this severity.",
 )
 @click.option(
     "--to-emulation-version",
     metavar="VERSION",
     shell_complete=completions.emulation_versions,
-    help="The --emulation-version to change to.",
+    help="The target --emulation-version.",
 )
 @click.option(
     "--to-min-compatibility",
     metavar="VERSION",
     shell_complete=completions.min_compatibility_versions,
-    help="The --min-compatibility-version to change to.",
+    help="The target --min-compatibility-version.",
 )
 @click.option(
     "--disable-gate",
     metavar="GATE",
     multiple=True,
     shell_complete=completions.gate_names,
-    help="A feature gate to turn off. Can be repeated.",
+    help="A feature gate to turn off.",
 )
 @click.option(
     "--enable-gate",
     metavar="GATE",
     multiple=True,
     shell_complete=completions.gate_names,
-    help="A feature gate to turn on. Can be repeated.",
+    help="A feature gate to turn on.",
 )
 @click.option("--to-runtime-config", metavar="API=BOOL,…", help="The --runtime-config to change to.")
 @click.option("--runtime-config", metavar="API=BOOL,…", default="", help="The current --runtime-config.")
-@click.option(
-    "--rehearse", is_flag=True, help="Rehearse the change on a copy in a temporary control plane, and compare."
-)
-@click.option(
-    "--rehearsal-seconds",
-    type=click.FloatRange(1, 600),
-    default=10.0,
-    show_default=True,
-    help="How long to wait until the copy no longer changes.",
-)
+@click.option("--rehearse", is_flag=True, help="Try the change on a copy in a temporary control plane, and compare.")
+@click.option("--rehearsal-seconds", type=click.FloatRange(1, 600), default=10.0, help="How long to wait for the copy.")
 @output_option("table", "wide", "json", "yaml", *FORMATS)
 @scheduler_flags
 def audit(

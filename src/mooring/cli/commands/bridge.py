@@ -26,36 +26,12 @@ DEFAULT_PORT = 10253
 
 @click.group(invoke_without_command=True)
 @kubeconfig_flags
+@click.option("--namespace", default="mooring-bridge", metavar="NAME", help="The namespace of its Lease.")
+@click.option("--leader-elect/--no-leader-elect", show_default=True, help="Work only while this copy leads.")
+@click.option("--webhook-port", type=click.IntRange(-1, 65535), default=-1, help="The port for webhooks; -1: none.")
+@click.option("--webhook-address", default="127.0.0.1", metavar="IP", help="The address on which to serve webhooks.")
 @click.option(
-    "--namespace",
-    default="mooring-bridge",
-    show_default=True,
-    metavar="NAME",
-    help="The namespace of the Lease and of the webhooks' certificate.",
-)
-@click.option(
-    "--leader-elect/--no-leader-elect", show_default=True, help="Work only while this instance is the leader."
-)
-@click.option(
-    "--webhook-port",
-    type=click.IntRange(-1, 65535),
-    default=-1,
-    show_default=True,
-    help="The port on which to serve webhooks. -1: none.",
-)
-@click.option(
-    "--webhook-address",
-    default="127.0.0.1",
-    show_default=True,
-    metavar="IP",
-    help="The address on which to serve webhooks.",
-)
-@click.option(
-    "--webhook-service",
-    default="mooring-bridge",
-    show_default=True,
-    metavar="NAME",
-    help="The Service in front of the webhooks.",
+    "--webhook-service", default="mooring-bridge", metavar="NAME", help="The Service in front of the webhooks."
 )
 @click.option("--check", is_flag=True, help="Check whether the cluster has everything that the bridge needs, and exit.")
 @output_option("table", "json", "yaml")
@@ -170,7 +146,7 @@ async def _run(
     multiple=True,
     required=True,
     type=FILE_OR_STDIN,
-    help="A manifest; - is standard input. Can be repeated.",
+    help="A manifest; - is standard input.",
 )
 def convert(files: tuple[Path, ...]) -> None:
     """Move the new constraints of manifests from the spec to annotations, for the bridge.

@@ -74,12 +74,7 @@ _expression_flags = group_flags(
     "asked",
     _compile,
     click.argument("expression", metavar="EXPR"),
-    click.option(
-        "--env",
-        type=click.Choice(list(_ENVIRONMENTS)),
-        required=True,
-        help="The object that the expression is evaluated on.",
-    ),
+    click.option("--env", type=click.Choice(list(_ENVIRONMENTS)), required=True, help="The kind of input."),
     click.option(
         "--version",
         "at",

@@ -20,16 +20,9 @@ _DEFAULTS = ControllerOptions()
 @click.command()
 @kubeconfig_flags
 @click.option(
-    "--controllers",
-    "names",
-    default="*",
-    show_default=True,
-    metavar="NAME,…",
-    help="The controllers to run: names, * for all, -NAME to exclude one.",
+    "--controllers", "names", default="*", metavar="NAME,…", help="Controllers to run; * for all, -NAME to exclude one."
 )
-@click.option(
-    "--leader-elect/--no-leader-elect", show_default=True, help="Work only while this instance is the leader."
-)
+@click.option("--leader-elect/--no-leader-elect", show_default=True, help="Work only while this copy leads.")
 @click.option(
     "--node-monitor-grace-period",
     type=Duration(),

@@ -38,14 +38,10 @@ _READING_SECONDS = 120.0
 @click.command()
 @cluster_source
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, show_default="any free one", help="The address to listen on."
+    "--port", type=click.IntRange(0, 65535), default=0, show_default="any free one", help="The port to listen on."
 )
 @click.option("--browser/--no-browser", default=None, help="Open a browser.  [default: if there is a display]")
-@click.option(
-    "--allow-changes",
-    is_flag=True,
-    help="Let pages change the cluster, after confirmation and with your credentials.",
-)
+@click.option("--allow-changes", is_flag=True, help="Let pages change the cluster, after confirmation.")
 @click.option("--while-stdin", is_flag=True, hidden=True, help="Stop at the end of standard input, for `mooring up`.")
 @scheduler_flags
 def dashboard(

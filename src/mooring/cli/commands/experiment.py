@@ -25,18 +25,12 @@ def experiment() -> None:
 
 @experiment.command()
 @click.argument("file", type=FILE)
-@click.option(
-    "--out",
-    type=NEW_FOLDER,
-    help="The folder of the results; existing ones are not computed again.  [default: FILE with the suffix .results]",
-)
+@click.option("--out", type=NEW_FOLDER, help="The folder of the results.  [default: FILE with the suffix .results]")
 @click.option(
     "--jobs", type=click.IntRange(1), metavar="N", help="The number of concurrent runs.  [default: one per core]"
 )
 @click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster, such as tcp://10.0.0.1:8786.")
-@click.option(
-    "--only", multiple=True, metavar="WORD", help="Execute only runs whose name contains this. Can be repeated."
-)
+@click.option("--only", multiple=True, metavar="WORD", help="Execute only runs with this in their name.")
 def run(*, file: Path, out: Path | None, jobs: int | None, dask: str | None, only: tuple[str, ...]) -> None:
     """Execute every run of FILE that is not done yet, on all cores, and write one table.
 

@@ -61,19 +61,10 @@ _PAUSE_SECONDS = 0.5
 @click.option("-A", "--all-namespaces", is_flag=True, help="Explain every pod that does not run, in all namespaces.")
 @click.option("--owner", default="", metavar="[KIND/]NAME", help="Explain only pods of this workload.")
 @click.option(
-    "--suggestions",
-    type=click.IntRange(0, 50),
-    default=5,
-    show_default=True,
-    metavar="N",
-    help="The maximum number of suggestions; 0: do not search.",
+    "--suggestions", type=click.IntRange(0, 50), default=5, metavar="N", help="The most suggestions; 0: none."
 )
 @click.option(
-    "--fail-if",
-    "--fail-on",
-    "fail_if",
-    type=click.Choice(["pending"]),
-    help="Exit with 3 when this condition holds; pending: a pod does not run.",
+    "--fail-if", "--fail-on", "fail_if", type=click.Choice(["pending"]), help="Exit with 3 when a pod does not run."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Also show kube-scheduler's message.")
 @click.option("-w", "--watch", is_flag=True, help="Explain again when the answer changes, until Ctrl-C.")

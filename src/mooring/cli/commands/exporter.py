@@ -22,9 +22,7 @@ DEFAULT_PORT = 10254
 @click.command()
 @cluster_source
 @scheduler_flags
-@click.option(
-    "--interval", type=Duration(), default="15s", show_default=True, help="The shortest time between two measurements."
-)
+@click.option("--interval", type=Duration(), default="15s", help="The shortest time between two measurements.")
 @worker_flags(DEFAULT_PORT)
 def exporter(
     *,

@@ -26,28 +26,15 @@ _STATE = Path("/var/lib/kubelet")
 @click.argument("name")
 @kubeconfig_flags
 @click.option("--output", type=NEW_FOLDER, help="The directory to write to.  [default: ./NAME]")
-@click.option(
-    "--server", metavar="URL", help="The URL at which the node reaches the server.  [default: that of the kubeconfig]"
-)
-@click.option(
-    "--ttl-hours",
-    type=click.IntRange(1, 24 * 365),
-    default=24,
-    show_default=True,
-    help="The validity of the token in hours.",
-)
+@click.option("--server", metavar="URL", help="The URL of the server for the node.  [default: as in the kubeconfig]")
+@click.option("--ttl-hours", type=click.IntRange(1, 24 * 365), default=24, help="The validity of the token in hours.")
 @click.option(
     "--runtime-endpoint",
     default="unix:///run/containerd/containerd.sock",
-    show_default=True,
     metavar="URL",
     help="The socket of the container runtime.",
 )
-@click.option(
-    "--serving-certificate",
-    is_flag=True,
-    help="Let the kubelet also request a serving certificate, which an administrator has to approve.",
-)
+@click.option("--serving-certificate", is_flag=True, help="Let the kubelet request a serving certificate, too.")
 def join_config(
     *,
     name: str,

@@ -57,12 +57,7 @@ def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option(
     "--runtime-config", metavar="API=BOOL,…", multiple=True, callback=merged, help="Turn API versions on or off."
 )
-@click.option(
-    "--nodes",
-    "nodes_file",
-    metavar="FILE",
-    help="Check against these nodes: the output of `kubectl get nodes -o yaml`.",
-)
+@click.option("--nodes", "nodes_file", metavar="FILE", help="Check against these nodes (`kubectl get nodes -o yaml`).")
 @click.option("--cluster", is_flag=True, help="Check against a live cluster, with its versions and gates.")
 @kubeconfig_flags
 @click.option(
@@ -71,14 +66,10 @@ def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     "cluster_from",
     multiple=True,
     type=FILE_OR_FOLDER,
-    help="Check against a dump of a cluster: what `mooring dump` wrote. Can be repeated.",
+    help="Check against what `mooring dump` wrote.",
 )
 @click.option("--disable", metavar="RULE,…", multiple=True, callback=_rules, help="Rules to skip, by number or name.")
-@click.option(
-    "--kubernetes",
-    metavar="VERSION",
-    help="Validate as this release of Kubernetes (1.27 to 1.37), and report what needs Mooring or the bridge.",
-)
+@click.option("--kubernetes", metavar="VERSION", help="Validate as this Kubernetes release; report what needs Mooring.")
 @click.option("--strict", is_flag=True, help="Count warnings as errors.")
 @click.option(
     "--fail-if",
@@ -86,8 +77,7 @@ def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     "fail_if",
     type=click.Choice(list(_SEVERITIES)),
     default="error",
-    show_default=True,
-    help="Exit with 1 when there is a finding of this severity or worse.",
+    help="Exit with 1 for findings of this severity or worse.",
 )
 @click.option("--jobs", type=click.IntRange(1, 256), help="The number of worker processes.  [default: one per core]")
 @output_option("table", "json", *FORMATS)

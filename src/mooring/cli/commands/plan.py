@@ -31,15 +31,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=VerdictCommand)
-@click.option(
-    "-f",
-    "--filename",
-    "paths",
-    multiple=True,
-    required=True,
-    type=MANIFESTS,
-    help="Manifests to apply. Can be repeated.",
-)
+@click.option("-f", "--filename", "paths", multiple=True, required=True, type=MANIFESTS, help="Manifests to apply.")
 @cluster_source
 @click.option("--offline", is_flag=True, help="Do not send dry-run requests to a live server.")
 @pool_option

@@ -28,29 +28,18 @@ def policy() -> None:
     multiple=True,
     required=True,
     type=MANIFESTS,
-    help="Policies, bindings, parameters, namespaces and objects, in any order. Can be repeated.",
+    help="Policies, bindings, parameters, namespaces and objects.",
 )
 @click.option(
     "--operation",
     type=click.Choice(["CREATE", "UPDATE", "DELETE"], case_sensitive=False),
     default="CREATE",
-    show_default=True,
     help="The operation on the objects.",
 )
-@click.option(
-    "--old",
-    "old_files",
-    multiple=True,
-    type=FILE_OR_FOLDER,
-    help="The objects before an UPDATE. Can be repeated.",
-)
-@click.option(
-    "--as", "user", default="", metavar="USER", help="The user who sends the requests.  [default: kubernetes-admin]"
-)
-@click.option("--as-group", "groups", multiple=True, metavar="GROUP", help="A group of that user. Can be repeated.")
-@click.option(
-    "-n", "--namespace", default="default", show_default=True, help="The namespace of objects that do not name one."
-)
+@click.option("--old", "old_files", multiple=True, type=FILE_OR_FOLDER, help="The objects before an UPDATE.")
+@click.option("--as", "user", default="", metavar="USER", help="The requesting user.  [default: kubernetes-admin]")
+@click.option("--as-group", "groups", multiple=True, metavar="GROUP", help="A group of that user.")
+@click.option("-n", "--namespace", default="default", help="The namespace of objects that do not name one.")
 @output_option("table", "json", "yaml")
 def test(
     *,

@@ -24,15 +24,11 @@ DEFAULT_PORT = 10251
 @click.command()
 @kubeconfig_flags
 @click.option("--config", "config_path", type=NEW_FILE, help="A KubeSchedulerConfiguration.")
-@click.option(
-    "--scheduler-name",
-    metavar="NAME",
-    help="The schedulerName of the pods to schedule; for a configuration with one profile.",
-)
+@click.option("--scheduler-name", metavar="NAME", help="The schedulerName of a configuration with one profile.")
 @click.option(
     "--leader-elect/--no-leader-elect",
     default=None,
-    help="Work only while this instance is the leader.  [default: as --config says, or no]",
+    help="Work only while this copy leads.  [default: as --config says, or no]",
 )
 @lease_flags
 @worker_flags(DEFAULT_PORT)

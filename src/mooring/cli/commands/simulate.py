@@ -53,9 +53,7 @@ def _changes(command: Any) -> Any:
 @click.command(cls=OrderedCommand)
 @click.argument("words", nargs=-1, metavar="[compare ONE OTHER]")
 @cluster_source
-@click.option(
-    "--nodes", type=click.IntRange(0), metavar="N", help="Simulate a cluster of this many identical nodes instead."
-)
+@click.option("--nodes", type=click.IntRange(0), metavar="N", help="Simulate a cluster of this many nodes instead.")
 @click.option(
     "--template",
     type=FILE,
@@ -69,15 +67,11 @@ def _changes(command: Any) -> Any:
 @click.option("--until-full", is_flag=True, help="At the end, report how many more pods of the last --add fit.")
 @pool_option
 @click.option("--consolidate", is_flag=True, help="Find nodes that can be removed; with --prices, report the savings.")
-@click.option(
-    "--descheduler", type=FILE, help="Apply a DeschedulerPolicy after the changes, every five minutes of virtual time."
-)
+@click.option("--descheduler", type=FILE, help="Apply a DeschedulerPolicy after the changes, every five minutes.")
 @click.option("--seed", type=int, metavar="N", help="The random seed for ties between nodes.  [default: 0]")
 @scheduler_flags
 @click.option(
-    "--compare-with",
-    metavar="FILE|GATE=BOOL,…",
-    help="Simulate again with this scheduler configuration or these gates, and show the differences.",
+    "--compare-with", metavar="FILE|GATE=BOOL,…", help="Compare with this scheduler configuration or these gates."
 )
 @click.option(
     "--fail-if",
@@ -86,7 +80,7 @@ def _changes(command: Any) -> Any:
     multiple=True,
     metavar="CONDITION",
     help="Exit with 3 when this holds: pending, newly-pending, preempted, evicted, rejected, blocked, evicted>3, "
-    "utilisation>90%, cpu>85%. Can be repeated.",
+    "utilisation>90%, cpu>85%.",
 )
 @output_option("table", "wide", "json", "yaml", "csv", "markdown")
 @click.option("--html", "html_path", type=NEW_FILE, help="Also write a report in HTML.")

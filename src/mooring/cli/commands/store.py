@@ -41,15 +41,7 @@ _MAX_REMARKS = 20
 _PLACE = PlaceType()
 _T = TypeVar("_T", bound=Source | Target)
 _OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace an existing store or file.")
-_FROM = click.option(
-    "--from",
-    "origin",
-    type=_PLACE,
-    default=DEFAULT_PLACE,
-    show_default=True,
-    metavar="PLACE",
-    help="The store to read.",
-)
+_FROM = click.option("--from", "origin", type=_PLACE, default=DEFAULT_PLACE, metavar="PLACE", help="The store to read.")
 
 
 def _run_async(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -147,21 +139,12 @@ async def backup(*, access: EtcdAccess, file: Path, origin: Place, overwrite: bo
 
 @store.command()
 @click.argument("file", type=NEW_FILE)
-@click.option(
-    "--to",
-    "destination",
-    type=_PLACE,
-    default=DEFAULT_PLACE,
-    show_default=True,
-    metavar="PLACE",
-    help="The store to write.",
-)
+@click.option("--to", "destination", type=_PLACE, default=DEFAULT_PLACE, metavar="PLACE", help="The store to write.")
 @click.option(
     "--bump-revision",
     type=click.IntRange(min=0, max=2**53),
     default=DEFAULT_BUMP,
-    show_default=True,
-    help="How much to add to resourceVersions, so that clients never see one again. Not for etcd.",
+    help="Add this to resourceVersions, so that none is used twice. Not for etcd.",
 )
 @_OVERWRITE
 @access_flags
@@ -292,9 +275,7 @@ async def _compact_file(place: Path, revision: int | None) -> None:
 
 @store.command()
 @click.argument("place", type=_PLACE, default=DEFAULT_PLACE)
-@click.option(
-    "--largest", type=click.IntRange(min=0), default=5, show_default=True, help="The number of largest objects to list."
-)
+@click.option("--largest", type=click.IntRange(min=0), default=5, help="The number of largest objects to list.")
 @output_option("table", "json", "yaml")
 @access_flags
 @_run_async

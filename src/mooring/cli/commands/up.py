@@ -39,11 +39,7 @@ class _Parts(click.ParamType[frozenset[str]]):
 
 
 @click.command()
-@click.option(
-    "--ephemeral",
-    is_flag=True,
-    help="Keep all objects in memory, and use a temporary data directory.",
-)
+@click.option("--ephemeral", is_flag=True, help="Keep all objects in memory, and use a temporary data directory.")
 @click.option(
     "--nodes",
     metavar="N|FILE",
@@ -56,22 +52,14 @@ class _Parts(click.ParamType[frozenset[str]]):
     type=MANIFESTS,
     multiple=True,
     metavar="FILE",
-    help="Start with the objects of a dump (what `mooring dump` wrote, also in gzip), on simulated nodes.",
+    help="Start with what `mooring dump` wrote, on simulated nodes.",
 )
-@click.option(
-    "--programs",
-    type=FILE,
-    help="Run programs of this machine on simulated nodes for the images that this file names.",
-)
+@click.option("--programs", type=FILE, help="Run programs of this machine for the images that this file names.")
 @click.option(
     "--kubeconfig", type=NEW_FILE, metavar="OUT", help="Also write the administrator's kubeconfig to this file."
 )
 @click.option(
-    "--without",
-    type=_Parts(),
-    default="",
-    metavar="PART,…",
-    help=f"Do not run these components: {', '.join(PARTS)}.",
+    "--without", type=_Parts(), default="", metavar="PART,…", help=f"Do not run these components: {', '.join(PARTS)}."
 )
 @click.option("--dashboard", is_flag=True, help="Also run the dashboard, and print its address.")
 @click.option("--single-process", is_flag=True, help="Run all components in one process.")

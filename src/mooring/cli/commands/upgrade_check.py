@@ -47,42 +47,24 @@ _INTERRUPTED = 130
     "audit_logs",
     multiple=True,
     type=FILE,
-    help="Find clients of removed APIs in an API server's audit log. Can be repeated.",
+    help="Find clients of removed APIs in an API server's audit log.",
 )
 @click.option(
     "--max-unavailable",
     type=click.IntRange(0),
     metavar="N",
-    help="The number of nodes of a pool that may be missing at once.  [default: 1; 0 with --surge]",
+    help="Nodes of a pool drained at once.  [default: 1; 0 with --surge]",
 )
 @click.option(
-    "--surge",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="The number of nodes added to a pool before old ones are drained.",
+    "--surge", type=click.IntRange(0), default=0, show_default=True, help="Nodes added to a pool before a drain."
 )
 @click.option("--pool-label", default="", metavar="KEY", help="The label that names a pool.  [default: the provider's]")
+@click.option("--order", type=click.Choice(["name", "age"]), default="name", help="The order of the nodes of a pool.")
+@click.option("--node-time", type=Duration(), default=120.0, show_default="2m", help="From an empty node to Ready.")
 @click.option(
-    "--order",
-    type=click.Choice(["name", "age"]),
-    default="name",
-    show_default=True,
-    help="The order of the nodes of a pool.",
+    "--start-time", type=Duration(), default=10.0, show_default="10s", help="From binding to Ready, if not measured."
 )
-@click.option(
-    "--node-time", type=Duration(), default=120.0, show_default="2m", help="The time from an empty node to Ready."
-)
-@click.option(
-    "--start-time",
-    type=Duration(),
-    default=10.0,
-    show_default="10s",
-    help="The time from binding a pod to Ready, if the cluster shows none.",
-)
-@click.option(
-    "--drain-timeout", type=Duration(), default=3600.0, show_default="1h", help="The time after which a drain fails."
-)
+@click.option("--drain-timeout", type=Duration(), default=3600.0, show_default="1h", help="How long a drain may take.")
 @click.option("--force-after", type=Duration(), help="Delete pods in spite of disruption budgets after this time.")
 @output_option("table", "wide", "json", "yaml", "markdown")
 @click.option("--html", "html_path", type=NEW_FILE, help="Also write a page with the timeline in HTML.")

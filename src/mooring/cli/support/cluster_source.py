@@ -145,15 +145,9 @@ cluster_source = group_flags(
     _source,
     kubeconfig_flags,
     click.option(
-        "--from",
-        "files",
-        multiple=True,
-        type=MANIFESTS,
-        help="Read a dump (what `mooring dump` wrote) or manifests instead of a live cluster. Can be repeated.",
+        "--from", "files", multiple=True, type=MANIFESTS, help="Read manifests or what `mooring dump` wrote instead."
     ),
-    click.option(
-        "--data-dir", type=DataDir(), metavar="DIR", help="Read a data directory of Mooring instead of a live cluster."
-    ),
+    click.option("--data-dir", type=DataDir(), metavar="DIR", help="Read a data directory of Mooring instead."),
 )
 """The flags that select a cluster; the command gets a `ClusterSource` as `source`."""
 
@@ -203,12 +197,7 @@ def scheduler_flags(command: Command) -> Command:
     """Add versions, gates and `--scheduler-config`; the command gets `running` and `scheduler`."""
 
     @click.option("--scheduler-config", type=FILE, help="The KubeSchedulerConfiguration of the cluster's scheduler.")
-    @click.option(
-        "--plugins",
-        type=FOLDER,
-        multiple=True,
-        help="A directory with a package of scheduler plugins that is not installed. Can be repeated.",
-    )
+    @click.option("--plugins", type=FOLDER, multiple=True, help="A package of scheduler plugins that is not installed.")
     @component_flags
     @wraps(command)
     def wrapped(

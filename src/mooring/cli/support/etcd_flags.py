@@ -76,11 +76,9 @@ etcd_flags = group_flags(
         "--etcd-servers",
         default="",
         metavar="URL,…",
-        help="Keep objects in etcd instead of the data directory: https://10.0.0.1:2379,https://10.0.0.2:2379.",
+        help="Keep objects in etcd: https://10.0.0.1:2379,https://10.0.0.2:2379.",
     ),
-    click.option(
-        "--etcd-prefix", default=DEFAULT_PREFIX, show_default=True, metavar="PATH", help="The prefix of keys in etcd."
-    ),
+    click.option("--etcd-prefix", default=DEFAULT_PREFIX, metavar="PATH", help="The prefix of keys in etcd."),
     access_flags,
 )
 """All flags for etcd; the command gets an `EtcdConfig` as `etcd`, or None."""

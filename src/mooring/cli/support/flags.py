@@ -194,9 +194,7 @@ kubeconfig_flags = group_flags(
     "reach",
     lambda kubeconfig, context: (kubeconfig, context),
     click.option("--kubeconfig", metavar="FILE", help="The kubeconfig file.  [default: as kubectl finds it]"),
-    click.option(
-        "--context", default="", metavar="NAME", help="The context of the kubeconfig.  [default: its current one]"
-    ),
+    click.option("--context", default="", metavar="NAME", help="The kubeconfig context.  [default: the current one]"),
 )
 """The command gets `(kubeconfig, context)` as `reach`."""
 
@@ -216,13 +214,7 @@ log_flags = group_flags(
     "log",
     LogFlags,
     click.option("-v", "--verbose", count=True, help="Log more. Can be repeated."),
-    click.option(
-        "--log-format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="The format of log lines.",
-    ),
+    click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="The format of log lines."),
 )
 """The command gets `LogFlags` as `log`."""
 
@@ -232,19 +224,12 @@ def worker_flags(port: int) -> Decorator:
     return group_flags(
         "listen",
         lambda bind_address, port: (bind_address, port),
-        click.option(
-            "--bind-address",
-            default="127.0.0.1",
-            show_default=True,
-            metavar="IP",
-            help="The address on which to serve health and metrics.",
-        ),
+        click.option("--bind-address", default="127.0.0.1", metavar="IP", help="The address for health and metrics."),
         click.option(
             "--port",
             type=click.IntRange(-1, 65535),
             default=port,
-            show_default=True,
-            help="The port on which to serve health and metrics. 0: any free port; -1: none.",
+            help="The port for health and metrics. 0: any; -1: none.",
         ),
         log_flags,
     )

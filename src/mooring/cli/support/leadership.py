@@ -64,7 +64,7 @@ lease_flags = group_flags(
     click.option(
         "--leader-elect-retry-period",
         type=Duration(),
-        help=f"How often the lease is renewed or asked for.  [default: {_DEFAULTS.retry_period:g}s]",
+        help=f"The time between attempts to renew or acquire the lease.  [default: {_DEFAULTS.retry_period:g}s]",
     ),
 )
 """The command gets `ChangedTimes` as `lease_times`."""

@@ -87,20 +87,18 @@ service_flags = group_flags(
         "--advertise-address",
         default="",
         metavar="IP",
-        help="The address at which pods reach this server, in the endpoint of the Service default/kubernetes.  "
+        help="The address of the endpoint of the Service default/kubernetes.  "
         "[default: --bind-address, or this machine's address if that is a loopback address]",
     ),
     click.option(
         "--service-cluster-ip-range",
         default=DEFAULT_CLUSTER_IPS,
-        show_default=True,
         metavar="CIDR,…",
-        help="The network of cluster IPs of Services, or one network of each IP family.",
+        help="Networks of cluster IPs, one of each IP family.",
     ),
     click.option(
         "--service-node-port-range",
         default=f"{DEFAULT_NODE_PORTS[0]}-{DEFAULT_NODE_PORTS[-1]}",
-        show_default=True,
         metavar="FROM-TO",
         help="The range of node ports of Services.",
     ),
@@ -128,23 +126,19 @@ kubelet_flags = group_flags(
     "kubelets",
     _kubelet_options,
     click.option(
-        "--kubelet-certificate-authority",
-        type=FILE,
-        help="The certificate authority of the kubelets' certificates; without it, any certificate is accepted.",
+        "--kubelet-certificate-authority", type=FILE, help="Verify kubelets by this authority; without it, trust any."
     ),
     click.option(
         "--kubelet-preferred-address-types",
         default=",".join(ADDRESS_TYPES),
-        show_default=True,
         metavar="TYPE,…",
-        help="The types of node addresses to use for connections to kubelets, in order of preference.",
+        help="The types of node addresses for connections to kubelets, best first.",
     ),
     click.option(
         "--cluster-signing-duration",
         type=Duration(),
         default="8760h",
-        show_default=True,
-        help="The validity of certificates that nodes request; kubelets renew them before it ends.",
+        help="The validity of certificates that nodes request.",
     ),
 )
 """How to reach kubelets, and how long their certificates are valid; the command gets `KubeletOptions` as `kubelets`."""
@@ -199,29 +193,15 @@ server_flags = group_flags(
         "--data-dir",
         type=DataDir(),
         default=DEFAULT_DATA_DIR,
-        show_default=True,
-        help="The directory of the store, the certificates and the kubeconfig files.",
+        help="Where the store, certificates and kubeconfig files are.",
     ),
     click.option(
-        "--accept-lost-writes",
-        is_flag=True,
-        help="Start although the end of the store's log is damaged or missing, and discard those writes.",
+        "--accept-lost-writes", is_flag=True, help="Start although the last writes are lost, and discard them."
     ),
+    click.option("--port", type=click.IntRange(0, 65535), default=6443, help="The port to listen on; 0: any."),
+    click.option("--bind-address", default="127.0.0.1", metavar="IP", help="The address to listen on."),
     click.option(
-        "--port",
-        type=click.IntRange(0, 65535),
-        default=6443,
-        show_default=True,
-        help="The port to listen on. 0: any free port.",
-    ),
-    click.option(
-        "--bind-address", default="127.0.0.1", show_default=True, metavar="IP", help="The address to listen on."
-    ),
-    click.option(
-        "--tls-san",
-        default="",
-        metavar="NAME,…",
-        help="Additional names and addresses for the server's certificate, such as those of a load balancer.",
+        "--tls-san", default="", metavar="NAME,…", help="Additional names and addresses for the server's certificate."
     ),
     click.option(
         "--runtime-config",

@@ -49,7 +49,7 @@ def pool_option(command: Any) -> Any:
         multiple=True,
         metavar="FILE|cluster",
         help="Node pools that may add nodes: a file of templates (see docs/simulate.md), or `cluster` for Karpenter's "
-        "NodePools and the groups of existing nodes. Can be repeated.",
+        "NodePools and the groups of existing nodes.",
     )(command)
 
 

@@ -52,40 +52,26 @@ trace_flags = group_flags(
     "trace",
     TraceOptions,
     click.option(
-        "--trace",
-        "paths",
-        type=FILE,
-        multiple=True,
-        help="Replay a trace instead of changes: pods arrive, run and end. Can be repeated; see docs/traces.md.",
+        "--trace", "paths", type=FILE, multiple=True, help="Replay a trace instead of changes; see docs/traces.md."
     ),
     click.option("--skip-bad", is_flag=True, help="Skip invalid lines of the trace, and count them."),
     click.option("--give-up", is_flag=True, help="Drop pods of the trace that find no node when they arrive."),
     click.option("--draw", is_flag=True, help="Add nodes and pods in random order, one pod a second."),
     click.option(
-        "--fill",
-        metavar="RESOURCE=TIMES",
-        help="With --draw, add pods until they request this multiple of the nodes' capacity.",
+        "--fill", metavar="RESOURCE=TIMES", help="With --draw: stop when pods request TIMES the nodes' RESOURCE."
     ),
     click.option("--until", type=click.FloatRange(0), metavar="SECONDS", help="Stop at this time of the trace."),
     click.option("--prices", type=FILE, metavar="FILE", help="A table of prices per hour by instance type."),
     click.option("--price-label", default="", metavar="LABEL", help="The node label that holds the price per hour."),
     click.option(
-        "--measures",
-        type=NEW_FILE,
-        multiple=True,
-        help="Write measurements over time to a .csv, .json or .parquet file. Can be repeated.",
+        "--measures", type=NEW_FILE, multiple=True, help="Write measurements to a .csv, .json or .parquet file."
     ),
     click.option("--keep-placements", is_flag=True, help="Report the node of each pod of the trace."),
-    click.option(
-        "--checkpoint",
-        type=NEW_FILE,
-        help="Save the state of the replay in this file; continue from it if the file exists.",
-    ),
+    click.option("--checkpoint", type=NEW_FILE, help="Save the state of the replay in this file, and resume from it."),
     click.option(
         "--checkpoint-every",
         type=click.IntRange(1),
         default=250_000,
-        show_default=True,
         metavar="EVENTS",
         help="Events between two checkpoints.",
     ),
