@@ -121,6 +121,12 @@ class Called:
             "something to remove that is not there", "--nodes 1 --remove deployment/x", 1, "there is no Deployment/x"
         ),
         Called("a kind that nobody knows", "--nodes 1 --remove gizmo/x", 2, "does not know the kind 'gizmo'"),
+        Called(
+            "an unknown kind to scale",
+            "--nodes 1 --scale a/gizmo/x=3",
+            2,
+            "--scale: Mooring does not know the kind 'gizmo'",
+        ),
         Called("two clusters", "--nodes 1 --from cluster.yaml", 2, "--nodes simulates a new cluster"),
         Called("until full of nothing", "--nodes 1 --until-full", 1, "no workload was added last"),
         Called("an unknown gate", "--nodes 1 --compare-with Magic=true", 2, "--compare-with"),

@@ -396,7 +396,8 @@ class _Explaining:
         if awaited is not None:
             return self._stated("NotAttempted" if awaited.code == "SchedulingGated" else "Unschedulable", awaited)
         if self.is_complete and cause is not None:
-            text = f"all {self.wanted_pods} pods have a node; one more would have none: {cause.text}"
+            why = "" if self.snapshot.unread("nodes") else f"; one more would have none: {cause.text}"
+            text = f"all {self.wanted_pods} pods have a node{why}"
             return replace(self._state("Scheduled", text), refusals=refusals, nodes=verdicts)
         found = [] if fits else self._suggestions(view, tried, cause)
         if not fits and not found and self.wanted and self.is_played:

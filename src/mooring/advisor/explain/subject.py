@@ -206,13 +206,15 @@ def _kind(text: str) -> type[Resource]:
 
 def _absent(snapshot: Snapshot, cls: type[Resource], namespace: str, name: str) -> str:
     word = cls.__name__.lower()
-    if (why := snapshot.forbidden.get(hub_of(cls).plural)) is not None:
+    if why := snapshot.unread(hub_of(cls).plural):
         return f"{word}s of {snapshot.origin} could not be read ({why})"
     all_of = [(obj.metadata.namespace, obj.metadata.name) for obj in snapshot.all(cls)]
     elsewhere = sorted(space for space, each in all_of if each == name)
     text = f"there is no {word} {go_quote(name)} in the namespace {namespace} of {snapshot.origin}"
     if elsewhere:
         return f"{text}; there is one in {', '.join(elsewhere)}"
+    if cls is Pod and (owner := next((each for each in WORKLOADS if snapshot.find(each, namespace, name)), None)):
+        return f"{text}; there is a {owner.__name__.lower()} of that name: {owner.__name__.lower()}/{name}"
     near = get_close_matches(name, [each for space, each in all_of if space == namespace], 3, 0.5)
     if near:
         return f"{text}; did you mean {' or '.join(near)}?"

@@ -82,25 +82,30 @@ def _number(option: str, text: str, *, least: int) -> int:
 
 
 def _removals(value: str) -> Iterator[Change]:
-    parts = value.split("/")
     if Path(value).is_file() or value == "-":
         for obj in read_objects(_read("--remove", value), value):
             yield Remove(obj.kind, obj.metadata.namespace, obj.metadata.name)
-    elif 2 <= len(parts) <= 3 and all(parts):
-        namespace, kind, name = parts if len(parts) == 3 else ("default", *parts)
-        yield Remove(_kind(kind), namespace, name)
     else:
-        raise click.UsageError(f"--remove: {value!r} is neither a file nor KIND/NAME nor NAMESPACE/KIND/NAME")
+        yield Remove(*_target("--remove", value, "neither a file nor KIND/NAME nor NAMESPACE/KIND/NAME"))
+
+
+def _target(option: str, text: str, problem: str) -> tuple[str, str, str]:
+    """Return kind, namespace and name of `KIND/NAME`, `NAMESPACE/KIND/NAME` or `KIND/NAMESPACE/NAME`."""
+    parts = text.split("/")
+    if not 2 <= len(parts) <= 3 or not all(parts):
+        raise click.UsageError(f"{option}: {text!r} is {problem}")
+    kinds = [_kind(word) for word in parts[:-1]]
+    if not any(kinds):
+        raise click.UsageError(f"{option}: Mooring does not know the kind {parts[-2]!r}")
+    place = max(index for index, kind in enumerate(kinds) if kind)
+    return kinds[place], parts[1 - place] if len(parts) == 3 else "default", parts[-1]
 
 
 def _kind(word: str) -> str:
+    """Return the kind that a word names; empty for none."""
     low = word.lower()
-    if low in _KIND_ALIASES:
-        return _KIND_ALIASES[low]
-    found = next((kind.kind for kind in scheme().known if low in (kind.kind.lower(), kind.plural)), None)
-    if found is None:
-        raise click.UsageError(f"--remove: Mooring does not know the kind {word!r}")
-    return found
+    known = (kind.kind for kind in scheme().known if low in (kind.kind.lower(), kind.plural))
+    return _KIND_ALIASES.get(low) or next(known, "")
 
 
 def _nodes(text: str) -> tuple[str, ...]:
@@ -137,11 +142,8 @@ def _label(value: str) -> Change:
 
 def _scale(value: str) -> Change:
     target, _, number = value.rpartition("=")
-    parts = target.split("/")
-    if not 2 <= len(parts) <= 3 or not all(parts):
-        raise click.UsageError(f"--scale: {value!r} is not of the form KIND/NAME=N or NAMESPACE/KIND/NAME=N")
-    namespace, kind, name = parts if len(parts) == 3 else ("default", *parts)
-    return Scale(_kind(kind), namespace, name, _number("scale", number, least=0))
+    found = _target("--scale", target, "not of the form KIND/NAME=N or NAMESPACE/KIND/NAME=N")
+    return Scale(*found, _number("scale", number, least=0))
 
 
 _MAKERS: dict[str, Callable[[str], Change]] = {
