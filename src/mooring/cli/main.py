@@ -4,6 +4,7 @@ The same program answers by three names: `mooring`, `kubectl-mooring` (which kub
 `kubectl_complete-mooring` (which kubectl asks when Tab is pressed).
 """
 
+import gc
 import os
 import re
 import sys
@@ -165,6 +166,8 @@ def main() -> None:
     except _ReaderGoneError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to print goes there
         sys.exit(0)
+    finally:
+        gc.freeze()  # or the interpreter visits every object of a large cluster before it exits
     sys.exit(code if isinstance(code, int) else 0)
 
 

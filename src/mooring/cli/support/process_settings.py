@@ -28,6 +28,8 @@ def defer_collection() -> Iterator[None]:
         yield
     finally:
         if collected:
+            gc.freeze()  # with `unfreeze`: what was loaded counts as old, and is not visited at once
+            gc.unfreeze()
             gc.enable()
 
 
