@@ -90,6 +90,12 @@ ACCEPTED: tuple[Accepted, ...] = (
 FROM_CHECKOUT: tuple[Accepted, ...] = (
     Accepted(
         "checkout",
+        r"resource with zero weight",
+        r"accepted",
+        "defaulting makes the weight 1, as in kube-scheduler's configuration; the table calls the plugin without it",
+    ),
+    Accepted(
+        "checkout",
         r"requeued when a NodeTaint of a Node with a topology label has been updated",
         r"",
         "no constraint honours taints, so spreading does not depend on them",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mooring.api import resource_v1, storage_v1
+from mooring.api.codec import to_tree
 from mooring.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.policy_v1 import PodDisruptionBudget
@@ -18,10 +19,11 @@ from mooring.scheduler.deciding.profiles import PluginUse
 from mooring.scheduler.facade import DEFAULT_SCHEDULER, Engine, ProfileSpec
 from mooring.scheduler.framework import Action, ClusterEvent, EnqueueExtensions, Kind
 from mooring.scheduler.framework.events import QueueingHint
+from mooring.scheduler.framework.registry import PluginError
 from mooring.testing.replay import Result
 from upstream_tables import accepted
 from upstream_tables.case import NotPlayableError, Tree, decode, difference
-from upstream_tables.go_objects import Scope
+from upstream_tables.go_objects import Scope, dotted
 from upstream_tables.go_source import Call, File, Function, Name, Parser, Select, UnreadableError
 from upstream_tables.plugins import engine, node, pod, stock_reasons
 
@@ -107,7 +109,14 @@ def _status(code: str, *reasons: str) -> Tree:
     return {"code": code, "reasons": list(reasons)}
 
 
+def _sized_node(name: str, milli_cpu: int, memory: int, others: Mapping[str, Any] | None) -> Tree:
+    amounts = {"cpu": f"{milli_cpu}m", "memory": str(memory)}
+    amounts |= {key: str(value) for key, value in (others or {}).items()}
+    return {"metadata": {"name": name}, "status": {"capacity": amounts, "allocatable": amounts}}
+
+
 _HELPERS: dict[str, Any] = {
+    "makeNode": _sized_node,
     "newResourcePod": _resource_pod,
     "newResourceInitPod": _init_pod,
     "newPod": _port_pod,
@@ -126,15 +135,25 @@ def _scored(kind: str) -> Callable[[Scope, Mapping[str, Any]], str | None]:
     """Play a case of a scoring strategy of NodeResourcesFit."""
 
     def play_case(scope: Scope, case: Mapping[str, Any]) -> str | None:
-        if "wantErrs" in case or "draObjects" in case or "wantStatusCode" in case:
-            raise NotPlayableError("about arguments that are refused, or about devices")
+        if "draObjects" in case or "wantStatusCode" in case:
+            raise NotPlayableError("about devices, or about a plugin without resources")
         strategy: Tree = {"type": kind, "resources": scope.evaluate(case["resources"])}
         if "shape" in case:
             shape = scope.evaluate(case["shape"])
             strategy["requestedToCapacityRatio"] = {"shape": shape}
+        if "wantErrs" in case:
+            return _refused("NodeResourcesFit", {"scoringStrategy": strategy})
         return _scores(scope, case, "NodeResourcesFit", {"scoringStrategy": strategy})
 
     return play_case
+
+
+def _refused(plugin: str, arguments: Tree) -> str | None:
+    try:
+        engine(plugin, arguments, scores=True)
+    except PluginError:
+        return None
+    return "the arguments are accepted, upstream refuses them"
 
 
 def _balanced(scope: Scope, case: Mapping[str, Any]) -> str | None:
@@ -164,9 +183,9 @@ def _filtered(plugin: str, wanted: str) -> Callable[[Scope, Mapping[str, Any]], 
     """Play a case with a pod, the pods of one node, and the status that Filter should return."""
 
     def play_case(scope: Scope, case: Mapping[str, Any]) -> str | None:
-        if any(name in case for name in ("draExtendedResourceEnabled", "args", "podLevelResourcesEnabled")):
-            raise NotPlayableError("about arguments or gates of its own")
-        running = engine(plugin)
+        if "draExtendedResourceEnabled" in case:
+            raise NotPlayableError("about devices")
+        running = engine(plugin, scope.evaluate(case["args"]) if "args" in case else None)
         amounts = _SMALL if plugin == "NodeResourcesFit" else None
         tree: Tree = {"metadata": {"name": "m1"}}
         running.put(node(tree | ({"status": {"allocatable": amounts, "capacity": amounts}} if amounts else {})))
@@ -250,6 +269,10 @@ _ACTIONS = {
 _KINDS = {"AssignedPod": Kind.ASSIGNED_POD, "UnscheduledPod": Kind.TARGET_POD}
 
 
+_STATES = {"EnableDRAExtendedResource": False}
+"""The state, in Mooring, of gates that cases switch: devices never stand for extended resources."""
+
+
 class _Change(NamedTuple):
     event: ClusterEvent
     old: Resource | None
@@ -268,8 +291,10 @@ def _object(tree: Tree, kind: type[Resource]) -> Resource:
 
 
 def _queueing(scope: Scope, case: Mapping[str, Any]) -> str | None:
-    if any(name.startswith("Enable") and name != "EnablePlugins" for name in case) or "InitialPodGroups" in case:
-        raise NotPlayableError("about a gate of its own")
+    gates = {name: scope.evaluate(value) for name, value in case.items() if name.startswith("Enable")}
+    gates.pop("EnablePlugins", None)
+    if not gates.items() <= _STATES.items() or "InitialPodGroups" in case:
+        raise NotPlayableError("about a gate that Mooring has in another state, or not at all")
     if "ExpectedInitialRejectingPhase" in case:
         raise NotPlayableError("about PreEnqueue, which the queue's own tests cover")
     names = scope.evaluate(case["EnablePlugins"]) if "EnablePlugins" in case else []
@@ -335,13 +360,20 @@ def _trigger(
             while parser.token != "{":
                 parser.take()
             parser.block()
-        if (call := _api_call(value)) is not None:
+        if (call := _api_call(value)) is not None and call[1] == "Get" and isinstance(targets[0], Name):
+            stored = known[_RESOURCES[call[0]][0], inner.evaluate(call[2][1])]
+            inner.define(targets[0].name, to_tree(stored))
+        elif call is not None:
             found = _apply(inner, call, known, running)
             calls.append(found)
             if isinstance(targets[0], Name) and targets[0].name not in ("_", "err"):
                 raise UnreadableError("the answer of an API call")
         elif isinstance(targets[0], Name) and value is not targets[0]:
             inner.define(targets[0].name, inner.evaluate(value))
+        elif isinstance(targets[0], Select) and value is not targets[0]:
+            inner.assign(targets[0], inner.evaluate(value))
+        elif isinstance(value, Call) and dotted(value.function) == "metav1.SetMetaDataAnnotation":
+            inner.annotate(*value.arguments)
         elif not is_if:
             raise UnreadableError("a statement of the trigger")
     if len(events) == 1:

@@ -42,6 +42,7 @@ _CONSTANTS: dict[str, Any] = {
     "math.MaxInt64": 2**63 - 1,
     "volume.AnnBindCompleted": "pv.kubernetes.io/bind-completed",
     "volume.AnnBoundByController": "pv.kubernetes.io/bound-by-controller",
+    "v1.MigratedPluginsAnnotationKey": "storage.alpha.kubernetes.io/migrated-plugins",
     "metav1.NamespaceDefault": "default",
     "v1.NamespaceDefault": "default",
     "v1.HostPathDirectoryOrCreate": "DirectoryOrCreate",
@@ -170,7 +171,7 @@ class Scope:
         return found
 
     def _call(self, function: Any, arguments: list[Any]) -> Any:
-        text = _dotted(function)
+        text = dotted(function)
         if isinstance(function, Select) and not text:
             receiver = self.evaluate(function.holder)
             if isinstance(receiver, Builder):
@@ -216,7 +217,10 @@ class Scope:
         target = parser.expression()
         if not parser.accept(":=") and not parser.accept("="):
             raise UnreadableError(f"the statement at {parser.token!r}")
-        value = self.evaluate(parser.expression())
+        self.assign(target, self.evaluate(parser.expression()))
+
+    def assign(self, target: Any, value: Any) -> None:
+        """Assign a value to a variable, or to a field of one."""
         if isinstance(target, Name):
             self.define(target.name, value)
             return
@@ -230,12 +234,19 @@ class Scope:
             here = here.setdefault(step, {})
         here[steps[0]] = value
 
+    def annotate(self, metadata: Any, key: Any, value: Any) -> None:
+        """Run `metav1.SetMetaDataAnnotation(&object.ObjectMeta, key, value)`."""
+        if not isinstance(metadata, Select) or not isinstance(metadata.holder, Name):
+            raise UnreadableError("the object of an annotation")
+        annotations = self._names[metadata.holder.name]["metadata"].setdefault("annotations", {})
+        annotations[self.evaluate(key)] = self.evaluate(value)
+
 
 def _hashable(value: Any) -> Any:
     return tuple(sorted(value.items())) if isinstance(value, dict) else value
 
 
-def _dotted(value: Any) -> str:
+def dotted(value: Any) -> str:
     if isinstance(value, Name):
         return value.name
     if isinstance(value, Select) and isinstance(value.holder, Name):
@@ -543,6 +554,9 @@ class Builder:
 
     def _Provisioner(self, name: str) -> None:  # noqa: N802
         self.tree["provisioner"] = name
+
+    def _AllowedTopologies(self, terms: list[Tree]) -> None:  # noqa: N802
+        self.tree["allowedTopologies"] = terms
 
     def _Driver(self, driver: Tree) -> None:  # noqa: N802
         self.spec.setdefault("drivers", []).append(driver)
