@@ -20,7 +20,7 @@ from mooring.controllers.controller import Context, Controller
 _MAX_VERDICTS = 16_384
 MAX_LABELS_PER_NAMESPACE = 100
 MAX_LABELS_PER_NODE = 1000
-"""About 80 kB of a Node, so that kubelets can still write theirs."""
+"""The maximum number of labels on a node: about 80 kB, which leaves room for what kubelets write."""
 _TaintKey = tuple[str, str, str, str]
 
 

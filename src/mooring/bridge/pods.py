@@ -72,10 +72,10 @@ class PodConstraints(Controller):
         cluster.on_new_taints = self._enqueue_tolerating
         cluster.on_current = lambda key: self.queue.add(key) if key in self._waiting else None
         self._released = Counter(
-            "mooring_bridge_released_pods", "Pods whose gate was taken away.", registry=context.registry
+            "mooring_bridge_released_pods", "Pods released from the scheduling gate.", registry=context.registry
         )
         self._refused = Counter(
-            "mooring_bridge_refused_pods", "Times that a pod's constraints were not valid.", registry=context.registry
+            "mooring_bridge_refused_pods", "Rejections of pods with invalid constraints.", registry=context.registry
         )
 
     def _changed(self, pod: Pod) -> None:

@@ -58,21 +58,21 @@ class ControllerMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         labels = ["controller"]
         self.reconciles = Counter(
-            "mooring_controller_reconciles", "Keys worked on, by outcome.", [*labels, "result"], registry=registry
+            "mooring_controller_reconciles", "Reconciled keys, by result.", [*labels, "result"], registry=registry
         )
         self.rejected_creates = Counter(
             "mooring_controller_rejected_creates",
-            "Objects that the API server refused to create as their template has them.",
+            "Creates from a template that the API server refused.",
             labels,
             registry=registry,
         )
         self.held_creates = Counter(
             "mooring_controller_held_creates",
-            "Times that nothing was created because the server had just refused its like.",
+            "Creates skipped because the API server had just refused the same template.",
             labels,
             registry=registry,
         )
-        self.depth = Gauge("workqueue_depth", "Keys that wait to be worked on.", ["name"], registry=registry)
+        self.depth = Gauge("workqueue_depth", "Keys that wait to be reconciled.", ["name"], registry=registry)
 
 
 @dataclass
@@ -191,7 +191,7 @@ class Controller(ABC):
             )
         except Exception:
             delay = self._try_again(key)
-            log.exception("%s: a mistake while working on %s, trying again in %.1f s", self.name, key, delay)
+            log.exception("%s: unexpected error while reconciling %s, trying again in %.1f s", self.name, key, delay)
         else:
             self._succeeded.inc()
             self.queue.forget(key)

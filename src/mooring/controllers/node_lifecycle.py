@@ -269,7 +269,7 @@ class NodeLifecycle(Controller):
         body = {"metadata": {"uid": node.metadata.uid}, "status": {"conditions": unknown}}
         marked = await self.client.patch(Node, node.metadata.name, body, subresource="status")
         name = node.metadata.name
-        log.warning("node %s has stopped to report", name, extra={"fields": {"node": name}})
+        log.warning("node %s has stopped reporting", name, extra={"fields": {"node": name}})
         self._recorder.event(node, "Normal", "NodeNotReady", f"Node {name} status is now: NodeNotReady")
         return marked
 

@@ -98,7 +98,7 @@ async def test_failures_are_tried_again_ever_more_slowly_and_mistakes_too(caplog
     pauses = [after - before for before, after in itertools.pairwise(calls)]
     assert pauses == sorted(pauses)
     assert controller.queue.failures("ns/name") == 0
-    assert "a mistake while working on ns/name" in caplog.text
+    assert "unexpected error while reconciling ns/name" in caplog.text
     count = controller.context.registry.get_sample_value
     labels = {"controller": "recording", "result": "error"}
     assert count("mooring_controller_reconciles_total", labels) == 3

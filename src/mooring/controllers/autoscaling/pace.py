@@ -45,7 +45,7 @@ class History(msgspec.Struct):
 
     recommended: list[tuple[float, int]] = msgspec.field(default_factory=list)
     changed: list[tuple[float, int]] = msgspec.field(default_factory=list)
-    """Record a change of the number of pods, positive when scaled up."""
+    """Changes of the number of pods, positive when scaled up."""
 
     def forget(self, now: float) -> None:
         self.recommended = [each for each in self.recommended if now - each[0] <= _OLDEST]

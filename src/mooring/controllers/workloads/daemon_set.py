@@ -16,6 +16,7 @@ from mooring.api.apps_v1 import DaemonSet, DaemonSetCondition, DaemonSetStatus
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.int_or_string import scaled_value
 from mooring.client import Backoff, Change
+from mooring.controllers.conditions import new_condition
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import daemon_nodes, pod_states, revisions
 from mooring.controllers.workloads.daemon_nodes import Placement
@@ -247,11 +248,6 @@ def _conditions(look: _Pass) -> list[DaemonSetCondition]:
         " pods on nodes that it decides about are kept, and none are made there"
     )
     if found is None or found.message != message:
-        found = DaemonSetCondition(
-            type=NOT_EVALUATED,
-            status="True",
-            last_transition_time=times.to_seconds(look.now),
-            reason="FeatureGateOff",
-            message=message,
-        )
+        content = (NOT_EVALUATED, "True", "FeatureGateOff", message)
+        found = new_condition(DaemonSetCondition, (), content, times.to_seconds(look.now))
     return [*before.values(), found]

@@ -19,7 +19,7 @@ from mooring.api import errors, label_selector, states, times
 from mooring.api.batch_v1 import Job, JobCondition, JobStatus
 from mooring.api.core_v1 import Pod
 from mooring.api.states import controller_of
-from mooring.controllers.conditions import find_condition, is_true
+from mooring.controllers.conditions import find_condition, is_true, new_condition
 from mooring.controllers.controller import Context, for_each
 from mooring.controllers.workloads import job_pods, job_tally
 from mooring.controllers.workloads.job_tally import TRACKING, Tally, is_indexed
@@ -304,14 +304,9 @@ def _deadline_in(job: Job, status: JobStatus, now: datetime) -> float | None:
 
 
 def _set(status: JobStatus, kind: str, content: tuple[str, str, str], now: datetime) -> None:
-    value, reason, message = content
     before = find_condition(status.conditions, kind)
-    if before is not None and (before.status, before.reason) == (value, reason):
+    if before is not None and (before.status, before.reason) == content[:2]:
         return
     stamp = times.to_seconds(now)
-    status.conditions = [each for each in status.conditions if each.type != kind]
-    status.conditions.append(
-        JobCondition(
-            type=kind, status=value, reason=reason, message=message, last_probe_time=stamp, last_transition_time=stamp
-        )
-    )
+    others = [each for each in status.conditions if each.type != kind]
+    status.conditions = [*others, new_condition(JobCondition, (), (kind, *content), stamp, last_probe_time=stamp)]

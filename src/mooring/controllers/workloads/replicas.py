@@ -26,7 +26,7 @@ from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import LabelSelector
 from mooring.api.states import controller_of
 from mooring.client import ClientError
-from mooring.controllers.conditions import find_condition
+from mooring.controllers.conditions import find_condition, new_condition
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import pod_states
 from mooring.controllers.workloads.ownership import Children
@@ -155,15 +155,8 @@ def conditions(cls: type[C], old: Sequence[C], failure: Failure | None, now: dat
     before = find_condition(old, REPLICA_FAILURE)
     if before is not None and (before.reason, before.message) == (failure.reason, failure.message):
         return list(old)
-    others.append(
-        cls(
-            type=REPLICA_FAILURE,
-            status="True",
-            reason=failure.reason,
-            message=failure.message,
-            last_transition_time=times.to_seconds(now),
-        )
-    )
+    content = (REPLICA_FAILURE, "True", failure.reason, failure.message)
+    others.append(new_condition(cls, (), content, times.to_seconds(now)))
     return others
 
 

@@ -61,7 +61,7 @@ def revision_of(pod: Pod) -> str:
 
 
 def new_pod(owner: StatefulSet, ordinal: int, template: PodTemplateSpec, revision: str, ref: OwnerReference) -> Pod:
-    """Return the volume claims of an ordinal's pod."""
+    """Build the pod of an ordinal, with its claims as volumes."""
     name = pod_name(owner, ordinal)
     labels = {**template.metadata.labels, **identity_labels(owner, ordinal), POD_LABEL: revision}
     claims = {claim.metadata.name: claim_name(owner, claim, ordinal) for claim in owner.spec.volume_claim_templates}
