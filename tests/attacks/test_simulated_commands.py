@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from mooring.api.core_v1 import Pod
+from control_plane import control_plane
+from mooring.api.core_v1 import Node, Pod
+from mooring.api.events_v1 import Event
+from mooring.client import PatchType
 from mooring.controllers.simulated_nodes.commands import (
     STEPS_A_POD,
     STEPS_A_SECOND,
@@ -77,3 +80,17 @@ def test_the_pods_of_a_namespace_wait_for_each_other_and_no_others_do() -> None:
     time = waits.value.seconds + 1
     last = attackers[-1]
     assert commands.run_of(last, rules_of(last), 0, NOW).seconds is None
+
+
+async def test_a_pod_with_many_containers_does_not_use_up_the_events_of_others() -> None:
+    async with control_plane("simulated-nodes", "simulated-pods") as plane:
+        await plane.node("n")
+        simulated = {"metadata": {"annotations": {"simulation.mooring.dev/node": "true"}}}
+        await plane.client.patch(Node, "n", simulated, type=PatchType.MERGE)
+        await plane.run(1)
+        await plane.client.create(pod("many", *["sleep 3600"] * 500, nodeName="n"))
+        await plane.run(2)
+        await plane.client.create(pod("one", "sleep 3600", nodeName="n"))
+        await plane.run(5)
+        reasons = [each.reason for each in (await plane.client.list(Event)).items if each.regarding.name == "one"]
+    assert "Started" in reasons

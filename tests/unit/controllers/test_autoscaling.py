@@ -18,7 +18,6 @@ from mooring.api.autoscaling_v2 import (
 from mooring.api.core_v1 import Pod
 from mooring.controllers.autoscaling import pace
 from mooring.controllers.autoscaling.proposals import (
-    Measures,
     NoMeasureError,
     Tolerance,
     by_pods,
@@ -75,7 +74,7 @@ def test_how_many_pods_are_asked_for_by_what_each_uses(case: Case) -> None:
     requests = {each.metadata.name: case.requests for each in pods} if case.requests is not None else None
     found = by_pods(
         pods,
-        Measures(measures),
+        measures,
         case.current or len(pods),
         case.target,
         tolerance=Tolerance(),
@@ -88,9 +87,9 @@ def test_how_many_pods_are_asked_for_by_what_each_uses(case: Case) -> None:
 
 def test_without_any_measure_there_is_no_answer() -> None:
     with pytest.raises(NoMeasureError, match="did not receive metrics"):
-        by_pods([running("a")], Measures({}), 1, 50, tolerance=Tolerance(), now=NOW)
+        by_pods([running("a")], {}, 1, 50, tolerance=Tolerance(), now=NOW)
     with pytest.raises(NoMeasureError, match="no pods"):
-        by_pods([], Measures({}), 1, 50, tolerance=Tolerance(), now=NOW)
+        by_pods([], {}, 1, 50, tolerance=Tolerance(), now=NOW)
 
 
 def test_one_value_for_all_and_one_that_pods_share() -> None:

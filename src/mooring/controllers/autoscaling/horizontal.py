@@ -300,7 +300,7 @@ class HorizontalAutoscaler(Controller):
         resource, container = resource_of(metric)
         name = metric.pods.metric.name if metric.pods is not None else resource
         found = of_pods(look.pods, look.target.metadata, name, container)
-        if found.values or metric.pods is not None:
+        if found or metric.pods is not None:
             return found
         return await from_api(self.client, look.owner.metadata.namespace, look.scale.status.selector, name, container)
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -23,10 +23,8 @@ class NoMeasureError(Exception):
     """The metric has no value; the message is for a condition."""
 
 
-class Measures(msgspec.Struct, frozen=True):
-    """Usage by pod name, in thousandths; pods without a value are missing."""
-
-    values: Mapping[str, int] = msgspec.field(default_factory=dict)
+Measures: TypeAlias = Mapping[str, int]
+"""Usage by pod name, in thousandths; pods without a value are missing."""
 
 
 def annotated(metadata: ObjectMeta, name: str) -> int | None:
@@ -50,7 +48,7 @@ def of_pods(pods: Sequence[Pod], target: ObjectMeta, name: str, container: str =
     if total is not None and rest:
         share = max(0, total - sum(found.values())) // len(rest)
         found |= {pod.metadata.name: share for pod in rest}
-    return Measures(found)
+    return found
 
 
 class _Usage(msgspec.Struct):
@@ -84,7 +82,7 @@ async def from_api(client: Client, namespace: str, selector: str, name: str, con
         parts = [_milli(each.usage.get(name)) for each in pod.containers if not container or each.name == container]
         if parts and None not in parts:
             found[str(pod.metadata.get("name", ""))] = sum(part or 0 for part in parts)
-    return Measures(found)
+    return found
 
 
 def _milli(text: str | None) -> int | None:
@@ -161,7 +159,7 @@ def by_pods(
     if not pods:
         raise NoMeasureError("no pods returned by selector while calculating replica count")
     groups = _group_pods(pods, measures, resource, now)
-    values = {name: value for name, value in measures.values.items() if name not in groups.ignored | groups.unready}
+    values = {name: value for name, value in measures.items() if name not in groups.ignored | groups.unready}
     names = {pod.metadata.name for pod in pods}
     values = {name: value for name, value in values.items() if name in names}
     if not values:
@@ -208,7 +206,7 @@ def _group_pods(pods: Sequence[Pod], measures: Measures, resource: str, now: dat
             groups.ignored.add(name)
         elif pod.status.phase == "Pending":
             groups.unready.add(name)
-        elif name not in measures.values:
+        elif name not in measures:
             groups.missing.add(name)
         elif resource == "cpu" and _is_starting(pod, now):
             groups.unready.add(name)

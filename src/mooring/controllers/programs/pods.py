@@ -37,6 +37,7 @@ from mooring.api.volume_files import MissingError, Source
 from mooring.base import logs
 from mooring.base.clock import Clock
 from mooring.client import Client, ClientError, EventRecorder, key_of
+from mooring.client.events import EventKind
 from mooring.client.kubeconfig import load
 from mooring.controllers.programs.container import ProgramContainer
 from mooring.controllers.programs.file import Programs
@@ -148,9 +149,6 @@ class SharedState:
         url = load(self.programs.kubeconfig).server
         return url.replace("//127.0.0.1:", f"//{self.programs.address}:") if self.programs.own_networks else url
 
-    def event(self, pod: Pod, kind: str, reason: str, note: str) -> None:
-        self.recorder.event(pod, "Warning" if kind == "Warning" else "Normal", reason, note)
-
 
 class ProgramPod:
     """A pod, its containers and the task that runs them."""
@@ -222,8 +220,8 @@ class ProgramPod:
         """Request that the pod's status is written."""
         self._changed.set()
 
-    def event(self, kind: str, reason: str, note: str) -> None:
-        self._shared.event(self.pod, kind, reason, note)
+    def event(self, kind: EventKind, reason: str, note: str) -> None:
+        self._shared.recorder.event(self.pod, kind, reason, note)
 
     # -- running
 

@@ -185,6 +185,8 @@ class SimulatedPods(Controller):
             self._recorder.event(pod, "Warning", step.status["reason"], step.status["message"])
             return
         for container in pod.spec.containers:
+            if self._events_left < 1:
+                return  # a pod with many containers leaves events for others
             for kind, reason, note in _events(pod, step.event, container.name, container.image):
                 self._events_left -= 1
                 self._recorder.event(pod, kind, reason, note)
