@@ -280,8 +280,8 @@ class WebhookClientConfig(Object):
     """Certificates of the authorities that may have signed the webhook's, in PEM."""
 
 
-class ValidatingWebhook(Object):
-    """A webhook that may refuse requests."""
+class Webhook(Object):
+    """The fields that both types of admission webhooks have."""
 
     name: str = required(str)
     """The qualified name of the webhook, such as images.example.com."""
@@ -304,6 +304,10 @@ class ValidatingWebhook(Object):
     """The versions of AdmissionReview that it understands, the preferred one first."""
     match_conditions: Annotated[list[MatchCondition], list_map("name")] = []
     """Conditions that must all hold for it to be asked."""
+
+
+class ValidatingWebhook(Webhook):
+    """A webhook that may refuse requests."""
 
 
 class ValidatingWebhookConfiguration(Resource):
@@ -313,32 +317,11 @@ class ValidatingWebhookConfiguration(Resource):
     """The webhooks, and what each is asked about."""
 
 
-class MutatingWebhook(Object):
+class MutatingWebhook(Webhook):
     """A webhook that may change objects and refuse requests."""
 
-    name: str = required(str)
-    """The qualified name of the webhook, such as images.example.com."""
-    client_config: WebhookClientConfig = required(WebhookClientConfig)
-    rules: list[RuleWithOperations] = []
-    """The requests that it is asked about: those that one of the rules matches."""
-    failure_policy: str | None = None
-    """What a call that fails means: Fail refuses the request, Ignore lets it pass."""
-    match_policy: str | None = None
-    """Exact matches the rules literally; Equivalent also matches the same resource in other groups and versions."""
-    namespace_selector: LabelSelector | None = None
-    """The namespaces whose objects it is asked about, by their labels."""
-    object_selector: LabelSelector | None = None
-    """The objects that it is asked about, by their labels: those of the new or of the old object."""
-    side_effects: str | None = required(lambda: None)
-    """None or NoneOnDryRun: whether a call changes something elsewhere; others are not asked on dry run."""
-    timeout_seconds: Int32 | None = None
-    """How long an answer may take, from 1 to 30 seconds; 10 unless given."""
-    admission_review_versions: list[str] = required(list)
-    """The versions of AdmissionReview that it understands, the preferred one first."""
     reinvocation_policy: str | None = None
     """IfNeeded has it asked again when others have changed the object after it; Never does not."""
-    match_conditions: Annotated[list[MatchCondition], list_map("name")] = []
-    """Conditions that must all hold for it to be asked."""
 
 
 class MutatingWebhookConfiguration(Resource):
@@ -348,5 +331,4 @@ class MutatingWebhookConfiguration(Resource):
     """The webhooks, and what each is asked about."""
 
 
-Webhook = ValidatingWebhook | MutatingWebhook
 WebhookConfiguration = ValidatingWebhookConfiguration | MutatingWebhookConfiguration

@@ -31,8 +31,8 @@ OURS_ALONE = {
     "meta_v1.VersionInfo.binaryMinor",  # KEP-4330
 }
 
-BASES = {"DeviceProperties", "RequestedDevices", "SliceProperties"}
-"""What the versions of resource.k8s.io share."""
+BASES = {"DeviceProperties", "RequestedDevices", "SliceProperties", "Webhook"}
+"""The fields that several types share: of the versions of resource.k8s.io, and of admission webhooks."""
 WITHOUT_MODEL = {  # bases, Table, what is no kind and the kinds of our own
     "advisor_v1.Audit",
     "core_v1.RangeAllocation",

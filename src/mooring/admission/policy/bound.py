@@ -13,7 +13,7 @@ from mooring.admission.options import stored_policies
 from mooring.admission.policy.attributes import Attributes, Tree
 from mooring.admission.policy.compiling import Compiled, compile_expression
 from mooring.admission.policy.evaluation import EVERYTHING, OUT_OF_BUDGET, ReadSet, values_for
-from mooring.admission.policy.matching import Matcher, RequestView
+from mooring.admission.policy.matching import Index, Matcher, RequestView
 from mooring.admission.policy.params import ConfigurationError, PolicyLookups, check_kind, params_for
 from mooring.admission.policy.strategy import declared_type
 from mooring.api.admissionregistration_v1 import (
@@ -85,7 +85,9 @@ class Invocation(NamedTuple, Generic[B]):
 
 
 class Bound(Generic[P, B]):
-    """A policy with its bindings, and the matchers of both."""
+    """A policy with its bindings, and the matchers of both. Subclasses compile the `program` on the first match."""
+
+    program: Any
 
     def __init__(self, policy: P, bindings: Iterable[B]) -> None:
         self.policy = policy
@@ -150,25 +152,37 @@ class Bound(Generic[P, B]):
 K = TypeVar("K", bound=Bound[Any, Any])
 
 
-def group_bindings(policies: Iterable[P], bindings: Iterable[B]) -> Iterator[tuple[P, list[B]]]:
-    """Yield the policies that have bindings, by name, each with its bindings."""
-    by_policy: dict[str, list[B]] = {}
-    for binding in sorted(bindings, key=lambda each: each.metadata.name):
-        by_policy.setdefault(binding.spec.policy_name, []).append(binding)
-    for policy in sorted(policies, key=lambda each: each.metadata.name):
-        own = by_policy.get(policy.metadata.name)
-        if own:
-            yield policy, own
+class BoundPolicies(Generic[P, B, K]):
+    """The policies of a cluster that have bindings; `before` provides the compiled expressions of unchanged ones."""
 
+    def __init__(
+        self,
+        build: Callable[[P, list[B]], K],
+        policies: Iterable[P],
+        bindings: Iterable[B],
+        before: "BoundPolicies[P, B, K] | None",
+    ) -> None:
+        by_policy: dict[str, list[B]] = {}
+        for binding in sorted(bindings, key=lambda each: each.metadata.name):
+            by_policy.setdefault(binding.spec.policy_name, []).append(binding)
+        known = {each.name: each for each in before.policies} if before is not None else {}
+        self.policies: list[K] = []
+        for policy in sorted(policies, key=lambda each: each.metadata.name):
+            name = policy.metadata.name
+            if own := by_policy.get(name):
+                old = known.get(name)
+                self.policies.append(old if old is not None and old.is_built_from(policy, own) else build(policy, own))
+        self._index = Index(self.policies)
+        self.spares = self._index.matches_nothing
 
-def reuse_or_build(before: Iterable[K], pairs: Iterable[tuple[P, list[B]]], make: Callable[[P, list[B]], K]) -> list[K]:
-    """Build bound policies, reusing the compiled expressions of unchanged ones."""
-    known = {each.name: each for each in before}
-    made = []
-    for policy, bindings in pairs:
-        old = known.get(policy.metadata.name)
-        made.append(old if old is not None and old.is_built_from(policy, bindings) else make(policy, bindings))
-    return made
+    def __bool__(self) -> bool:
+        return bool(self.policies)
+
+    def compile(self, attributes: Attributes) -> Iterator[None]:
+        """Compile the policies that match a request, step by step."""
+        for policy in self._index.candidates(attributes):
+            _ = policy.program
+            yield
 
 
 class Compiler:

@@ -13,18 +13,16 @@ from typing import Any, NamedTuple, Protocol
 from mooring.admission.policy.attributes import Attributes, GroupVersionKind, Tree
 from mooring.admission.policy.bound import (
     Bound,
+    BoundPolicies,
     Check,
     Compiler,
     Invocation,
     Problem,
-    group_bindings,
-    reuse_or_build,
     values_of,
 )
 from mooring.admission.policy.compiling import Compiled
 from mooring.admission.policy.conditions import ConditionError, Conditions
 from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError
-from mooring.admission.policy.matching import Index
 from mooring.admission.policy.params import PolicyLookups
 from mooring.admission.policy.reinvocation import Reinvocation
 from mooring.api import errors
@@ -210,7 +208,7 @@ def to_json(value: Any) -> Any:
     raise MutationError("the expression evaluated to a type that could not marshal to JSON")
 
 
-class MutatingPolicies:
+class MutatingPolicies(BoundPolicies[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingPolicy]):
     """The MutatingAdmissionPolicies of a cluster that have bindings."""
 
     def __init__(
@@ -219,22 +217,7 @@ class MutatingPolicies:
         bindings: Iterable[MutatingAdmissionPolicyBinding] = (),
         before: "MutatingPolicies | None" = None,
     ) -> None:
-        """Bind the policies; reuse those of `before` whose objects are unchanged."""
-        known = before.policies if before is not None else ()
-        self.policies: Sequence[MutatingPolicy] = reuse_or_build(
-            known, group_bindings(policies, bindings), MutatingPolicy
-        )
-        self._index = Index(self.policies)
-        self.spares = self._index.matches_nothing
-
-    def __bool__(self) -> bool:
-        return bool(self.policies)
-
-    def compile(self, attributes: Attributes) -> Iterator[None]:
-        """Compile the policies that match a request, step by step."""
-        for policy in self._index.candidates(attributes):
-            _ = policy.program
-            yield
+        super().__init__(MutatingPolicy, policies, bindings, before)
 
     def mutate(
         self,

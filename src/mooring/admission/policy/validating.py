@@ -16,11 +16,10 @@ import msgspec
 from mooring.admission.policy.attributes import Attributes, MatchKey, Tree
 from mooring.admission.policy.bound import (
     Bound,
+    BoundPolicies,
     Check,
     Compiler,
     Problem,
-    group_bindings,
-    reuse_or_build,
     values_of,
     variables_of,
 )
@@ -33,7 +32,7 @@ from mooring.admission.policy.evaluation import (
     ReadSet,
     find_reads,
 )
-from mooring.admission.policy.matching import MAX_CACHED_KEYS, Index, RequestView
+from mooring.admission.policy.matching import MAX_CACHED_KEYS, RequestView
 from mooring.admission.policy.params import PolicyLookups
 from mooring.api import errors
 from mooring.api.admissionregistration_v1 import (
@@ -333,7 +332,7 @@ class _ActionRecorder:
         self._judgement.checks.append(check)
 
 
-class ValidatingPolicies:
+class ValidatingPolicies(BoundPolicies[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingPolicy]):
     """The ValidatingAdmissionPolicies of a cluster that have bindings."""
 
     def __init__(
@@ -342,23 +341,8 @@ class ValidatingPolicies:
         bindings: Iterable[ValidatingAdmissionPolicyBinding] = (),
         before: "ValidatingPolicies | None" = None,
     ) -> None:
-        """Bind the policies; reuse those of `before` whose objects are unchanged."""
-        known = before.policies if before is not None else ()
-        self.policies: Sequence[ValidatingPolicy] = reuse_or_build(
-            known, group_bindings(policies, bindings), ValidatingPolicy
-        )
-        self._index = Index(self.policies)
+        super().__init__(ValidatingPolicy, policies, bindings, before)
         self._asked: dict[MatchKey, _Candidates] = {}
-        self.spares = self._index.matches_nothing
-
-    def __bool__(self) -> bool:
-        return bool(self.policies)
-
-    def compile(self, attributes: Attributes) -> Iterator[None]:
-        """Compile the policies that match a request, step by step."""
-        for policy in self._index.candidates(attributes):
-            _ = policy.program
-            yield
 
     def validate(self, attributes: Attributes, cluster: PolicyLookups) -> PolicyResult:
         """Evaluate all matching policies."""
