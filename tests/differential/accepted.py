@@ -136,7 +136,7 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "",
-        r"managedFields.*f:(schedulingGroup|healthStatus|nodeAllocatableResourceClaimStatuses)",
+        r"managedFields.*f:(schedulingGroup|healthStatus|nodeAllocatableResourceClaimStatuses|dataSourceRef)",
         "choice: fields whose gate is off in 1.37 are validated and kept; Kubernetes drops them silently",
     ),
     Explained(

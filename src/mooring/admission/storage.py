@@ -268,3 +268,11 @@ class VolumeAttachmentStrategy(RuleStrategy[v1.VolumeAttachment]):
         if old is not None and spec != old.spec:
             errors.append(field_errors.invalid(_SPEC, spec, IMMUTABLE))
         return errors
+
+    def status_rules(self, new: v1.VolumeAttachment, old: v1.VolumeAttachment, request: Request) -> Errors:
+        errors: Errors = []
+        for name, failure in (("attachError", new.status.attach_error), ("detachError", new.status.detach_error)):
+            if failure is not None and failure.error_code is not None and failure.error_code < 0:
+                detail = "must be between 0 and 2147483647, inclusive"
+                errors.append(field_errors.invalid(Path("status", name, "errorCode"), failure.error_code, detail))
+        return errors
