@@ -165,9 +165,7 @@ EXTENDED_DEVICE_RESOURCES = Version(1, 36)
 NEW_FORMATS = Version(1, 34)
 
 _FIELDS_OF_OUR_GATES = frozenset({gates.POD_LEVEL_RESOURCES})
-"""By gate of Mooring's own, the fields that are refused below the gate's minimum compatibility version, like all new
-fields.
-"""
+"""By gate of Mooring's own, the fields refused below its minimum compatibility version, like all new fields."""
 
 SERVED_BY_RUNTIME_CONFIG = frozenset({"DynamicResourceAllocation"})
 """Kubernetes gates whose API group must also be enabled: Mooring needs only the group."""

@@ -219,9 +219,7 @@ def generate_another_name(obj: meta_v1.Resource) -> None:
 
 
 def another_of_template(template: T, row: Row) -> T:
-    """Return another object of an admitted template (``rows.py``), with a new uid and, unless the row has one, a new
-    name.
-    """
+    """Return another object of an admitted template (``rows.py``), with a new uid and, unless the row has one, name."""
     name = row.name or generated_name(template.metadata.generate_name)
     return rows.fill(template, structs.replace(row, name=name, uid=new_uid()))
 
@@ -294,9 +292,7 @@ WRITABLE_METADATA: dict[tuple[str, str, str], frozenset[str]] = {
     ("apps", "deployments", "status"): _ORDINARY - {"labels"},
     ("certificates.k8s.io", "certificatesigningrequests", "approval"): _ORDINARY,
 }
-"""For each (group, resource, subresource), the metadata fields that it may change, as in upstream Kubernetes, but never
-owner references.
-"""
+"""By (group, resource, subresource), the metadata fields that it may change, as upstream; never owner references."""
 
 
 def restore_metadata(new: Resource, old: Resource, group: str, resource: str, subresource: str) -> None:

@@ -24,9 +24,7 @@ from mooring.api.meta_v1 import Resource
 DETAIL = "may not be set while the minimum compatibility version is older than the field"
 _POD_SPEC = "core.v1.PodSpec"
 _SERVER_SET = frozenset({"exempt", "podReplacementPolicy"})
-"""Fields of 1.28 that the server itself sets; if they are too new they are dropped, because otherwise no object could
-be written.
-"""
+"""Fields of 1.28 that the server sets; dropped if too new, because otherwise no object could be written."""
 _SERVER_DEFAULTS = {"preventPodSchedulingIfMissing": False}
 """Fields with the defaults that the server sets; any other value was set by a user and is rejected."""
 _KINDS = 1024

@@ -165,9 +165,7 @@ def _is_address(text: str) -> bool:
 
 
 def may_share(template: Resource) -> bool:
-    """Return whether new objects of a template may share one admission: no rule derives a field from a
-    per-row field.
-    """
+    """Return whether objects of a template may share one admission: no rule derives a field from a per-row field."""
     if not isinstance(template, Pod):
         return False
     spec = template.spec

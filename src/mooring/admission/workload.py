@@ -36,8 +36,7 @@ _NAME_ADVICE = (
 
 
 class TemplateStrategy(RuleStrategy[T]):
-    """The strategy of a kind with a pod template: drop gated fields of the template, warn about it, enforce Pod
-    Security on it."""
+    """The strategy of a kind with a pod template: drop its gated fields, warn about it, check Pod Security."""
 
     template_path = TEMPLATE
     warns_about_name = True

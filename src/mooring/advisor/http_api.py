@@ -43,9 +43,7 @@ _COMMON_PARAMETERS = frozenset({"pretty", "timeout"})
 
 Answer = Callable[[Request, ResourceRoute], Awaitable[Response]]
 Work = Callable[[Snapshot, float], Any]
-"""A function that computes a response before a deadline on the monotonic clock; raises `StatusError`, or TimeoutError
-when it is late.
-"""
+"""A function that computes a response before a deadline (monotonic); raises `StatusError` or TimeoutError."""
 
 
 @dataclass(frozen=True, slots=True)

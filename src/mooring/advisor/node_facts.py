@@ -73,9 +73,7 @@ class NodeFacts:
         return similar(key, [name for name in self.taints if not name.startswith(STATE_TAINTS)])
 
     def similar_resource(self, resource: str) -> str:
-        """Return the resource that a misspelled name probably means, never one of another vendor; empty if there is
-        none.
-        """
+        """Return the resource of the same vendor that a misspelled name probably means; empty if there is none."""
         vendor = resource.rpartition("/")[0]
         return similar(resource, [each for each in self.largest if is_near(vendor, each.rpartition("/")[0])])
 

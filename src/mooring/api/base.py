@@ -26,9 +26,7 @@ IntOrString = Int32 | str
 
 
 class Merge(msgspec.Struct, frozen=True):
-    """The merge rule of a list or map field: server-side apply's list type, and the strategic-merge key and
-    strategies.
-    """
+    """The merge rule of a list or map field: server-side apply's list type, strategic-merge key and strategies."""
 
     kind: Literal["map", "set", "atomic", "granular"]
     keys: tuple[str, ...] = ()
@@ -97,8 +95,7 @@ class StateCondition(Object):
 def list_map(
     *keys: str, patch_key: str | None = None, strategies: tuple[Literal["merge", "retainKeys"], ...] = ("merge",)
 ) -> Merge:
-    """Declare a list whose items are identified by `keys`. Strategic merge uses the first, or `patch_key` ("":
-    none)."""
+    """Declare a list whose items are identified by `keys`. Strategic merge uses the first or `patch_key` ("": none)."""
     patch_key = keys[0] if patch_key is None else patch_key
     return Merge("map", keys, patch_key, strategies if patch_key else ())
 

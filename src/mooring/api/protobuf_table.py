@@ -46,8 +46,7 @@ _CONSTRAINTS = frozenset(
         "ExactDeviceRequest",
     ]
 )
-"""Types in which an unknown field is always rejected: dropping part of a constraint would let a pod run on more nodes.
-"""
+"""Types that reject unknown fields: dropping part of a constraint would let a pod run on more nodes."""
 _TIMES = {"meta.v1.Time": 1, "meta.v1.MicroTime": 2}
 _EMBEDDED_AS_HANDLER = frozenset({"ProbeHandler", "LifecycleHandler"})
 

@@ -1,5 +1,4 @@
-"""storagemigration.k8s.io/v1: StorageVersionMigration, a request to rewrite stored objects in the current storage
-version."""
+"""storagemigration.k8s.io/v1: StorageVersionMigration, a request to rewrite stored objects in the storage version."""
 
 from typing import Annotated
 

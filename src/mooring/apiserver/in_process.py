@@ -10,9 +10,7 @@ from mooring.client import transport
 
 
 def handler(app: Application, user: UserInfo) -> Callable[[transport.Request], Awaitable[Response]]:
-    """Return the function that handles requests of one user in this process; authorization and limits apply
-    as usual.
-    """
+    """Return the function that handles a user's requests in this process, with authorization and limits."""
 
     async def answer(asked: transport.Request) -> Response:
         query: dict[str, list[str]] = defaultdict(list)

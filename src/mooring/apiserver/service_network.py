@@ -15,9 +15,7 @@ class ServiceNetwork(msgspec.Struct, frozen=True, kw_only=True):
     """The addresses of Services, and the address by which pods reach the server."""
 
     advertise_address: str = ""
-    """The advertised address; if empty, the address on which the server listens, or this machine's outgoing one if that
-    is a loopback address.
-    """
+    """The advertised address; if empty, the listening one, or this machine's outgoing one if that is loopback."""
     cluster_ips: tuple[str, ...] = (DEFAULT_CLUSTER_IPS,)
     """The networks of cluster IPs, at most one of each family; the first is the default."""
     node_ports: range = DEFAULT_NODE_PORTS

@@ -108,8 +108,7 @@ def parse(text: str) -> dict[str, bool]:
 
 
 def resolve(gates: Iterable[Gate], versions: ComponentVersions, wanted: Mapping[str, bool]) -> FeatureGates:
-    """Return the state of every gate at `versions` with the settings `wanted`; raise `GateError` if one is not
-    allowed."""
+    """Return the state of every gate at `versions` with the settings `wanted`; raise `GateError` for an invalid one."""
     known = {gate.name: gate for gate in gates}
     warnings = tuple(filter(None, (_check_setting(name, on, known, versions) for name, on in wanted.items())))
     states: dict[str, GateState] = {}

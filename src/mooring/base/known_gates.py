@@ -27,8 +27,7 @@ NODE_DECLARED_FEATURES = "NodeDeclaredFeatures"
 POD_TOPOLOGY_LABELS = "PodTopologyLabelsAdmission"
 
 NOT_ON_IN_KUBERNETES = frozenset({COMPARISON_OPERATORS, SEMVER_OPERATORS, CEL, COMPATIBILITY_VERSIONS})
-"""Gates that are on in Mooring, and that no Kubernetes release up to Mooring's version has on by default or has at all.
-"""
+"""Gates that are on in Mooring, and on by default in no Kubernetes release up to Mooring's version."""
 
 
 def _v(minor: int) -> Version:

@@ -92,9 +92,7 @@ class Histograms:
             self._flush(labels, noted)
 
     def series(self, labels: Labels) -> list[float]:
-        """Return the mutable bucket counts of a series, with the sum at the end, for callers that fill buckets
-        themselves.
-        """
+        """Return the mutable bucket counts of a series, with the sum at the end, for callers that fill buckets."""
         found = self._series.get(labels)
         if found is None:
             found = self._series[labels] = [0.0] * (len(self._buckets) + 2)

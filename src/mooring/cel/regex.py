@@ -59,9 +59,7 @@ def is_found(text: str, pattern: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _compile_set(pattern: str) -> Any:
-    """Return an RE2 set, whose positive result is several times faster than a search; a negative may mean out of
-    memory.
-    """
+    """Return an RE2 set: its positive result is much faster than a search; a negative may mean out of memory."""
     import re2  # noqa: PLC0415  see above
 
     found = re2.Set.SearchSet()

@@ -185,8 +185,7 @@ def _complete_for_kubectl(words: list[str]) -> None:
 
 
 def _open_standard_streams() -> None:
-    """Reopen closed standard streams (`mooring up <&-`), so that no other file gets their numbers: libuv would
-    abort."""
+    """Reopen closed standard streams (`mooring up <&-`), so that no other file gets their numbers."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(number)

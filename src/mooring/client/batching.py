@@ -25,9 +25,7 @@ _MAX_WRITES = 100
 """The maximum number of writes in a batch: a server executes all of a batch before it does anything else."""
 _MAX_BYTES = 1024 * 1024
 _CONCURRENT_BATCHES = 4
-"""The maximum number of concurrent batches of a lane: while the server executes one, others are sent, committed and
-read.
-"""
+"""The maximum number of concurrent batches of a lane: while one is executed, others are sent and committed."""
 _NOT_OFFERED = frozenset({403, 404, 405})
 _TOO_LARGE = 413
 log = logs.get(__name__)

@@ -132,9 +132,7 @@ class Cache(Generic[T]):
 
 
 def _reuse_identity(old: ObjectMeta, new: ObjectMeta) -> None:
-    """Reuse the strings and maps of name, uid, labels and annotations of the cached version, because indexes hold them
-    as keys.
-    """
+    """Reuse name, uid, labels and annotations of the cached version, because indexes hold them as keys."""
     new.name, new.uid = old.name, old.uid
     if new.labels == old.labels:
         new.labels = old.labels

@@ -444,9 +444,7 @@ class Client:
     # -- subresources
 
     async def create_sub(self, cls: type[Resource], name: str, namespace: str, subresource: str, obj: S) -> S:
-        """Post an object of another kind to a subresource; return the response, decoded as the type of the
-        sent object.
-        """
+        """Post an object of another kind to a subresource; decode the response as the type of the sent object."""
         response = await self._post_sub(self.kind(cls), name, namespace, subresource, obj)
         return wire.decode(response, type(obj))
 
@@ -511,9 +509,7 @@ class Client:
     # -- how
 
     def _path(self, kind: Kind, namespace: str = "", name: str | None = None, subresource: str = "") -> str:
-        """Return the URL path of a collection, or of an object if a name is given; raise ValueError for an invalid
-        name.
-        """
+        """Return the URL path of a collection, or of a named object; raise ValueError for an invalid name."""
         parts = [wire.path_prefix(kind)]
         if namespace and kind.namespaced:
             parts += ["namespaces", wire.path_segment(kind, "namespace", namespace)]
@@ -563,9 +559,7 @@ class Client:
     async def _send_object(
         self, method: str, obj: Resource, subresource: str = "", *, then_delete: DeleteOptions | None = None
     ) -> Response:
-        """Write an object without needing it in the response; send a pod as a row of its template if the server
-        supports that.
-        """
+        """Write an object whose response may omit it; send a pod as a row of its template if possible."""
         (kind, sent), meta = self._with_kind(obj), obj.metadata
         collection = self._path(kind, meta.namespace)
         path = collection if method == "POST" else self._path(kind, meta.namespace, meta.name, subresource)

@@ -40,9 +40,7 @@ _SHORTEST_WATCH_SECONDS = 1.0
 _SILENT_SECONDS = 150.0
 """The seconds after which a silent watch counts as broken: a server sends at least a bookmark in this time."""
 _TIMER_LASTS_SECONDS = 1.0
-"""The seconds for which the timeout of a watch is not reset, because resetting it for every event would cost as much as
-applying the event.
-"""
+"""The seconds until a watch's timeout is reset again: resetting it costs as much as applying an event."""
 _MAX_CHANGES_AT_ONCE = 1000
 _CONCURRENT_LISTS = 4
 """The maximum number of lists, and of watches being opened, at a time.

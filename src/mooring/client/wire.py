@@ -211,9 +211,7 @@ def delete_options_body(grace: int | None, propagation: str | None) -> bytes:
 
 
 def retry_after(response: Response) -> float | None:
-    """Return the seconds after which to repeat a request that the server did not begin; None for all other
-    responses.
-    """
+    """Return the seconds after which to repeat a request that was not begun; None for all other responses."""
     if response.status not in {429, 503}:
         return None
     text = response.headers.get("retry-after", "")

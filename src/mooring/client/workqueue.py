@@ -28,9 +28,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Backoff(msgspec.Struct, frozen=True):
-    """Exponential delays: `initial` seconds after the first failure, `factor` times longer after each, at most
-    `maximum`.
-    """
+    """Exponential delays: `initial` seconds after the first failure, then `factor` times longer, up to `maximum`."""
 
     initial: float
     maximum: float

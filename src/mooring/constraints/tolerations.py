@@ -166,9 +166,7 @@ def count_untolerated_preferences(
 
 
 class Stay(msgspec.Struct, frozen=True):
-    """The time that a pod may stay on a node with NoExecute taints: `seconds` is None for ever, 0 for immediate
-    eviction.
-    """
+    """The time that a pod may stay with NoExecute taints: `seconds` is None for ever, 0 for immediate eviction."""
 
     seconds: int | None
     taint: TaintLike | None = None

@@ -26,9 +26,7 @@ from mooring.controllers.taint_eviction import pods_by_node
 RATE, SLOW_RATE = 0.1, 0.01
 """The maximum eviction rates: nodes per second in each zone."""
 LARGE_ZONE = 50
-"""The number of nodes above which a zone that is partly down still loses pods, slowly; in smaller ones
-evictions stop.
-"""
+"""The number of nodes above which a partly failed zone still loses pods, slowly; smaller ones lose none."""
 UNHEALTHY_SHARE = 0.55
 _REGION, _ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 Zone = tuple[str, str]
@@ -87,9 +85,7 @@ class ZoneDisruption:
         return changed
 
     def take(self, zone: Zone, now: float) -> float | None:
-        """Return 0 if another node of a zone may be tainted NoExecute now, otherwise the seconds to wait; None for
-        never.
-        """
+        """Return 0 if another node of a zone may be tainted NoExecute, else the seconds to wait; None for never."""
         rate = self._rate(zone)
         if not rate or self.is_total:
             return None
@@ -186,9 +182,7 @@ class NodeLifecycle(Controller):
             self._extend_grace(self.clock.monotonic() - began - MONITOR_SECONDS)
 
     def _grace_seconds(self) -> float:
-        """Return the grace period for heartbeats, doubled if most nodes are silent, because then this process is
-        probably overloaded.
-        """
+        """Return the grace period for heartbeats, doubled if most nodes are silent: this process is then overloaded."""
         overdue = self.clock.monotonic() - self._grace / 2
         count = sum(heard < overdue for heard in self._last_seen.values())
         return 2 * self._grace if count > _MANY and count * 2 > len(self._last_seen) else self._grace

@@ -129,9 +129,7 @@ class PersistentVolumeBinder(Controller):
         return min(fitting, key=lambda volume: (_size(volume), volume.metadata.name), default=None)
 
     async def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
-        """Write the references of volume and claim to each other; skip completed steps, so that an interrupted binding
-        is finished.
-        """
+        """Write the references of volume and claim to each other; skip steps that an interrupted binding has done."""
         meta = claim.metadata
         reference = volume.spec.claim_ref
         if reference is None or reference.uid != meta.uid:

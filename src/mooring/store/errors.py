@@ -108,9 +108,7 @@ class Unreachable(StorageError):
 
 
 class Refused(StorageError):
-    """etcd rejected us: wrong user or password, no permission for the prefix, or a certificate that one side does not
-    accept.
-    """
+    """etcd rejected us: wrong credentials, no permission for the prefix, or a certificate that is not accepted."""
 
 
 class Damaged(StorageError):

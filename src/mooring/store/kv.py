@@ -141,9 +141,7 @@ class Watcher(Protocol):
         ...
 
     def listen(self, notify: Callable[[], None]) -> None:
-        """Call `notify` whenever there may be events to take; `next` must not be used then. `notify` may only record
-        the call.
-        """
+        """Call `notify` whenever there may be events to take; do not use `next` then. `notify` may only record it."""
         ...
 
     def close(self) -> None: ...

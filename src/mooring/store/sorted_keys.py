@@ -35,9 +35,7 @@ class SortedKeys:
             del self._blocks[index], self._lows[index]
 
     def between(self, low: str, high: str | None, limit: int = 0) -> tuple[list[str], int]:
-        """Return the first `limit` keys (0 is all) above `low` and below `high` (None is unbounded), and their total
-        number.
-        """
+        """Return the first `limit` keys (0: all) between `low` and `high` (None: unbounded), and their total number."""
         first, start = self._position(low, bisect_right)
         last, end = (
             (len(self._blocks) - 1, len(self._blocks[-1])) if high is None else self._position(high, bisect_left)

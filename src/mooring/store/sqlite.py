@@ -237,9 +237,7 @@ class SqliteStore(LocalStore):
                 waiting.done.set_result(result)
 
     async def _persist(self, events: list[Event]) -> StorageError | None:
-        """Write events to disk; return the error if that fails. After any error but a full disk, writing stops for
-        good.
-        """
+        """Write events to disk; return the error if that fails. Any error but a full disk stops writing for good."""
         discarded = self._discarded[:_MAX_DISCARDED_PER_COMMIT]
         if self._failure or not (events or self._is_file_behind):
             return self._failure

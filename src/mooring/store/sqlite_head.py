@@ -76,9 +76,7 @@ def read_head(directory: Path) -> Head | None:
 
 
 def describe_loss(mark: Head | None, log: Head) -> str:
-    """Describe what a log lacks compared with its mark; empty if nothing. After a crash a log may be newer than its
-    mark.
-    """
+    """Describe what a log lacks compared with its mark; empty if nothing. A log may be newer than its mark."""
     if mark is None or log.revision > mark.revision:
         return ""
     if log.revision < mark.revision:

@@ -21,9 +21,7 @@ _ABSENT = object()
 
 
 def any_node(schema: Structural, predicate: Callable[[Structural], bool]) -> bool:
-    """Return whether any node of a schema satisfies a predicate; most schemas have none, so that objects need not be
-    walked.
-    """
+    """Return whether any node of a schema satisfies a predicate; if none does, objects need not be walked."""
     pending = [schema]
     while pending:
         node = pending.pop()

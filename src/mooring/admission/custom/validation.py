@@ -239,8 +239,8 @@ def _add_error(findings: Findings, place: Place, text: str) -> None:
 
 
 def checks_made(schema: JSONSchemaProps, value: Any) -> int:
-    """Count the checks that Kubernetes' validator makes for a value; of failed alternatives it reports the one with the
-    most.
+    """Count the checks of Kubernetes' validator for a value; of failed alternatives it reports the one with
+    the most.
     """
     if value is None:
         return 1

@@ -22,9 +22,7 @@ MAX_SCHEMA = 100_000_000
 _MOST = 2**64 - 1
 _SHOWN = 4
 _COMPILING, _EACH_CHARACTER = 400, 4
-"""The validation budget charged for compiling an expression, in microseconds: a fixed part, and a part per
-character.
-"""
+"""The validation budget charged for compiling an expression, in microseconds: fixed, and per character."""
 _ADVICE = (
     "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are"
     " declared)"

@@ -16,9 +16,7 @@ MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 ROOT_CA = "kube-root-ca.crt"
 _VOLUME_PREFIX = "kube-api-access-"
 _TOKEN_SECONDS = 3607
-"""The lifetime of projected tokens: an hour plus seven seconds, which distinguishes them from tokens requested by
-clients.
-"""
+"""The lifetime of projected tokens: an hour plus seven seconds, unlike tokens requested by clients."""
 _FILE_MODE = 0o644
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 

@@ -1,6 +1,4 @@
-"""Validate pod updates. Mutable: images, deadlines, additional tolerations; node constraints of a gated pod may be
-narrowed.
-"""
+"""Validate pod updates. Mutable: images, deadlines, further tolerations; node constraints of a gated pod may narrow."""
 
 import json
 from collections.abc import Iterator

@@ -11,9 +11,7 @@ from mooring.api.core_v1 import Namespace, Pod, PodSpec, PodTemplateSpec
 from mooring.api.resource_v1 import ADMIN_ACCESS_LABEL
 
 MAX_CHECKED_PODS = 500
-"""The maximum number of pods that are checked when the Pod Security level of their namespace changes; Kubernetes stops
-at 3000, or after a second.
-"""
+"""The maximum number of pods checked when the level of their namespace changes; Kubernetes stops at 3000, or 1 s."""
 
 
 def check_pod(pod: Pod, old: Pod | None, request: Request) -> None:

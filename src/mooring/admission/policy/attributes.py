@@ -73,9 +73,7 @@ class GroupVersionResource(NamedTuple):
 
 
 class MatchKey(NamedTuple):
-    """The attributes of a request that match rules read, except names: equal keys match the same policies
-    and webhooks.
-    """
+    """The attributes of a request that match rules read, except names: equal keys match the same policies."""
 
     kind: Kind
     subresource: str

@@ -101,9 +101,7 @@ class Bound(Generic[P, B]):
             and self.matcher.selects_all
             and all(each.matcher is None for each in self.bindings)
         )
-        """Whether only match rules decide which requests it matches: there are no parameters, selectors or rules of
-        bindings.
-        """
+        """Whether match rules alone decide which requests match: without parameters, selectors or rules of bindings."""
 
     def is_built_from(self, policy: Policy, bindings: Sequence[Binding]) -> bool:
         """Return whether it was built from these policy and binding objects, by identity."""
@@ -199,9 +197,7 @@ class Compiler:
         self._environment = self.environment()
 
     def environment(self, text: str | None = None, *, authorizer: bool = True, patches: bool = False) -> Environment:
-        """Return the CEL environment of an expression `text`, with only the variables that it uses; with all variables
-        for None.
-        """
+        """Return the CEL environment of an expression, with the variables that it uses; with all variables for None."""
         made = stored_policies(params=self._params, authorizer=authorizer, patches=patches)
         return with_variables(made, self._types, text)
 

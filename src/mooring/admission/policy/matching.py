@@ -204,9 +204,7 @@ class Index(Generic[C]):
         return [each for each, _ in self.candidates_with_views(attributes)]
 
     def candidates_with_views(self, attributes: Attributes) -> list[tuple[C, RequestView | None]]:
-        """Return the candidates with the view from their rules; None in its place if it depends on the
-        object's name.
-        """
+        """Return the candidates with the view from their rules; None instead if it depends on the object's name."""
         if not self._all:
             return []
         sort = attributes.match_key

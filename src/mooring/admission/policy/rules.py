@@ -25,9 +25,7 @@ MATCH_POLICIES = (EQUIVALENT, EXACT)
 _SCOPES = ("*", "Cluster", "Namespaced")
 _ANY = "*"
 _COMPILING, _EACH_CHARACTER = 400, 4
-"""The validation budget charged for compiling an expression, in microseconds: a fixed part, and a part per
-character.
-"""
+"""The validation budget charged for compiling an expression, in microseconds: fixed, and per character."""
 Environments = Callable[[], Environment]
 
 

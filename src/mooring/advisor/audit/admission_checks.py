@@ -37,9 +37,7 @@ class AdmissionResult:
     dropped: frozenset[str] = frozenset()
 
     def beyond(self, other: "AdmissionResult") -> "AdmissionResult":
-        """Return the rejected and dropped fields of this result that the other one lacks; a field that the other
-        rejects cannot be dropped.
-        """
+        """Return the rejected and dropped fields that the other result lacks; a rejected field cannot be dropped."""
         refused = {field: text for field, text in self.refused.items() if field not in other.refused}
         return AdmissionResult(refused, self.dropped - other.dropped - other.refused.keys())
 

@@ -173,9 +173,7 @@ def component_of_snapshot(snapshot: Snapshot) -> tuple[Component, tuple[str, ...
 
 
 def component_of_dump(kubelets: Iterable[str]) -> tuple[Component, tuple[str, ...]]:
-    """Return the versions and gates of a dump's server: the version of its newest kubelet, with Kubernetes' default
-    gates.
-    """
+    """Return the versions and gates of a dump's server: its newest kubelet's version with default gates."""
     parts = [re.match(r"v?(\d+)\.(\d+)", text) for text in kubelets]
     newest = max((Version(int(part[1]), int(part[2])) for part in parts if part), default=None)
     version = {"major": str(newest.major), "minor": str(newest.minor)} if newest else {}

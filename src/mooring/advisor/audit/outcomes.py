@@ -51,9 +51,7 @@ class _Answers:
 
     made: GeneratedObject | None
     create: AdmissionResult
-    """What admission of the new object, or of the objects created from it, rejects or drops only with the
-    target flags.
-    """
+    """What admission of the object, or of objects created from it, rejects only with the target flags."""
     already: AdmissionResult
     """What admission rejects or drops with the current flags."""
     update: AdmissionResult
@@ -71,9 +69,7 @@ class EffectFinder:
         self._now = now
 
     def of(self, subject: AuditedObject) -> Iterator[Finding]:
-        """Yield the findings about an object: one per gated use, and one more if the object can no longer
-        be updated.
-        """
+        """Yield the findings about an object: one per gated use, and one if it can no longer be updated."""
         uses = self._uses.of(subject.object)
         if not uses:
             return

@@ -56,9 +56,7 @@ class PodEffectFinder:
         return self._waiting(pod)
 
     def suffering(self) -> Iterator[tuple[Pod, PodEffect]]:
-        """Yield the pods that are evicted or cannot be scheduled, including those that use no gated feature
-        themselves.
-        """
+        """Yield the pods that are evicted or cannot be scheduled, including those without gated features."""
         if self._is_same:
             return
         for pod in self._snapshot.all(Pod):

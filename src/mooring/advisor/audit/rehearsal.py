@@ -49,9 +49,7 @@ class RehearsalPlane:
 
 
 class StartPlane(Protocol):
-    """A function that starts a control plane on a data directory, with the target flags (`then`) or the
-    current ones.
-    """
+    """A function that starts a control plane on a data directory, with target (`then`) or current flags."""
 
     def __call__(
         self, folder: Path, *, then: bool, with_workers: bool = True
@@ -97,9 +95,7 @@ _HARMLESS = frozenset({"accepted", "served", "scheduled", "works"})
 
 
 async def rehearse(audit: Audit, copy: RehearsalObjects, start: StartPlane, folder: Path, seconds: float) -> Audit:
-    """Run a rehearsal in `folder` and return the audit with its results; the control planes have `seconds`
-    to settle.
-    """
+    """Run a rehearsal in `folder`; return the audit with its results. Control planes have `seconds` to settle."""
     began = time.monotonic()
     notes: list[str] = []
     first, second = folder / "now", folder / "then"

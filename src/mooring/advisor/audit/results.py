@@ -15,9 +15,7 @@ API_VERSION = "advisor.mooring.dev/v1"
 
 
 class Effect(StrEnum):
-    """The effect of the target flags on an object that uses a gated feature, or on its pods; ``reports.RULES``
-    describes each effect.
-    """
+    """The effect of the target flags on an object with a gated feature or on its pods; see ``reports.RULES``."""
 
     UNAFFECTED = "Unaffected"
     ALREADY_OFF = "AlreadyOff"

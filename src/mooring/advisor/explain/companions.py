@@ -22,9 +22,7 @@ from mooring.controllers.workloads.stateful_pods import claims, ordinal_of
 
 
 def companions(snapshot: Snapshot, subject: Subject) -> list[Resource]:
-    """Return the objects that controllers would create with the pod; write the names of device claims into
-    its status.
-    """
+    """Return the objects that controllers create with the pod; write names of device claims into its status."""
     if subject.exists:
         return []
     pod = subject.pod

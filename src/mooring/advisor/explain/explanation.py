@@ -115,9 +115,7 @@ def explain(
 def proposed(
     snapshot: Snapshot, subject: Subject, settings: Settings, *, engine: ExplainEngine | None = None
 ) -> list[Candidate]:
-    """Return candidates that help one pod of a subject, the smallest first; the caller verifies them for
-    the workload.
-    """
+    """Return candidates that help one pod of a subject, the smallest first; the caller verifies them."""
     explaining = _begin(snapshot, subject, settings, engine)
     explaining.details, explaining.is_played = False, False
     explaining.engine.reseed(0)
@@ -467,9 +465,7 @@ class _Explaining:
     def _verified_further(
         self, rehearsal: Rehearsal, before: int, kept: Sequence[tuple[bool, int, Suggestion]]
     ) -> list[tuple[bool, int, Suggestion]]:
-        """Verify combinations if no candidate helps all pods: with the remedy of a second problem, or with more new
-        nodes.
-        """
+        """Verify combinations if no candidate helps all pods: a second problem's remedy, or more new nodes."""
         partial = {id(suggestion.changes): suggestion for _, _, suggestion in kept}
         further = [joined(each, other) for each in self.candidates[:_MOST_JOINED] for other in self.beside]
         for each in self.candidates:
@@ -631,9 +627,7 @@ def _with(pod: Pod, change: Callable[[PodSpec], bool]) -> Pod:
 
 
 def _named(status: Status, judgement: PodEvaluation) -> Status:
-    """Return the status with the name of the plugin that restricted the pod to other nodes, if that is why a node was
-    not evaluated.
-    """
+    """Return the status with the plugin that restricted the pod to other nodes, if that excluded a node."""
     return status if status.plugin or not judgement.naming else status.by(judgement.naming[0])
 
 

@@ -53,9 +53,7 @@ def matrix(
     name: str = "",
     plugin: str = "",
 ) -> Matrix:
-    """Return a page of the nodes whose name contains `name` and, if `plugin` is given, that it is the first
-    to reject.
-    """
+    """Return a page of the nodes whose name contains `name` and, if given, that `plugin` rejects first."""
     with _released(engine, subject) as free:
         pod = free.pod
         judgement, diagnosis = engine.evaluated(pod, needs_points=True)

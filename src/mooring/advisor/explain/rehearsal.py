@@ -26,9 +26,7 @@ from mooring.api.meta_v1 import Resource
 _REHEARSED_OBJECTS = 100_000
 _LEAST_REHEARSALS = 2
 _KEEP_PODS = ReplicaSet | StatefulSet | ReplicationController | DaemonSet | Job
-"""Workload kinds that do not replace pending pods when their template changes; the suggested command deletes these
-pods.
-"""
+"""Workload kinds that keep pending pods when their template changes; the command deletes these pods."""
 
 
 @dataclass(frozen=True, slots=True)

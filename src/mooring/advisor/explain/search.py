@@ -43,9 +43,7 @@ _PER_KIND = 2
 _SAME_FAMILIES = 2
 _MAX_NEW_NODES = 10
 _MAX_NODES_COMPARED, _MAX_REASONS_COMPARED = 2000, 60
-"""The maximum number of nodes with the same rejections, and of distinct reasons, that are compared to find the nearest
-node.
-"""
+"""The maximum number of nodes with equal rejections, and of reasons, compared to find the nearest node."""
 
 
 CORRECTION, LAST = -1, 1000
@@ -124,9 +122,7 @@ def joined(one: Candidate, other: Candidate) -> Candidate | None:
 
 
 def with_more_nodes(candidate: Candidate, number: int) -> Candidate | None:
-    """Return the candidate with the given number of new nodes instead of one; None if it adds none or too many are
-    needed.
-    """
+    """Return the candidate with this number of new nodes; None if it adds none or needs too many."""
     changes = [each for each in candidate.suggestion.changes if each.action == "create" and each.target.kind == "Node"]
     model = next((each for each in candidate.proposal.put if isinstance(each, Node)), None)
     if len(changes) != 1 or model is None or not 1 < number <= _MAX_NEW_NODES:

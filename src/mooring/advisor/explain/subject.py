@@ -69,9 +69,7 @@ class Subject:
     exists: bool = True
     """Whether the pod exists, as opposed to being derived from a template."""
     is_bridged: bool = False
-    """Whether constraints from annotations were merged into its spec: the bridge evaluates all operators, whatever the
-    gates.
-    """
+    """Whether constraints from annotations were merged into its spec: the bridge ignores gates."""
     siblings: tuple[Pod, ...] = ()
     """All pods of the same workload, including this one."""
     given: Pod | None = None
@@ -85,9 +83,7 @@ class Subject:
         return self.given or self.pod
 
     def edited(self, edit: Callable[[PodSpec], bool]) -> "Subject | None":
-        """Return the subject with a change of the pod's spec, in the pod and in its source; None if the change is
-        impossible.
-        """
+        """Return the subject with a change of the pod's spec, also in its source; None if impossible."""
         pod, source = copy_of(self.pod), copy_of(self.source)
         holder: Any = source
         for step in self.path:
@@ -98,9 +94,7 @@ class Subject:
         return replace(self, pod=pod, source=source) if done else None
 
     def with_source(self, edit: Callable[[Any], bool]) -> "Subject | None":
-        """Return the subject with a change of the workload outside of the pod's spec; None if the change is
-        impossible.
-        """
+        """Return the subject with a change of the workload outside of the pod's spec; None if impossible."""
         source = copy_of(self.source)
         return replace(self, source=source) if edit(source) else None
 

@@ -40,9 +40,7 @@ def unguarded(root: Expr) -> list[Access]:
 
 
 def access(expr: Expr) -> Access | None:
-    """Return the possibly absent value that an expression reads: a label, or the time of a taint; None if there is
-    none.
-    """
+    """Return the label or taint time that an expression reads and that may be absent; None if there is none."""
     if isinstance(expr, Select) and expr.resolved is None:
         container: Expr = expr.operand
         key: Expr | str = expr.name

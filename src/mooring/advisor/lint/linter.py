@@ -128,9 +128,7 @@ def without_logs() -> Iterator[None]:
 
 
 def _in_its_words(problems: list[Problem], release: list[Problem]) -> list[Problem]:
-    """Return the problems that a release of Kubernetes would report: it neither validates fields it lacks
-    nor ratchets.
-    """
+    """Return the problems that a release reports: it neither validates fields it lacks nor ratchets."""
     absent = {each.field for each in release if each.rule is rules.NOT_IN_RELEASE}
     kept = [each for each in problems if each.field not in absent and each.rule is not rules.RATCHETED]
     reported = {each.field for each in kept}

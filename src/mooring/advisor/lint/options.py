@@ -49,9 +49,7 @@ class LintOptions:
     scheme: Scheme
     admission: AdmissionOptions
     newest: AdmissionOptions
-    """Admission of a server of the newest version with default gates, which may have stored objects that this one
-    rejects.
-    """
+    """Admission of the newest server with default gates, which may have stored objects rejected here."""
     constraints: ConstraintOptions
     absence: Callable[[str, str], str | None]
     """Return why the server does not serve an API version and kind; None if it does, or if that is unknown."""

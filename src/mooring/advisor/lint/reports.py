@@ -113,9 +113,7 @@ def _sarif_result(finding: Finding, rules: Sequence[Rule]) -> dict[str, Any]:
 
 
 def as_junit(report: Report, fail_on: Severity, tool: str = "mooring lint") -> str:
-    """Return the report as JUnit XML: a suite per file and a case per finding; findings below `fail_on` pass with a
-    message.
-    """
+    """Return JUnit XML: a suite per file, a case per finding; findings below `fail_on` pass with a message."""
     by_file: dict[str, list[Finding]] = {file: [] for file in report.files}
     for finding in report.findings:
         by_file.setdefault(finding.file, []).append(finding)

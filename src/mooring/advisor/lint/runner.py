@@ -80,9 +80,7 @@ def _created(found: Iterable[Source], stdin: IO[bytes]) -> Iterator[tuple[str, s
 
 @contextmanager
 def _collecting_seldom() -> Iterator[None]:
-    """Reduce garbage collection while parsing: trees have no cycles, and collecting often would take a tenth of the
-    time.
-    """
+    """Collect garbage less often while parsing: trees have no cycles, and it takes a tenth of the time."""
     before = gc.get_threshold()
     gc.set_threshold(*_SELDOM)
     try:

@@ -27,9 +27,7 @@ from mooring.api.meta_v1 import Resource
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The problems of an object, and the object in the newest version of its kind with defaults, if it could be
-    decoded.
-    """
+    """The problems of an object, and the object with defaults in its newest version, if it was decoded."""
 
     problems: list[Problem]
     object: Resource | None = None

@@ -93,9 +93,7 @@ class Model:
     # -- conditions of `matchExpressions`
 
     def add_label(self, key: str, texts: Sequence[str] = (), number: int | None = None, version: str = "") -> bool:
-        """Add a condition that compares a label with strings, a number or a version; return False if it is not
-        supported.
-        """
+        """Add a condition that compares a label with strings, a number or a version; return False if unsupported."""
         mentioned = self._slots.setdefault(Slot(of_taint=False, name=key), _Mentioned())
         mentioned.texts.update(texts)
         if number is not None:

@@ -69,9 +69,7 @@ def _requirement(entry: core_v1.NodeSelectorRequirement) -> _Condition | None:
 
 
 def _expression(text: str) -> _Condition | None:
-    """Convert a CEL condition; return None if it is not supported, or is never true by itself, which another rule
-    reports.
-    """
+    """Convert a CEL condition; return None if unsupported, or never true by itself, which another rule reports."""
     model = expressions.model_of("node", text)
     if model is None or expressions.never_matches(text):
         return None

@@ -101,9 +101,7 @@ class PolicyEvaluator:
         is_whole: bool = True,
         user: UserInfo | None = None,
     ) -> None:
-        """Index the objects; `others` are objects of kinds unknown to Mooring, `is_whole` says that no kind was left
-        unread.
-        """
+        """Index the objects; `others` are of kinds unknown to Mooring, `is_whole`: no kind was left unread."""
         self._objects = [*objects]
         self._others = [*others]
         self._is_whole = is_whole

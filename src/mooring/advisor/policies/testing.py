@@ -125,9 +125,7 @@ def _check(policies: Sequence[Resource]) -> None:
 
 
 def _unbound(policies: Iterable[Any]) -> list[str]:
-    """Return the policies without a binding, and bindings without a policy, which have no effect; the report lists
-    them.
-    """
+    """Return policies without a binding and bindings without a policy: they do nothing, and are reported."""
     notes, objects = [], [*policies]
     for policy, binding in ((POLICIES[0], POLICIES[1]), (POLICIES[2], POLICIES[3])):
         named = {each.metadata.name for each in objects if isinstance(each, policy)}

@@ -162,9 +162,7 @@ def _suspects(snapshot: Snapshot, options: AuditOptions, now: datetime) -> Itera
 def _explain_refusal(
     suspect: _Suspect, reference: ObjectReference, options: AuditOptions, now: datetime
 ) -> Iterator[Finding]:
-    """Yield findings about rejected fields, with the effect on a stored object or a manifest; ``fields.py`` reports
-    dropped fields.
-    """
+    """Yield findings about rejected fields, for a stored object or a manifest; ``fields.py`` reports dropped ones."""
     obj = suspect.object
     made = made_from(obj) if reference.stored else None
     stays = False

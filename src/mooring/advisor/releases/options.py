@@ -214,9 +214,7 @@ class Crossing:
         return Question(self.component(self.start), self.component(self.end))
 
     def component(self, version: Version) -> Component:
-        """Return the versions and gates by which Mooring emulates a release of Kubernetes, without features
-        of its own.
-        """
+        """Return the versions and gates with which Mooring emulates a release, without features of its own."""
         found = component.resolve(emulation=str(version), min_compatibility=str(version))
         states = {
             name: replace(state, enabled=state.enabled and name not in known_gates.NOT_ON_IN_KUBERNETES)

@@ -15,9 +15,7 @@ from dataclasses import dataclass, field
 from mooring.scheduler.facade import Profile, QueuedPod, SchedulingQueue
 
 _LETS_PASS = frozenset({"SchedulingGates", "DynamicResources"})
-"""Plugins that reject only pods with gates or claims, which are never grouped, so that other pods can be grouped
-despite them.
-"""
+"""Plugins that reject only pods with gates or claims, which are never grouped; they do not prevent groups."""
 
 
 @dataclass(slots=True, eq=False)

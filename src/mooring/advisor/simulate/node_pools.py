@@ -48,9 +48,7 @@ _HOSTNAME = "kubernetes.io/hostname"
 _CHOSEN_LABELS = frozenset({"topology.kubernetes.io/zone", "karpenter.sh/capacity-type"})
 """Well-known labels that Karpenter chooses when it launches an instance; it chooses those of custom labels too."""
 _GROUP_SIZE = re.compile(r"\bname:\s*(\S+).*?\bmaxSize[=:]\s*(\d+)", re.IGNORECASE | re.DOTALL)
-"""The size of a node group in cluster-autoscaler's status, in the text format of old releases and the YAML
-of new ones.
-"""
+"""The size of a node group in cluster-autoscaler's status, in the old text format and in YAML."""
 
 
 class NodePool(msgspec.Struct, frozen=True):

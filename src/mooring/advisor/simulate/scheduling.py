@@ -156,8 +156,6 @@ class Scheduling:
 
 
 def has_claims(pod: Pod) -> bool:
-    """Return whether a pod has volumes or devices of its own, so that pods with the same signature may get different
-    results.
-    """
+    """Return whether a pod has volumes or devices, so that pods with one signature may differ in results."""
     own = (volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
     return bool(pod.spec.resource_claims) or any(claim is not None for claim in own)

@@ -12,9 +12,7 @@ _LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 def moment_of(snapshot: Snapshot) -> datetime:
-    """Return when a snapshot was taken: as recorded, or the latest timestamp in it, so that it depends only on the
-    objects.
-    """
+    """Return when a snapshot was taken: as recorded, or the latest timestamp in its objects."""
     if snapshot.taken_at is not None:
         return min(snapshot.taken_at, _LATEST)
     return latest_timestamp(snapshot)

@@ -32,9 +32,7 @@ Identity = tuple[str, str, str, str]
 
 
 def not_allowed(error: Exception, but: str = "") -> str:
-    """Format an entry of `Snapshot.missing`: the server's message, and the one namespace that the user may read, if
-    any.
-    """
+    """Format an entry of `Snapshot.missing`: the server's message, and the one readable namespace, if any."""
     return f"{_OUTSIDE} {but}: {error}" if but else f"{NOT_ALLOWED}: {error}"
 
 
@@ -141,9 +139,7 @@ class Snapshot:
 
     @property
     def forbidden(self) -> Mapping[str, str]:
-        """Return the entries of `missing` for kinds that exist but that the user may not read: advice about them may be
-        wrong.
-        """
+        """Return the entries of `missing` that exist but may not be read, so that advice may be wrong."""
         return {plural: why for plural, why in self.missing.items() if why.startswith(NOT_ALLOWED)}
 
     @property

@@ -38,9 +38,7 @@ class Owners:
             obj = self.find(key)
 
     def key_of(self, obj: Resource) -> OwnerKey | None:
-        """Return the key of the top workload of an object, as far as its owners are in the snapshot; None if it has
-        none.
-        """
+        """Return the key of an object's top workload, as far as owners are known; None if it has none."""
         reference = controller_of(obj.metadata)
         if reference is None:
             return None

@@ -1,6 +1,4 @@
-"""Check whether an upgrade will succeed and can be rolled back: audits of both directions, simulated
-drains, remedies.
-"""
+"""Check whether an upgrade succeeds and can be rolled back: audits both ways, simulated drains, remedies."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -64,9 +64,7 @@ def _digest(token: str) -> bytes:
 
 
 class BootstrapTokens:
-    """Authenticate bootstrap tokens by their stored Secret, read each time, so that deleting it takes
-    effect at once.
-    """
+    """Authenticate bootstrap tokens by their stored Secret, read each time, so that deleting it works at once."""
 
     def __init__(self, objects: Objects, clock: Clock) -> None:
         self._objects = objects

@@ -92,9 +92,7 @@ def selected_node(selector: str) -> str:
 
 
 def _only(selector: str, field: str) -> str:
-    """Return the only object name that a field selector allows, because a right to one object includes listing and
-    watching it.
-    """
+    """Return the only object name that a field selector allows: a right to one object includes listing it."""
     if field not in selector:
         return ""
     try:

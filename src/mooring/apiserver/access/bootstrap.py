@@ -24,9 +24,7 @@ T = TypeVar("T")
 
 
 async def bootstrap_rbac(resources: Resources) -> None:
-    """Create missing bootstrap roles and bindings, and complete existing ones, in concurrent writes that the store
-    commits together.
-    """
+    """Create missing bootstrap roles and bindings and complete existing ones, concurrently."""
     everything: list[Resource] = [
         *defaults.cluster_roles(),
         *defaults.cluster_role_bindings(),
@@ -44,9 +42,7 @@ async def _ensure(calls: LoopbackClient, wanted: Resource) -> None:
 
 
 def completed(current: Resource, wanted: Resource) -> bool:
-    """Add the rules or subjects that a stored role or binding lacks; return False if it lacks none or opts out of
-    updates.
-    """
+    """Add missing rules or subjects to a stored role or binding; return False if none are or it opts out."""
     if current.metadata.annotations.get(defaults.AUTO_UPDATE, "true") == "false":
         return False
     match current, wanted:

@@ -148,6 +148,4 @@ def _user(name: str) -> Subject:
 
 
 RETIRED = {"system:node": [_group(users.NODES)]}
-"""By binding, subjects that earlier releases bound and that are removed now: nodes are authorized by the Node
-authorizer.
-"""
+"""By binding, subjects of earlier releases to remove: the Node authorizer authorizes nodes now."""

@@ -81,9 +81,7 @@ class PolicyParameterChecks:
         raise _refusal(binding, "paramRef", why)
 
     def _param_kind(self, binding: _Binding) -> ParamKind | None:
-        """Return the parameter kind of the policy that a binding refers to; None if there is no such policy or it has
-        no parameters.
-        """
+        """Return the parameter kind of a binding's policy; None if there is no such policy or it has no parameters."""
         is_validating = isinstance(binding, ValidatingAdmissionPolicyBinding)
         plural = "validatingadmissionpolicies" if is_validating else "mutatingadmissionpolicies"
         kv = self._store.peek(f"/registry/{plural}/{binding.spec.policy_name}")

@@ -56,9 +56,7 @@ class _Grant(msgspec.Struct, frozen=True):
 
 
 class _Decision(NamedTuple):
-    """The rights of a user on a resource: on any object, with the reason, or on named objects, by name with
-    the reason.
-    """
+    """A user's rights on a resource: on any object, with the reason; or on named ones, by name with the reason."""
 
     any_name: str | None
     names: dict[str, str]

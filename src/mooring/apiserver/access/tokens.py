@@ -173,9 +173,7 @@ def _user(namespace: str, account: dict[str, str], private: dict[str, Any], clai
 
 
 async def audiences_of(pod: Pod, objects: Objects) -> set[str]:
-    """Return the audiences for which a node may request tokens of a pod: those of its projected tokens and of its CSI
-    drivers.
-    """
+    """Return the audiences for a pod's tokens: those of its projected tokens and of its CSI drivers."""
     found: set[str] = set()
     for volume in pod.spec.volumes:
         for source in volume.projected.sources if volume.projected else ():

@@ -469,9 +469,7 @@ class Protocol(asyncio.Protocol):
         return Connection.over(self.transport, bytes(self._early), self.limits.stalled_seconds)
 
     def _refuse_head(self) -> None:
-        """Refuse a request whose headers or trailers are too long with status 431; after a response, only close the
-        connection.
-        """
+        """Refuse a request with too long headers or trailers with 431; after a response, only close the connection."""
         if self._in_headers or (self.cycle is not None and not self.cycle.response_complete):
             self._too_large = True
             self.send_400_response(_TOO_LARGE)

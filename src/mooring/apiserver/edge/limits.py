@@ -106,9 +106,7 @@ class RequestLimiter:
         return place
 
     def receive_body(self, user: UserInfo) -> "Place":
-        """Reserve memory for the first bytes of a body in transit (`grow_body` reserves the rest); raise
-        TooManyRequests.
-        """
+        """Reserve memory for the first bytes of a body; `grow_body` reserves the rest. Raise TooManyRequests."""
         place = self.waiting_bytes.take(user, _WAITING_BODY_BYTES)
         if place is None:
             raise _too_many(1)

@@ -35,9 +35,7 @@ Tree = dict[str, Any]
 
 
 def converting_by(caller: WebhookCaller) -> StoredAs:
-    """Return the reader and writer of a custom kind's stored objects: by a conversion webhook if the definition names
-    one.
-    """
+    """Return the reader and writer of a custom kind's objects: a conversion webhook if the definition names one."""
 
     def stored_as(scheme: Scheme, kind: Kind) -> Stored:
         conversion = kind.custom.definition.spec.conversion if kind.custom else None

@@ -1,3 +1,1 @@
-"""The values that the parts of the API server exchange: requests, responses, routes, users, and the record of an
-exchange.
-"""
+"""The values that the parts of the API server exchange: requests, responses, routes, users, exchanges."""

@@ -48,9 +48,7 @@ CreateCheck = Callable[[UserInfo, Kind, str, str], None]
 """A check that raises Forbidden if an update or patch may not create an object: of kind, namespace and name."""
 
 StoredAs = Callable[[Scheme, Kind], Stored]
-"""A function that returns the `Stored` of a custom kind; ``extension/converting.py`` has one for conversion
-webhooks.
-"""
+"""A function that returns a custom kind's `Stored`; ``extension/converting.py`` has one for webhooks."""
 
 
 class Call(msgspec.Struct):
@@ -87,8 +85,8 @@ class Allocation(Protocol):
     """Allocates the addresses and ports of Services (``services/allocation.py``)."""
 
     async def reserve(self, new: Service, old: Service | None, *, dry_run: bool) -> Reserved:
-        """Allocate the addresses and ports that a Service lacks and set its fields; raise a `StatusError` if none are
-        left.
+        """Allocate addresses and ports that a Service lacks and set its fields; raise a `StatusError` if
+        none are left.
         """
 
     async def release(self, service: Service) -> None:
@@ -163,9 +161,7 @@ class HandlerContext:
         self.accounting.recount("")
 
     def expect_current(self, kinds: Iterable[Kind], after: int) -> None:
-        """Record that custom objects written after a revision conform to their schema, so that they are shown without
-        pruning.
-        """
+        """Record that custom objects written after a revision conform to their schema: they need no pruning."""
         for kind in kinds:
             if kind in self._custom:
                 self._custom[kind].current_after = after
@@ -270,9 +266,7 @@ class HandlerContext:
         return None if attributes.is_policy else attributes
 
     async def admission_request(self, call: Call, obj: Resource | None = None) -> admission.Request:
-        """Return the input of admission for a request; its lookups are preloaded with the objects that
-        `obj` refers to.
-        """
+        """Return the input of admission for a request; its lookups have loaded the objects that `obj` refers to."""
         return admission.Request(
             options=self.options,
             lookups=await self.facts.about(obj, call.namespace),

@@ -98,9 +98,7 @@ class Deletion(StoredWrite, msgspec.Struct, eq=False):
         return await self.draft_of(kv, self.options)
 
     def _reused(self, kv: KeyValue) -> Reused | None:
-        """Return the outcome of another row of the template, if the stored object equals that row's object before its
-        deletion.
-        """
+        """Return another row's outcome, if the stored object equals that row's object before its deletion."""
         row = self.call.request.row
         if self.template is None or row is None:
             return None
@@ -363,9 +361,7 @@ def _is_pending(obj: Resource, options: DeleteOptions) -> bool:
 
 
 def _finalizers(obj: Resource, options: DeleteOptions) -> list[str]:
-    """Return the finalizers of an object for a propagation policy: with that policy's finalizer and without those of
-    others.
-    """
+    """Return an object's finalizers with that of the propagation policy, and without those of other policies."""
     wanted = _propagation_finalizer(obj, options)
     kept = [name for name in obj.metadata.finalizers if name not in {ORPHAN, FOREGROUND}]
     return [*kept, wanted] if wanted else kept

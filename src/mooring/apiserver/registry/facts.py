@@ -39,9 +39,7 @@ T = TypeVar("T")
 
 
 class Collection(Generic[R, T]):
-    """A value derived from all objects of a kind, recomputed only when one of them has changed; for kinds with few
-    objects.
-    """
+    """A value derived from all objects of a kind with few, recomputed only when one of them has changed."""
 
     def __init__(self, store: Store, prefix: str, object_type: type[R], sum_up: Callable[[list[R]], T]) -> None:
         self._store = store
@@ -234,9 +232,7 @@ def _storage_classes(classes: list[StorageClass]) -> tuple[str | None, frozenset
 
 
 def _newest(marked: Iterable[Resource]) -> str | None:
-    """Return the name of the newest of several default classes; of classes created at the same time, the
-    first by name.
-    """
+    """Return the name of the newest of several default classes; of equally old ones, the first by name."""
     found = sorted(marked, key=lambda each: each.metadata.name)
     found.sort(key=lambda each: each.metadata.creation_timestamp or "", reverse=True)
     return found[0].metadata.name if found else None

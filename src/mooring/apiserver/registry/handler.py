@@ -124,9 +124,7 @@ class Resources:
             raise status_of(error) from None
 
     async def write(self, batch: Batch) -> Sequence[Outcome] | None:
-        """Execute writes with the same verb, collection and parameters; return None if each needs a request
-        of its own.
-        """
+        """Execute writes with the same verb, collection and parameters; return None if they cannot be batched."""
         first, kind = batch.routes[0], batch.routes[0].kind
         verb = first.verb(batch.requests[0])
         place = (first.subresource, verb)
@@ -163,9 +161,7 @@ class Resources:
         return self._subresource_writes.get((route.subresource, verb)) or self._writes[verb]
 
     def _template(self, call: Call, verb: str) -> Template | None:
-        """Return the shared template of a batch of rows; None if the writes have bodies, or must be admitted one by
-        one.
-        """
+        """Return the shared template of a batch of rows; None if writes have bodies or need separate admission."""
         shares = {"create": call.subresource == "", "update": call.subresource == "status"}
         if call.request.row is None or not shares.get(verb, True):
             return None

@@ -57,9 +57,7 @@ class NodeLowering:
         self._options = options
         self._decoded = decoded
         self._dependencies: BoundedCache[int, NodeDependencies | Literal[False]] = BoundedCache(_MAX_ENTRIES)
-        """By revision, the taints and labels that an object's lowered form depends on; False if it is equal for all
-        nodes.
-        """
+        """By revision, the taints and labels that a lowered object depends on; False if equal for all nodes."""
         self._lowered: BoundedCache[tuple[int, Hashable], KeyValue] = BoundedCache(_MAX_ENTRIES)
 
     def of(self, request: Request, stored: Stored) -> Rendering:

@@ -36,9 +36,7 @@ _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion
 
 
 class _Field(msgspec.Struct, frozen=True):
-    """A selectable field: its path in the stored object, its default, and the path of a newer field that
-    replaces it.
-    """
+    """A selectable field: its path in the stored object, its default, and the path of its replacement."""
 
     path: str
     default: str = ""
@@ -248,9 +246,7 @@ def _custom_fields(kind: Kind) -> dict[str, str]:
 
 
 def _custom_reader(kind: Kind, converted: Stored | None) -> _Read:
-    """Return the function that decodes the labels and selectable fields of a custom kind, after conversion
-    if needed.
-    """
+    """Return the function that decodes a custom kind's labels and selectable fields, after conversion."""
     fields = {"metadata.name": ".metadata.name", "metadata.namespace": ".metadata.namespace", **_custom_fields(kind)}
 
     def read(kv: KeyValue) -> _Selectable:

@@ -22,9 +22,7 @@ from mooring.apiserver.registry.stored import Stored
 from mooring.store.kv import KeyValue
 
 _MAX_KEPT = 16
-"""The maximum number of cached outcomes; stored objects of one template may differ in the second of their
-last write.
-"""
+"""The maximum number of cached outcomes; objects of one template differ in the second of their last write."""
 
 _MAX_MISSES = 32
 

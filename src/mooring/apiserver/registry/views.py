@@ -104,9 +104,7 @@ class WholeView(View):
 
 
 class CacheView(WholeView):
-    """Renders objects for the watching cache of Mooring's own client, without fields that it discards
-    (``api/for_caches.py``).
-    """
+    """Renders objects for the cache of Mooring's own client, without fields it drops (``api/for_caches.py``)."""
 
     def object(self, value: bytes, revision: int) -> bytes:
         return json_bytes.without_managed_fields(super().object(value, revision))[0]
@@ -241,9 +239,7 @@ def respond(call: Call, body: bytes, status: int = 200) -> Response:
 
 
 def in_turns(pieces: Pieces) -> bytes | AsyncIterator[bytes]:
-    """Join the pieces of a document: into one body if it is short, otherwise into parts with turns for other requests
-    between them.
-    """
+    """Join the pieces of a document: into one body if short, otherwise into parts with turns between them."""
     parts = _parts(pieces)
     first, second = next(parts), next(parts, None)
     return first if second is None else _send_in_turns(chain((first, second), parts))

@@ -117,9 +117,7 @@ class Watching:
             watch.tell()
 
     def lines(self, view: View, place: str, events: list[Event], make: Callable[[Sequence[Event]], bytes]) -> bytes:
-        """Return the encoded lines of a batch of events; the last result is cached for other watchers of the same
-        collection.
-        """
+        """Return a batch of events as lines; the last result is cached for watchers of the same collection."""
         key = (events[0].revision, events[-1].revision, len(events), place, type(view), view.kind, view.frame)
         if self._last[0] != key:
             self._last = (key, make(view.needed(events)))

@@ -118,9 +118,7 @@ class StoredWrite:
 
 
 def status_of(error: StoreError) -> StatusError:
-    """Return the error for a failed commit: 504 if the write may have happened, 413 if it is too large, 503 if the
-    store refuses it now.
-    """
+    """Return a failed commit's error: 504 if it may have happened, 413 if too large, 503 if refused now."""
     if isinstance(error, TooLarge):
         return errors.request_entity_too_large(str(error))
     if isinstance(error, Unreachable):

@@ -57,9 +57,7 @@ EVENT_SECONDS = 3600.0
 APPLY = "application/apply-patch+yaml"
 
 Change = Callable[[Resource], Resource]
-"""A function that returns the new object for the old one, both in the newest version; it does not modify
-the old one.
-"""
+"""A function that returns the new object for the old one, both in the newest version."""
 Respond = Callable[[Written], Awaitable[Response]]
 
 
@@ -183,9 +181,7 @@ class Update(StoredWrite, msgspec.Struct, eq=False):
         return await Creation(self.writing, call, self.options, self.plan.create, managed_already=managed).draft()
 
     def reuse(self, kv: KeyValue) -> Reused | None:
-        """Return the outcome of another row of the template, if the stored object equals that row's object before its
-        change.
-        """
+        """Return another row's outcome, if the stored object equals that row's object before its change."""
         row = self.call.request.row
         if self.template is None or row is None or row.resource_version not in {"", str(kv.mod_revision)}:
             return None
@@ -368,9 +364,7 @@ class Writing:
         return Draft((put,), respond, context.accounting.change(stored.hub, obj, None, ""), settle, value)
 
     async def reserve(self, new: Service, old: Resource | None, options: WriteOptions) -> Settle | None:
-        """Allocate the addresses that a Service lacks; return the function that keeps or releases them
-        after the write.
-        """
+        """Allocate a Service's missing addresses; return the function that keeps or releases them afterwards."""
         if self.context.allocation is None:
             return None
         before = old if isinstance(old, Service) else None

@@ -251,9 +251,7 @@ class Application:
         return exchange, routes
 
     async def _may_write_all(self, exchange: Exchange, count: int) -> bool:
-        """Return whether the user may write all objects of a resource, whatever their names; count each for the rate
-        limit.
-        """
+        """Return whether the user may write all objects of a resource; count each for the rate limit."""
         request, route = exchange.request, exchange.route
         if route is None or route.streams or route.path or route.watch:
             return False
@@ -394,9 +392,7 @@ class Application:
         return await self._page(request)
 
     async def _catch_up(self, route: ResourceRoute) -> None:
-        """Wait until a written role, definition, policy or webhook configuration is in effect, before the response is
-        sent.
-        """
+        """Wait until a written role, definition, policy or webhook configuration is in effect."""
         if route.group == _RBAC:
             await self.authorizer.catch_up()
         elif route.kind is self.definitions.kind:

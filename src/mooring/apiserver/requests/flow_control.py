@@ -80,9 +80,7 @@ class FlowControl:
                     continue  # its new state is seen next
 
     def _condition(self, schema: FlowSchema) -> FlowSchemaCondition | None:
-        """Return whether the priority level of a FlowSchema is missing; None if the schema's condition says
-        so already.
-        """
+        """Return whether a FlowSchema's priority level is missing; None if its condition says so already."""
         level = schema.spec.priority_level_configuration.name
         if level in self._levels.objects:
             status, reason, what = "False", "Found", "and it exists"

@@ -50,9 +50,7 @@ class _Series(NamedTuple):
     sizes: list[float]
 
     def observe(self, seconds: float, size: int, times: int) -> None:
-        """Add a request to the three histograms; the buckets of the SLI histogram are the last of those of the
-        durations.
-        """
+        """Add a request to the three histograms; the SLI buckets are the last ones of the durations."""
         bucket = bisect_left(_BUCKETS, seconds)
         self.durations[bucket] += times
         self.durations[-1] += seconds * times

@@ -34,9 +34,7 @@ from mooring.cel.values import Value, size_of
 
 LATEST: Final = 4
 MAX_RESULT: Final = 1_000_000
-"""The longest string a call may build: `replace` with an empty pattern multiplies lengths, and costs are counted
-afterwards.
-"""
+"""The longest string that a call may build; `replace` multiplies lengths, and costs are counted afterwards."""
 _SPACE: Final = (
     " \t\n\v\f\r\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"

@@ -176,8 +176,7 @@ def _cluster(live: bool, reach: tuple[str | None, str], files: tuple[Path, ...])
 
 
 def _facts(source: ClusterSource, running: Component) -> tuple[Component, ClusterFacts]:
-    """Return the facts about a cluster, and the versions and gates to validate with: its own, unless flags name
-    others."""
+    """Return a cluster's facts, and the versions and gates to use: its own, unless flags name others."""
     live = source.is_live
     snapshot = source.read(_KINDS, raw=False) if live else source.read()
     component, notes = snapshot_component(snapshot, running, is_cluster=not live)

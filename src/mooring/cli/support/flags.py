@@ -72,8 +72,7 @@ class VerdictCommand(click.Command):
 
 
 class DataDir(click.Path):
-    """A directory, which need not exist. An empty name (an unset variable) is rejected: it would mean the current
-    one."""
+    """A directory, which need not exist. An empty name (an unset variable) is rejected."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path, file_okay=False)

@@ -55,9 +55,7 @@ class StopSignal:
         await self._stopped.wait()
 
     async def unless(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T] | None:
-        """Run work until it ends or the first signal arrives; return None in the latter case. Raise what the work
-        raises.
-        """
+        """Run work until it ends or the first signal arrives (then return None). Raise the work's error."""
         working, stopped = asyncio.create_task(work), asyncio.create_task(self.wait())
         done, _ = await asyncio.wait([working, stopped], return_when=asyncio.FIRST_COMPLETED)
         for task in (working, stopped):

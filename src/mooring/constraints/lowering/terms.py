@@ -36,8 +36,7 @@ _Requirement: TypeAlias = tuple[str, str, tuple[str, ...]]
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """The part of a term that upstream Kubernetes cannot evaluate: requirements and expressions, which must all
-    hold."""
+    """The part of a term that upstream Kubernetes cannot evaluate: requirements and expressions."""
 
     requirements: tuple[_Requirement, ...]
     """The semver requirements, sorted."""

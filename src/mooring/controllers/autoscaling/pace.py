@@ -29,9 +29,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """The input of a scaling decision: the current number of pods, the number that metrics require, the bounds and the
-    time.
-    """
+    """The input of a scaling decision: current pods, pods that metrics require, the bounds and the time."""
 
     current: int
     wanted: int
@@ -116,9 +114,7 @@ def _apply_limits(
 
 
 def _limit(history: History, current: int, rules: HPAScalingRules, now: float, *, is_up: bool) -> int:
-    """Return the number of pods up to which the scaling policies allow to scale; `selectPolicy: Min` selects the
-    smallest change.
-    """
+    """Return the number of pods up to which policies allow to scale; `Min` selects the smallest change."""
     if rules.select_policy == "Disabled":
         return current
     proposed = []

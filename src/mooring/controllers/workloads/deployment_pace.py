@@ -10,9 +10,7 @@ from mooring.api.apps_v1 import Deployment, ReplicaSet
 from mooring.api.int_or_string import scaled_value
 
 DESIRED = "deployment.kubernetes.io/desired-replicas"
-"""The annotation of a ReplicaSet with the Deployment's replicas when it was last scaled; a different number means that
-it was resized.
-"""
+"""A ReplicaSet's annotation with the Deployment's replicas at the last scaling; another number means resized."""
 MAXIMUM = "deployment.kubernetes.io/max-replicas"
 """The annotation of a ReplicaSet with the Deployment's replicas plus surge when it was last scaled."""
 

@@ -29,9 +29,7 @@ Made = tuple[PodTemplateSpec, dict[str, Any]]
 
 
 def surplus(job: Job, active: Sequence[Pod], tally: Tally, wanted: int) -> list[Pod]:
-    """Return the pods to delete: duplicates of an index, pods of finished indexes, and those beyond the
-    wanted number.
-    """
+    """Return the pods to delete: duplicates of an index, pods of finished indexes, and surplus ones."""
     if not is_indexed(job):
         ordered = sorted(active, key=lambda pod: (states.is_ready(pod), _newest_first(pod)))
         return ordered[: max(0, len(active) - wanted)]

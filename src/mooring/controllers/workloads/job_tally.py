@@ -372,9 +372,7 @@ def _count_failed(job: Job, pod: Pod, tally: Tally) -> None:
 
 
 def _release_failed(job: Job, pod: Pod, tally: Tally) -> None:
-    """Release failed pods; with a backoff limit per index, keep the last one of each index, because its successor reads
-    the number of failures.
-    """
+    """Release failed pods, but not the last one of an index with its own limit: its successor reads the failures."""
     if job.spec.backoff_limit_per_index is not None and is_indexed(job):
         index = index_of(pod)
         settled = index in tally.completed or index in tally.failed_indexes

@@ -68,9 +68,7 @@ class Children(Generic[T]):
         is_adoptable: Callable[[T], bool] = lambda _: True,
         finalizer: str = "",
     ) -> list[T]:
-        """Adopt, release and return the workload's objects; `finalizer` is added when adopting and removed when
-        releasing.
-        """
+        """Adopt, release and return the workload's objects; adopting adds `finalizer`, releasing removes it."""
         deleting = owner.metadata.deletion_timestamp is not None
         claimed = []
         children = self.of(owner)
@@ -160,9 +158,7 @@ def _is_news(old: Resource | None, new: Resource) -> bool:
 
 
 GIVE_UP_SECONDS = 300.0
-"""The seconds after which a cache counts as current although it does not show a write, because the server may have lost
-it.
-"""
+"""The seconds after which a cache without an expected write counts as current: the server may have lost it."""
 
 
 class _Awaited(msgspec.Struct):

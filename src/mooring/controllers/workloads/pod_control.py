@@ -74,9 +74,7 @@ class Refusals:
 
 T = TypeVar("T")
 LARGEST_BATCH = 500
-"""The largest batch of pods to create: Kubernetes' burst, and several batch writes, so that the server is
-never idle.
-"""
+"""The largest batch of pods to create: Kubernetes' burst, which is several batch writes."""
 
 
 class Creation(msgspec.Struct):

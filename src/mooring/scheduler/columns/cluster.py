@@ -152,9 +152,7 @@ class Cluster:
 
     @property
     def layout(self) -> int:
-        """Return the layout number of the columns, which rises when they get rows or resources: caches built for
-        another number are invalid.
-        """
+        """Return a number that rises with new rows or resources; caches built for another number are invalid."""
         return self.resources.layout
 
     def node(self, name: str) -> NodeInfo | None:

@@ -181,9 +181,7 @@ def _unpinned(affinity: Affinity) -> Affinity | None:
 
 
 def resized_resources(pod: Pod) -> PodStatus | None:
-    """Return a status with the containers' actual resources after an in-place resize; None if they equal those of the
-    spec.
-    """
+    """Return a status with the actual resources after an in-place resize; None if they equal those of the spec."""
     status = pod.status
     if not (status.container_statuses or status.init_container_statuses) or _has_what_it_asks_for(pod):
         return None
@@ -484,9 +482,7 @@ def label_keys(selector: LabelSelector) -> Iterator[str]:
 
 
 def shares_all(pod: Pod, other: Pod) -> bool:
-    """Return whether two pods refer to the identical objects in every field of a signature, as pods created by
-    simulations do.
-    """
+    """Return whether two pods share the objects in every field of a signature, as pods of simulations do."""
     mine, its = pod.metadata, other.metadata
     return (
         pod.spec is other.spec

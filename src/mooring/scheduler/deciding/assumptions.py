@@ -51,9 +51,7 @@ class Assumptions:
         self._pods[assumed.key] = assumed
 
     def end(self, key: str) -> AssumedPod | None:
-        """End an assumption without removing the pod from the columns, because an informer has shown it on a node or
-        will.
-        """
+        """End an assumption without removing the pod from the columns: an informer has shown it on a node or will."""
         return self._pods.pop(key, None)
 
     def forget(self, assumed: AssumedPod) -> bool:

@@ -104,9 +104,7 @@ class Diagnosis:
 
 
 class Rejection(Mapping[str, Status]):
-    """The rejection of a pod by all nodes, as PostFilter plugins receive it: the status of each node, and the
-    evaluation.
-    """
+    """The rejection of a pod by all nodes, for PostFilter plugins: the status of each node, and the evaluation."""
 
     def __init__(self, evaluation: PodEvaluation, diagnosis: Diagnosis) -> None:
         self.evaluation = evaluation

@@ -266,9 +266,7 @@ class Evaluator:
         return evaluation
 
     def diagnosis(self, evaluation: PodEvaluation) -> Diagnosis:
-        """Return why no node can take a pod; reuse the diagnosis of the last pod with the signature where it is
-        current.
-        """
+        """Return why no node can take a pod; reuse the diagnosis of the last pod with the signature if current."""
         entry = self._entries.get(evaluation.pod.signature)
         if entry is None or not evaluation.is_shared_by_template or evaluation.naming or evaluation.refusal is not None:
             return diagnose(evaluation, self._cluster)

@@ -32,9 +32,7 @@ class ExplainEngine(Engine):
         return first_rejection(plugin.pre_enqueue(pod).by(getattr(plugin, "name", "")) for plugin in plugins)
 
     def refusals_on(self, pod: Pod, node: str) -> tuple[list[Status], bool]:
-        """Return the rejections of a node in the order of the profile's plugins, and whether the first one rules out
-        all nodes.
-        """
+        """Return the rejections of a node in the profile's order, and whether the first one rules out all nodes."""
         early = self.before_queue(pod)
         if not early.is_success:
             return [early], True

@@ -80,9 +80,7 @@ class FilterVector(Vector):
         return False
 
     def row_state(self, _row: int) -> Hashable | None:
-        """Return a key that is equal for rows with the same verdict, before and after the same pods are moved; None if
-        unknown.
-        """
+        """Return a key equal for rows with the same verdict, also after the same pods are moved; None if unknown."""
         return None
 
     @property
@@ -92,9 +90,7 @@ class FilterVector(Vector):
 
     @property
     def reads_only_resources(self) -> bool:
-        """Return whether the verdict on a row depends only on its node and its resources, so that `fits_with` can be
-        called.
-        """
+        """Return whether only a row's node and resources decide its verdict, so that `fits_with` can be called."""
         return False
 
     def fits_with(self, _rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> fwk.Mask | None:

@@ -98,9 +98,7 @@ class Request(msgspec.Struct, frozen=True):
         return f"{self.base}/{self.sub}" if self.sub else self.base
 
     def is_meant_by(self, names: frozenset[str]) -> bool:
-        """Return whether a list of request names, in a constraint or configuration, includes this request; an empty
-        list includes all.
-        """
+        """Return whether a list of request names in a constraint includes this request; an empty list includes all."""
         return not names or self.base in names or (bool(self.sub) and self.name in names)
 
 

@@ -104,7 +104,7 @@ class Inventory:
                 self._rebuild(key)
 
     def on(self, row: int) -> tuple[NodePool, ...]:
-        """Return the devices that the node of a row can use: first those without binding conditions, then by driver and
+        """Return the devices that a row's node can use: those without binding conditions first, then by driver and
         pool.
         """
         found = self._on.get(row)

@@ -55,13 +55,9 @@ class Declaration(msgspec.Struct, frozen=True):
     rows: Input = Input(0)
     """Inputs for which a change on a row changes only the result for that row."""
     cluster: Input = Input(0)
-    """Inputs for which a change may affect results for other rows: the framework then calls `refresh` (or
-    `refresh_score`).
-    """
+    """Inputs that may affect results for other rows: after changes the framework calls `refresh` or `refresh_score`."""
     only_resources: bool = False
-    """Whether the verdict on a row depends only on the resources of its node: the plugin then has
-    `filter_resources`.
-    """
+    """Whether a row's verdict depends only on its node's resources: the plugin then has `filter_resources`."""
     compares_rows: bool = False
     """Whether the plugin has `row_state`, which returns an equal value for rows with the same verdict."""
     is_normalized: bool = False
@@ -79,9 +75,7 @@ class PreFilterResult(msgspec.Struct, Generic[S], frozen=True):
     node_names: frozenset[str] | None = None
     """The only nodes that need to be evaluated; None means all."""
     is_pinned: bool = False
-    """Whether the only possible node is the one that the pod was created for, as for pods of DaemonSets
-    (`Part.UNPINNED`).
-    """
+    """Whether only the node that the pod was created for is possible, as for DaemonSets (`Part.UNPINNED`)."""
 
 
 class CycleState(msgspec.Struct):
@@ -113,9 +107,7 @@ class SignPlugin(Protocol):
 
 @runtime_checkable
 class EnqueueExtensions(Protocol):
-    """Plugins that register the events after which a rejected pod may be schedulable; without it, every event wakes the
-    pod.
-    """
+    """Plugins that register the events after which a rejected pod may fit; otherwise every event wakes the pod."""
 
     def events_to_register(self) -> Sequence[EventWithHint]: ...
 
@@ -127,9 +119,7 @@ class RefersToObjects(Protocol):
     name: str
 
     def refers_to(self, pod: Pod) -> Iterable[str]:
-        """Return the keys of the objects that a pod refers to, in the format that `about` of the plugin's events
-        returns.
-        """
+        """Return the keys of the objects that a pod refers to, in the format of `about` of the plugin's events."""
         ...
 
 
@@ -140,8 +130,8 @@ class GateKeeper(Protocol):
     name: str
 
     def opened_by(self, event: ClusterEvent, old: Any, new: Any) -> bool | str:
-        """Return whether an event may make the plugin admit pods, or the key of an object if only for pods that refer
-        to it.
+        """Return whether an event may make the plugin admit pods; the key of an object if only pods that
+        refer to it.
         """
         ...
 

@@ -1,6 +1,4 @@
-"""NodeResourcesFit: rejects nodes without the resources that the pod requests; by default, emptier nodes
-score higher.
-"""
+"""NodeResourcesFit: rejects nodes without the resources that the pod requests; by default prefers emptier nodes."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -70,9 +68,7 @@ class NodeResourcesFitArgs(Object):
 
 
 class _Asked:
-    """The requests of a pod signature: the line and amount of each resource, and the reason reported if it is
-    insufficient.
-    """
+    """The requests of a signature: line and amount of each resource, and the reason if it is insufficient."""
 
     def __init__(self, columns: ResourceColumns, asked: Sequence[tuple[str, int]], nodes: fwk.Mask) -> None:
         self._nodes = nodes

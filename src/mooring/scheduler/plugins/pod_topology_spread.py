@@ -177,9 +177,7 @@ class _Competition(NamedTuple):
     of_hosts: NDArray[np.float64]
     """The score of a constraint over hosts, by level."""
     weights: list[tuple[NDArray[np.float64], NDArray[np.float64]]]
-    """For each constraint over other topologies, by domain: the score per matching pod, and the score without any; 0
-    for nodes without the label.
-    """
+    """By other constraint and domain: the score per matching pod and without any; 0 for nodes without the label."""
     halves: NDArray[np.float64]
     """The value 0.5 for each group, added for rounding."""
 

@@ -101,9 +101,7 @@ class Scoring:
             cluster.resources.name(entry.name)
 
     def of(self, asked: Mapping[str, int]) -> ScoredResources:
-        """Return the scored resources of a pod: those beside cpu, memory and ephemeral storage count only if it
-        requests them.
-        """
+        """Return a pod's scored resources; beside cpu, memory and ephemeral storage, only those that it requests."""
         counted = self._specs
         if self._optional:
             counted = [entry for entry in counted if entry.name not in self._optional or asked.get(entry.name)]

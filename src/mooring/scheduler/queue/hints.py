@@ -32,9 +32,7 @@ class Help(Enum):
 
 
 class Refusal(NamedTuple):
-    """The key shared by pods with the same rejection: the plugins that rejected them, and the PreEnqueue plugin that
-    gates them, if any.
-    """
+    """The key of pods with the same rejection: the plugins that rejected them, and the one that gates them."""
 
     profile: str
     refused_by: frozenset[str]

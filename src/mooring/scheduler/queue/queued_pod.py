@@ -26,17 +26,13 @@ class QueuedPod:
     refused_by: frozenset[str] = NO_PLUGINS
     """The plugins that rejected the pod in its last attempt; only events that concern one of them can help."""
     waits_for: frozenset[str] = NO_PLUGINS
-    """The plugins among `refused_by` that wait for something outside; when it happens, the pod is retried without
-    backoff.
-    """
+    """Plugins among `refused_by` that wait for something outside; when it happens, there is no backoff."""
     gated_by: str = ""
     """The PreEnqueue plugin that keeps the pod out of the active pool; empty if none."""
     is_held: bool = False
     """Whether the pod is kept out because its victims are still being deleted."""
     likeness: Hashable = None
-    """A key that is equal for pods that the last attempt could not tell apart (`SignatureTable.likeness`); None before
-    the first attempt.
-    """
+    """A key equal for pods that the last attempt could not distinguish (`SignatureTable.likeness`); None before it."""
     key: str = field(init=False)
     """Return the pod key, which is equal for all versions of the pod."""
 

@@ -85,9 +85,7 @@ class PodClaims(msgspec.Struct, frozen=True):
 
 
 def pod_claims(pod: Pod, cluster: Cluster, assumed: Assumed[PersistentVolumeClaim]) -> PodClaims | Status | None:
-    """Return the claims of a pod; None if it has none; a rejection if a claim must change before the pod can be
-    scheduled.
-    """
+    """Return the claims of a pod; None if it has none; a rejection if a claim must change before scheduling."""
     bound: list[PersistentVolumeClaim] = []
     delayed: list[PersistentVolumeClaim] = []
     found_any = immediate = False

@@ -18,9 +18,7 @@ MARK = json.dumps({"kind": _KIND, "schemaVersion": SCHEMA_VERSION}).encode()
 
 
 async def claim(client: EtcdClient, keys: Keys) -> bool:
-    """Claim the prefix or check that it is a Mooring store; return whether it was empty. Raise `OpenError` before
-    writing.
-    """
+    """Claim the prefix or check that it is a Mooring store; return whether it was empty. Raise `OpenError`."""
     mark = await _read_identity(client, keys)
     is_new = mark is None
     if is_new:

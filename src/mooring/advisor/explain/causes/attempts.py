@@ -54,9 +54,7 @@ def of_another_scheduler(snapshot: Snapshot, pod: Pod, profiles: Iterable[str]) 
 
 
 def _is_scheduler(pod: Pod, name: str) -> bool:
-    """Return whether a pod looks like a scheduler of that name: by an argument, or by the name of its workload or
-    image.
-    """
+    """Return whether a pod looks like a scheduler of that name: by an argument, its workload or its image."""
     for container in pod.spec.containers:
         words = " ".join((*container.command, *container.args))
         found = _SCHEDULER_NAME.search(words)

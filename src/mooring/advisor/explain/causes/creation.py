@@ -53,9 +53,7 @@ class Creation:
 
 
 def creation(snapshot: Snapshot, owner: Resource, next_pod: Pod, options: AdmissionOptions) -> Creation:
-    """Return the missing pods of a workload and their cause; `next_pod` is the pod that its controller would create
-    next.
-    """
+    """Return a workload's missing pods and their cause; `next_pod` is the one that would be created next."""
     pods = [pod for pod in owners_of(snapshot).pods_of(owner) if pod.metadata.deletion_timestamp is None]
     wanted, missing = wanted_pods(owner), missing_pods(snapshot, owner)
     held = _held_back(snapshot, owner, missing, pods)
@@ -213,9 +211,7 @@ def missing_claims(snapshot: Snapshot, owner: Resource, pod: Pod) -> list[Persis
 
 
 def refusal_of(snapshot: Snapshot, pod: Pod, options: AdmissionOptions) -> Cause | None:
-    """Return the cause for which the API server would refuse a new pod; None if it would accept it, as far
-    as is known.
-    """
+    """Return the cause for which the API server would refuse a new pod; None if it would accept it."""
     space = pod.metadata.namespace
     return next(_refusals(snapshot, pod, options, space), None)
 

@@ -176,9 +176,7 @@ def _distance(view: View, info: NodeInfo) -> int:
 
 
 def _hopeless(self: Placement, unmet: Unmet, entry: NodeSelectorRequirement) -> Cause | None:
-    """Return the cause if no node at all meets one requirement: a label or value that no node has, or a bound that none
-    reaches.
-    """
+    """Return the cause if no node at all meets one requirement: a missing label or value, or a bound."""
     facts, key, shown = self.facts, entry.key, shown_requirement(entry, from_pair=unmet.term is None)
     values = facts.labels.get(key, {})
     if entry.operator in ("DoesNotExist", "NotIn"):

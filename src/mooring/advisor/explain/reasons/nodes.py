@@ -60,9 +60,7 @@ def taint_text(view: View, taint: Taint) -> str:
 
 
 def near_miss(toleration: Toleration, taint: Taint, options: ConstraintOptions) -> str:
-    """Return why a toleration with the taint's key, or with an expression, does not tolerate the taint; empty for any
-    other.
-    """
+    """Return why a toleration with the taint's key, or an expression, does not match it; empty for others."""
     if toleration.expression:
         return _expression_miss(toleration.expression, taint, options)
     if toleration.key != taint.key:

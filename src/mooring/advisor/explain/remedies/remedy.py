@@ -21,9 +21,7 @@ Edit = Callable[[PodSpec], bool]
 """A function that changes the given spec in place; returns False if there is nothing to change."""
 
 BOUND, SMALL, MODEST, NEW_NODE, LARGE, DRASTIC = 1, 2, 3, 4, 5, 8
-"""The sizes of changes: move a bound, add something, relax something, add a node, drop a constraint, delete
-something.
-"""
+"""The sizes of changes: move a bound, add, relax, add a node, drop a constraint, delete something."""
 _HOSTNAME = "kubernetes.io/hostname"
 _OF_THE_MACHINE = ("kubernetes.io/arch", "kubernetes.io/os")
 _SIMULATION = "simulation.mooring.dev/"
@@ -105,9 +103,7 @@ def _selecting(view: View, node: Node, keys: set[str]) -> str:
 
 
 def add_node(view: View, plugin: str, model: Node) -> Remedy:
-    """Suggest an additional empty node with the labels and size of an existing one; of equal nodes the
-    first is named.
-    """
+    """Suggest another empty node like an existing one; of equal nodes the first is named."""
     model = view.first_like(model)
     name = f"{model.metadata.name}-like"
     while view.engine.cluster.node(name) is not None:
@@ -142,9 +138,7 @@ def add_node(view: View, plugin: str, model: Node) -> Remedy:
 
 
 def numbered_node(model: Node, change: Change, number: int) -> tuple[Node, Change]:
-    """Return another node like a suggested new one, with the next number in its name, and the change that
-    creates it.
-    """
+    """Return another node like a suggested one, with the next number, and the change that creates it."""
     old, name = model.metadata.name, f"{model.metadata.name}-{number}"
     after = copy_of(model)
     after.metadata.name = name

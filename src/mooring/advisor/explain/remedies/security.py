@@ -6,9 +6,7 @@ _ALLOWED_CAPABILITY = "NET_BIND_SERVICE"
 
 
 def complying(spec: PodSpec) -> bool:
-    """Remove every privilege that the restricted level forbids; return False if the remaining ones cannot be removed
-    automatically.
-    """
+    """Remove every privilege that the restricted level forbids; return False if some cannot be removed."""
     spec.host_network = spec.host_pid = spec.host_ipc = False
     spec.volumes = [each for each in spec.volumes if each.host_path is None]
     mounted = {each.name for each in spec.volumes}

@@ -24,9 +24,7 @@ GAP = 1.0
 """The seconds between two pods."""
 _MAX_TIMES = 100
 _TAKEN = 10
-"""The number of random numbers that the paper's scheduler draws between shuffling pods and nodes: one for each watched
-kind.
-"""
+"""The random numbers that the paper's scheduler draws between shuffling pods and nodes, by watched kind."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,9 +88,7 @@ Configuration = MutatingWebhookConfiguration | ValidatingWebhookConfiguration
 
 
 def hooks_of(configurations: Iterable[Configuration]) -> Index[Hook]:
-    """Return the webhooks of all configurations in the order of their calls: by configuration, then as listed; those
-    without rules are left out.
-    """
+    """Return the webhooks of all configurations in the order of their calls, without those that have no rules."""
     ordered = sorted(configurations, key=lambda each: each.metadata.name)
     return Index([Hook(each.metadata.name, webhook) for each in ordered for webhook in each.webhooks if webhook.rules])
 

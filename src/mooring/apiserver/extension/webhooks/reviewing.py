@@ -138,9 +138,7 @@ def _check(review: _Review, response: _Response, question: Question) -> None:
 
 
 def _check_patch(response: _Response, patch: bytes, *, mutating: bool) -> None:
-    """Raise WebhookError if a v1 response has a patch without type or a type without patch, or any patch from a
-    validating webhook.
-    """
+    """Raise WebhookError if a v1 response has a patch without type, the reverse, or one from a validating webhook."""
     if not mutating:
         for name, is_there in (("patch", bool(patch)), ("patchType", response.patch_type is not None)):
             if is_there:

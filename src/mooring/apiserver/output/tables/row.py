@@ -84,9 +84,7 @@ _METADATA = msgspec.json.Decoder(_Metadata)
 
 
 def split_metadata(text: bytes) -> tuple[bytes, int]:
-    """Return an object without its managed fields, if their position is known, and the offset at which its metadata
-    ends.
-    """
+    """Return an object without its managed fields, if their position is known, and where its metadata ends."""
     shown, end = json_bytes.without_managed_fields(text)
     return shown, end if end >= 0 else json_bytes.metadata_begin(text) - 1 + len(bytes(_METADATA.decode(text).metadata))
 

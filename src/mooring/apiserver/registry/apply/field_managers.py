@@ -123,9 +123,7 @@ class FieldManagers:
     def read_config(
         self, body: bytes, kind: Kind, namespace: str, name: str, validation: FieldValidation = FieldValidation.IGNORE
     ) -> Tree:
-        """Decode the configuration in the body of an apply, normalised as the server writes values; raise
-        BadRequest.
-        """
+        """Decode the configuration in the body of an apply, normalised as the server writes it; raise BadRequest."""
         try:
             documents = codec.read_yaml(body, most=codec.max_elements(kind.type))
             if len(documents) != 1 or not isinstance(documents[0].tree, dict):
@@ -252,9 +250,7 @@ class Applier:
         return new
 
     def _pruned(self, result: Tree, before: ManagedFieldsEntry, owners: Iterable[ManagedFieldsEntry]) -> Tree:
-        """Remove the fields that this manager applied before, that its configuration no longer has, and that no other
-        manager owns.
-        """
+        """Remove the fields that this manager applied before, no longer applies, and no other manager owns."""
         version = self._managers.version_of(before, self._kind) or self._kind
         same = version.type is self._kind.type
         tree = result if same else self._managers.whole_tree(self._managers.object_of(result, self._kind), version)

@@ -7,9 +7,7 @@ from mooring.apiserver.registry.patch.errors import Inapplicable, PatchError
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED = 3 * 1024 * 1024
-"""The maximum amount that `copy` operations may copy in one patch, so that a short patch cannot create a
-huge object.
-"""
+"""The maximum amount that one patch may copy, so that a short patch cannot create a huge object."""
 MAX_MOVED = 100_000_000
 """The maximum number of list items that one patch may shift by insertions and removals: a fraction of a second."""
 _SHALLOW = 20
@@ -95,9 +93,7 @@ class _Document:
         return value
 
     def _parent(self, path: list[str], missing: str) -> tuple[Any, str]:
-        """Return the value that contains a path's target, and the last step of the path; raise `missing` if there is
-        none.
-        """
+        """Return the value that contains a path's target, and the last step; raise `missing` if there is none."""
         try:
             return self._find(path[:-1]), path[-1]
         except Inapplicable:

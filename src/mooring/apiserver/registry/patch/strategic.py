@@ -143,9 +143,7 @@ def _merge_items(found: list[Any], patch: list[Any], key: str, node: Node | None
 
 
 def _without_directives(patch: list[Any], key: str, found: list[Any]) -> tuple[list[dict[str, Any]], bool]:
-    """Separate directives from items: return the items to merge and whether they replace the whole list; delete items
-    from `found`.
-    """
+    """Return the items to merge and whether they replace the whole list; delete items from `found`."""
     items, replace = [], False
     gone = set()
     for item in patch:

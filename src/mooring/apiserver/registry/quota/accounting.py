@@ -127,9 +127,7 @@ class QuotaAccounting:
         return await entry.done
 
     def _start_turns(self, namespace: str) -> None:
-        """Start a task that commits the waiting writes, unless it runs; writes of the same turn of the event loop join
-        them.
-        """
+        """Start the task that commits waiting writes, unless it runs; writes of this turn of the loop join them."""
         if namespace in self._waiting and namespace not in self._turns:
             task = asyncio.create_task(self._take_turns(namespace), name=f"quotas of {namespace}")
             self._turns[namespace] = task
@@ -268,9 +266,7 @@ class QuotaAccounting:
 
 
 def _first_batch(waiting: Sequence[_Entry]) -> list[_Entry]:
-    """Return the first waiting writes that fit into one transaction; a write of a quota gets a transaction
-    of its own.
-    """
+    """Return the first waiting writes that fit into one transaction; a write of a quota gets its own."""
     batch: list[_Entry] = []
     keys: set[str] = set()
     size = preconditions = 0

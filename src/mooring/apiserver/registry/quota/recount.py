@@ -25,9 +25,7 @@ log = logs.get(__name__)
 
 _RESYNC_SECONDS = 300.0
 _SETTLING_SECONDS = 3.0
-"""The seconds after which a new quota is counted a second time, because writes in transit to etcd did not
-know it yet.
-"""
+"""The seconds until a new quota is counted again: writes in transit to etcd did not know it yet."""
 _RETRY_SECONDS = 1.0
 _PAUSE_SECONDS = 0.02
 """The seconds for which changes of quotas are collected: every counted write changes one."""
@@ -60,9 +58,7 @@ class Recount:
         self._news = context.accounting.has_doubts
 
     def _schedule_doubtful(self) -> None:
-        """Schedule a recount of quotas in doubt; those of one namespace after a pause, because more writes
-        may follow.
-        """
+        """Schedule a recount of quotas in doubt; those of one namespace after a pause, as more writes may follow."""
         while self._context.accounting.doubtful:
             namespace = self._context.accounting.doubtful.pop()
             for kv in self._store.peek_all(self._stored.prefix_of(namespace)):

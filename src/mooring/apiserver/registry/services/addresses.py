@@ -130,8 +130,8 @@ def _is_given(address: Address, network: Network) -> bool:
 
 
 def _candidates(network: Network) -> Iterator[Address]:
-    """Yield addresses to try: random ones in the upper part of the range, then all, with the lower part, where users
-    choose addresses, last.
+    """Yield addresses to try: random ones in the upper part, then all; the lower part, which users choose
+    from, last.
     """
     first, count = _span(network)
     if not count:

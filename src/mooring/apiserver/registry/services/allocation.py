@@ -53,8 +53,8 @@ class ServiceAllocation:
         self.ports = NodePorts(context, ports)
 
     async def reserve(self, new: Service, old: Service | None, *, dry_run: bool) -> Reservation:
-        """Allocate the addresses and ports that a Service lacks and set its fields; raise a `StatusError` if none are
-        left.
+        """Allocate addresses and ports that a Service lacks and set its fields; raise a `StatusError` if
+        none are left.
         """
         made = Reservation(self, new)
         try:

@@ -111,9 +111,7 @@ class NodePorts:
         return ObjectMeta(name=NAME, uid=str(uuid4()), creation_timestamp=now)
 
     def _choose(self, used: Collection[int], number: int) -> list[int]:
-        """Choose random free ports, from the upper part of the range if possible, because users choose from the lower
-        one.
-        """
+        """Choose random free ports, from the upper part if possible, because users choose from the lower one."""
         if not number:
             return []
         count = len(self.ports)

@@ -61,9 +61,7 @@ class Repair:
                 log.warning("The addresses of Services cannot be looked at", extra={"fields": {"why": str(error)}})
 
     async def repair(self, *, at_start: bool = False) -> None:
-        """Compare Services with allocations and repair them; when an only server starts, new addresses are released
-        too.
-        """
+        """Compare Services with allocations and repair them; at the start of an only server, new ones too."""
         services = await self._calls.list(Service)
         await self._repair_addresses(services, at_start=at_start)
         await self._repair_ports(services, at_start=at_start)
