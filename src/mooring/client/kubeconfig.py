@@ -60,11 +60,11 @@ def load(
     environment = os.environ if environment is None else environment
     clock = clock or SystemClock()
     if path is not None:
-        return _Merged([_read(Path(path))]).connection(context, clock)
+        return _merged_connection([_read(Path(path))], context, clock)
     candidates = _candidates(environment)
     files = [_read(candidate) for candidate in candidates if candidate.is_file()]
     if files:
-        return _Merged(files).connection(context, clock)
+        return _merged_connection(files, context, clock)
     if "KUBERNETES_SERVICE_HOST" in environment and (_SERVICE_ACCOUNT / "token").is_file():
         return in_cluster(environment, _SERVICE_ACCOUNT, clock)
     looked = ", ".join(map(str, candidates))
@@ -205,49 +205,31 @@ class _Entry(msgspec.Struct, Generic[E], frozen=True):
         return self.file.parent / text
 
 
-class _Merged:
-    """Several kubeconfig files merged: of entries with the same name the first is used."""
-
-    def __init__(self, files: list[_File]) -> None:
-        self._files = files
-        self._clusters: dict[str, _Entry[_Cluster]] = {}
-        self._users: dict[str, _Entry[_User]] = {}
-        self._contexts: dict[str, _Entry[_Context]] = {}
-        self._current = next((file.config.current_context for file in files if file.config.current_context), "")
-        for file in files:
-            config = file.config
-            _merge_entries(
-                self._clusters, "cluster", file.path, ((each.name, each.cluster) for each in config.clusters or ())
-            )
-            _merge_entries(self._users, "user", file.path, ((each.name, each.user) for each in config.users or ()))
-            _merge_entries(
-                self._contexts, "context", file.path, ((each.name, each.context) for each in config.contexts or ())
-            )
-
-    def connection(self, context: str, clock: Clock) -> Connection:
-        name = context or self._current
-        if not name:
-            raise ConfigError(f"{self._paths}: no current-context: choose one of {self._context_names}")
-        found = self._contexts.get(name)
-        if found is None:
-            raise ConfigError(f"{self._paths}: there is no context {name!r}; there are: {self._context_names}")
-        cluster = self._clusters.get(found.entry.cluster)
-        if cluster is None:
-            raise ConfigError(
-                f"{found.file}: context {name!r} names the cluster {found.entry.cluster!r}, which is not there"
-            )
-        user = self._users.get(found.entry.user) if found.entry.user else _Entry(_User(), found.file)
-        if user is None:
-            raise ConfigError(f"{found.file}: context {name!r} names the user {found.entry.user!r}, which is not there")
-        return _connection(name, found.entry, cluster, user, clock)
-
-    @property
-    def _paths(self) -> str:
-        return ", ".join(str(file.path) for file in self._files)
-
-    @property
-    def _context_names(self) -> str:
-        return ", ".join(sorted(self._contexts)) or "none"
+def _merged_connection(files: list[_File], context: str, clock: Clock) -> Connection:
+    """Return the connection of a context; of entries with the same name, that of the first file is used."""
+    clusters: dict[str, _Entry[_Cluster]] = {}
+    users: dict[str, _Entry[_User]] = {}
+    contexts: dict[str, _Entry[_Context]] = {}
+    for file in files:
+        config = file.config
+        _merge_entries(clusters, "cluster", file.path, ((each.name, each.cluster) for each in config.clusters or ()))
+        _merge_entries(users, "user", file.path, ((each.name, each.user) for each in config.users or ()))
+        _merge_entries(contexts, "context", file.path, ((each.name, each.context) for each in config.contexts or ()))
+    paths, names = ", ".join(str(file.path) for file in files), ", ".join(sorted(contexts)) or "none"
+    name = context or next((file.config.current_context for file in files if file.config.current_context), "")
+    if not name:
+        raise ConfigError(f"{paths}: no current-context: choose one of {names}")
+    found = contexts.get(name)
+    if found is None:
+        raise ConfigError(f"{paths}: there is no context {name!r}; there are: {names}")
+    where = f"{found.file}: context {name!r} names the"
+    cluster = clusters.get(found.entry.cluster)
+    if cluster is None:
+        raise ConfigError(f"{where} cluster {found.entry.cluster!r}, which is not there")
+    user = users.get(found.entry.user) if found.entry.user else _Entry(_User(), found.file)
+    if user is None:
+        raise ConfigError(f"{where} user {found.entry.user!r}, which is not there")
+    return _connection(name, found.entry, cluster, user, clock)
 
 
 def _merge_entries(into: dict[str, _Entry[E]], what: str, path: Path, entries: Iterator[tuple[str, E]]) -> None:
