@@ -9,6 +9,7 @@ True
 """
 
 import re
+from itertools import chain
 
 import msgspec
 
@@ -102,7 +103,15 @@ def _job_template(template: JobTemplateSpec, old: JobTemplateSpec | None, reques
     return errors
 
 
-_NAMED = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
+NAMED_SCHEDULES = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
 _MONTHS = {
     "jan": 1,
     "feb": 2,
@@ -153,16 +162,22 @@ def _check(schedule: str) -> None:
     if rest.startswith("@"):
         _check_named(rest)
         return
-    fields = rest.split()
+    parse_fields(rest)
+
+
+def parse_fields(text: str) -> list[frozenset[int]]:
+    """Return the values of the five fields of a schedule; raise ValueError."""
+    fields = text.split()
     if len(fields) != len(_FIELDS):
         raise _SyntaxError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
-    for text, bounds in zip(fields, _FIELDS, strict=True):
-        for part in filter(None, text.split(",")):
-            _check_range(part, bounds)
+    return [
+        frozenset(chain.from_iterable(_values(part, bounds) for part in filter(None, field.split(","))))
+        for field, bounds in zip(fields, _FIELDS, strict=True)
+    ]
 
 
 def _check_named(text: str) -> None:
-    if text in _NAMED:
+    if text in NAMED_SCHEDULES:
         return
     if not text.startswith("@every "):
         raise _SyntaxError(f"unrecognized descriptor: {text}")
@@ -171,7 +186,7 @@ def _check_named(text: str) -> None:
         raise _SyntaxError(f'failed to parse duration {text}: time: invalid duration "{duration}"')
 
 
-def _check_range(text: str, bounds: _Field) -> None:
+def _values(text: str, bounds: _Field) -> range:
     span, *steps = text.split("/")
     ends = span.split("-")
     single = len(ends) == 1
@@ -185,18 +200,18 @@ def _check_range(text: str, bounds: _Field) -> None:
             high = _number(ends[1], bounds)
     if len(steps) > 1:
         raise _SyntaxError(f"too many slashes: {text}")
-    if steps:
-        step = _integer(steps[0])
-        if single:
-            high = bounds.high  # `5/10` begins at 5 and goes on to the end
-        if step == 0:
-            raise _SyntaxError(f"step of range should be a positive number: {text}")
+    step = _integer(steps[0]) if steps else 1
+    if steps and single:
+        high = bounds.high  # `5/10` begins at 5 and goes on to the end
+    if step == 0:
+        raise _SyntaxError(f"step of range should be a positive number: {text}")
     if low < bounds.low:
         raise _SyntaxError(f"beginning of range ({low}) below minimum ({bounds.low}): {text}")
     if high > bounds.high:
         raise _SyntaxError(f"end of range ({high}) above maximum ({bounds.high}): {text}")
     if low > high:
         raise _SyntaxError(f"beginning of range ({low}) beyond end of range ({high}): {text}")
+    return range(low, high + 1, step)
 
 
 def _number(text: str, bounds: _Field) -> int:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 import msgspec
 from msgspec import structs
 
-from mooring.admission.cron_job import find_schedule_problem
+from mooring.admission.cron_job import NAMED_SCHEDULES, find_schedule_problem, parse_fields
 from mooring.api import errors, times
 from mooring.api.batch_v1 import CronJob, CronJobStatus, Job
 from mooring.api.core_v1 import ObjectReference
@@ -28,17 +28,6 @@ from mooring.controllers.workloads.ownership import Children, OwnerFeed, control
 from mooring.controllers.workloads.pod_control import is_namespace_terminating, rejection_message
 from mooring.controllers.workloads.workload import Workload, min_wait
 
-_NAMED = {
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@hourly": "0 * * * *",
-}
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _YEARS = 5
 """The number of years in which a schedule must have a time; otherwise (30 February) it has none."""
@@ -64,17 +53,10 @@ class Schedule:
         self._zone = zone
         self._every = _seconds(text.removeprefix("@every ")) if text.startswith("@every ") else None
         if self._every is None:
-            self._read(_NAMED.get(text, text).split())
-
-    def _read(self, fields: list[str]) -> None:
-        minute, hour, day, month, weekday = fields
-        self._minutes = _values(minute, 0, 59)
-        self._hours = _values(hour, 0, 23)
-        self._days = _values(day, 1, 31)
-        self._months = _values(month, 1, 12, _MONTHS, 1)
-        self._weekdays = _values(weekday, 0, 6, _DAYS)
-        self._any_day = day[0] in "*?"
-        self._any_weekday = weekday[0] in "*?"
+            text = NAMED_SCHEDULES.get(text, text)
+            self._minutes, self._hours, self._days, self._months, self._weekdays = parse_fields(text)
+            _, _, day, _, weekday = text.split()
+            self._any_day, self._any_weekday = day[0] in "*?", weekday[0] in "*?"
 
     def after(self, time: datetime) -> datetime | None:
         """Return the first scheduled time after `time`; None if there is none within `_YEARS`."""
@@ -116,20 +98,6 @@ def zone_of(name: str | None) -> tzinfo:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise ScheduleError(f"unknown time zone {name}") from error
-
-
-def _values(text: str, low: int, high: int, names: tuple[str, ...] = (), first: int = 0) -> frozenset[int]:
-    found: set[int] = set()
-    for part in filter(None, text.lower().split(",")):
-        span, _, step = part.partition("/")
-        begin, _, end = span.partition("-")
-        if begin in ("*", "?"):
-            start, stop = low, high
-        else:
-            start = names.index(begin) + first if begin in names else int(begin)
-            stop = (names.index(end) + first if end in names else int(end)) if end else high if step else start
-        found.update(range(start, stop + 1, int(step or 1)))
-    return frozenset(found)
 
 
 def _seconds(text: str) -> float:
