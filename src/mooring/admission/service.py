@@ -363,8 +363,9 @@ def _health_check(spec: ServiceSpec, old: Service | None) -> Errors:
     if port and not needs_health_check(spec):
         detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         return [field_errors.invalid(here, port, detail)]
+    errors = [field_errors.invalid(here, port, wrong) for wrong in names.port_number(port)] if port else []
     before = old.spec.health_check_node_port if old is not None and needs_health_check(old.spec) else port
-    return [field_errors.forbidden(here, IMMUTABLE)] if needs_health_check(spec) and port != before else []
+    return errors + ([field_errors.forbidden(here, IMMUTABLE)] if needs_health_check(spec) and port != before else [])
 
 
 def _changes(new: ServiceSpec, old: ServiceSpec) -> Errors:

@@ -213,8 +213,8 @@ CREATES = [
         "PodTemplate",
         container(resources={"claims": [{"name": "c", "request": "a.b"}]}),
         [
-            "template.spec.containers[0].resources.claims[0]: Not found: …",
             'template.spec.containers[0].resources.claims[0].request: Invalid value: "a.b": …',
+            "template.spec.containers[0].resources.claims[0]: Not found: …",
         ],
     ),
     Create(
@@ -369,6 +369,37 @@ CREATES = [
             }
         },
         ["template.spec.containers[0].volumeDevices: Forbidden: when `hostUsers` is false"],
+    ),
+    Create(
+        "claims that name each other's requests",
+        "PodTemplate",
+        {
+            "template": {
+                "spec": {
+                    "resourceClaims": [{"name": name, "resourceClaimName": "x"} for name in "ab"],
+                    "containers": [
+                        {
+                            "name": "c",
+                            "image": "i",
+                            "resources": {
+                                "claims": [
+                                    {"name": "a"},
+                                    {"name": "a", "request": "B"},
+                                    {"name": "b", "request": "x"},
+                                    {"name": "b", "request": "x"},
+                                    {"name": "b"},
+                                ]
+                            },
+                        }
+                    ],
+                }
+            }
+        },
+        [
+            'template.spec.containers[0].resources.claims[1]: Duplicate value: "a"',
+            'template.spec.containers[0].resources.claims[3]: Duplicate value: "b/x"',
+            'template.spec.containers[0].resources.claims[4]: Duplicate value: "b"',
+        ],
     ),
     Create(
         "an unknown resource of the whole pod",

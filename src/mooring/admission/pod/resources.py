@@ -1,6 +1,7 @@
 """Validate resource requests and limits: of containers, of a pod as a whole, and overhead."""
 
-from mooring.admission.checks import optional_name
+from collections import defaultdict
+
 from mooring.admission.pod.requests import aggregate_requests
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import PodSpec, ResourceRequirements
@@ -125,18 +126,21 @@ def _within_limit(name: str, request: Quantity, limit: Quantity | None, path: Pa
 
 def _claims(given: list[ResourceClaim], known: frozenset[str], path: Path) -> Errors:
     errors: Errors = []
-    seen: set[str] = set()
+    requests: dict[str, set[str]] = defaultdict(set)
     for index, claim in enumerate(given):
+        here, taken = path.index(index), requests[claim.name]
         if not claim.name:
-            errors.append(field_errors.required(path.index(index)))
+            errors.append(field_errors.required(here))
             continue
-        key = f"{claim.name}/{claim.request}" if claim.request else claim.name
-        if key in seen or claim.name in seen:
-            errors.append(field_errors.duplicate(path.index(index), key))
-        seen.add(key)
+        if "" in taken or (taken and not claim.request):  # an entry without a request names them all
+            errors.append(field_errors.duplicate(here, claim.name))
+        elif claim.request:
+            errors += names.validate(here.child("request"), claim.request, names.dns1123_label(claim.request))
+            if claim.request in taken:
+                errors.append(field_errors.duplicate(here, f"{claim.name}/{claim.request}"))
+        taken.add(claim.request)
         if claim.name not in known:
-            errors.append(_unknown_claim(claim.name, known, path.index(index)))
-        errors += optional_name(claim.request or None, path.index(index).child("request"), names.dns1123_label)
+            errors.append(_unknown_claim(claim.name, known, here))
     return errors
 
 
