@@ -115,10 +115,6 @@ class Derived:
         return None if self._history else NO_ROWS
 
 
-EVERYTHING = Changes(None, None)
-NOTHING = Changes(NO_ROWS, NO_ROWS)
-
-
 class Reader:
     """A reader of the logs of nodes and of the pods on them, with its positions."""
 
@@ -144,7 +140,3 @@ def union(one: ChangedRows, other: ChangedRows) -> ChangedRows:
     if len(one) == 1 == len(other) and one.item() == other.item():
         return one
     return np.concatenate((one, other))
-
-
-def both(one: Changes, other: Changes) -> Changes:
-    return Changes(union(one.nodes, other.nodes), union(one.either, other.either))

@@ -191,7 +191,7 @@ class Engine:
         if refusal is not None and not refusal.is_rejected:
             return Outcome(pod, profile, None, evaluation.cycle, 0, considered, None, refusal, evaluation)
         if not evaluation.number_feasible:
-            diagnosis = self._evaluators[profile.name].diagnosis(evaluation)
+            diagnosis = diagnose(evaluation, self.cluster)
             return Outcome(pod, profile, None, evaluation.cycle, 0, considered, diagnosis, None, evaluation)
         node = self.cluster.nodes[self._best(evaluation, profile.choose)]
         name = node.name if node is not None else None

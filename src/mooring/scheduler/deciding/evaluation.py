@@ -21,7 +21,6 @@ import numpy as np
 from mooring.api.core_v1 import PodSpec
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod
 from mooring.scheduler.columns.signatures import PodInfo, PodSignature, pinned_node
-from mooring.scheduler.deciding.diagnosis import Diagnosis, SharedDiagnosis, diagnose
 from mooring.scheduler.deciding.filter_pipeline import Feasible, FilterPipeline, pass_filter
 from mooring.scheduler.deciding.filter_vectors import FilterVector, NodeVector, SharedVerdicts
 from mooring.scheduler.deciding.nominated_reservations import NominatedReservations, leave_room
@@ -91,7 +90,6 @@ class _Entry:
         self.pipeline: FilterPipeline | None = None
         self.total: ScoreSum | None = None
         self.counts: tuple[Feasible, list[FilterVector], list[tuple[str, int, int, int]]] | None = None
-        self.diagnosis: SharedDiagnosis | None = None
         self.promised: NominatedReservations | None = None
 
     @property
@@ -264,15 +262,6 @@ class Evaluator:
             evaluation.feasible = np.zeros_like(evaluation.considered)
             evaluation.feasible[row] = True
         return evaluation
-
-    def diagnosis(self, evaluation: PodEvaluation) -> Diagnosis:
-        """Return why no node can take a pod; reuse the diagnosis of the last pod with the signature if current."""
-        entry = self._entries.get(evaluation.pod.signature)
-        if entry is None or not evaluation.is_shared_by_template or evaluation.naming or evaluation.refusal is not None:
-            return diagnose(evaluation, self._cluster)
-        changed_at = max([each.changes.changed_at for each in evaluation.filters], default=0)
-        entry.diagnosis = entry.diagnosis or SharedDiagnosis(self._cluster)
-        return entry.diagnosis.of(evaluation, max(changed_at, self._cluster.nodes_changed_at))
 
     # -- filtering
 

@@ -4,7 +4,6 @@ A pipeline contains only vectors that reject some node, so pods that differ in o
 ``evaluation.py``.
 """
 
-from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,8 +13,6 @@ from mooring.constraints.columns.revisions import NEVER
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.deciding.filter_vectors import FilterVector
 from mooring.scheduler.framework import Mask
-
-_MAX_PASSED = 8
 
 
 class Feasible(NamedTuple):
@@ -31,8 +28,6 @@ class Feasible(NamedTuple):
 class _Passed(NamedTuple):
     """The nodes that pass one filter, among those that passed the filters before it."""
 
-    before: Mask
-    ok: Mask
     rows: Mask
     number: int
     for_good: int
@@ -45,7 +40,6 @@ class FilterPipeline:
         self._nodes_at = NEVER
         self._verified_at = [NEVER] * len(vectors)
         self._stages: list[_Passed] = []
-        self._passed: deque[_Passed] = deque(maxlen=_MAX_PASSED)
         self._found: Feasible | None = None
 
     def refresh(self) -> Feasible:
@@ -58,7 +52,7 @@ class FilterPipeline:
         if self._cluster.nodes_changed_at != self._nodes_at:
             self._nodes_at, first, found = self._cluster.nodes_changed_at, 0, None
             nodes = self._cluster.labels.nodes.copy()
-            self._all = _Passed(nodes, nodes, nodes, int(np.count_nonzero(nodes)), 0)
+            self._all = _Passed(nodes, int(np.count_nonzero(nodes)), 0)
         if found is None or first < len(self.vectors):
             del self._stages[first:]
             found = self._found = self._combine(self._all)
@@ -67,7 +61,7 @@ class FilterPipeline:
     def _combine(self, everything: _Passed) -> Feasible:
         for vector in self.vectors[len(self._stages) :]:
             last = self._stages[-1] if self._stages else everything
-            self._stages.append(self._pass(last, vector))
+            self._stages.append(pass_filter(last.rows, last.number, vector))
         rejected, before = [], everything.number
         for stage in self._stages:
             rejected.append((before - stage.number - stage.for_good, stage.for_good))
@@ -75,20 +69,11 @@ class FilterPipeline:
         last = self._stages[-1] if self._stages else everything
         return Feasible(last.rows, last.number, everything.number, tuple(rejected))
 
-    def _pass(self, before: _Passed, vector: FilterVector) -> _Passed:
-        for known in self._passed:
-            if known.before is before.rows and known.ok is vector.ok:
-                return known
-        found = pass_filter(before.rows, before.number, vector)
-        if not vector.ok.flags.writeable:
-            self._passed.append(found)
-        return found
-
 
 def pass_filter(before: Mask, number_before: int, vector: FilterVector) -> _Passed:
     """Return the nodes of `before` that also pass a filter vector."""
     rows = before & vector.ok
     number = int(np.count_nonzero(rows))
     if number == number_before:
-        return _Passed(before, vector.ok, before, number, 0)
-    return _Passed(before, vector.ok, rows, number, int(np.count_nonzero(before & (vector.codes < 0))))
+        return _Passed(before, number, 0)
+    return _Passed(rows, number, int(np.count_nonzero(before & (vector.codes < 0))))

@@ -19,7 +19,6 @@ from mooring.scheduler.deciding.profile_plan import FilterUse, NodeFilterUse
 from mooring.scheduler.deciding.vectors import PluginVector, Vector
 from mooring.scheduler.framework.verdicts import counted, status_of
 
-_MAX_SHARED = 8
 _Amounts: TypeAlias = NDArray[np.int64]
 """Resource amounts: a line for each resource, as in the resource columns, and a column for each evaluated row."""
 _NO_CODES: fwk.Codes = np.empty(0, np.int32)
@@ -53,7 +52,6 @@ class FilterVector(Vector):
         self._cluster = cluster
         self.reasons: Callable[[int], tuple[str, ...]] = _no_reasons
         self._statuses: dict[int, fwk.Status] = {}
-        self._shared: list[tuple[fwk.Codes, fwk.Mask]] = []
 
     @property
     def is_settled(self) -> bool:
@@ -82,11 +80,6 @@ class FilterVector(Vector):
     def row_state(self, _row: int) -> Hashable | None:
         """Return a key equal for rows with the same verdict, also after the same pods are moved; None if unknown."""
         return None
-
-    @property
-    def reads_only_row(self) -> bool:
-        """Return whether the verdict on a row depends only on the row's own node and pods."""
-        return False
 
     @property
     def reads_only_resources(self) -> bool:
@@ -126,8 +119,6 @@ class FilterVector(Vector):
             if not codes.any():
                 return changed
             self._set(np.zeros(self._cluster.capacity, np.int32), np.ones(self._cluster.capacity, np.bool_))
-        elif not self.codes.flags.writeable:
-            self.codes, self.ok = self.codes.copy(), self.ok.copy()
         if len(rows) == 1:
             return self._take_one(codes.item(), rows.item()) or changed
         changed = changed or not np.array_equal(self.codes[rows], codes)
@@ -141,15 +132,8 @@ class FilterVector(Vector):
             self._set(_NO_CODES, _NO_MASK)
             self.refuses = False
             return
-        for known, ok in self._shared:
-            if known is codes:
-                self.codes, self.ok, self.refuses = codes, ok, True
-                return
         self._set(codes, (codes == 0) | ~self._cluster.labels.nodes)
         self.refuses = not self.ok.all()
-        if self.refuses and not codes.flags.writeable:
-            self.ok.flags.writeable = False
-            self._shared = [*self._shared[1 - _MAX_SHARED :], (codes, self.ok)]
 
     def _set(self, codes: fwk.Codes, ok: fwk.Mask) -> None:
         self.codes, self.ok = codes, ok
@@ -256,10 +240,6 @@ class SharedVerdicts(PluginVector, FilterVector):
         if self.reads_only_node:
             return not self.refuses or bool(self.ok[row])
         return self._use.plugin.row_state(self.state, row) if self._use.declared.compares_rows else None
-
-    @property
-    def reads_only_row(self) -> bool:
-        return not self._use.reads_pod and not self._use.has_refresh
 
     @property
     def reads_only_resources(self) -> bool:

@@ -1,10 +1,8 @@
-"""Cache the total scores of feasible nodes, and the best nodes, for pods with the same score vectors.
+"""Cache the totals of feasible nodes, and the best of them, for pods with the same score vectors.
 
-Most pods change one row. Where a filter alternately rejects and admits whole zones, the same few sets of feasible nodes
-recur, so the totals for several sets are kept, each with the rows that changed since:
+Most pods change the total of one row, which is updated:
 
-    sums by row   [7, 9, 9, 5]
-    feasible      [1, 1, 0, 0]     totals [7, 9, -1, -1]     the best is row 1
+    sums by row  [7, 9, 9, 5]    feasible  [1, 1, 0, 0]    totals  [7, 9, -1, -1]    the best is row 1
 
 Called by ``score_sum.py``, which adds up the scores.
 """
@@ -14,105 +12,45 @@ import random
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.constraints.columns.revisions import NO_ROWS, ChangedRows
+from mooring.constraints.columns.revisions import ChangedRows, union
 from mooring.scheduler.framework import Mask, Scores
 
 OUT = -1
-"""The total of a row that is not feasible."""
-_MAX_FEASIBLE_SETS = 8
+"""The total of a node that is not feasible."""
 _PART = 64
 """Rows are updated one by one if at most one row in this number has changed."""
 
 
 class Totals:
-    """The cached totals of one sum of scores, for several sets of feasible nodes."""
+    """The cached totals of one sum of scores."""
 
     def __init__(self, capacity: int) -> None:
         self._most = capacity // _PART
-        self._kept: list[_Totals] = []
+        self._feasible: Mask = np.zeros(capacity, np.bool_)
+        self._best: BestRows | None = None
 
     def forget(self) -> None:
         """Drop all totals, because every sum may have changed."""
-        self._kept.clear()
+        self._best = None
 
     def best(self, sums: Scores, feasible: Mask, changed: ChangedRows) -> "BestRows":
         """Return the best of the feasible rows. `changed` are the rows whose sum changed, None for all."""
-        if changed is None:
-            self._kept.clear()
-        elif len(changed):
-            for totals in self._kept.copy():
-                if totals.miss(changed) >= self._most:
-                    self._kept.remove(totals)
-        found = self._for(feasible)
-        if found is None:
-            found = _Totals(sums, feasible)
-            self._kept.append(found)
-            del self._kept[:-_MAX_FEASIBLE_SETS]
-        return found.best(sums)
-
-    def _for(self, feasible: Mask) -> "_Totals | None":
-        if not self._kept:
-            return None
-        last = self._kept[-1]
-        if last.feasible is feasible:
-            return last
-        for place, totals in enumerate(self._kept):
-            if totals.feasible is feasible:
-                self._kept.append(self._kept.pop(place))
-                return totals
-        differing = feasible != last.feasible
-        if np.count_nonzero(differing) >= self._most:
-            return None
-        last.feasible = feasible
-        last.miss(differing.nonzero()[0])
-        return last
-
-
-class _Totals:
-    """The totals for one set of feasible nodes."""
-
-    __slots__ = ("_best", "_missed", "_missing", "_totals", "feasible")
-
-    def __init__(self, sums: Scores, feasible: Mask) -> None:
-        self.feasible = feasible
-        self._totals: Scores = np.where(feasible, sums, OUT)
-        self._best: BestRows | None = None
-        self._missing: list[NDArray[np.intp]] = []
-        self._missed = 0
-
-    def miss(self, rows: NDArray[np.intp]) -> int:
-        """Mark rows as stale whose sum or feasibility changed; return the number of stale rows.
-
-        A row that is stale for both reasons may be counted twice.
-        """
-        last = self._missing[-1] if self._missing else NO_ROWS
-        if len(rows) and not (len(rows) == 1 == len(last) and rows.item() == last.item()):
-            self._missing.append(rows)
-            self._missed += len(rows)
-        return self._missed
-
-    def best(self, sums: Scores) -> "BestRows":
-        if self._missed == 1:
-            row = self._missing[0].item()
-            before, after = self._totals.item(row), sums.item(row) if self.feasible[row] else OUT
-            self._totals[row] = after
-            if after > before and self._best is not None:
-                self._best.rise(row, after)
-        elif self._missed:
-            rows = np.concatenate(self._missing)
-            totals = np.where(self.feasible[rows], sums[rows], OUT)
-            if self._best is not None and totals.max() >= self._best.highest and (totals > self._totals[rows]).any():
-                self._best = None  # to be found again
-            self._totals[rows] = totals
-        if self._missing:
-            self._missing, self._missed = [], 0
-        if self._best is None:
-            self._best = BestRows(self._totals)
-        return self._best
+        rows, best = changed, self._best
+        if feasible is not self._feasible:
+            rows = union(rows, (feasible != self._feasible).nonzero()[0])
+            self._feasible = feasible
+        if best is None or rows is None or len(rows) > self._most:
+            best = self._best = BestRows(np.where(feasible, sums, OUT))
+        elif len(rows) == 1:
+            row = rows.item()
+            best.update_one(row, sums.item(row) if feasible[row] else OUT)
+        elif len(rows):
+            best.update(rows, np.where(feasible[rows], sums[rows], OUT))
+        return best
 
 
 class BestRows:
-    """The rows with the highest total. Totals may fall without notice; the caller reports one that rises by `rise`."""
+    """The rows with the highest total. A row whose total has fallen is noticed when it is picked."""
 
     def __init__(self, totals: Scores) -> None:
         self._totals = totals
@@ -123,11 +61,20 @@ class BestRows:
         self._rows: NDArray[np.intp] = (self._totals == self.highest).nonzero()[0]
         self._left = len(self._rows)
 
-    def rise(self, row: int, total: int) -> None:
-        """Record that the total of a row rose."""
-        if total > self.highest:
+    def update_one(self, row: int, total: int) -> None:
+        """Set the total of a row."""
+        before = self._totals.item(row)
+        self._totals[row] = total
+        if total > max(before, self.highest):
             self.highest, self._rows, self._left = total, np.array([row], np.intp), 1
-        elif total == self.highest:
+        elif total > before and total == self.highest:
+            self._find()
+
+    def update(self, rows: NDArray[np.intp], totals: Scores) -> None:
+        """Set the totals of some rows."""
+        has_risen = totals.max() >= self.highest and (totals > self._totals[rows]).any()
+        self._totals[rows] = totals
+        if has_risen:
             self._find()
 
     def rows(self) -> NDArray[np.intp]:

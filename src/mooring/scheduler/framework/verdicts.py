@@ -27,8 +27,7 @@ MAX_NODE_SCORE = 100
 class Verdicts(NamedTuple):
     """The verdicts of one Filter plugin: 0 passes, a positive code is Unschedulable, a negative one Unresolvable.
 
-    The framework keeps the array and modifies it. If it is read-only, the framework leaves it unchanged, so that the
-    plugin can return the same array again and values derived from it stay valid.
+    The framework keeps the array and modifies it.
     """
 
     codes: Codes

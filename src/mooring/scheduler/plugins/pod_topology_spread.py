@@ -30,9 +30,6 @@ _INPUTS = fwk.Input.PODS | fwk.Input.NODE_LABELS | fwk.Input.NODE_TAINTS
 _REASONS = ("", REASON, REASON_LABEL)
 _HARD, _SOFT = "DoNotSchedule", "ScheduleAnyway"
 _NO_DOMAIN = 2**31 - 1
-_FEW_DOMAINS = 64
-_TABLES = 8
-"""The number of tables by domain whose verdicts on all rows are cached."""
 
 
 class _Counted:
@@ -124,11 +121,6 @@ class _Hard(_Constraints):
     def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints) -> None:
         super().__init__(cluster, signature, rules, _HARD)
         self._table: fwk.Codes = np.empty(0, np.int32)
-        self._by_table: dict[bytes, fwk.Codes] = {}
-
-    def _include(self) -> None:
-        super()._include()
-        self._by_table.clear()
 
     def refresh(self) -> Derived | fwk.Input:
         if not self.catch_up():
@@ -151,17 +143,7 @@ class _Hard(_Constraints):
         return found
 
     def verdicts(self, rows: fwk.Rows) -> fwk.Codes:
-        if not isinstance(rows, slice) or len(self._table) > _FEW_DOMAINS:
-            return self._table.take(self._nodes.domains.codes[rows])
-        key = self._table.tobytes()
-        found = self._by_table.get(key)
-        if found is None:
-            found = self._table.take(self._nodes.domains.codes)
-            found.flags.writeable = False
-            self._by_table[key] = found
-            if len(self._by_table) > _TABLES:
-                del self._by_table[next(iter(self._by_table))]
-        return found
+        return self._table.take(self._nodes.domains.codes[rows])
 
 
 class _Competition(NamedTuple):
