@@ -222,17 +222,13 @@ def scheduler_config_findings(
             line=1 if file else 0,
             stored=False,
         )
-        pod = _pod_with(added)
+        affinity = core_v1.Affinity(node_affinity=added)
+        pod = core_v1.Pod(spec=core_v1.PodSpec(affinity=affinity, containers=[core_v1.Container(name="c", image="c")]))
         left = _nodes_left(pod, snapshot.all(Node), options)
         for use in uses.of(pod):
             effect, message = _effect(use, left, options)
             field = use.field.replace(_IN_POD, _ARGUMENTS % index)
             yield use_finding(reference, use, codec.to_tree(pod), effect, message, field=field)
-
-
-def _pod_with(affinity: core_v1.NodeAffinity) -> core_v1.Pod:
-    containers = [core_v1.Container(name="c", image="c")]
-    return core_v1.Pod(spec=core_v1.PodSpec(affinity=core_v1.Affinity(node_affinity=affinity), containers=containers))
 
 
 class _Left(NamedTuple):

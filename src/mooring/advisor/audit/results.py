@@ -59,11 +59,11 @@ PROPOSALS: Mapping[str, str] = {
 }
 
 
-class _Result(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class Result(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The base of all parts of the result: frozen, with camelCase field names."""
 
 
-class ObjectReference(_Result, frozen=True, order=True, kw_only=True):
+class ObjectReference(Result, frozen=True, order=True, kw_only=True):
     """A reference to an object, and the file where it was read."""
 
     api_version: str
@@ -81,7 +81,7 @@ class ObjectReference(_Result, frozen=True, order=True, kw_only=True):
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
-class Finding(_Result, frozen=True, kw_only=True):
+class Finding(Result, frozen=True, kw_only=True):
     """A use of a feature that depends on versions or gates, and its effect with the target flags."""
 
     object: ObjectReference
@@ -102,7 +102,7 @@ class Finding(_Result, frozen=True, kw_only=True):
         structs.force_setattr(self, "proposal", self.proposal or PROPOSALS.get(self.feature, ""))
 
 
-class Flags(_Result, frozen=True, kw_only=True):
+class Flags(Result, frozen=True, kw_only=True):
     """The flags that components are started with."""
 
     emulation_version: str
@@ -122,7 +122,7 @@ class Flags(_Result, frozen=True, kw_only=True):
         return " ".join(words)
 
 
-class GateChange(_Result, frozen=True, kw_only=True):
+class GateChange(Result, frozen=True, kw_only=True):
     """A gate that the target flags switch on or off."""
 
     gate: str
@@ -131,7 +131,7 @@ class GateChange(_Result, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Command(_Result, frozen=True, kw_only=True):
+class Command(Result, frozen=True, kw_only=True):
     """A command for the user. One without `ready` needs a decision first, which `why` names."""
 
     run: str
@@ -139,7 +139,7 @@ class Command(_Result, frozen=True, kw_only=True):
     why: str = ""
 
 
-class Step(_Result, frozen=True, kw_only=True):
+class Step(Result, frozen=True, kw_only=True):
     """A step to take, in order."""
 
     title: str
@@ -151,7 +151,7 @@ class Step(_Result, frozen=True, kw_only=True):
     """How to undo the step; for steps about components."""
 
 
-class Observation(_Result, frozen=True, kw_only=True):
+class Observation(Result, frozen=True, kw_only=True):
     """One probe of a rehearsal: the predicted outcome, and the observed one."""
 
     object: ObjectReference
@@ -163,7 +163,7 @@ class Observation(_Result, frozen=True, kw_only=True):
     detail: str = ""
 
 
-class Rehearsal(_Result, frozen=True, kw_only=True):
+class Rehearsal(Result, frozen=True, kw_only=True):
     """The results of a rehearsal on two copies of the objects."""
 
     objects: int
@@ -175,7 +175,7 @@ class Rehearsal(_Result, frozen=True, kw_only=True):
     notes: list[str] = []
 
 
-class Audit(_Result, frozen=True, kw_only=True):
+class Audit(Result, frozen=True, kw_only=True):
     """The result of an audit."""
 
     api_version: str = API_VERSION

@@ -7,9 +7,10 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import structs
 
+from mooring.advisor.audit.results import API_VERSION, Result
 from mooring.advisor.simulate import Add, Scenario, Settings, Simulation, Step, check_rights, result_of
 from mooring.advisor.simulate.node_pools import PoolVerdict, explain_pools
-from mooring.advisor.simulate.results import API_VERSION, Departure, PendingGroup, RejectedGroup
+from mooring.advisor.simulate.results import Departure, PendingGroup, RejectedGroup
 from mooring.advisor.simulate.running import Progress, SimulationRun
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.objects import hub_of
@@ -18,10 +19,6 @@ from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
 
 Action = Literal["create", "change", "unchanged", "refused"]
-
-
-class Result(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The base of all parts of a plan: frozen, with camelCase field names."""
 
 
 class FieldChange(Result, frozen=True):

@@ -99,7 +99,7 @@ def _to_nothing(
     for verb in _texts(rule, "verbs"):
         word, colon, _ = verb.partition(":")
         gate = _VERBS.get(word) if verb != "impersonate" else None
-        if gate and _leaves(gate, crossing):
+        if gate and crossing.asks(gate, end=False) and not crossing.asks(gate, end=True):
             yield "verbs", verb, f"verb {word}{colon}"
 
 
@@ -135,10 +135,6 @@ def _pairs(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _texts(rule: Mapping[str, Any], field: str) -> list[str]:
     return [each for each in items(rule.get(field)) if isinstance(each, str)]
-
-
-def _leaves(gate: str, crossing: Crossing) -> bool:
-    return crossing.asks(gate, end=False) and not crossing.asks(gate, end=True)
 
 
 def _there(group: str, resource: str, crossing: Crossing, *, end: bool) -> bool | None:

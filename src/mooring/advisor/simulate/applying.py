@@ -9,6 +9,7 @@ from msgspec import structs
 
 from mooring.advisor.simulate import changes, manifests, pod_creation
 from mooring.advisor.simulate.changes import Change, Patterns, ScenarioError
+from mooring.advisor.simulate.evictions import format_taint
 from mooring.advisor.simulate.pods import SimulatedPod, display_name_of, uid_of, with_uid
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot.objects import scheme
@@ -53,7 +54,9 @@ class ChangeApplier:
         text = []
         for obj in change.objects:
             if isinstance(obj, Pod):
-                self._add_pods(obj, 1 if change.replicas is None else change.replicas)
+                number = 1 if change.replicas is None else change.replicas
+                for index in range(number):
+                    self.add_pod(obj, index, number)
             else:
                 wanted = obj if change.replicas is None else pod_creation.with_replicas(obj, change.replicas)
                 self._add_object(copy_of(wanted))
@@ -77,10 +80,6 @@ class ChangeApplier:
             self._world.workloads.put(obj)
         else:
             self._world.put_object(with_uid(obj))
-
-    def _add_pods(self, pod: Pod, number: int) -> None:
-        for index in range(number):
-            self.add_pod(pod, index, number)
 
     def add_pod(self, pod: Pod, index: int, number: int) -> SimulatedPod | None:
         """Create one of several pods of a manifest; return None if it is rejected."""
@@ -165,8 +164,7 @@ class ChangeApplier:
                 if taint.effect == "NoExecute" and not taint.time_added:
                     taint = structs.replace(taint, time_added=self._world.clock.timestamp())
                 names = self._each(change.nodes, lambda node: _with_taint(node, taint))
-                written = f"{taint.key}={taint.value}" if taint.value else taint.key
-                return f"taint {several(names)} {written}:{taint.effect}"
+                return f"taint {several(names)} {format_taint(taint)}:{taint.effect}"
             case changes.Untaint():
                 names = self._each(change.nodes, lambda node: _without_taint(node, change.key, change.effect))
                 return f"untaint {several(names)} {change.key}"

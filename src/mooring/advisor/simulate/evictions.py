@@ -68,7 +68,7 @@ class TaintEvictions:
             _, _, pod, node = heapq.heappop(self._agenda)
             due = self._due(pod) if pod.node == node else None
             if due is not None and due <= now:  # the taint may have gone meanwhile
-                taints = ", ".join(_format_taint(taint) for taint in self._taints[node])
+                taints = ", ".join(format_taint(taint) for taint in self._taints[node])
                 self._world.evict(pod, f"NoExecute taint {taints}")
 
     def _due(self, pod: SimulatedPod) -> float | None:
@@ -131,7 +131,7 @@ def is_drainable(pod: SimulatedPod) -> bool:
     return not pod.is_daemon and _MIRROR not in pod.pod.metadata.annotations
 
 
-def _format_taint(taint: Taint) -> str:
+def format_taint(taint: Taint) -> str:
     return f"{taint.key}={taint.value}" if taint.value else taint.key
 
 

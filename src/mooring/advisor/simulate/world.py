@@ -30,7 +30,15 @@ from mooring.api.resource_v1 import ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.states import has_ended
 from mooring.constraints.annotations import without_bridge
-from mooring.scheduler.facade import DEFAULT_SCHEDULER, OTHER_KINDS, POD_DELETED, SchedulingQueue, node_action, on_node
+from mooring.scheduler.facade import (
+    DEFAULT_SCHEDULER,
+    OTHER_KINDS,
+    POD_DELETED,
+    SchedulingQueue,
+    node_action,
+    object_key,
+    on_node,
+)
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
 
 _POD_ADDED = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD)
@@ -243,7 +251,7 @@ class World:
             self.evict(pod, "the node was removed")
 
     def put_object(self, obj: Resource) -> None:
-        old = self.engine.cluster.objects(type(obj)).get(_object_key(obj))
+        old = self.engine.cluster.objects(type(obj)).get(object_key(obj.metadata.namespace, obj.metadata.name))
         self.admission.rules.put(obj)
         self.engine.put(obj)
         self.revision += 1
@@ -273,11 +281,6 @@ def _with_uids(snapshot: Snapshot) -> Snapshot:
         if not node.metadata.uid
     ]
     return snapshot.replace(put=nodes) if nodes else snapshot
-
-
-def _object_key(obj: Resource) -> str:
-    meta = obj.metadata
-    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
 
 def is_ready(pod: Pod) -> bool:

@@ -8,6 +8,7 @@ Called by ``check.py``. A change is simulated together with those that were foun
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -116,7 +117,7 @@ class RemedySearch:
                 changes = self._deletions(namespace, names)
                 effect = "the API server evicts no pod that several budgets select: keep one, and change it"
                 hint = _Change(f"kubectl -n {namespace} get pdb {' '.join(names)}", effect)
-            yield _Problem(text, nodes, _Passes(namespace, frozenset(names)), changes, hint)
+            yield _Problem(text, nodes, partial(_lets_pass, namespace, frozenset(names)), changes, hint)
 
     def _budget_changes(self, namespace: str, name: str, owner: str) -> Iterator[_Change]:
         """Yield a scaled workload, then a budget that allows one disruption."""
@@ -176,7 +177,7 @@ class RemedySearch:
             yield _Problem(
                 f"{each.workload} {down}, {count_of(each.times, 'time')}",
                 frozenset(nodes[each.workload]),
-                _Runs(each.workload),
+                partial(_keeps_running, each.workload),
                 iter(changes if number < _MOST_WORKLOADS else ()),
                 replace(changes[0], effect=changes[0].effect if number >= _MOST_WORKLOADS else "it does not suffice"),
             )
@@ -189,27 +190,16 @@ class RemedySearch:
         return self.snapshot.find(types[kind], namespace, name) if kind in types else None
 
 
-@dataclass(frozen=True)
-class _Passes:
-    """A check that some budgets block no drain until it is given up."""
-
-    namespace: str
-    names: frozenset[str]
-
-    def __call__(self, played: Rollout) -> bool:
-        blocked = (_budgets_of(block) for block in played.blocks if block.is_final)
-        return not any(each[0] == self.namespace and self.names & set(each[1:]) for each in blocked)
+def _lets_pass(namespace: str, names: frozenset[str], played: Rollout) -> bool:
+    """Return whether the budgets block no drain until it is given up."""
+    blocked = (_budgets_of(block) for block in played.blocks if block.is_final)
+    return not any(each[0] == namespace and names & set(each[1:]) for each in blocked)
 
 
-@dataclass(frozen=True)
-class _Runs:
-    """A check that a workload has a ready pod at all times."""
-
-    workload: str
-
-    def __call__(self, played: Rollout) -> bool:
-        blocked = any(each.owner == self.workload and each.is_final for each in played.blocks)
-        return not blocked and all(each.workload != self.workload for each in played.interruptions)
+def _keeps_running(workload: str, played: Rollout) -> bool:
+    """Return whether a workload has a ready pod at all times, and blocks no drain."""
+    is_blocked = any(each.owner == workload and each.is_final for each in played.blocks)
+    return not is_blocked and all(each.workload != workload for each in played.interruptions)
 
 
 def _budgets_of(block: Block) -> tuple[str, ...]:

@@ -7,14 +7,10 @@ from typing import Literal
 
 import msgspec
 
-from mooring.advisor.audit.results import API_VERSION, Step
+from mooring.advisor.audit.results import API_VERSION, Result, Step
 from mooring.advisor.releases.results import ReleaseAudit
 
 Verdict = Literal["passes", "passes with warnings", "does not pass"]
-
-
-class Result(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The base of all parts of the result: frozen, with camelCase field names."""
 
 
 class Block(Result, frozen=True):

@@ -7,7 +7,6 @@ second one is dropped and the interval doubles.
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -203,17 +202,15 @@ class Meter(SimulationRecord):
             sample |= {"cost per hour": round(self._rate, 4), "cost": round(self.tally.cost, 4)}
         for reason, number in sorted(self.pending_by_reason().items()):
             sample[f"pending {reason}"] = number
-        for plugin in {id(each): each for each in self._measuring()}.values():
-            sample |= {str(name): float(value) for name, value in plugin.measures().items()}
+        profiles = self._world.engine.profiles.values()
+        for plugin in {id(each): each for profile in profiles for each in profile.plugins}.values():
+            if hasattr(plugin, "measures"):
+                sample |= {str(name): float(value) for name, value in plugin.measures().items()}
         return sample
 
     def pending_by_reason(self) -> Counter[str]:
         """Count the pending pods that each plugin rejects; several may reject the same pod."""
         return self._world.lines.refused_by()
-
-    def _measuring(self) -> list[Any]:
-        profiles = self._world.engine.profiles.values()
-        return [plugin for profile in profiles for plugin in profile.plugins if hasattr(plugin, "measures")]
 
     def _fragmentation(self) -> dict[str, float]:
         """Return, by resource, the fraction of free resources that typical pods cannot use.

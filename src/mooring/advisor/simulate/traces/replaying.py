@@ -127,7 +127,8 @@ class Replay:
         begun = time.perf_counter()
         try:
             self._resume(events)
-            for moment in _moments(events):
+            for _, together in groupby(events, key=attrgetter("at")):
+                moment = list(together)
                 if self.options.until is not None and moment[0].at > self.options.until:
                     break
                 self._until(moment[0].at)
@@ -368,7 +369,3 @@ def _admitted(pod: Pod) -> Pod:
     if not pod.spec.scheduler_name:
         pod = structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER))
     return without_bridge(pod)
-
-
-def _moments(events: Iterator[Event]) -> Iterator[list[Event]]:
-    return (list(moment) for _, moment in groupby(events, key=attrgetter("at")))
