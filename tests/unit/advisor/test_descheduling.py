@@ -122,6 +122,22 @@ PROTECTED: dict[str, tuple[bytes, list[Resource]]] = {
         policy("RemovePodsViolatingNodeTaints"),
         [*TAINTED, placed("p", "a", volumes=[{"name": "v", "emptyDir": {}}])],
     ),
+    "a namespace that is excluded": (
+        policy("RemovePodsViolatingNodeTaints", "{namespaces: {exclude: [default]}}"),
+        [*TAINTED, placed("p", "a")],
+    ),
+    "a namespace that is not included": (
+        policy("RemovePodsViolatingNodeTaints", "{namespaces: {include: [other]}}"),
+        [*TAINTED, placed("p", "a")],
+    ),
+    "the kind of its owner": (
+        policy("RemoveDuplicates", "{excludeOwnerKinds: [ReplicaSet]}", point="balance"),
+        [*NODES, *(placed(f"p{number}", "a", cpu="100m") for number in range(4))],
+    ),
+    "idle nodes without room below the target": (
+        policy("LowNodeUtilization", "{thresholds: {cpu: 20}, targetThresholds: {cpu: 1}}", point="balance"),
+        [*NODES, placed("p", "a"), placed("q", "b", cpu="400m")],
+    ),
     "no other node that fits": (
         policy("RemovePodsViolatingNodeTaints", evictor="{nodeFit: true}"),
         [TAINTED[0], placed("p", "a")],
@@ -145,6 +161,11 @@ def test_plugins_that_are_not_played_are_named() -> None:
     assert unknown == ("PodLifeTime",)
 
 
+def test_arguments_that_are_not_played_are_named() -> None:
+    _, unknown = read_policy(policy("RemoveDuplicates", "{namespaces: {}, x: 1}", evictor="{minPodAge: 1h}"), "p.yaml")
+    assert unknown == ("RemoveDuplicates.x", "DefaultEvictor.minPodAge")
+
+
 @pytest.mark.parametrize(
     "text", [b"", b"kind: Other", b"{", b"a: 1\n---\nb: 2"], ids=["empty", "other", "broken", "two"]
 )
@@ -163,6 +184,14 @@ def test_a_malformed_profile_is_refused_with_its_place(profiles: str) -> None:
         read_policy(f"kind: DeschedulerPolicy\nprofiles: {profiles}".encode(), "policy.yaml")
 
 
-def test_a_threshold_that_is_no_number_is_refused() -> None:
-    with pytest.raises(ScenarioError, match="LowNodeUtilization: thresholds: Expected `float`"):
-        read_policy(policy("LowNodeUtilization", "{thresholds: {cpu: many}}", point="balance"), "policy.yaml")
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ("{thresholds: {cpu: many}}", "thresholds: Expected `float`"),
+        ("{evictableNamespaces: {exclude: shop}}", "evictableNamespaces: Expected `array`"),
+        ("{targetThresholds: 3}", "targetThresholds: Expected `object`"),
+    ],
+)
+def test_an_argument_of_another_type_is_refused(arguments: str, reason: str) -> None:
+    with pytest.raises(ScenarioError, match=f"LowNodeUtilization: {reason}"):
+        read_policy(policy("LowNodeUtilization", arguments, point="balance"), "policy.yaml")

@@ -1,9 +1,9 @@
 """Simulate a DeschedulerPolicy in virtual time: which pods it would evict, why, and where their replacements go.
 
 Supported plugins: RemovePodsViolatingNodeTaints, RemovePodsViolatingNodeAffinity, RemoveDuplicates, LowNodeUtilization,
-RemovePodsViolatingInterPodAntiAffinity, RemovePodsViolatingTopologySpreadConstraint, and of the DefaultEvictor
-``nodeFit``, ``evictLocalStoragePods``, ``evictSystemCriticalPods`` and ``priorityThreshold``. A note names unsupported
-ones. A pod violates a rule if the scheduler's own filter rejects its node when the pod itself is removed.
+RemovePodsViolatingInterPodAntiAffinity, RemovePodsViolatingTopologySpreadConstraint; `_ARGUMENTS` lists their supported
+arguments, and those of the DefaultEvictor. A note names unsupported ones. A pod violates a rule if the scheduler's own
+filter rejects its node when the pod itself is removed.
 """
 
 from collections import defaultdict
@@ -32,6 +32,20 @@ _VIOLATED_FILTERS = {
     "RemovePodsViolatingTopologySpreadConstraint": "PodTopologySpread",
 }
 _SYSTEM_CRITICAL = 2_000_000_000
+_ARGUMENTS = {name: {"namespaces"} for name in _VIOLATED_FILTERS} | {
+    "LowNodeUtilization": {"thresholds", "targetThresholds", "evictableNamespaces"},
+    "RemoveDuplicates": {"namespaces", "excludeOwnerKinds"},
+    "DefaultEvictor": {"nodeFit", "evictLocalStoragePods", "evictSystemCriticalPods", "priorityThreshold"},
+}
+"""The supported arguments, by plugin."""
+_TYPES: dict[str, Any] = {
+    "thresholds": dict[str, float],
+    "targetThresholds": dict[str, float],
+    "namespaces": dict[str, list[str]],
+    "evictableNamespaces": dict[str, list[str]],
+    "excludeOwnerKinds": list[str],
+    "priorityThreshold": dict[str, int | str],
+}
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -66,7 +80,6 @@ def read_policy(text: bytes, source: str) -> tuple[tuple[Profile, ...], tuple[st
     tree = document.tree
     if not isinstance(tree, dict) or tree.get("kind") != "DeschedulerPolicy":
         raise ScenarioError(f"{source}: expected a document of kind DeschedulerPolicy")
-    known = {*_VIOLATED_FILTERS, "RemoveDuplicates", "LowNodeUtilization"}
     try:
         given = msgspec.convert(tree.get("profiles") or [], list[_Profile])
     except msgspec.ValidationError as problem:
@@ -76,13 +89,17 @@ def read_policy(text: bytes, source: str) -> tuple[tuple[Profile, ...], tuple[st
         arguments = {part.name: part.args for part in each.pluginConfig}
         points = (each.plugins.get(point, _Enabled()) for point in ("deschedule", "balance"))
         wanted = [name for point in points for name in point.enabled]
-        unknown |= dict.fromkeys(name for name in wanted if name not in known)
-        profiles.append(Profile(each.name, tuple(name for name in wanted if name in known), arguments))
-        for field in ("thresholds", "targetThresholds"):
+        unknown |= dict.fromkeys(name for name in wanted if name not in _ARGUMENTS)
+        played = tuple(name for name in wanted if name in _ARGUMENTS)
+        for name in (*played, "DefaultEvictor"):
+            given_here = sorted(arguments.get(name, {}).keys() - _ARGUMENTS[name])
+            unknown |= dict.fromkeys(f"{name}.{argument}" for argument in given_here)
+        profiles.append(Profile(each.name, played, arguments))
+        for name, field in ((name, field) for name, found in arguments.items() for field in found if field in _TYPES):
             try:
-                msgspec.convert(arguments.get("LowNodeUtilization", {}).get(field) or {}, dict[str, float])
+                msgspec.convert(arguments[name][field] or _TYPES[field](), _TYPES[field])
             except msgspec.ValidationError as problem:
-                raise ScenarioError(f"{source}: LowNodeUtilization: {field}: {problem}") from problem
+                raise ScenarioError(f"{source}: {name}: {field}: {problem}") from problem
     return tuple(profiles), tuple(unknown)
 
 
@@ -98,7 +115,8 @@ class Descheduler:
         for profile in self._profiles:
             for plugin in profile.plugins:
                 for pod, reason in self._found(plugin, profile):
-                    if self._world.pods.get(pod.key) is pod and self._may_evict(pod, profile):
+                    is_selected = _is_selected(pod, profile.arguments.get(plugin) or {})
+                    if self._world.pods.get(pod.key) is pod and is_selected and self._may_evict(pod, profile):
                         self._world.evict(pod, f"{plugin}: {reason}")
                         evicted += 1
                         self._schedule()  # the next violation is found with the replacement in place
@@ -146,13 +164,16 @@ class Descheduler:
             return usage_of(self._world.engine.cluster).on(name)
 
         usage = {name: use(name) for name in names}
-        if not any(all(found.get(name, 0) < limit for name, limit in low.items()) for found in usage.values()):
+        idle = [node for node, found in usage.items() if all(found.get(name, 0) < low[name] for name in low)]
+        if not idle:
             return
         for node in sorted(names, key=lambda name: -max(usage[name].values(), default=0.0)):
             for pod in sorted(self._world.pods_on(node), key=lambda pod: pod.pod.spec.priority or 0):
                 above = [name for name, limit in high.items() if use(node).get(name, 0) > limit]
                 if not above:
                     break
+                if any(sum(limit - use(each).get(name, 0) for each in idle) <= 0 for name, limit in high.items()):
+                    return
                 yield pod, f"{node} is above the target of {', '.join(above)}"
 
     def _may_evict(self, pod: SimulatedPod, profile: Profile) -> bool:
@@ -171,6 +192,15 @@ class Descheduler:
     def _fits_elsewhere(self, pod: SimulatedPod) -> bool:
         explained = self._world.engine.explain(with_node(pod.pod, ""))
         return any(each.status.is_success for name, each in explained.items() if name != pod.node)
+
+
+def _is_selected(pod: SimulatedPod, arguments: Mapping[str, Any]) -> bool:
+    """Return whether a plugin's arguments select the namespace and the owner of a pod."""
+    namespaces = arguments.get("namespaces") or arguments.get("evictableNamespaces") or {}
+    included, namespace = namespaces.get("include"), pod.pod.metadata.namespace
+    if namespace in (namespaces.get("exclude") or ()) or (included and namespace not in included):
+        return False
+    return pod.owner is None or pod.owner.kind not in (arguments.get("excludeOwnerKinds") or ())
 
 
 def _may_violate(plugin: str, pod: Pod) -> bool:

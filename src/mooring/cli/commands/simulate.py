@@ -240,7 +240,7 @@ def _with_descheduler(scenario: "Scenario", path: Path) -> "Scenario":
     from mooring.advisor.simulate.descheduling import read_policy
 
     profiles, unknown = read_policy(path.read_bytes(), str(path))
-    show_notes([f"the descheduler's plugin {name} is not played" for name in unknown])
+    show_notes([f"the descheduler's {name} is not played" for name in unknown])
     return replace(scenario, descheduler=profiles)
 
 
