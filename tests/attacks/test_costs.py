@@ -9,9 +9,9 @@ import pytest
 
 from asgi_calls import Caller
 from counted_work import Work, count, watched
-from mooring.admission.cron_job import find_schedule_problem
 from mooring.admission.pod.defaults import pull_policy
 from mooring.api.core_v1 import Pod
+from mooring.api.cron_schedules import find_schedule_problem
 from mooring.apiserver.registry.patch.errors import Inapplicable
 from mooring.apiserver.registry.patch.json_patch import apply
 from mooring.apiserver.registry.patch.schema import schema_of

@@ -115,6 +115,14 @@ def test_help_lists_every_command_without_loading_any() -> None:
     assert shown.endswith("['mooring.cli', 'mooring.cli.main']\n")
 
 
+def test_the_second_process_of_a_control_plane_loads_no_rules_of_admission_and_no_cryptography() -> None:
+    """They take 12 MB of its memory and a fifth of its start."""
+    program = "import sys; import mooring.cli.support.workers, mooring.cli.support.worker_process;"
+    program += "print(sorted({'cryptography', 'mooring.admission.pod.spec'} & set(sys.modules)))"
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert shown == "[]\n"
+
+
 @pytest.mark.parametrize(("value", "is_coloured"), [("", True), ("1", False)])
 def test_no_color_is_honoured_on_a_terminal(value: str, is_coloured: bool) -> None:
     main_end, command_end = os.openpty()

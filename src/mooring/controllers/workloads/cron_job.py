@@ -13,10 +13,10 @@ from datetime import UTC, datetime, timedelta, tzinfo
 import msgspec
 from msgspec import structs
 
-from mooring.admission.cron_job import NAMED_SCHEDULES, find_schedule_problem, parse_fields
 from mooring.api import errors, times
 from mooring.api.batch_v1 import CronJob, CronJobStatus, Job
 from mooring.api.core_v1 import ObjectReference
+from mooring.api.cron_schedules import NAMED_SCHEDULES, find_schedule_problem, parse_fields
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import LabelSelector, ObjectMeta
 from mooring.api.states import controller_of
