@@ -45,7 +45,7 @@ def kubectl(*words: str, **environment: str) -> subprocess.CompletedProcess[str]
 def test_help_and_examples_name_the_plugin(words: list[str], expected: str) -> None:
     printed = " ".join(kubectl("mooring", *words).stdout.split())
     assert expected in printed
-    assert re.findall(r"(?<!kubectl )\bmooring [a-z]+", printed) == []
+    assert re.findall(r"(?<!kubectl )(?<![.])\bmooring [a-z]+", printed) == []
 
 
 def test_a_wrong_command_names_the_help_of_the_plugin() -> None:
