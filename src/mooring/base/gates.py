@@ -87,6 +87,11 @@ class FeatureGates(msgspec.Struct, frozen=True):
     states: Mapping[str, GateState]
     warnings: tuple[str, ...] = msgspec.field(default=())
 
+    @property
+    def changed(self) -> dict[str, bool]:
+        """Whether each gate is on that is not as by default."""
+        return {name: state.enabled for name, state in self.states.items() if state.enabled != state.default}
+
     def enabled(self, name: str) -> bool:
         """Return whether a gate is on. A gate that does not exist at these versions is off."""
         state = self.states.get(name)

@@ -95,7 +95,7 @@ def _target(
         lowest = str(usual if chosen == now_usual else min(chosen, emulation))
     notes: list[str] = []
     wanted: dict[str, bool] = {}
-    for name, on in _chosen(current.gates).items():
+    for name, on in current.gates.changed.items():
         if name in disable or name in enable:
             continue
         try:
@@ -116,10 +116,6 @@ def _target(
     return target, tuple(notes)
 
 
-def _chosen(gates: FeatureGates) -> dict[str, bool]:
-    return {name: state.enabled for name, state in gates.states.items() if state.enabled != state.default}
-
-
 def _text(wanted: Mapping[str, bool]) -> str:
     return ",".join(f"{name}={str(on).lower()}" for name, on in wanted.items())
 
@@ -129,7 +125,7 @@ def flags_of(component: Component, runtime_config: Mapping[str, bool]) -> Flags:
     return Flags(
         emulation_version=str(component.versions.emulation),
         min_compatibility_version=str(component.versions.min_compatibility),
-        feature_gates=_chosen(component.gates),
+        feature_gates=component.gates.changed,
         runtime_config=dict(runtime_config),
     )
 

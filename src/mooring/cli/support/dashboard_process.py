@@ -49,10 +49,10 @@ async def _print_address(process: Process, command: list[str]) -> None:
 
 
 def _flags_of(component: Component) -> list[str]:
-    versions, states = component.versions, component.gates.states
-    found = [
+    versions = component.versions
+    gates = ",".join(f"{name}={str(on).lower()}" for name, on in component.gates.changed.items())
+    return [
         f"--emulation-version={versions.emulation}",
         f"--min-compatibility-version={versions.min_compatibility}",
+        f"--feature-gates={gates}",
     ]
-    gates = [f"{name}={str(state.enabled).lower()}" for name, state in states.items() if state.enabled != state.default]
-    return [*found, f"--feature-gates={','.join(gates)}"] if gates else found

@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 T = TypeVar("T")
 
@@ -39,6 +39,13 @@ def collect_garbage_less() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     gc.enable()
+
+
+async def wait_for_end(pipe: IO[Any]) -> None:
+    """Read a pipe until its end."""
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    await reader.read()
 
 
 class StopSignal:

@@ -3,7 +3,7 @@
 import shutil
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import click
 
@@ -20,47 +20,8 @@ _BYTES_A_LINE = 80
 """An estimate, until the trace has been read."""
 
 
-class Progress:
-    """Called with a label, the amount done and the total; ended by leaving its context."""
-
-    def __init__(self, doing: str) -> None:
-        self._doing = doing
-        self._bar: Any = None  # click's type of it is not public
-        self._done = 0
-        self._last_line = time.monotonic()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end_bar()
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        if not total:
-            return
-        if sys.stderr.isatty():
-            self._draw(what, done, total)
-        elif done == total or time.monotonic() - self._last_line >= _LINE_SECONDS:
-            self._last_line = time.monotonic()
-            click.echo(f"{self._doing}: {done:,} of {total:,} {what}", err=True)
-
-    def _draw(self, what: str, done: int, total: int) -> None:
-        if self._bar is None:
-            bar = click.progressbar(length=total, label=f"{self._doing} {total:,} {what}", file=sys.stderr)
-            self._bar, self._done = bar.__enter__(), 0
-        self._bar.update(done - self._done)
-        self._done = done
-        if done == total:
-            self._end_bar()
-
-    def _end_bar(self) -> None:
-        if self._bar is not None:
-            self._bar.__exit__(None, None, None)
-            self._bar = None
-
-
 class _ProgressLine:
-    """A line on a terminal that is redrawn at most every tenth of a second, and cleared on leaving the context."""
+    """A line on a terminal that is redrawn at most every tenth of a second, and cleared when the context ends."""
 
     def __init__(self) -> None:
         self._on_terminal = sys.stderr.isatty()
@@ -73,9 +34,9 @@ class _ProgressLine:
         if self._on_terminal:
             self._write("")
 
-    def _is_due(self) -> bool:
+    def _is_due(self, seconds: float = _DRAW_SECONDS) -> bool:
         now = time.monotonic()
-        if not self._on_terminal or now - self._last < _DRAW_SECONDS:
+        if now - self._last < seconds:
             return False
         self._last = now
         return True
@@ -89,11 +50,29 @@ class _ProgressLine:
         sys.stderr.flush()
 
 
+class Progress(_ProgressLine):
+    """Called with a label, the amount done and the total; prints a line now and then where there is no terminal."""
+
+    def __init__(self, doing: str) -> None:
+        super().__init__()
+        self._doing = doing
+        self._last = time.monotonic()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        text = f"{self._doing}: {done:,} of {total:,} {what}"
+        if not total or not (done == total or self._is_due(_DRAW_SECONDS if self._on_terminal else _LINE_SECONDS)):
+            return
+        if self._on_terminal:
+            self._draw(round(_BAR * done / total), text)
+        else:
+            click.echo(text, err=True)
+
+
 class SimulationProgress(_ProgressLine):
     """Called with the state of a simulation."""
 
     def __call__(self, state: "SimulationState") -> None:
-        if not self._is_due():
+        if not (self._on_terminal and self._is_due()):
             return
         from mooring.advisor.simulate.clock import format_seconds
 
@@ -111,7 +90,7 @@ class TraceProgress(_ProgressLine):
         self._lines = max(size // _BYTES_A_LINE, 1)
 
     def __call__(self, state: "ReplayState") -> None:
-        if not self._is_due():
+        if not (self._on_terminal and self._is_due()):
             return
         from mooring.advisor.simulate.clock import format_seconds
 

@@ -1,13 +1,11 @@
 """What commands simulate: the control plane that flags describe, and node pools of an autoscaler (`--pool`)."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mooring.base import component
 from mooring.base.component import Component
 from mooring.cli.support.cluster_source import SchedulerChoice
 
@@ -25,20 +23,10 @@ def settings_of(running: Component, scheduler: SchedulerChoice, description: str
     from mooring.advisor.simulate import options
 
     if not description:
-        changed = sorted(f"{name}={str(state.enabled).lower()}" for name, state in _switched(running))
+        changed = sorted(f"{name}={str(on).lower()}" for name, on in running.gates.changed.items())
         version = f"emulating {running.versions.emulation}"
         description = ", ".join((version, *changed))
     return options.for_component(running, scheduler.profiles, scheduler.registry, scheduler.backoffs, description)
-
-
-def _switched(running: Component) -> Iterator[tuple[str, Any]]:
-    plain = component.resolve(
-        emulation=str(running.versions.emulation), min_compatibility=str(running.versions.min_compatibility)
-    )
-    for name, state in running.gates.states.items():
-        before = plain.gates.states.get(name)
-        if before is not None and before.enabled != state.enabled:
-            yield name, state
 
 
 def pool_option(command: Any) -> Any:

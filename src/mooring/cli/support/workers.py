@@ -21,7 +21,7 @@ from mooring.base import logs
 from mooring.base.metrics import build_registry
 from mooring.cli.support.health_server import HealthServer
 from mooring.cli.support.leadership import expose_leadership
-from mooring.cli.support.process_settings import collect_garbage_less
+from mooring.cli.support.process_settings import collect_garbage_less, wait_for_end
 from mooring.cli.support.worker_process import LeaseLostError, WorkerConfig, WorkersError
 from mooring.client import Client, ClientError, Informers, connect, user_agent
 from mooring.client.leader_election import ElectedComponent
@@ -176,7 +176,7 @@ async def _work(config: WorkerConfig, stdin: BinaryIO) -> None:
     workers = Workers(config, by_https)
     work = asyncio.create_task(workers.run())
     announce = asyncio.create_task(_announce(workers))
-    stop = asyncio.create_task(_end_of(stdin))
+    stop = asyncio.create_task(wait_for_end(stdin))
     await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
     announce.cancel()
     if not work.done():
@@ -192,13 +192,6 @@ async def _announce(workers: Workers) -> None:
     await workers.wait_until_ready()
     _send({"metrics": workers.metrics_url})
     collect_garbage_less()
-
-
-async def _end_of(pipe: BinaryIO) -> None:
-    reader = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-    await reader.read()
 
 
 def _send(message: dict[str, str]) -> None:
