@@ -17,6 +17,7 @@ DATA = Path(__file__).parent / "data" / "api" / "requests.jsonl"
 
 def replay(*words: str) -> Result:
     parser = argparse.ArgumentParser()
+    parser.add_argument("files", nargs="+", type=Path)
     api.add_arguments(parser)
     return api.run(parser.parse_args(list(words)))
 

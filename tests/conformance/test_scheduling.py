@@ -1,6 +1,5 @@
 """Recorded scheduling of Kubernetes: verdicts, reasons, points and event texts, read from this repository's copy."""
 
-import argparse
 import gzip
 import json
 from pathlib import Path
@@ -8,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from mooring.testing.replay import Result, UnreadableFileError, scheduling
+from mooring.testing.replay import Result, UnreadableFileError, replay_files, scheduling
 
 DATA = Path(__file__).parent / "data" / "scheduling" / "cases.jsonl.gz"
 
 
 def replay(*files: Path) -> Result:
-    parser = argparse.ArgumentParser()
-    scheduling.add_arguments(parser)
-    return scheduling.run(parser.parse_args(list(map(str, files))))
+    return replay_files(files, scheduling.replay)
 
 
 def first_case() -> dict[str, Any]:

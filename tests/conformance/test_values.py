@@ -13,6 +13,7 @@ DATA = Path(__file__).parent / "data" / "values" / "values.json"
 
 def replay(*words: str) -> list[str]:
     parser = argparse.ArgumentParser()
+    parser.add_argument("files", nargs="+", type=Path)
     values.add_arguments(parser)
     result = values.run(parser.parse_args(list(words)))
     assert result.passed or result.failed

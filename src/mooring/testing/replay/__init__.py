@@ -1,11 +1,12 @@
 """Replay recorded behaviour: ``python -m mooring.testing.replay KIND FILE…``.
 
-Each kind of file has a module, listed in `mooring.testing.replay.__main__`, with two functions: ``add_arguments`` adds
-its options, ``run`` replays files and returns a `Result`. Conformance tests call ``run`` as well.
+Each kind of file has a module, listed in `mooring.testing.replay.__main__`. Its function ``replay`` replays one file
+and returns a `Result`. Modules with options have ``add_arguments`` and ``run`` as well.
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,15 @@ def read_json(file: Path, cls: type, content: str) -> Any:
     if not isinstance(found, cls):
         raise UnreadableFileError(f"{file}: not {content}")
     return found
+
+
+@contextmanager
+def recorded_form(place: object) -> Iterator[None]:
+    """Report errors that come from data of another form than the recorded one."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise UnreadableFileError(f"{place} has not the recorded form: {error!r}") from error
 
 
 def replay_files(files: Iterable[Path], replay: Callable[[Path], Result]) -> Result:

@@ -5,13 +5,14 @@ case failed and 2 when a file cannot be read.
 """
 
 import argparse
-import importlib
 import sys
-from typing import Protocol, cast
+from importlib import import_module
+from pathlib import Path
 
 from mooring.testing.differential import load
-from mooring.testing.replay import Result, UnreadableFileError
+from mooring.testing.replay import Result, UnreadableFileError, replay_files
 
+PACKAGE = "mooring.testing.replay"
 KINDS = {
     "values": "versions, ranges, quantities and selectors",
     "cel": "expressions in Kubernetes' environments: types, results and costs",
@@ -22,31 +23,20 @@ KINDS = {
 }
 
 
-class Kind(Protocol):
-    """The interface of a module of this package."""
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
-
-    def run(self, args: argparse.Namespace) -> Result: ...
-
-
-def kind_module(name: str) -> Kind:
-    """Import the module that replays a kind."""
-    if name == "upstream":
-        return cast("Kind", load("upstream_tables"))
-    return cast("Kind", importlib.import_module(f"mooring.testing.replay.{name.replace('-', '_')}"))
-
-
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m mooring.testing.replay", description="Replay recorded behaviour.")
+    parser = argparse.ArgumentParser(prog=f"python -m {PACKAGE}", description="Replay recorded behaviour.")
     parser.add_argument("kind", choices=KINDS, help="; ".join(f"{kind}: {what}" for kind, what in KINDS.items()))
     chosen = parser.parse_args((sys.argv[1:] if argv is None else argv)[:1]).kind
-    kind = kind_module(chosen)
+    is_upstream = chosen == "upstream"
+    kind = load("upstream_tables") if is_upstream else import_module(f"{PACKAGE}.{chosen.replace('-', '_')}")
     options = argparse.ArgumentParser(prog=f"{parser.prog} {chosen}", description=f"Replay {KINDS[chosen]}.")
-    kind.add_arguments(options)
+    if not is_upstream:
+        options.add_argument("files", nargs="+", type=Path, metavar="FILE", help="files of recorded cases")
+    if hasattr(kind, "add_arguments"):
+        kind.add_arguments(options)
     args = options.parse_args((sys.argv[1:] if argv is None else argv)[1:])
     try:
-        result = kind.run(args)
+        result = kind.run(args) if hasattr(kind, "run") else replay_files(args.files, kind.replay)
     except UnreadableFileError as error:
         print(error, file=sys.stderr)
         return 2

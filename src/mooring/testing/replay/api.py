@@ -30,7 +30,7 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 from mooring.base import component
-from mooring.testing.replay import Result, UnreadableFileError, replay_files
+from mooring.testing.replay import Result, UnreadableFileError, recorded_form, replay_files
 
 RECORDED_GATES = "TolerationAffinitySemverOperators=false,TaintTolerationNodeAffinityCEL=false"
 """The recorded server has neither gate."""
@@ -71,7 +71,6 @@ class Case:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="recorded requests, one a line")
     parser.add_argument("--server", metavar="URL", help="send the requests to this server instead")
     parser.add_argument("--token", help="the bearer token to send with them")
     parser.add_argument("--ca", type=Path, metavar="FILE", help="the certificate authority to trust")
@@ -108,10 +107,9 @@ def _cases(file: Path) -> Iterator[Case]:
         raise UnreadableFileError(f"{file}: {error}") from error
     for number, line in enumerate(lines, 1):
         if line.strip():
-            try:
-                yield Case.parse(line)
-            except (ValueError, KeyError, TypeError) as error:
-                raise UnreadableFileError(f"{file}:{number}: not a recorded request: {error!r}") from error
+            with recorded_form(f"{file}:{number}"):
+                case = Case.parse(line)
+            yield case
 
 
 # -- admission alone

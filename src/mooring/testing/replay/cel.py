@@ -9,7 +9,6 @@ Go iterates over maps in random order, and each expression was recorded once. Th
 on that order: it is enough that ours is equal in some order.
 """
 
-import argparse
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from mooring.base.version import Version
 from mooring.cel.environment import Environment, Program
 from mooring.cel.errors import EvaluationError, Issue
 from mooring.constraints.celenv import COST_LIMIT, NODE, TAINT
-from mooring.testing.replay import Result, UnreadableFileError, read_json, replay_files
+from mooring.testing.replay import Result, read_json, recorded_form
 
 _ENVIRONMENTS = {each.variable: each for each in (TAINT, NODE)}
 _ORDERS = 1000
@@ -39,29 +38,17 @@ _KINDS = (
 """Kinds of errors by their texts; the first that occurs in a message is its kind."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help="recorded expressions, such as k8s-cel.json"
-    )
-
-
-def run(args: argparse.Namespace) -> Result:
-    return replay_files(args.files, replay)
-
-
 def replay(file: Path) -> Result:
     """Replay one file."""
     recorded = read_json(file, dict, "an object of recorded expressions")
     result = Result()
-    try:
+    with recorded_form(file):
         version = Version.parse(recorded.get("version", "1.37"))
         environments = {name: each.new_expressions(version) for name, each in _ENVIRONMENTS.items()}
         for number, case in enumerate(recorded["cases"]):
             name = case["env"]
             problems = _problems(environments[name], name, case, recorded["inputs"][name])
             result.count(f"{file.name} case {number} ({name}) {case['expr']!r}", next(problems, None))
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise UnreadableFileError(f"{file}: not a file of recorded expressions: {error!r}") from error
     return result
 
 

@@ -5,7 +5,6 @@ type, or an error. Values are tagged (`{"int": "5"}`, `{"map": [[key, value], â€
 that has every library.
 """
 
-import argparse
 import base64
 import json
 import math
@@ -48,7 +47,7 @@ from mooring.cel.types import (
     type_of,
 )
 from mooring.cel.values import TypeValue, UInt, from_key, map_of_pairs, runtime_type
-from mooring.testing.replay import Result, UnreadableFileError, read_json, replay_files
+from mooring.testing.replay import Result, read_json, recorded_form
 
 LIBRARIES = (
     STANDARD,
@@ -87,18 +86,10 @@ _LEFT_OUT = {
 """Tests that contradict the specification, by section and name."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="tests of CEL, such as basic.json")
-
-
-def run(args: argparse.Namespace) -> Result:
-    return replay_files(args.files, replay)
-
-
 def replay(file: Path) -> Result:
     """Replay one file."""
     result = Result()
-    try:
+    with recorded_form(file):
         for test in read_json(file, list, "a list of CEL tests"):
             name = f"{file.name} {test['section']}/{test['name']} {test['expr']!r}"
             reason = _LEFT_OUT.get((test["section"], test["name"]))
@@ -108,8 +99,6 @@ def replay(file: Path) -> Result:
                 result.left_out.append(f"{name}: {reason}")
             else:
                 result.count(name, _problem(test))
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise UnreadableFileError(f"{file}: not a file of CEL tests: {error!r}") from error
     return result
 
 

@@ -5,22 +5,20 @@ plugin for each node, the same reasons, scores and total, and the same event mes
 untolerated taints, ours names the first one; such reasons are normalized before they are compared.
 """
 
-import argparse
 import gzip
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mooring.api.codec import DecodeError, FieldValidation, from_tree
+from mooring.api.codec import FieldValidation, from_tree
 from mooring.api.core_v1 import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.storage_v1 import StorageClass
 from mooring.scheduler.deciding.engine import Engine, NodeExplanation
 from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, ProfileSpec
-from mooring.testing.replay import Result, UnreadableFileError
+from mooring.testing.replay import Result, UnreadableFileError, recorded_form
 
 T = TypeVar("T", bound=Resource)
 _LEFT_OUT = frozenset({"NodeVolumeLimits", "DynamicResources"})
@@ -38,33 +36,21 @@ _TAINTS = "node(s) had untolerated taint(s)"
 _COUNTED = re.compile(r"(\d+) (.*)")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="cases, such as cases.jsonl.gz")
-
-
-def run(args: argparse.Namespace) -> Result:
+def replay(file: Path) -> Result:
+    """Replay one file."""
     result = Result()
-    for file in args.files:
-        for number, case in enumerate(_cases(file), 1):
-            try:
-                name = case["in"].get("name", f"line {number}")
-                result.count(name, problem_of(case))
-            except (KeyError, TypeError, AttributeError, DecodeError) as error:
-                raise UnreadableFileError(f"{file}: line {number} has not the recorded form: {error!r}") from error
-    return result
-
-
-def _cases(file: Path) -> Iterator[dict[str, Any]]:
-    try:
-        content = file.read_bytes()
-        if content.startswith(b"\x1f\x8b"):
-            content = gzip.decompress(content)
-        lines = [json.loads(line) for line in content.splitlines() if line.strip()]
-    except (OSError, EOFError, ValueError) as error:
-        raise UnreadableFileError(f"{file}: {error}") from error
-    if not lines or not all(isinstance(line, dict) and {"in", "out"} <= line.keys() for line in lines):
+    with recorded_form(file):
+        try:
+            content = file.read_bytes()
+            lines = (gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content).splitlines()
+        except (OSError, EOFError) as error:
+            raise UnreadableFileError(f"{file}: {error}") from error
+        for number, line in enumerate(filter(None, lines), 1):
+            case = json.loads(line)
+            result.count(case["in"].get("name", f"line {number}"), problem_of(case))
+    if not (result.passed or result.failed):
         raise UnreadableFileError(f"{file}: not recorded scheduling cases")
-    return iter(lines)
+    return result
 
 
 def problem_of(case: dict[str, Any]) -> str | None:

@@ -7,12 +7,11 @@ for versions: there the kind of error and the component must match, and what is 
 import argparse
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from mooring.api import field_selector, label_selector, quantity
 from mooring.constraints import semver
-from mooring.testing.replay import Result, UnreadableFileError, read_json
+from mooring.testing.replay import Result, read_json, recorded_form
 
 Compared = Iterator[tuple[str, str | None]]
 """The name of each case, and its difference from the recording or None."""
@@ -21,7 +20,6 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="recorded values, such as values.json")
     parser.add_argument("--only", type=_sections, default=list(SECTIONS), help=f"among {','.join(SECTIONS)}")
 
 
@@ -30,11 +28,9 @@ def run(args: argparse.Namespace) -> Result:
     for file in args.files:
         recorded = read_json(file, dict, "an object of recorded values")
         for section in args.only:
-            try:
+            with recorded_form(f"{file}: {section}"):
                 for name, problem in SECTIONS[section](recorded):
                     result.count(f"{section} {name}", problem)
-            except (KeyError, TypeError, AttributeError) as error:
-                raise UnreadableFileError(f"{file}: {section} has not the recorded form: {error!r}") from error
     return result
 
 
