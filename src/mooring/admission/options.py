@@ -82,9 +82,8 @@ class CustomOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdmissionOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The gates and versions of a server, as plain values for admission.
-
-    The defaults are those of a server without flags.
+    """The gates and versions of a server, as plain values for admission; by default, those of a server
+    without flags.
     """
 
     comparison_operators: bool = True

@@ -99,10 +99,7 @@ def split(obj: T) -> tuple[T, Row]:
 
 
 def take(obj: Resource | LeanPod) -> Row:
-    """Replace the per-row values of an object by ROW in place, and return these values.
-
-    The caller must own the object.
-    """
+    """Replace the per-row values of an object, which the caller owns, by ROW in place; return these values."""
     meta = obj.metadata
     row = Row(meta.name, meta.uid, meta.resource_version, meta.creation_timestamp or "")
     meta.name = ROW if row.name else ""

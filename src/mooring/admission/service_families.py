@@ -1,7 +1,4 @@
-"""Choose and validate the IP families of a Service.
-
-The API server allocates addresses after admission.
-"""
+"""Choose and validate the IP families of a Service. The API server allocates addresses after admission."""
 
 from mooring.admission.addresses import is_ip, validate_legacy_ip
 from mooring.admission.checks import Unique, one_of, optional_one_of
@@ -69,10 +66,7 @@ def _is_of_unknown_family(spec: ServiceSpec) -> bool:
 
 
 def validate(new: Service, old: Service | None, options: AdmissionOptions) -> Errors:
-    """Validate cluster IPs, families and policy together.
-
-    Kubernetes checks these before everything else, and then reports no other error.
-    """
+    """Validate cluster IPs, families and policy together. If there are errors, Kubernetes reports no others."""
     spec, families = new.spec, options.service_families
     if spec.type == "ExternalName":
         return []

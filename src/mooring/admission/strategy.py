@@ -51,10 +51,7 @@ class Priority(msgspec.Struct, frozen=True):
 
 
 class Lookups(Protocol):
-    """The interface to the cluster state that admission reads.
-
-    The API server implements it with caches; lint and replay with their input.
-    """
+    """The cluster state that admission reads. The API server implements it with caches; lint with its input."""
 
     @property
     def knows_runtime_classes(self) -> bool:

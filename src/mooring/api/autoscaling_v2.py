@@ -1,7 +1,4 @@
-"""autoscaling/v2: HorizontalPodAutoscaler, which scales a workload by what is measured.
-
-``controllers/autoscaling/`` works on it.
-"""
+"""autoscaling/v2: HorizontalPodAutoscaler, which ``controllers/autoscaling/`` implements."""
 
 from typing import Annotated
 

@@ -184,10 +184,7 @@ class Scheme:
         return self._families[kind.family]
 
     def hub(self, kind: Kind) -> Kind:
-        """Return the newest known version of a kind, the hub of conversion.
-
-        Custom kinds have none: every version has its own schema.
-        """
+        """Return the newest known version of a kind, the hub of conversion; that version itself for custom kinds."""
         return kind if kind.custom else self.family(kind)[0]
 
     def hub_of(self, object_type: type[Resource]) -> Kind:

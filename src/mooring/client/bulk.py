@@ -60,10 +60,7 @@ class _Waiting(msgspec.Struct, eq=False, frozen=True):
 
 
 class BulkBinding:
-    """Binds pods in batches, or concurrently by a request each.
-
-    Bindings that arrive while one is sent go with the next batch.
-    """
+    """Binds pods in batches, or concurrently by a request each. Later bindings go with the next batch."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -77,7 +74,7 @@ class BulkBinding:
     async def bind(self, bindings: Sequence[Binding]) -> list[Failure | None]:
         """Bind pods; return None or the error for each.
 
-        Without bindings, only find out whether the server supports batches.
+        Without bindings, find out whether the server supports batches.
         """
         if not bindings:
             await self._send([])

@@ -42,10 +42,7 @@ _BURST, _REFILL_SECONDS = 25.0, 300.0
 _MAX_SERIES = 4096
 """The maximum number of written series that are kept in memory to be counted on."""
 _MAX_WAITING = 16_384
-"""The number of waiting events above which each namespace and reason is limited to its share.
-
-An event takes half a KB.
-"""
+"""The number of waiting events, of half a KB each, above which each namespace and reason is limited to a share."""
 _PATIENCE_SECONDS = 5.0
 """The maximum number of seconds for which an event waits for more urgent writes."""
 _MAX_PATIENT = _MAX_WAITING // 2

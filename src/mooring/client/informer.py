@@ -237,10 +237,7 @@ class Informer(Generic[T]):
         self._failures = 0
 
     async def _read_events(self, watch: Watch[T]) -> bool:
-        """Apply the events of a watch; return whether there were any.
-
-        Raise DisconnectedError if it is silent for too long.
-        """
+        """Apply the events of a watch; return whether there were any. Raise DisconnectedError after a long silence."""
         has_events = False
         now = asyncio.get_running_loop().time
         set_at = now()

@@ -110,10 +110,7 @@ class TemplateParts:
         return self.keep(name, text, decoder.decode(text)) if found is None else found
 
     def decode_spec_once(self, text: bytes, decoder: "msgspec.json.Decoder[PodSpec]") -> PodSpec:
-        """Return the specification with this JSON.
-
-        Pods of one template arrive in sequence, so the last one is compared first.
-        """
+        """Return the specification with this JSON; first compare with the last one, because templates repeat."""
         last, spec = self._last_spec
         if text != last:
             spec = self.decode_once("spec", text, decoder)

@@ -88,10 +88,7 @@ class Stream(Protocol):
 
 
 class Transport(Protocol):
-    """The interface that sends requests.
-
-    A response of any status is returned; `TransportError` means that there is none.
-    """
+    """The interface that sends requests. Responses of any status are returned; `TransportError` means none."""
 
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - each transport has its own way
         """Return the whole response, within `timeout` seconds."""

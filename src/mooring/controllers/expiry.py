@@ -1,7 +1,4 @@
-"""Delete objects that have expired: finished Jobs, certificate requests and bootstrap tokens.
-
-The API server itself expires events.
-"""
+"""Delete expired objects: finished Jobs, certificate requests, bootstrap tokens. Events expire in the server."""
 
 from abc import abstractmethod
 from datetime import datetime

@@ -78,10 +78,7 @@ class Mvcc:
         return self._keys.between(prefix, _end_of(prefix), limit=1)[1]
 
     def cached_under(self, prefix: str) -> list[KeyValue] | None:
-        """Return all keys under a prefix from the cache, or None.
-
-        Admission reads a few prefixes often (quotas, limits).
-        """
+        """Return all keys under a prefix from the cache, or None. Admission reads a few prefixes often."""
         keys = self._cached_keys.get(prefix)
         return None if keys is None else list(map(self._live.__getitem__, keys))
 

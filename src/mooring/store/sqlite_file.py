@@ -108,10 +108,7 @@ class SqliteFile:
         return file
 
     def rows(self) -> Iterator[tuple[int, str, KeyValue | None]]:
-        """Yield the log: (revision, key, value from then on). Raise `Damaged`.
-
-        After the last row, compare the log with its head mark.
-        """
+        """Yield the log: (revision, key, value from then on); compare its end with the head mark. Raise `Damaged`."""
         expected = self.floor + 1
         last, count, total = self.floor, 0, 0
         with translate_errors(self._path):

@@ -48,10 +48,7 @@ def is_counted(quota: ResourceQuota) -> bool:
 
 
 def used_after(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage | None:
-    """Return the quota's usage after a change; None if it stays the same.
-
-    Raise Forbidden if it exceeds the quota or lacks required requests.
-    """
+    """Return the usage after a change; None if unchanged. Raise Forbidden if it exceeds the quota or lacks requests."""
     difference = difference_of(quota, used, change)
     return used_with(quota, used, difference, change) if difference else None
 

@@ -34,10 +34,7 @@ def has_rules(nodes: Iterable[JSONSchemaProps]) -> bool:
 
 
 class _SharedSchema(msgspec.Struct, frozen=True):
-    """The values computed once for all nodes with the same schema.
-
-    Large definitions repeat subtrees, such as containers of pods.
-    """
+    """Values computed once for all nodes with the same schema, because large definitions repeat subtrees."""
 
     min_bytes: int
     """The minimum size of a value, in bytes."""

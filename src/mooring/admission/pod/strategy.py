@@ -1,7 +1,4 @@
-"""The strategies of pods and of their subresources `status`, `ephemeralcontainers` and `resize`.
-
-Binding is in ``binding.py``.
-"""
+"""The strategies of pods and their subresources `status`, `ephemeralcontainers` and `resize`, without binding."""
 
 from collections.abc import Callable
 

@@ -37,10 +37,7 @@ class Standard(msgspec.Struct, frozen=True):
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """The Pod Security standards that a namespace enforces and warns about.
-
-    Labels for the audit mode are validated but have no effect.
-    """
+    """The Pod Security standards that a namespace enforces and warns about; those of the audit mode have no effect."""
 
     enforce: Standard
     warn: Standard

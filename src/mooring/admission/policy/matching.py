@@ -96,10 +96,7 @@ class Matcher:
     """The rules and selectors of a policy, binding or webhook."""
 
     rules: Sequence[RuleWithOperations] = ()
-    """The match rules.
-
-    An empty list matches everything, because a binding without rules does not restrict its policy.
-    """
+    """The match rules. An empty list matches everything: a binding without rules does not restrict its policy."""
     excluded: Sequence[RuleWithOperations] = ()
     match_policy: str | None = EQUIVALENT
     namespace_selector: LabelSelector | None = None

@@ -118,10 +118,7 @@ def _content(obj: Resource) -> dict[str, Any]:
 
 
 def dropped(given: dict[str, Any], made: Resource) -> frozenset[str]:
-    """Return the paths of fields that admission dropped.
-
-    Fields that the server would default to the same value do not count.
-    """
+    """Return the paths of fields that admission dropped, except those that the server would default equally."""
     lost = frozenset(missing(given, _content(made)))
     if not lost:
         return lost

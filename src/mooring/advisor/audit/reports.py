@@ -71,10 +71,7 @@ def lint_report(
 
 
 def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
-    """Yield the lines of the report.
-
-    Findings with the same controller or API version share a line, unless it is `wide`.
-    """
+    """Yield the lines of the report. Findings with one controller or API version share a line unless `wide`."""
     yield f"{one_line(audit.origin)}: {audit.objects} objects"
     yield f"  now   {audit.current.arguments()}"
     if audit.target is not None:

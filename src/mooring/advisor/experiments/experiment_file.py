@@ -81,10 +81,7 @@ class _File(_Strict, frozen=True):
 
 
 class RunSpec(msgspec.Struct, frozen=True):
-    """One run: a cluster, a workload, a scheduler and a seed.
-
-    It can be sent to another process or machine; paths are absolute.
-    """
+    """One run: cluster, workload, scheduler and seed, with absolute paths. It can be sent to other machines."""
 
     cluster_name: str
     workload_name: str

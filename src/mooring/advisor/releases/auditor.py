@@ -40,10 +40,7 @@ def audit(
     plays: bool = True,
     now: datetime | None = None,
 ) -> ReleaseAudit:
-    """Audit a snapshot.
-
-    `beside` are additional findings, such as about clients; with `plays`, the engine is run too.
-    """
+    """Audit a snapshot. `beside` are further findings, such as about clients; with `plays`, run the engine."""
     now = now or datetime.now(UTC)
     raw = snapshot.raw()
     notes = [f"{plural} are left out: {why}" for plural, why in snapshot.forbidden.items()]

@@ -181,10 +181,7 @@ def _autoscaler_sizes(snapshot: Snapshot, pools: Collection[str]) -> dict[str, i
 
 
 def _karpenter_pool(snapshot: Snapshot, name: str, tree: dict[str, Any], own: Sequence[Node]) -> NodePool:
-    """Read a Karpenter NodePool.
-
-    Its own nodes, or others that meet its requirements, serve as templates of instances.
-    """
+    """Read a Karpenter NodePool. Its own nodes, or others that meet its requirements, are the templates."""
     try:
         spec = msgspec.convert(tree.get("spec") or {}, _PoolSpec)
     except msgspec.ValidationError as error:
@@ -258,10 +255,7 @@ def _within_limits(limits: dict[str, Any], template: Node, own: Sequence[Node]) 
 
 
 def explain_pools(snapshot: Snapshot, pools: Iterable[NodePool], pod: Pod) -> list[PoolVerdict]:
-    """Evaluate a pod on a new node of each pool.
-
-    Return the pools that fit first, then the others by the number of reasons.
-    """
+    """Evaluate a pod on a new node of each pool; return pools that fit first, then by number of reasons."""
     from mooring.advisor.snapshot import engine  # noqa: PLC0415 - a cycle otherwise
 
     asked = engine(snapshot)

@@ -165,10 +165,7 @@ def _nodes(before: Usage, after: Usage, world: World) -> tuple[NodeUse, ...]:
 
 
 def compare(one: Simulation, other: Simulation) -> Comparison:
-    """Return the differences between two results.
-
-    Pods have the same names in both, because generated names are deterministic.
-    """
+    """Return the differences between two results, whose pods have the same, deterministic names."""
     here, there = _places(one), _places(other)
     common = [pod for pod in here if pod in there]
     moved = [MovedPod(pod=pod, node=here[pod], other_node=there[pod]) for pod in common if here[pod] != there[pod]]

@@ -1,7 +1,4 @@
-"""Run a scenario: apply the steps in order and advance time until nothing changes any more.
-
-``time_passing.py`` advances time.
-"""
+"""Run a scenario: apply the steps in order; ``time_passing.py`` advances time until nothing changes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Yield snapshots of a live cluster, one after each change, for commands that watch.
-
-The dashboard uses `readable`, too.
-"""
+"""Yield snapshots of a live cluster after each change, for watching. The dashboard uses `readable`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable

@@ -71,10 +71,7 @@ class RawObject:
 
     @property
     def tree(self) -> Any:
-        """Return the object as plain dicts and lists.
-
-        Shared: do not modify. JSON from a server is parsed on the first call.
-        """
+        """Return the object as plain dicts and lists. Shared: do not modify. JSON is parsed on the first call."""
         if self._tree is None:
             if self._made is not None:
                 self._tree = codec.to_tree(self._made)

@@ -24,10 +24,7 @@ class ServerInfo(msgspec.Struct, frozen=True):
 
 
 async def read_server_info(client: Client) -> ServerInfo:
-    """Return versions and gates; no gates if the user may not read the metrics.
-
-    Raise `ClientError` and `StatusError`.
-    """
+    """Return versions and gates; no gates if metrics are forbidden. Raise `ClientError` and `StatusError`."""
     answer = await client.raw("GET", "/version")
     version = msgspec.json.decode(answer.body, type=dict[str, str])
     gates: dict[str, bool] = {}

@@ -16,10 +16,7 @@ _CREATED = "2020-01-01T00:00:00Z"
 
 
 async def write_objects(store: Store, scheme: Scheme, objects: Iterable[Resource]) -> int:
-    """Store objects without admission, in the storage version of their kind; return their number.
-
-    RBAC objects are left out.
-    """
+    """Store objects, except RBAC, without admission, in their kinds' storage versions; return their number."""
     writes: list[Put] = []
     encoders: dict[Kind, Stored] = {}
     for obj in objects:

@@ -1,7 +1,4 @@
-"""The typed result of `mooring upgrade-check`: the same in Python and in `-o json`.
-
-Times are seconds since the first node is cordoned.
-"""
+"""The typed result of `mooring upgrade-check`. Times are seconds since the first node is cordoned."""
 
 from typing import Literal
 

@@ -70,10 +70,7 @@ class _Loaded(msgspec.Struct, frozen=True):
 
 
 class Pki:
-    """The certificate authority of a data directory.
-
-    An authority that several servers share is never replaced by one of them.
-    """
+    """The certificate authority of a data directory. A server alone never replaces a shared one."""
 
     def __init__(self, directory: Path, clock: Clock, *, is_shared: bool = False) -> None:
         self.directory = directory

@@ -122,10 +122,7 @@ class WholeApplication(Interface):
 
 
 class Protocol(asyncio.Protocol):
-    """The server side of one client connection.
-
-    `HttpServer` creates a subclass whose class attributes all connections share.
-    """
+    """The server side of one client connection. `HttpServer` subclasses it for attributes that all share."""
 
     __slots__ = (
         "_awaited",

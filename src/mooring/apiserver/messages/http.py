@@ -239,10 +239,7 @@ def _served(clause: Clause) -> Accepted | None:
 
 
 def headers_by_name(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return headers by name, in lower case as in ASGI.
-
-    Repeated headers are joined: by commas, for impersonation by line breaks.
-    """
+    """Return headers by lower-case name. Repeated ones are joined: by commas, for impersonation by line breaks."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in raw:
         name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")

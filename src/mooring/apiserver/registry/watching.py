@@ -37,10 +37,7 @@ _WATCHES_PER_TURN = 500
 """The number of watches notified before other callbacks of the event loop run."""
 
 FrameKey = tuple[int, str, str, type[View], Kind, Frame]
-"""The cache key of an encoded event.
-
-It includes the object's key, because events that expire together in etcd share a revision.
-"""
+"""The cache key of an encoded event, with the object's key: in etcd, expiring objects share a revision."""
 
 
 class _Start(msgspec.Struct, frozen=True):

@@ -1,7 +1,4 @@
-"""`mooring exporter`: metrics of pending pods with their reasons, for Prometheus.
-
-Read next: ``mooring.dashboard.exporter``.
-"""
+"""`mooring exporter`: Prometheus metrics of pending pods with their reasons (``mooring.dashboard.exporter``)."""
 
 import asyncio
 import logging

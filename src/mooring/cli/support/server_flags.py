@@ -1,7 +1,4 @@
-"""The flags of an API server, for `mooring apiserver` and `mooring up`.
-
-The command gets a `ServerConfig` as `server`.
-"""
+"""The flags of an API server (`mooring apiserver`, `mooring up`), which become the argument `server`."""
 
 from datetime import timedelta
 from ipaddress import ip_address, ip_network

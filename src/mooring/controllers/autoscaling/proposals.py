@@ -152,10 +152,7 @@ def by_pods(
     resource: str = "",
     requests: Mapping[str, int] | None = None,
 ) -> Proposal:
-    """Propose a number of pods by usage per pod: `target` in thousandths or, with `requests`, in per cent of them.
-
-    Raise NoMeasureError.
-    """
+    """Propose pods by usage per pod: `target` in thousandths, or per cent of `requests`. Raise NoMeasureError."""
     if not pods:
         raise NoMeasureError("no pods returned by selector while calculating replica count")
     groups = _group_pods(pods, measures, resource, now)

@@ -197,10 +197,7 @@ class JobController(Workload[Job]):
 
 
 async def _release_all(pods: Collection[Pod], release: Callable[[Pod], Awaitable[None]]) -> None:
-    """Remove the tracking finalizers of pods; skip pods that are gone or changed.
-
-    Raise the first error after all were tried.
-    """
+    """Remove the tracking finalizers of pods, skipping gone or changed ones. Try all; raise the first error."""
     failures = list[Exception]()
 
     async def work(pod: Pod) -> None:

@@ -1,7 +1,4 @@
-"""The base of workload controllers: a queue fed by workloads and their pods.
-
-Read next: ``replicas.py``, the simplest of them.
-"""
+"""The base of workload controllers: a queue fed by workloads and their pods. Read next: ``replicas.py``."""
 
 from abc import abstractmethod
 from collections.abc import Iterator

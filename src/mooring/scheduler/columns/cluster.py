@@ -74,10 +74,7 @@ class PlacedPod(msgspec.Struct):
     node_name: str
     group: GroupKey
     held: Mapping[str, Any] = _NOTHING_HELD
-    """By plugin, what it assigned to the pod on this node, such as a GPU.
-
-    A trial restores it when it places the pod back.
-    """
+    """By plugin, what it assigned to the pod on this node, such as a GPU. A trial restores it with the pod."""
 
     def hold(self, plugin: str, value: object) -> None:
         self.held = {**self.held, plugin: value}

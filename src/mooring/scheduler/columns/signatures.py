@@ -64,10 +64,7 @@ class TermKind(Enum):
 
 
 class TermKey:
-    """A pod-affinity term of placed pods, as a dict key.
-
-    Its hash is cached, because it is looked up for every placed pod.
-    """
+    """A pod-affinity term of placed pods, as a dict key with a cached hash: it is looked up for every pod."""
 
     __slots__ = ("_hash", "kind", "term", "weight")
 

@@ -54,10 +54,7 @@ class Driver(Protocol):
         """Clear the nomination of a pod whose nominated node was given to a more important pod."""
 
     def refused(self, queued: QueuedPod, message: str, nominated: str | None, begun: float) -> None:
-        """Report and requeue a rejected pod.
-
-        `nominated` is its nominated node, "" for none, or None to leave it unchanged.
-        """
+        """Report and requeue a rejected pod. `nominated` is its nominated node, "" for none, None for unchanged."""
 
     def failed(self, queued: QueuedPod, message: str, begun: float) -> None:
         """Report an internal error and requeue the pod."""

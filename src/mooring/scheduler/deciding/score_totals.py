@@ -87,10 +87,7 @@ class BestRows:
         return np.sort(found)
 
     def pick(self, lot: random.Random) -> int:
-        """Return one of the rows with the highest total, at random.
-
-        A row whose total has fallen is discarded when picked.
-        """
+        """Return a row with the highest total, at random. A row whose total has fallen is discarded when picked."""
         while True:
             place = lot.randrange(self._left) if self._left > 1 else 0
             row = self._rows.item(place)

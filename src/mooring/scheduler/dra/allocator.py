@@ -80,10 +80,7 @@ UNLIMITED = Tries(sys.maxsize, sys.maxsize)
 def allocate(
     wanted: Sequence[Wanted], pools: Sequence[NodePool], allocated: Allocated, options: ConstraintOptions, tries: Tries
 ) -> Solution | None:
-    """Find devices for all claims among those that a node can use; return None if there are none.
-
-    Raise AllocationError.
-    """
+    """Find devices for all claims among those that a node can use; None if there are none. Raise AllocationError."""
     search = _Search(wanted, pools, allocated, options, min(tries.each, tries.left))
     try:
         found = search.claim(0)

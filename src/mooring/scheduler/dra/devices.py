@@ -110,10 +110,7 @@ class DeviceKinds:
 
 
 class PooledDevice(msgspec.Struct, eq=False):
-    """A device in its pool.
-
-    Do not modify it; it is not frozen, because creating half a million frozen objects takes time.
-    """
+    """A device in its pool. Do not modify it: creating half a million frozen objects would take too long."""
 
     id: DeviceId
     device: Device

@@ -70,10 +70,7 @@ def from_entry_points() -> Registry:
 
 
 def from_folder(folder: Path) -> dict[str, Factory]:
-    """Return the plugin factories named in the `pyproject.toml` of a package that is not installed.
-
-    Raise PluginError.
-    """
+    """Return the plugin factories that the `pyproject.toml` of an uninstalled package names. Raise PluginError."""
     import tomllib  # noqa: PLC0415 - few have such a package, and it takes long to load
 
     place = folder / "pyproject.toml"

@@ -36,10 +36,7 @@ class Verdicts(NamedTuple):
 
 
 class ReasonSets(Generic[K]):
-    """Sets of reasons, numbered from 1: the codes of one plugin.
-
-    A set has a key, from which `describe` makes the messages.
-    """
+    """Sets of reasons, numbered from 1: the codes of one plugin. `describe` makes messages from a set's key."""
 
     def __init__(self, describe: Callable[[K], tuple[str, ...]]) -> None:
         self._describe = describe

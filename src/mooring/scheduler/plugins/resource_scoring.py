@@ -87,10 +87,7 @@ class Scoring:
     """The resources, with weights, by which a plugin scores pods."""
 
     def __init__(self, cluster: Cluster, specs: Sequence[ResourceSpec], *, assumed: bool) -> None:
-        """Set up the resources.
-
-        With `assumed`, pods that request no cpu or memory are scored with small default requests.
-        """
+        """Set up the resources. With `assumed`, pods without requests of cpu or memory get small default ones."""
         self._cluster = cluster
         self._specs = specs
         self._optional = frozenset(entry.name for entry in specs if requests.is_scalar(entry.name))

@@ -1,7 +1,4 @@
-"""VolumeZone: restricts volumes with zone or region labels to nodes with the same labels.
-
-Nodes without any such label always pass.
-"""
+"""VolumeZone: restricts volumes with zone or region labels to nodes with the same labels, or with none."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -57,10 +57,7 @@ class NodeRestriction:
         self._store = store
 
     def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
-        """Raise Forbidden for a write that a node may not make.
-
-        `new` is None for a delete or an eviction, `old` for a create.
-        """
+        """Raise Forbidden for a write that a node may not make. `new` is None for a deletion, `old` for a create."""
         if users.NODES not in user.groups:
             return
         node, obj = users.node_name(user), new or old

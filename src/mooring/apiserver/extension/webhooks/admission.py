@@ -173,10 +173,7 @@ class WebhookAdmission:
         return [] if not hooks or attributes.is_exempt else hooks.candidates(attributes)
 
     def _match(self, hook: Hook, attributes: Attributes) -> RequestView | None:
-        """Return the view in which a webhook sees the request; None if it does not match.
-
-        Raise Forbidden if a condition fails.
-        """
+        """Return the view in which a webhook sees the request; None if none matches. Raise Forbidden if one fails."""
         match = hook.matcher.match(attributes, self._labels)
         if match is None or not hook.conditions:
             return match

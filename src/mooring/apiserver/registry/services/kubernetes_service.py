@@ -47,10 +47,7 @@ class Place(msgspec.Struct, frozen=True, order=True):
 
 
 class KubernetesService:
-    """Maintains the Service `kubernetes` for one server.
-
-    `own` is the server's address; None if only this machine can reach it.
-    """
+    """Maintains the Service `kubernetes` for one server. `own` is its address; None if only local."""
 
     def __init__(
         self, calls: LoopbackClient, clock: Clock, own: Place | None, cluster_ip: str, *, is_shared: bool
