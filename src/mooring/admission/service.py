@@ -78,7 +78,8 @@ class ServiceStrategy(RuleStrategy[Service]):
 
     def prepare_for_update(self, new: Service, old: Service, request: Request) -> None:
         super().prepare_for_update(new, old, request)
-        _set_cluster_ips(new.spec)
+        if new.spec.cluster_ip and not new.spec.cluster_ips:
+            new.spec.cluster_ips = [new.spec.cluster_ip]
         _keep_allocated(new.spec, old.spec)
         _drop_useless(new.spec, old.spec)
         _drop_internal_policy(new.spec)
@@ -156,11 +157,6 @@ def _default_affinity(spec: ServiceSpec) -> None:
 def needs_health_check(spec: ServiceSpec) -> bool:
     """Whether load balancers check nodes for local pods of the Service."""
     return spec.type == "LoadBalancer" and spec.external_traffic_policy == "Local"
-
-
-def _set_cluster_ips(spec: ServiceSpec) -> None:
-    if spec.cluster_ip and not spec.cluster_ips:
-        spec.cluster_ips = [spec.cluster_ip]
 
 
 def _keep_allocated(new: ServiceSpec, old: ServiceSpec) -> None:

@@ -200,14 +200,10 @@ class CSINodeStrategy(RuleStrategy[v1.CSINode]):
             errors += _node_driver(driver, here.index(index))
             errors += seen.add(driver.name, here.index(index).child("name"))
             known = before.get(driver.name)
-            if known is not None and _identity(known) != _identity(driver):
+            if known is not None and (known.node_id, known.topology_keys) != (driver.node_id, driver.topology_keys):
                 at = _SPEC.child("drivers").index(index)
                 errors.append(field_errors.invalid(at, driver, IMMUTABLE))
         return errors
-
-
-def _identity(driver: v1.CSINodeDriver) -> tuple[str, list[str]]:
-    return driver.node_id, driver.topology_keys
 
 
 def _node_driver(driver: v1.CSINodeDriver, path: Path) -> Errors:

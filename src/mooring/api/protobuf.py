@@ -197,7 +197,8 @@ def _entry(field: Field) -> _Entry:
     if get_origin(base) is list and not field.is_wrapped:
         return _Entry(field.name, _reader(arguments[0]), repeated=True)
     if get_origin(base) is dict and arguments[1] is not Any:
-        return _Entry(field.name, _map_reader(arguments[1]), is_map=True)
+        absent = 0 if strip_annotation(arguments[1]) in (int, bool) else b""
+        return _Entry(field.name, _map_of(_reader(arguments[1]), absent), is_map=True)
     return _Entry(field.name, _reader(base))
 
 
@@ -232,10 +233,6 @@ def _schema_reader(options: tuple[Any, ...]) -> Reader:
         return [_message(_as_bytes(each), _layout(schema)) for each in found.get(2, [])]
 
     return read
-
-
-def _map_reader(annotation: Any) -> Reader:
-    return _map_of(_reader(annotation), 0 if strip_annotation(annotation) in (int, bool) else b"")
 
 
 def _map_of(item: Reader, empty: Value = b"") -> Reader:

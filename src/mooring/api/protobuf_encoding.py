@@ -149,7 +149,7 @@ def _form(annotation: Any) -> int:
 
 def _writer(annotation: Any) -> Writer:
     if isinstance(annotation, Time):
-        return _write_time
+        return _instant
     base = strip_annotation(annotation)
     if is_struct(base):
         return _nested_writer(base)
@@ -224,10 +224,6 @@ def _instant(text: str) -> bytes:
     seconds, rest = divmod(passed, timedelta(seconds=1))
     nanos = b"\x10" + varint(rest.microseconds * 1000) if rest else b""
     return _length_prefixed([b"\x08", varint(seconds), nanos])
-
-
-def _write_time(value: str) -> bytes:
-    return _instant(value)
 
 
 def _write_bytes(value: str) -> bytes:

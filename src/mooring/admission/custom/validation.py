@@ -148,7 +148,7 @@ def _wrong_type(wanted: str, given: str) -> Check:
 
 
 def _add_type_error(place: Place, findings: Findings, wanted: str, given: str) -> None:
-    detail = f"{format_place(place)} in body must be of type {wanted}: {_quote_json(given)}"
+    detail = f"{format_place(place)} in body must be of type {wanted}: {json.dumps(given, ensure_ascii=False)}"
     findings.add(place, field_errors.type_invalid(findings.at(place), given, detail))
 
 
@@ -426,10 +426,6 @@ def format_number(value: float) -> str:
     if value == int(value) and abs(value) < 1e21:
         return str(int(value))
     return repr(value)
-
-
-def _quote_json(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def unique(errors: Errors) -> Errors:

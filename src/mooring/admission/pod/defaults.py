@@ -103,7 +103,7 @@ def _default_container(container: core_v1.Container) -> None:
     if not container.termination_message_policy:
         container.termination_message_policy = "File"
     for port in container.ports:
-        _default_port(port)
+        port.protocol = port.protocol or "TCP"
     for variable in container.env:
         if variable.value_from is not None and variable.value_from.field_ref is not None:
             _default_field_ref(variable.value_from.field_ref)
@@ -113,11 +113,6 @@ def _default_container(container: core_v1.Container) -> None:
             _default_probe(probe)
     if container.lifecycle is not None:
         _default_lifecycle(container.lifecycle)
-
-
-def _default_port(port: core_v1.ContainerPort) -> None:
-    if not port.protocol:
-        port.protocol = "TCP"
 
 
 def _default_field_ref(selector: core_v1.ObjectFieldSelector) -> None:

@@ -84,16 +84,13 @@ def _projections(spec: core_v1.PodSpec) -> list[core_v1.VolumeProjection]:
 def _mount_token(spec: core_v1.PodSpec, account: core_v1.ServiceAccount) -> None:
     known = next((volume.name for volume in spec.volumes if volume.name.startswith(_VOLUME_PREFIX)), "")
     name = known or _volume_name(account)
-    bare = [container for container in (*spec.init_containers, *spec.containers) if not _has_mount(container)]
+    containers = (*spec.init_containers, *spec.containers)
+    bare = [each for each in containers if not any(mount.mount_path == MOUNT_PATH for mount in each.volume_mounts)]
     for container in bare:
         mount = core_v1.VolumeMount(name=name, read_only=True, mount_path=MOUNT_PATH)
         container.volume_mounts = [*container.volume_mounts, mount]
     if bare and not known:
         spec.volumes = [*spec.volumes, token_volume(name)]
-
-
-def _has_mount(container: core_v1.Container) -> bool:
-    return any(mount.mount_path == MOUNT_PATH for mount in container.volume_mounts)
 
 
 def _volume_name(account: core_v1.ServiceAccount) -> str:
