@@ -56,11 +56,6 @@ def compatible() -> list[str]:
     return [str(Version(1, minor)) for minor in range(OLDEST_MIN_COMPATIBILITY.minor, BINARY.minor + 1)]
 
 
-def described(running: Running) -> tuple[str, str]:
-    """Emulation version and minimum compatibility version."""
-    return str(running.component.versions.emulation), str(running.component.versions.min_compatibility)
-
-
 def gate_rows(running: Running) -> list[GateRow]:
     """Return all gates with their default at every version, and whether each is on."""
     states, made = running.component.gates.states, []

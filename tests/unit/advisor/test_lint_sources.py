@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.advisor.lint import Settings, runner, sources
+from mooring.advisor.lint import Settings, documents, runner, sources
 from mooring.advisor.lint.sources import Source, UnreadableError
 from mooring.base import component
 
@@ -79,8 +79,8 @@ def test_files_that_cannot_be_read_are_findings_beside_the_others(tmp_path: Path
 
 
 def test_several_processes_find_the_same_in_the_same_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "_WORTH_A_POOL", 1)
-    monkeypatch.setattr(runner, "_BATCH", 200)
+    monkeypatch.setattr(documents, "POOL_LENGTH", 1)
+    monkeypatch.setattr(documents, "BATCH_LENGTH", 200)
     (tmp_path / "a.yaml").write_text("---\n".join(POD % (number, number % 3) for number in range(40)))
     (tmp_path / "b.yaml").write_text("a: [")
     found = list(sources.find([str(tmp_path)]))

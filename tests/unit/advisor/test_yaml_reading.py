@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mooring.advisor.snapshot import dump, yaml_reading
+from mooring.advisor.lint import documents
+from mooring.advisor.snapshot import dump
 
 pytestmark = pytest.mark.req("U.5")
 PIECES = {
@@ -21,8 +22,8 @@ def test_several_processes_find_what_one_finds(tmp_path: Path, monkeypatch: pyte
     file = tmp_path / "all.yaml"
     file.write_text("---\n".join([*PIECES.values()] * 3))
     alone = dump([file])
-    monkeypatch.setattr(yaml_reading, "_WORTH_A_POOL", 0)
-    monkeypatch.setattr(yaml_reading, "_BATCH", 100)
+    monkeypatch.setattr(documents, "POOL_LENGTH", 0)
+    monkeypatch.setattr(documents, "BATCH_LENGTH", 100)
     together = dump([file], jobs=2)
     assert [(each.identity, each.line, each.tree) for each in together.raw()] == [
         (each.identity, each.line, each.tree) for each in alone.raw()

@@ -7,8 +7,10 @@ equal documents can be recognised by their text, and a large file can be distrib
 
 import json
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from typing import Any, NamedTuple, TypeVar
 
 from mooring.api import codec
 
@@ -16,6 +18,10 @@ _BEGIN = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
 _NOT_CUT = re.compile(r"^(?:%|\.\.\.(?=\s|\Z))", re.MULTILINE)
 _SPACE = re.compile(r"[ \t\r\n]*")
 _MAX_LIST_DEPTH = 8
+POOL_LENGTH, BATCH_LENGTH = 1024 * 1024, 128 * 1024
+"""The length of text from which several processes are worth starting, and that of one batch."""
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Piece(NamedTuple):
@@ -36,6 +42,27 @@ def pieces(text: str) -> list[Piece]:
     """Split a text into pieces that can be parsed separately."""
     found = list(_json_pieces(text)) if text.lstrip().startswith("{") else []
     return found or list(_yaml_pieces(text))
+
+
+def batches(found: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
+    """Yield consecutive pieces with about 128 KiB of text: work for one process at a time."""
+    start = length = 0
+    for end, piece in enumerate(found, 1):
+        length += len(piece.text)
+        if length >= BATCH_LENGTH or end == len(found):
+            yield found[start:end]
+            start, length = end, 0
+
+
+def in_order(pool: Executor, work: Callable[[T], R], items: Iterable[T], most: int) -> Iterator[R]:
+    """Run work in an executor and yield the results in the order of the items; `most` items are under way at a time."""
+    under_way: deque[Future[R]] = deque()
+    for item in items:
+        under_way.append(pool.submit(work, item))
+        while len(under_way) > most:
+            yield under_way.popleft().result()
+    while under_way:
+        yield under_way.popleft().result()
 
 
 def _json_pieces(text: str) -> Iterator[Piece]:

@@ -7,7 +7,7 @@ them. Called by ``linter.py`` (`advice`) and the command line.
 import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import structs
@@ -17,7 +17,7 @@ from mooring.advisor.lint.cluster import Node
 from mooring.advisor.lint.findings import Problem
 from mooring.api import core_v1, errors
 from mooring.api.base import copy_of
-from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.api.meta_v1 import APIGroupList, APIResourceList, ObjectMeta, Resource
 from mooring.api.quoting import go_quote
 from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
@@ -160,16 +160,12 @@ def facts_of(snapshot: "Snapshot", served: frozenset[tuple[str, str]] | None = N
     from mooring.advisor.snapshot.namespace_rules import NamespaceRules  # noqa: PLC0415 - as above
 
     nodes = tuple(Node.of(each) for each in snapshot.all(core_v1.Node))
-    return ClusterFacts(
-        served,
-        nodes,
-        _names(snapshot, core_v1.Namespace, "namespaces", whole=served is not None),
-        _names(snapshot, PriorityClass, "priorityclasses", whole=served is not None),
-        _names(snapshot, DeviceClass, "deviceclasses", whole=served is not None),
-        _names(snapshot, StorageClass, "storageclasses", whole=served is not None),
-        _active_policies(snapshot),
-        NamespaceRules.of(snapshot),
-    )
+    kinds: tuple[type[Resource], ...] = (core_v1.Namespace, PriorityClass, DeviceClass, StorageClass)
+    names: dict[str, Any] = {
+        REFERRED[kind.__name__]: _names(snapshot, kind, whole=served is not None) for kind in kinds
+    }
+    facts = ClusterFacts(served, nodes, policies=_active_policies(snapshot), rules=NamespaceRules.of(snapshot))
+    return replace(facts, **names)
 
 
 def _active_policies(snapshot: "Snapshot") -> "PolicyEvaluator | None":
@@ -179,7 +175,8 @@ def _active_policies(snapshot: "Snapshot") -> "PolicyEvaluator | None":
     return None if found.is_idle else found
 
 
-def _names(snapshot: "Snapshot", kind: type[Resource], plural: str, *, whole: bool) -> Names:
+def _names(snapshot: "Snapshot", kind: type[Resource], *, whole: bool) -> Names:
+    plural = f"{kind.__name__.lower()}{'es' if kind.__name__.endswith('s') else 's'}"
     found = frozenset(each.metadata.name for each in snapshot.all(kind))
     return found if found or (whole and plural not in snapshot.missing) else None
 
@@ -187,30 +184,9 @@ def _names(snapshot: "Snapshot", kind: type[Resource], plural: str, *, whole: bo
 # -- discovery
 
 
-class _Resource(msgspec.Struct):
-    kind: str = ""
-    name: str = ""
-
-
-class _Resources(msgspec.Struct):
-    resources: list[_Resource] = []
-
-
-class _Version(msgspec.Struct, rename="camel"):
-    group_version: str = ""
-
-
-class _Group(msgspec.Struct):
-    versions: list[_Version] = []
-
-
-class _Groups(msgspec.Struct):
-    groups: list[_Group] = []
-
-
 async def served_by(client: "Client") -> frozenset[tuple[str, str]]:
     """Return the groups and kinds that a server serves. Raise `ClientError` and `StatusError`."""
-    groups = msgspec.json.decode((await client.raw("GET", "/apis")).body, type=_Groups)
+    groups = msgspec.json.decode((await client.raw("GET", "/apis")).body, type=APIGroupList)
     versions = ["v1", *(version.group_version for group in groups.groups for version in group.versions)]
     found = await asyncio.gather(*(_kinds(client, version) for version in versions))
     return frozenset((version, kind) for version, kinds in zip(versions, found, strict=True) for kind in kinds)
@@ -222,5 +198,5 @@ async def _kinds(client: "Client", version: str) -> set[str]:
         answer = await client.raw("GET", path)
     except errors.StatusError:
         return set()  # an aggregated API whose server is away; what it has is not known
-    resources = msgspec.json.decode(answer.body, type=_Resources).resources
+    resources = msgspec.json.decode(answer.body, type=APIResourceList).resources
     return {each.kind for each in resources if "/" not in each.name}

@@ -52,17 +52,7 @@ def as_json(report: Report) -> str:
         "errors": report.count(Severity.ERROR),
         "warnings": report.count(Severity.WARNING),
         "findings": [
-            {
-                "rule": finding.rule.id,
-                "name": finding.rule.name,
-                "severity": str(finding.severity),
-                "file": finding.file,
-                "line": finding.line,
-                "column": finding.column,
-                "object": finding.object,
-                "field": finding.field,
-                "message": finding.message,
-            }
+            {**finding._asdict(), "rule": finding.rule.id, "name": finding.rule.name, "severity": str(finding.severity)}
             for finding in report.findings
         ],
     }

@@ -7,9 +7,8 @@ in the order of the files. Called by the command line.
 import gc
 import io
 import signal
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import IO, NamedTuple
@@ -23,8 +22,6 @@ from mooring.advisor.lint.options import Settings
 from mooring.advisor.lint.sources import Source, UnreadableError
 from mooring.api.codec import DecodeError
 
-_WORTH_A_POOL = 1024 * 1024
-_BATCH = 128 * 1024
 _SELDOM = (100_000, 50, 50)
 
 
@@ -50,7 +47,7 @@ def run(found: Sequence[Source], settings: Settings, stdin: IO[bytes], jobs: int
     linter = Linter(settings)  # here too, so that wrong settings are reported before anything is started
     report = Report(files=[source.name for source in found])
     batches = _batches(found, stdin)
-    if jobs > 1 and sum(map(sources.size, found)) >= _WORTH_A_POOL:
+    if jobs > 1 and sum(map(sources.size, found)) >= documents.POOL_LENGTH:
         parts = _in_processes(batches, settings, jobs)
     else:
         parts = (_lint_item(linter, batch) for batch in batches)
@@ -96,7 +93,7 @@ def _batches(found: Iterable[Source], stdin: IO[bytes]) -> Iterator[_Batch]:
         for part in _parts(source, stdin):
             batch.append(part)
             length += sum(len(piece.text) for piece in part.pieces)
-            if length >= _BATCH:
+            if length >= documents.BATCH_LENGTH:
                 yield batch
                 batch, length = [], 0
     yield batch
@@ -108,12 +105,7 @@ def _parts(source: Source, stdin: IO[bytes]) -> Iterator[_Part]:
     except UnreadableError as error:
         yield _Part(source.name, (), Problem(rules.UNREADABLE, "", f"the file cannot be read: {error}"))
         return
-    start = length = 0
-    for end, piece in enumerate(pieces, 1):
-        length += len(piece.text)
-        if length >= _BATCH or end == len(pieces):
-            yield _Part(source.name, pieces[start:end])
-            start, length = end, 0
+    yield from (_Part(source.name, batch) for batch in documents.batches(pieces))
 
 
 def _lint_item(linter: Linter, batch: _Batch) -> Report:
@@ -147,11 +139,5 @@ def _lint_in_process(batch: _Batch) -> Report:
 
 def _in_processes(batches: Iterable[_Batch], settings: Settings, jobs: int) -> Iterator[Report]:
     """Yield the reports in the order of the batches; only a few batches are in progress at a time."""
-    under_way: deque[Future[Report]] = deque()
     with ProcessPoolExecutor(jobs, initializer=_start, initargs=(settings,)) as pool:
-        for batch in batches:
-            under_way.append(pool.submit(_lint_in_process, batch))
-            while len(under_way) > 4 * jobs:
-                yield under_way.popleft().result()
-        while under_way:
-            yield under_way.popleft().result()
+        yield from documents.in_order(pool, _lint_in_process, batches, 4 * jobs)

@@ -4,6 +4,7 @@ Paths are strings in the format of the API server's errors. Called by ``advice.p
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from mooring.api import apps_v1, batch_v1, core_v1
@@ -31,24 +32,13 @@ class TermAt(NamedTuple):
     required: bool
 
 
-_TEMPLATE = "spec.template.spec"
-
-
-def _of_template(obj: Any) -> core_v1.PodTemplateSpec | None:
-    template: core_v1.PodTemplateSpec | None = obj.spec.template
-    return template
-
-
+_TEMPLATE = ("spec.template.spec", attrgetter("spec.template"))
 _WHERE: dict[type, tuple[str, Callable[[Any], core_v1.Pod | core_v1.PodTemplateSpec | None]]] = {
     core_v1.Pod: ("spec", lambda obj: obj),
-    core_v1.PodTemplate: ("template.spec", lambda obj: obj.template),
-    core_v1.ReplicationController: (_TEMPLATE, _of_template),
-    apps_v1.DaemonSet: (_TEMPLATE, _of_template),
-    apps_v1.Deployment: (_TEMPLATE, _of_template),
-    apps_v1.ReplicaSet: (_TEMPLATE, _of_template),
-    apps_v1.StatefulSet: (_TEMPLATE, _of_template),
-    batch_v1.Job: (_TEMPLATE, _of_template),
-    batch_v1.CronJob: ("spec.jobTemplate.spec.template.spec", lambda obj: obj.spec.job_template.spec.template),
+    core_v1.PodTemplate: ("template.spec", attrgetter("template")),
+    batch_v1.CronJob: ("spec.jobTemplate.spec.template.spec", attrgetter("spec.job_template.spec.template")),
+    **dict.fromkeys((apps_v1.DaemonSet, apps_v1.Deployment, apps_v1.ReplicaSet, apps_v1.StatefulSet), _TEMPLATE),
+    **dict.fromkeys((core_v1.ReplicationController, batch_v1.Job), _TEMPLATE),
 }
 
 

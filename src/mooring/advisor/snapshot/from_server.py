@@ -18,22 +18,13 @@ from mooring.advisor.snapshot.server_info import server_of
 from mooring.api import codec, errors
 from mooring.api.core_v1 import Event
 from mooring.api.kinds import Kind
-from mooring.api.meta_v1 import Resource
+from mooring.api.meta_v1 import APIResourceList, Resource
 from mooring.client import Client, ClientError
 
 PAGE_SIZE = 500
 _AT_ONCE = 4
 NOT_READ = frozenset({"secrets", "configmaps", "events", "leases", "endpoints", "endpointslices", "bindings"})
 """Kinds that are read only if they are asked for: they are private, or have many objects."""
-
-
-class _Named(msgspec.Struct):
-    name: str = ""
-    verbs: list[str] = []
-
-
-class _Resources(msgspec.Struct):
-    resources: list[_Named] = []
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -125,7 +116,7 @@ class _Reading:
             answer = await self._client.raw("GET", prefix)
         except (errors.NotFound, errors.Forbidden):
             return set()
-        found = msgspec.json.decode(answer.body, type=_Resources).resources
+        found = msgspec.json.decode(answer.body, type=APIResourceList).resources
         return {each.name for each in found if "list" in each.verbs}
 
     async def _list(self, kind: Kind) -> None:

@@ -20,7 +20,7 @@ _MOST_AT_ONCE = 10
 async def page(asked: Asked) -> Page:
     """Show `/upgrade`: the form, and the answer for `to=1.37`, `start=1.36`, `surge` and `unavailable`."""
     versions = options.emulated()
-    running, _ = options.described(asked.cluster.running())
+    running = str(asked.cluster.running().component.versions.emulation)
     numbers = [(str(number), str(number)) for number in range(_MOST_AT_ONCE + 1)]
     form = tag(
         "form",

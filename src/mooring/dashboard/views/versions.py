@@ -40,7 +40,8 @@ def running_of(asked: Asked) -> Running:
 async def page(asked: Asked) -> Page:
     """`/versions`, with `to=1.36`, `compat=1.35`, `off=GATE` and `on=GATE` for a question."""
     running = running_of(asked)
-    emulation, lowest = options.described(running)
+    versions = running.component.versions
+    emulation, lowest = str(versions.emulation), str(versions.min_compatibility)
     model = Versions(
         emulation=emulation,
         min_compatibility=lowest,
