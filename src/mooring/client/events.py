@@ -27,6 +27,7 @@ from mooring.api.events_v1 import Event, EventSeries
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.base import logs
 from mooring.base.tasks import run_until_one_ends
+from mooring.base.token_bucket import TokenBucket
 from mooring.client.client import Client, PatchType
 from mooring.client.errors import ClientError
 from mooring.client.workqueue import Backoff, WorkQueue
@@ -116,7 +117,8 @@ class EventRecorder:
         self._lanes: Counter[_Lane] = Counter()
         """The number of unwritten events of each namespace and reason."""
         self._series: _LruMap[_Key, _Series] = _LruMap(_MAX_SERIES)
-        self._budgets: _LruMap[_Key, _Budget] = _LruMap(_MAX_SERIES)
+        self._budgets: _LruMap[_Key, TokenBucket] = _LruMap(_MAX_SERIES)
+        """The token bucket for events of each object and reason."""
         self._queue: WorkQueue[_Key] = WorkQueue(self._clock, _RETRY)
         self._writer: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
@@ -210,9 +212,9 @@ class EventRecorder:
     def _has_budget(self, key: _Key, now: float) -> bool:
         budget = self._budgets.get(key)
         if budget is None:
-            budget = _Budget(_BURST, now)
+            budget = TokenBucket.full(1 / _REFILL_SECONDS, _BURST, now)
             self._budgets.put(key, budget)
-        return budget.take(now)
+        return not budget.take(now)
 
     @property
     def _waiting(self) -> int:
@@ -337,21 +339,6 @@ class EventRecorder:
             await self._client.patch_unread(Event, series.name, series_patch, namespace, type=PatchType.MERGE)
         except errors.NotFound:  # events do not live long
             await self._create(series, count)
-
-
-class _Budget(msgspec.Struct):
-    """The token bucket for events of one object and reason."""
-
-    tokens: float
-    at: float
-
-    def take(self, now: float) -> bool:
-        self.tokens = min(_BURST, self.tokens + (now - self.at) / _REFILL_SECONDS)
-        self.at = now
-        if self.tokens < 1:
-            return False
-        self.tokens -= 1
-        return True
 
 
 def _is_retriable(error: Exception) -> bool:

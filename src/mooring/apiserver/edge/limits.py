@@ -12,7 +12,6 @@ as one user. ``http_server.py`` limits headers and slow connections.
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
 
 import msgspec
 
@@ -20,6 +19,7 @@ from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.apiserver.messages import users
 from mooring.base.clock import Clock
+from mooring.base.token_bucket import TokenBucket
 
 _MAX_BUCKETS = 10_000
 _COMPONENTS = frozenset({users.SCHEDULER, users.CONTROLLERS, users.SERVER.username})
@@ -66,7 +66,7 @@ class RequestLimiter:
     def __init__(self, limits: Limits, clock: Clock) -> None:
         self.limits = limits
         self._clock = clock
-        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
         self.reading, self.writing = Slots(limits.reading), Slots(limits.writing)
         self.watches = Slots(limits.watches)
         self.waiting_bytes = Slots(limits.waiting_bytes)
@@ -80,12 +80,14 @@ class RequestLimiter:
         now = self._clock.monotonic()
         bucket = self._buckets.get(user.username)
         if bucket is None:
-            bucket = self._buckets[user.username] = _Bucket(float(self.limits.client_burst), now)
+            limits = self.limits
+            bucket = TokenBucket.full(limits.client_rate, limits.client_burst, now)
+            self._buckets[user.username] = bucket
             if len(self._buckets) > _MAX_BUCKETS:
                 self._buckets.popitem(last=False)
         else:
             self._buckets.move_to_end(user.username)
-        wait = bucket.take(now, self.limits.client_rate, self.limits.client_burst)
+        wait = bucket.take(now)
         if wait > 0:
             raise _too_many(max(1, round(wait)))
 
@@ -206,21 +208,6 @@ def _holder(user: UserInfo) -> tuple[int, str]:
         return _NODE, user.username
     account = users.split_service_account(user.username)  # a user may create many in a namespace
     return _ORDINARY, f"system:serviceaccounts:{account[0]}" if account else user.username
-
-
-@dataclass(slots=True)
-class _Bucket:
-    tokens: float
-    at: float
-
-    def take(self, now: float, rate: float, burst: int) -> float:
-        """Take a token from the bucket and return 0, or return the seconds until there is one."""
-        self.tokens = min(float(burst), self.tokens + (now - self.at) * rate)
-        self.at = now
-        if self.tokens >= 1:
-            self.tokens -= 1
-            return 0.0
-        return (1 - self.tokens) / rate
 
 
 def _too_many(seconds: int) -> errors.TooManyRequests:

@@ -14,6 +14,7 @@ from mooring.api import errors, times
 from mooring.api.core_v1 import HostIP, Node, Pod, PodIP, PodSpec
 from mooring.api.simulation import FAILURE, is_simulated, is_unreachable
 from mooring.api.states import ENDED, has_ended
+from mooring.base.token_bucket import TokenBucket
 from mooring.client import EventRecorder, Informer, key_of
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.simulated_nodes import pod_status
@@ -56,7 +57,7 @@ class SimulatedPods(Controller):
         self._addresses = PodAddresses()
         self._commands = Commands(self.clock.monotonic)
         self._programs = _programs(context, self._recorder)
-        self._events_left, self._events_at = _MOST_EVENTS, self.clock.monotonic()
+        self._events = TokenBucket.full(_EVENTS_PER_SECOND, _MOST_EVENTS, self.clock.monotonic())
         self._nodes.add_handler(
             added=self._node_added,
             updated=self._node_updated,
@@ -176,20 +177,18 @@ class SimulatedPods(Controller):
         return fields | {"pod_ip": address, "pod_ips": [PodIP(ip=address)]}
 
     def _record_events(self, pod: Pod, step: Step) -> None:
-        now = self.clock.monotonic()
-        self._events_left = min(_MOST_EVENTS, self._events_left + (now - self._events_at) * _EVENTS_PER_SECOND)
-        self._events_at = now
-        if not step.event or self._events_left < 1:
+        if not step.event:
             return
+        events: list[tuple[Any, str, str]] = []
         if step.event == "Rejected" and step.status is not None:
-            self._recorder.event(pod, "Warning", step.status["reason"], step.status["message"])
-            return
-        for container in pod.spec.containers:
-            if self._events_left < 1:
-                return  # a pod with many containers leaves events for others
-            for kind, reason, note in _events(pod, step.event, container.name, container.image):
-                self._events_left -= 1
-                self._recorder.event(pod, kind, reason, note)
+            events.append(("Warning", step.status["reason"], step.status["message"]))
+        else:
+            for container in pod.spec.containers:
+                events += _events(pod, step.event, container.name, container.image)
+        for kind, reason, note in events:
+            if self._events.take(self.clock.monotonic()):
+                return
+            self._recorder.event(pod, kind, reason, note)
 
 
 def _programs(context: Context, recorder: EventRecorder) -> "ProgramPods | None":
