@@ -227,8 +227,20 @@ EXPLAINED: tuple[Explained, ...] = (
         "choice: fields whose gate is off in 1.37 are validated and kept; Kubernetes drops them silently",
     ),
     Explained(
-        "validation",
-        r"added cause FieldManagerConflict \.spec\.preventPodSchedulingIfMissing",
+        "",
+        r"added cause \w+ .*(hostnameOverride|terminatingReplicas|shareID|bindingConditions|projected\.sources\[N\]) "
+        r"|ours N \(.*(hostnameOverride|errorCode)|f:(volumeHealth|errorCode): null, ours",
+        "choice: fields whose gate is off in 1.37 are validated and kept; Kubernetes drops them silently",
+    ),
+    Explained(
+        "^(Secret|validation)",
+        r"\bdata:? Forbidden: field is immutable",
+        "choice: null and an empty list are the same value; Kubernetes tells them apart",
+    ),
+    Explained(
+        "",
+        r"(added cause FieldManagerConflict|ours N \(Apply failed with .*) ?"
+        r"\.spec\.(preventPod|updateStrategy\.rollingUpdate)",
         "open: managed fields name a default, or a field, that the emulated release drops (or do not name it)",
     ),
     Explained(

@@ -24,7 +24,7 @@ from mooring.api.codec import FieldValidation, from_tree
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
-from mooring.scheduler.facade import DEFAULT_SCHEDULER, Engine, ProfileSpec, fit_message, node_action
+from mooring.scheduler.facade import DEFAULT_SCHEDULER, NO_NODES, Engine, ProfileSpec, fit_message, node_action
 from mooring.scheduler.framework import Action, ClusterEvent, EnqueueExtensions, Kind, SchedulerFeatures
 from mooring.scheduler.framework.events import QueueingHint
 
@@ -343,7 +343,8 @@ class Comparison:
             return
         outcome = self._engine.schedule(pod)
         after = self._engine.post_filter(outcome)
-        real, ours = _comparable(attempt.message), _comparable(fit_message(outcome, after))
+        message = fit_message(outcome, after) if explained else NO_NODES
+        real, ours = _comparable(attempt.message), _comparable(message)
         if real != ours:
             yield f"message {real!r}, ours {ours!r}"
         theirs = [self._known.get(("Pod", name)) for name in attempt.victims]

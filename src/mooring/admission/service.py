@@ -10,7 +10,7 @@ from mooring.admission.addresses import (
     validate_legacy_cidr,
     validate_legacy_ip,
 )
-from mooring.admission.checks import Unique, one_of, optional_name, optional_one_of
+from mooring.admission.checks import Unique, one_of, optional_name, optional_one_of, require
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.service_families import HEADLESS
@@ -91,14 +91,17 @@ class ServiceStrategy(RuleStrategy[Service]):
         spec = obj.spec
         if errors := service_families.validate(obj, old, request.options):
             return errors
-        errors = _needs_ports(spec) + _type_rules(spec)
+        errors = require(spec.ports or spec.type == "ExternalName" or spec.cluster_ip == HEADLESS, _PORTS)
+        errors += _type_rules(spec)
         errors += _ports(spec.ports)
         errors += names.validate_labels(spec.selector, _SPEC.child("selector"))
         errors += _affinity(spec)
         errors += _external_ips(spec, old, strict=request.options.strict_addresses)
         errors += one_of(spec.type, TYPES, _SPEC.child("type"))
         errors += _unique_ports(spec) + _source_ranges(obj, old, strict=request.options.strict_addresses)
-        errors += _traffic(spec) + _distribution(spec, same_node=request.options.same_node_traffic)
+        distributions = _DISTRIBUTIONS if request.options.same_node_traffic else _DISTRIBUTIONS[:1]
+        errors += _traffic(spec)
+        errors += optional_one_of(spec.traffic_distribution, distributions, _SPEC.child("trafficDistribution"))
         errors += _health_check(spec, old)
         return errors if old is None else errors + _changes(spec, old.spec)
 
@@ -113,13 +116,10 @@ class ServiceStrategy(RuleStrategy[Service]):
             if ingress.ip:
                 strict = request.options.strict_addresses and ingress.ip not in stored
                 errors += validate_legacy_ip(ingress.ip, at.child("ip"), strict=strict)
+                errors += one_of(ingress.ip_mode, _IP_MODES, at.child("ipMode"))
             elif ingress.ip_mode is not None:
                 errors.append(field_errors.forbidden(at.child("ipMode"), "may not be specified when `ip` is not set"))
-            if ingress.ip and ingress.ip_mode not in _IP_MODES:
-                errors.append(field_errors.not_supported(at.child("ipMode"), ingress.ip_mode, _IP_MODES))
-            if ingress.hostname:
-                wrong = names.dns1123_subdomain(ingress.hostname)
-                errors += names.validate(at.child("hostname"), ingress.hostname, wrong)
+            errors += optional_name(ingress.hostname or None, at.child("hostname"), names.dns1123_subdomain)
         return errors
 
     def warnings(self, new: Service, old: Service | None, request: Request) -> list[str]:
@@ -160,10 +160,8 @@ def needs_health_check(spec: ServiceSpec) -> bool:
 
 
 def _keep_allocated(new: ServiceSpec, old: ServiceSpec) -> None:
-    if new.cluster_ip != old.cluster_ip and new.cluster_ips == old.cluster_ips:
-        new.cluster_ips = (
-            [new.cluster_ip] if new.cluster_ip else []
-        )  # a client that knows only one field has changed that one
+    if new.cluster_ip != old.cluster_ip and new.cluster_ips == old.cluster_ips:  # by a client that knows one field
+        new.cluster_ips = [new.cluster_ip] if new.cluster_ip else []
     if "ExternalName" not in (new.type, old.type) and not new.cluster_ips:
         new.cluster_ip, new.cluster_ips = old.cluster_ip, list(old.cluster_ips)
         new.ip_families = new.ip_families or list(old.ip_families)
@@ -202,11 +200,6 @@ def _drop_useless(new: ServiceSpec, old: ServiceSpec) -> None:
             new.allocate_load_balancer_node_ports = None
         if new.load_balancer_class == old.load_balancer_class:
             new.load_balancer_class = None
-
-
-def _needs_ports(spec: ServiceSpec) -> Errors:
-    needed = not spec.ports and spec.type != "ExternalName" and spec.cluster_ip != HEADLESS
-    return [field_errors.required(_PORTS)] if needed else []
 
 
 def _type_rules(spec: ServiceSpec) -> Errors:
@@ -263,8 +256,7 @@ def _port(port: ServicePort, path: Path) -> Errors:
     target, here = port.target_port, path.child("targetPort")
     problems = names.port_number(target) if isinstance(target, int) else names.port_name(target)
     errors += [field_errors.invalid(here, target, message) for message in problems]
-    errors += optional_name(port.app_protocol, path.child("appProtocol"), names.label_key)
-    return errors
+    return errors + optional_name(port.app_protocol, path.child("appProtocol"), names.label_key)
 
 
 def _unique_ports(spec: ServiceSpec) -> Errors:
@@ -283,11 +275,8 @@ def _unique_ports(spec: ServiceSpec) -> Errors:
 
 def _affinity(spec: ServiceSpec) -> Errors:
     here, config = _SPEC.child("sessionAffinityConfig"), spec.session_affinity_config
-    if spec.session_affinity not in ("ClientIP", "None"):
-        path = _SPEC.child("sessionAffinity")
-        return [field_errors.not_supported(path, spec.session_affinity, ["ClientIP", "None"])]
-    if spec.session_affinity == "None" or config is None or config.client_ip is None:
-        return []
+    if spec.session_affinity != "ClientIP" or config is None or config.client_ip is None:
+        return one_of(spec.session_affinity, ("ClientIP", "None"), _SPEC.child("sessionAffinity"))
     seconds = config.client_ip.timeout_seconds or 0
     if 0 < seconds <= _MAX_AFFINITY_SECONDS:
         return []
@@ -325,13 +314,6 @@ def _source_ranges(obj: Service, old: Service | None, *, strict: bool) -> Errors
     return errors
 
 
-def _distribution(spec: ServiceSpec, *, same_node: bool) -> Errors:
-    supported = _DISTRIBUTIONS if same_node else _DISTRIBUTIONS[:1]
-    if spec.traffic_distribution is None or spec.traffic_distribution in supported:
-        return []
-    return [field_errors.not_supported(_SPEC.child("trafficDistribution"), spec.traffic_distribution, supported)]
-
-
 def _traffic(spec: ServiceSpec) -> Errors:
     errors: Errors = []
     external, here = spec.external_traffic_policy, _SPEC.child("externalTrafficPolicy")
@@ -341,9 +323,7 @@ def _traffic(spec: ServiceSpec) -> Errors:
         errors += one_of(external, _TRAFFIC_POLICIES, here)
     errors += optional_one_of(spec.internal_traffic_policy, _TRAFFIC_POLICIES, _SPEC.child("internalTrafficPolicy"))
     if spec.type == "LoadBalancer":
-        balancer = spec.load_balancer_class
-        wrong = names.label_key(balancer) if balancer is not None else ()
-        return errors + names.validate(_SPEC.child("loadBalancerClass"), balancer or "", wrong)
+        return errors + optional_name(spec.load_balancer_class, _SPEC.child("loadBalancerClass"), names.label_key)
     return errors + [
         field_errors.forbidden(_SPEC.child(name), _BALANCERS_ONLY)
         for name, given in (

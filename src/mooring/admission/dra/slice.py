@@ -7,7 +7,7 @@ are dropped, as Kubernetes does with the gates at their defaults.
 import re
 from itertools import pairwise
 
-from mooring.admission.checks import immutable_fields, limit_bytes
+from mooring.admission.checks import immutable_fields, limit_bytes, require_name
 from mooring.admission.dra.claim import validate_binding_conditions
 from mooring.admission.dra.names import (
     NODE_SELECTOR_RULES,
@@ -24,7 +24,7 @@ from mooring.admission.meta import immutable
 from mooring.admission.node_selector import validate_node_selector
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
-from mooring.api import field_errors
+from mooring.api import field_errors, names
 from mooring.api.core_v1 import NodeSelector
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
@@ -228,10 +228,8 @@ def _device(device: Device, path: Path, old: Device | None, per_device: bool) ->
 
 
 def _attribute(attribute: DeviceAttribute, path: Path) -> Errors:
-    errors: Errors = []
     text, version = attribute.string_value, attribute.version_value
-    if text is not None and len(text.encode(errors="surrogatepass")) > _MAX_VALUE_BYTES:
-        errors.append(field_errors.too_long(path.child("string"), _MAX_VALUE_BYTES))
+    errors = limit_bytes(text or "", _MAX_VALUE_BYTES, path.child("string"))
     if version is not None:
         here = path.child("version")
         if not _SEMVER.fullmatch(version):
@@ -245,16 +243,13 @@ def _attribute(attribute: DeviceAttribute, path: Path) -> Errors:
 
 
 def _counter_set(counters: CounterSet, path: Path) -> Errors:
-    return _counter_name(counters.name, path.child("name")) + _counters(counters.counters, path.child("counters"))
+    errors = require_name(counters.name, path.child("name"), names.dns1123_label)
+    return errors + _counters(counters.counters, path.child("counters"))
 
 
 def _consumption(consumption: DeviceCounterConsumption, path: Path) -> Errors:
-    errors = _counter_name(consumption.counter_set, path.child("counterSet"))
+    errors = require_name(consumption.counter_set, path.child("counterSet"), names.dns1123_label)
     return errors + _counters(consumption.counters, path.child("counters"))
-
-
-def _counter_name(name: str, path: Path) -> Errors:
-    return validate_label(name, path) if name else [field_errors.required(path)]
 
 
 def _counters(counters: dict[str, Counter], path: Path) -> Errors:
