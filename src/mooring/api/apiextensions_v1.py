@@ -114,7 +114,6 @@ class JSONSchemaProps(Object):
     definitions: "dict[str, JSONSchemaProps]" = {}
     """Not supported."""
     external_docs: ExternalDocumentation | None = None
-    """Where there is more to read."""
     example: Any = None
     """A value that the schema allows."""
     nullable: bool = False
@@ -273,7 +272,6 @@ class CustomResourceDefinitionSpec(Object):
     """The definition of a custom kind: names, scope and versions."""
 
     group: str = required(str)
-    """The API group."""
     names: CustomResourceDefinitionNames = required(CustomResourceDefinitionNames)
     scope: str = required(str)
     """Namespaced or Cluster."""

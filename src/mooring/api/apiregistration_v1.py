@@ -27,7 +27,6 @@ class APIServiceSpec(Object):
     service: ServiceReference | None = None
     """The Service of the aggregated server; absent if this server serves the version itself."""
     group: str = ""
-    """The API group."""
     version: str = ""
     """The version of the group."""
     insecure_skip_tls_verify: bool = msgspec.field(default=False, name="insecureSkipTLSVerify")

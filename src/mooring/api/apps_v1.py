@@ -45,7 +45,6 @@ class DeploymentStrategy(Object):
     type: str = ""
     """Recreate or RollingUpdate."""
     rolling_update: RollingUpdateDeployment | None = None
-    """The pace of the update; only with RollingUpdate."""
 
 
 class DeploymentSpec(Object):
@@ -56,12 +55,10 @@ class DeploymentSpec(Object):
     selector: LabelSelector | None = required(lambda: None)
     """Finds the pods of the Deployment; it must match the labels of the template."""
     template: PodTemplateSpec = required(PodTemplateSpec)
-    """The pods that are made."""
     strategy: Annotated[DeploymentStrategy, Merge("granular", patch_strategies=("retainKeys",))] = always(
         DeploymentStrategy
     )
     min_ready_seconds: Int32 = 0
-    """How many seconds a new pod must be ready before it counts as available."""
     revision_history_limit: Int32 | None = None
     """How many old ReplicaSets are kept for a rollback; 10 when not given."""
     paused: bool = False
@@ -86,9 +83,7 @@ class DeploymentStatus(Object):
     updated_replicas: Int32 = 0
     """How many of them have the current template."""
     ready_replicas: Int32 = 0
-    """How many of them are ready."""
     available_replicas: Int32 = 0
-    """How many of them have been ready for long enough."""
     unavailable_replicas: Int32 = 0
     """How many more available pods are needed."""
     terminating_replicas: Int32 | None = None
@@ -111,11 +106,9 @@ class ReplicaSetSpec(Object):
     replicas: Int32 | None = None
     """How many pods are wanted; 1 when not given."""
     min_ready_seconds: Int32 = 0
-    """How many seconds a new pod must be ready before it counts as available."""
     selector: LabelSelector | None = required(lambda: None)
     """Finds the pods of the ReplicaSet; it must match the labels of the template."""
     template: PodTemplateSpec = always(PodTemplateSpec)
-    """The pods that are made."""
 
 
 class ReplicaSetCondition(_WorkloadCondition):
@@ -130,9 +123,7 @@ class ReplicaSetStatus(Object):
     fully_labeled_replicas: Int32 = 0
     """How many of them have all labels of the template."""
     ready_replicas: Int32 = 0
-    """How many of them are ready."""
     available_replicas: Int32 = 0
-    """How many of them have been ready for long enough."""
     terminating_replicas: Int32 | None = None
     """How many pods are being deleted and have not ended yet."""
     observed_generation: Int64 = 0
@@ -161,7 +152,6 @@ class StatefulSetUpdateStrategy(Object):
     type: str = ""
     """RollingUpdate, or OnDelete to replace pods only after they were deleted manually."""
     rolling_update: RollingUpdateStatefulSetStrategy | None = None
-    """The pace of the update; only with RollingUpdate."""
 
 
 class StatefulSetPersistentVolumeClaimRetentionPolicy(Object):
@@ -199,7 +189,6 @@ class StatefulSetSpec(Object):
     revision_history_limit: Int32 | None = None
     """How many old ControllerRevisions are kept for a rollback; 10 when not given."""
     min_ready_seconds: Int32 = 0
-    """How many seconds a new pod must be ready before it counts as available."""
     persistent_volume_claim_retention_policy: StatefulSetPersistentVolumeClaimRetentionPolicy | None = None
     """What becomes of the volume claims; they are retained when not given."""
     ordinals: StatefulSetOrdinals | None = None
@@ -217,7 +206,6 @@ class StatefulSetStatus(Object):
     replicas: Int32 = required(int)
     """How many pods the controller has made."""
     ready_replicas: Int32 = 0
-    """How many of them are ready."""
     current_replicas: Int32 = 0
     """How many of them have the template of the current revision."""
     updated_replicas: Int32 = 0
@@ -255,7 +243,6 @@ class DaemonSetUpdateStrategy(Object):
     type: str = ""
     """RollingUpdate, or OnDelete to replace pods only after they were deleted manually."""
     rolling_update: RollingUpdateDaemonSet | None = None
-    """The pace of the update; only with RollingUpdate."""
 
 
 class DaemonSetSpec(Object):
@@ -267,7 +254,6 @@ class DaemonSetSpec(Object):
     """The pod that runs on every node which it fits."""
     update_strategy: DaemonSetUpdateStrategy = always(DaemonSetUpdateStrategy)
     min_ready_seconds: Int32 = 0
-    """How many seconds a new pod must be ready before it counts as available."""
     revision_history_limit: Int32 | None = None
     """How many old ControllerRevisions are kept for a rollback; 10 when not given."""
 

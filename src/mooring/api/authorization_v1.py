@@ -36,7 +36,7 @@ class LabelSelectorAttributes(Object):
 
 
 class ResourceAttributes(Object):
-    """A request for a resource."""
+    """The request, if it is for a resource."""
 
     namespace: str = ""
     """The namespace; empty for all, or for cluster-scoped resources."""
@@ -57,7 +57,7 @@ class ResourceAttributes(Object):
 
 
 class NonResourceAttributes(Object):
-    """A request for a path that is no resource."""
+    """The request, if it is for a non-resource path."""
 
     path: str = ""
     """The path."""
@@ -69,9 +69,7 @@ class SubjectAccessReviewSpec(Object):
     """The user and the action to check."""
 
     resource_attributes: ResourceAttributes | None = None
-    """The request, when it is for a resource."""
     non_resource_attributes: NonResourceAttributes | None = None
-    """The request, when it is for another path."""
     user: str = ""
     """The user."""
     groups: list[str] = []
@@ -114,9 +112,7 @@ class SelfSubjectAccessReviewSpec(Object):
     """The client's own action to check."""
 
     resource_attributes: ResourceAttributes | None = None
-    """The request, when it is for a resource."""
     non_resource_attributes: NonResourceAttributes | None = None
-    """The request, when it is for another path."""
 
 
 class SelfSubjectAccessReview(Resource):

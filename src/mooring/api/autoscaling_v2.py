@@ -25,7 +25,7 @@ class MetricIdentifier(Object):
 
 
 class MetricTarget(Object):
-    """The value that is aimed at."""
+    """The target value."""
 
     type: str = required(str)
     """Utilization, Value or AverageValue."""
@@ -42,18 +42,14 @@ class ObjectMetricSource(Object):
 
     described_object: CrossVersionObjectReference = required(CrossVersionObjectReference)
     target: MetricTarget = required(MetricTarget)
-    """The value that is aimed at."""
     metric: MetricIdentifier = required(MetricIdentifier)
-    """The metric."""
 
 
 class PodsMetricSource(Object):
     """A metric of each pod."""
 
     metric: MetricIdentifier = required(MetricIdentifier)
-    """The metric."""
     target: MetricTarget = required(MetricTarget)
-    """The value that is aimed at."""
 
 
 class ResourceMetricSource(Object):
@@ -62,7 +58,6 @@ class ResourceMetricSource(Object):
     name: str = required(str)
     """The resource."""
     target: MetricTarget = required(MetricTarget)
-    """The value that is aimed at."""
 
 
 class ContainerResourceMetricSource(Object):
@@ -71,7 +66,6 @@ class ContainerResourceMetricSource(Object):
     name: str = required(str)
     """The resource."""
     target: MetricTarget = required(MetricTarget)
-    """The value that is aimed at."""
     container: str = required(str)
     """The container."""
 
@@ -80,9 +74,7 @@ class ExternalMetricSource(Object):
     """A metric of something outside of the cluster."""
 
     metric: MetricIdentifier = required(MetricIdentifier)
-    """The metric."""
     target: MetricTarget = required(MetricTarget)
-    """The value that is aimed at."""
 
 
 class MetricSpec(Object):
@@ -156,9 +148,7 @@ class ObjectMetricStatus(Object):
     """A measured metric of one object."""
 
     metric: MetricIdentifier = required(MetricIdentifier)
-    """The metric."""
     current: MetricValueStatus = required(MetricValueStatus)
-    """The value."""
     described_object: CrossVersionObjectReference = required(CrossVersionObjectReference)
 
 
@@ -166,9 +156,7 @@ class PodsMetricStatus(Object):
     """A measured metric of each pod."""
 
     metric: MetricIdentifier = required(MetricIdentifier)
-    """The metric."""
     current: MetricValueStatus = required(MetricValueStatus)
-    """The value."""
 
 
 class ResourceMetricStatus(Object):
@@ -177,7 +165,6 @@ class ResourceMetricStatus(Object):
     name: str = required(str)
     """The resource."""
     current: MetricValueStatus = required(MetricValueStatus)
-    """The value."""
 
 
 class ContainerResourceMetricStatus(Object):
@@ -186,7 +173,6 @@ class ContainerResourceMetricStatus(Object):
     name: str = required(str)
     """The resource."""
     current: MetricValueStatus = required(MetricValueStatus)
-    """The value."""
     container: str = required(str)
     """The container."""
 
@@ -195,9 +181,7 @@ class ExternalMetricStatus(Object):
     """A measured metric of something outside."""
 
     metric: MetricIdentifier = required(MetricIdentifier)
-    """The metric."""
     current: MetricValueStatus = required(MetricValueStatus)
-    """The value."""
 
 
 class MetricStatus(Object):

@@ -117,7 +117,6 @@ class JobSchedulingConfiguration(Object):
 
     scheduling_policy: WorkloadPodGroupSchedulingPolicy | None = None
     scheduling_constraints: WorkloadPodGroupSchedulingConstraints | None = None
-    """Where the pods may go together."""
     disruption_mode: WorkloadPodGroupDisruptionMode | None = None
     resource_claims: Annotated[list[WorkloadPodGroupResourceClaim], list_map("name")] = []
     """Resource claims that the pods share; at most 4, and they cannot be changed."""
@@ -147,7 +146,6 @@ class JobSpec(Object):
     manual_selector: bool | None = None
     """Whether the selector and the labels of the template are the client's own."""
     template: PodTemplateSpec = required(PodTemplateSpec)
-    """The pods that are made."""
     ttl_seconds_after_finished: Int32 | None = None
     """After how many seconds a finished Job is deleted; never when not given."""
     completion_mode: str | None = None
@@ -197,7 +195,6 @@ class JobStatus(Object):
     failed_indexes: str | None = None
     """The indexes that failed, such as 1,3-5."""
     uncounted_terminated_pods: UncountedTerminatedPods | None = None
-    """Pods that have ended and are not in the counters yet."""
     ready: Int32 | None = None
     """How many active pods are ready."""
 

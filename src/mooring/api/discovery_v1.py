@@ -71,7 +71,6 @@ class EndpointPort(Object):
     port: Int32 | None = None
     """The number of the port; all ports when absent."""
     app_protocol: str | None = None
-    """The protocol that the application speaks, as a hint."""
 
 
 class EndpointSlice(Resource):

@@ -410,7 +410,6 @@ class GroupVersionKind(Object):
     """Names a kind without doubt."""
 
     group: str = always(str)
-    """The API group."""
     version: str = always(str)
     """The version within the group."""
     kind: str = always(str)
@@ -421,7 +420,6 @@ class GroupVersionResource(Object):
     """Names a resource without doubt."""
 
     group: str = required(str)
-    """The API group."""
     version: str = required(str)
     """The version within the group."""
     resource: str = required(str)

@@ -47,7 +47,6 @@ class HTTPIngressPath(Object):
     path_type: str | None = required(lambda: None)
     """Exact, Prefix or ImplementationSpecific."""
     backend: IngressBackend = required(IngressBackend)
-    """Where such requests go."""
 
 
 class HTTPIngressRuleValue(Object):
@@ -63,7 +62,6 @@ class IngressRule(Object):
     host: str = ""
     """The name of the host, perhaps with a wildcard as its first label; all hosts when empty."""
     http: HTTPIngressRuleValue | None = None
-    """Which path goes where."""
 
 
 class IngressTLS(Object):
@@ -102,7 +100,6 @@ class IngressLoadBalancerIngress(Object):
     """A way in: an address or a name of a load balancer."""
 
     ip: str = ""
-    """The address."""
     hostname: str = ""
     """The name."""
     ports: list[IngressPortStatus] = []
@@ -149,7 +146,6 @@ class IngressClassSpec(Object):
     controller: str = ""
     """The controller, as a path under a domain; it cannot be changed."""
     parameters: IngressClassParametersReference | None = None
-    """Further parameters for the controller."""
 
 
 class IngressClass(Resource):

@@ -332,7 +332,6 @@ class DeviceClaimConfiguration(Object):
     requests: list[str] = []
     """The requests that the configuration is for; all when not given."""
     opaque: OpaqueDeviceConfiguration | None = None
-    """Configuration that only the driver understands."""
 
 
 class DeviceClaim(Object):
@@ -387,7 +386,6 @@ class DeviceAllocationConfiguration(Object):
     requests: list[str] = []
     """The requests that the configuration is for; all when not given."""
     opaque: OpaqueDeviceConfiguration | None = None
-    """Configuration that only the driver understands."""
 
 
 class DeviceAllocationResult(Object):
@@ -489,7 +487,6 @@ class DeviceClassConfiguration(Object):
     """Configuration for all devices of a class."""
 
     opaque: OpaqueDeviceConfiguration | None = None
-    """Configuration that only the driver understands."""
 
 
 class DeviceClassSpec(Object):

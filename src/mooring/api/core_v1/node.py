@@ -52,11 +52,9 @@ class NodeSpec(Object):
     taints: list[Taint] = []
     """What keeps pods away that do not tolerate it."""
     config_source: NodeConfigSource | None = None
-    """Where the kubelet's configuration comes from. No longer supported."""
     external_id: str = field(default="", name="externalID")
     """Not used any more."""
     pod_preemption_policy: NodePodPreemptionPolicy | None = None
-    """When pods of the node may be displaced."""
 
 
 class NodeCondition(StateCondition):

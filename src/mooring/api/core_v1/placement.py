@@ -141,7 +141,6 @@ class Affinity(Object):
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAntiAffinity | None = None
-    """Which pods the pod needs or prefers to be away from."""
 
 
 class TopologySpreadConstraint(Object):

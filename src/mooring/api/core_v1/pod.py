@@ -66,7 +66,6 @@ class HostAlias(Object):
     """A line of the pod's hosts file."""
 
     ip: str = required(str)
-    """The address."""
     hostnames: list[str] = []
     """The names of the address."""
 
@@ -234,7 +233,7 @@ class Pod(Resource):
 
 
 class PodTemplateSpec(Object):
-    """From which a controller makes pods."""
+    """The template from which a controller creates pods."""
 
     metadata: ObjectMeta = always(ObjectMeta)
     """Labels and annotations of the pods."""
@@ -245,7 +244,6 @@ class PodTemplate(Resource):
     """A stored template of a pod."""
 
     template: PodTemplateSpec = always(PodTemplateSpec)
-    """From which pods are made."""
 
 
 class Binding(Resource):

@@ -157,14 +157,12 @@ class HostIP(Object):
     """An address of the node."""
 
     ip: str = required(str)
-    """The address."""
 
 
 class PodIP(Object):
     """An address of the pod."""
 
     ip: str = required(str)
-    """The address."""
 
 
 class PodResourceClaimStatus(Object):

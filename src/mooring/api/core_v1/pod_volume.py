@@ -199,7 +199,6 @@ class VolumeProjection(Object):
     service_account_token: ServiceAccountTokenProjection | None = None
     cluster_trust_bundle: ClusterTrustBundleProjection | None = None
     pod_certificate: PodCertificateProjection | None = None
-    """A key and certificate for the pod."""
 
 
 class ProjectedVolumeSource(Object):
@@ -235,53 +234,33 @@ class Volume(Object):
     """The name of the volume, unique within the pod."""
     host_path: vs.HostPathVolumeSource | None = None
     empty_dir: EmptyDirVolumeSource | None = None
-    """An empty directory that lives as long as the pod."""
     gce_persistent_disk: vs.GCEPersistentDiskVolumeSource | None = None
-    """A disk of Google Compute Engine. Deprecated."""
     aws_elastic_block_store: vs.AWSElasticBlockStoreVolumeSource | None = None
-    """A disk of AWS. Deprecated."""
     git_repo: GitRepoVolumeSource | None = None
-    """A clone of a git repository. Deprecated."""
     secret: SecretVolumeSource | None = None
     nfs: vs.NFSVolumeSource | None = None
     iscsi: vs.ISCSIVolumeSource | None = None
     glusterfs: vs.GlusterfsVolumeSource | None = None
-    """A Glusterfs volume. Deprecated."""
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
     rbd: vs.RBDVolumeSource | None = None
-    """A block device of Ceph. Deprecated."""
     flex_volume: vs.FlexVolumeSource | None = None
-    """A volume of an executable driver. Deprecated."""
     cinder: vs.CinderVolumeSource | None = None
-    """A disk of OpenStack. Deprecated."""
     cephfs: vs.CephFSVolumeSource | None = None
-    """A file system of Ceph. Deprecated."""
     flocker: vs.FlockerVolumeSource | None = None
-    """A dataset of Flocker. Deprecated."""
     downward_api: DownwardAPIVolumeSource | None = field(default=None, name="downwardAPI")
     fc: vs.FCVolumeSource | None = None
     azure_file: vs.AzureFileVolumeSource | None = None
-    """A file share of Azure. Deprecated."""
     config_map: ConfigMapVolumeSource | None = None
     vsphere_volume: vs.VsphereVirtualDiskVolumeSource | None = None
-    """A disk of vSphere. Deprecated."""
     quobyte: vs.QuobyteVolumeSource | None = None
-    """A volume of Quobyte. Deprecated."""
     azure_disk: vs.AzureDiskVolumeSource | None = None
-    """A disk of Azure. Deprecated."""
     photon_persistent_disk: vs.PhotonPersistentDiskVolumeSource | None = None
-    """A disk of the Photon controller. Deprecated."""
     projected: ProjectedVolumeSource | None = None
     portworx_volume: vs.PortworxVolumeSource | None = None
-    """A volume of Portworx. Deprecated."""
     scale_io: vs.ScaleIOVolumeSource | None = field(default=None, name="scaleIO")
-    """A volume of ScaleIO. Deprecated."""
     storageos: vs.StorageOSVolumeSource | None = None
-    """A volume of StorageOS. Deprecated."""
     csi: vs.CSIVolumeSource | None = None
-    """A volume that a CSI driver makes for the pod."""
     ephemeral: EphemeralVolumeSource | None = None
-    """A volume with a claim of its own that lives as long as the pod."""
     image: ImageVolumeSource | None = None
 
 

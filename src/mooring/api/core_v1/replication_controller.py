@@ -17,7 +17,6 @@ class ReplicationControllerSpec(Object):
     selector: Annotated[dict[str, str], atomic()] = {}
     """Labels of the pods; those of the template when absent."""
     template: PodTemplateSpec | None = None
-    """From which pods are made."""
 
 
 class ReplicationControllerCondition(StateCondition):
@@ -32,9 +31,7 @@ class ReplicationControllerStatus(Object):
     fully_labeled_replicas: Int32 = 0
     """How many of them have all labels of the template."""
     ready_replicas: Int32 = 0
-    """How many of them are ready."""
     available_replicas: Int32 = 0
-    """How many of them have been ready for long enough."""
     observed_generation: Int64 = 0
     conditions: Annotated[list[ReplicationControllerCondition], list_map("type")] = []
 

@@ -16,7 +16,6 @@ class ServicePort(Object):
     """The name of the port, needed when there are several."""
     protocol: str = ""
     app_protocol: str | None = None
-    """The protocol that the application speaks, as a hint."""
     port: Int32 = required(int)
     """The port of the service."""
     target_port: IntOrString = always(int)
@@ -96,7 +95,6 @@ class LoadBalancerIngress(Object):
     """An address of a load balancer."""
 
     ip: str = ""
-    """The address."""
     hostname: str = ""
     """The name, for load balancers that have one instead."""
     ip_mode: str | None = None
@@ -132,7 +130,6 @@ class EndpointAddress(Object):
     __merge__: ClassVar[Merge | None] = atomic()
 
     ip: str = required(str)
-    """The address."""
     hostname: str = ""
     """The host name of the endpoint."""
     node_name: str | None = None
@@ -152,7 +149,6 @@ class EndpointPort(Object):
     """The number of the port."""
     protocol: str = ""
     app_protocol: str | None = None
-    """The protocol that the application speaks, as a hint."""
 
 
 class EndpointSubset(Object):

@@ -25,43 +25,27 @@ class PersistentVolumeSpec(Object):
     capacity: dict[str, Quantity] = {}
     """How much the volume holds, by resource."""
     gce_persistent_disk: vs.GCEPersistentDiskVolumeSource | None = None
-    """A disk of Google Compute Engine. Deprecated."""
     aws_elastic_block_store: vs.AWSElasticBlockStoreVolumeSource | None = None
-    """A disk of AWS. Deprecated."""
     host_path: vs.HostPathVolumeSource | None = None
     """A directory of the node, for tests on a single node."""
     glusterfs: vs.GlusterfsPersistentVolumeSource | None = None
-    """A Glusterfs volume. Deprecated."""
     nfs: vs.NFSVolumeSource | None = None
     rbd: vs.RBDPersistentVolumeSource | None = None
-    """A block device of Ceph. Deprecated."""
     iscsi: vs.ISCSIPersistentVolumeSource | None = None
     cinder: vs.CinderPersistentVolumeSource | None = None
-    """A disk of OpenStack. Deprecated."""
     cephfs: vs.CephFSPersistentVolumeSource | None = None
-    """A file system of Ceph. Deprecated."""
     fc: vs.FCVolumeSource | None = None
     flocker: vs.FlockerVolumeSource | None = None
-    """A dataset of Flocker. Deprecated."""
     flex_volume: vs.FlexPersistentVolumeSource | None = None
-    """A volume of an executable driver. Deprecated."""
     azure_file: vs.AzureFilePersistentVolumeSource | None = None
-    """A file share of Azure. Deprecated."""
     vsphere_volume: vs.VsphereVirtualDiskVolumeSource | None = None
-    """A disk of vSphere. Deprecated."""
     quobyte: vs.QuobyteVolumeSource | None = None
-    """A volume of Quobyte. Deprecated."""
     azure_disk: vs.AzureDiskVolumeSource | None = None
-    """A disk of Azure. Deprecated."""
     photon_persistent_disk: vs.PhotonPersistentDiskVolumeSource | None = None
-    """A disk of the Photon controller. Deprecated."""
     portworx_volume: vs.PortworxVolumeSource | None = None
-    """A volume of Portworx. Deprecated."""
     scale_io: vs.ScaleIOPersistentVolumeSource | None = field(default=None, name="scaleIO")
-    """A volume of ScaleIO. Deprecated."""
     local: vs.LocalVolumeSource | None = None
     storageos: vs.StorageOSPersistentVolumeSource | None = None
-    """A volume of StorageOS. Deprecated."""
     csi: vs.CSIPersistentVolumeSource | None = None
     access_modes: list[str] = []
     """The ways in which the volume can be mounted, such as ReadWriteOnce."""
