@@ -379,50 +379,31 @@ class SignatureTable:
 
     def signature_of(self, pod: Pod) -> PodSignature:
         last, signature = self._last_pod, self._last_signature
-        if pod is last and signature is not None:
+        if last is not None and signature is not None and shares_all(pod, last):
             return signature
-        if (
-            last is None
-            or signature is None
-            or not (shares_all(pod, last) or self._shares_signed(pod, last, signature))
-        ):
-            labels, affinity, is_pinned = self._labels(pod.metadata.labels), pod.spec.affinity, False
-            if affinity is not None and Part.NODE_AFFINITY not in self.read and pinned_node(pod.spec):
-                affinity, is_pinned = _unpinned(affinity), True
-            owner = spread_owner(pod) if not pod.spec.topology_spread_constraints else None
-            signed_by = {signer: sign(pod) for signer, sign in self.signers.items()}
-            key = codec.encode((*_signed(pod, labels, affinity, owner, is_pinned), list(signed_by.values())))
-            signature = self._known.get(key)
-            if signature is None:
-                signature = PodSignature(
-                    key,
-                    pod,
-                    labels,
-                    affinity,
-                    owner,
-                    is_pinned=is_pinned,
-                    signed_by=signed_by,
-                    pod_level=self._pod_level,
-                )
-                if self.distinguish_by(signature.selected_by()):
-                    return self.signature_of(pod)
-                self._known[key] = signature
+        labels, affinity, is_pinned = self._labels(pod.metadata.labels), pod.spec.affinity, False
+        if affinity is not None and Part.NODE_AFFINITY not in self.read and pinned_node(pod.spec):
+            affinity, is_pinned = _unpinned(affinity), True
+        owner = spread_owner(pod) if not pod.spec.topology_spread_constraints else None
+        signed_by = {signer: sign(pod) for signer, sign in self.signers.items()}
+        key = codec.encode((*_signed(pod, labels, affinity, owner, is_pinned), list(signed_by.values())))
+        signature = self._known.get(key)
+        if signature is None:
+            signature = PodSignature(
+                key,
+                pod,
+                labels,
+                affinity,
+                owner,
+                is_pinned=is_pinned,
+                signed_by=signed_by,
+                pod_level=self._pod_level,
+            )
+            if self.distinguish_by(signature.selected_by()):
+                return self.signature_of(pod)
+            self._known[key] = signature
         self._last_pod, self._last_signature = pod, signature
         return signature
-
-    def _shares_signed(self, pod: Pod, other: Pod, signature: PodSignature) -> bool:
-        """Return whether two pods refer to the identical objects in every field that `_signed` reads."""
-        if self.signers or signature.is_resized:
-            return False
-        mine, its, status = pod.spec, other.spec, pod.status
-        labels = pod.metadata.labels
-        return (
-            (mine is its or _is_made_of(mine, its))
-            and pod.metadata.owner_references is other.metadata.owner_references
-            and pod.metadata.namespace == other.metadata.namespace
-            and (labels is other.metadata.labels or self._labels(labels) == signature.labels)
-            and not ((status.container_statuses or status.init_container_statuses) and resized_resources(pod))
-        )
 
     def distinguish_by(self, keys: Iterable[str]) -> bool:
         """Include labels with these keys in signatures from now on; return whether any key is new.
@@ -450,20 +431,6 @@ class SignatureTable:
         if Part.LABELS in self.read or labels.keys() <= known:
             return labels
         return {key: value for key, value in labels.items() if key in known}
-
-
-def _is_made_of(spec: PodSpec, other: PodSpec) -> bool:
-    return (
-        spec.containers is other.containers
-        and spec.init_containers is other.init_containers
-        and spec.node_selector is other.node_selector
-        and spec.affinity is other.affinity
-        and spec.tolerations is other.tolerations
-        and spec.topology_spread_constraints is other.topology_spread_constraints
-        and spec.overhead is other.overhead
-        and spec.resources is other.resources
-        and spec.volumes is other.volumes
-    )
 
 
 def group_of(pod: Pod, signature: PodSignature) -> Group:

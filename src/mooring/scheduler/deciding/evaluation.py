@@ -23,7 +23,7 @@ from mooring.scheduler.columns.cluster import Cluster, PlacedPod
 from mooring.scheduler.columns.signatures import PodInfo, PodSignature, pinned_node
 from mooring.scheduler.deciding.filter_pipeline import Feasible, FilterPipeline, pass_filter
 from mooring.scheduler.deciding.filter_vectors import FilterVector, NodeVector, SharedVerdicts
-from mooring.scheduler.deciding.nominated_reservations import NominatedReservations, leave_room
+from mooring.scheduler.deciding.nominated_reservations import leave_room
 from mooring.scheduler.deciding.pod_evaluation import PodEvaluation, status_on, status_with
 from mooring.scheduler.deciding.profile_plan import FilterUse, NodeFilterUse, NodeScoreUse, PartUses, Plan, ScoreUse
 from mooring.scheduler.deciding.score_sum import ScoreSum, best_of, best_once
@@ -90,7 +90,6 @@ class _Entry:
         self.pipeline: FilterPipeline | None = None
         self.total: ScoreSum | None = None
         self.counts: tuple[Feasible, list[FilterVector], list[tuple[str, int, int, int]]] | None = None
-        self.promised: NominatedReservations | None = None
 
     @property
     def names_nodes(self) -> bool:
@@ -235,8 +234,7 @@ class Evaluator:
             if evaluation.refusal is None:
                 self._filter(entry, evaluation)
             if evaluation.refusal is None and expected is not None:
-                entry.promised = entry.promised or NominatedReservations(self._cluster)
-                leave_room(evaluation, self._cluster, expected, entry.promised)
+                leave_room(evaluation, self._cluster, expected)
             if evaluation.refusal is None and evaluation.number_feasible > (0 if needs_points else 1):
                 self._score(entry, evaluation, needs_points=needs_points)
         except BaseException:

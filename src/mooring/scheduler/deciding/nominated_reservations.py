@@ -1,8 +1,8 @@
 """Reserve room for nominated pods: a pod must also fit beside the pods that are nominated for a node.
 
 Called by ``evaluation.py`` for the feasible nodes, and by ``preemption.py``. If the verdicts depend on resources alone,
-all nodes are evaluated together with the amounts that the nominated pods will use, and the result is cached by
-signature. Otherwise nodes are evaluated one by one, with the nominated pods placed in a trial.
+all nodes are evaluated together with the amounts that the nominated pods will use. Otherwise nodes are evaluated one by
+one, with the nominated pods placed in a trial.
 """
 
 from collections.abc import Hashable
@@ -10,8 +10,8 @@ from collections.abc import Hashable
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.constraints.columns.revisions import NO_ROWS
 from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.resources import ResourceColumns
 from mooring.scheduler.deciding.pod_evaluation import (
     Overruled,
     PodEvaluation,
@@ -19,67 +19,17 @@ from mooring.scheduler.deciding.pod_evaluation import (
     only_resources_decide,
     status_with,
 )
-from mooring.scheduler.deciding.row_cache import RowCache
-from mooring.scheduler.framework import SUCCESS, Codes, Status
+from mooring.scheduler.framework import Status
 from mooring.scheduler.framework.nominations import Expected
-from mooring.scheduler.framework.verdicts import counted
 
 
-class NominatedReservations:
-    """Cached rejections of pods of one signature because of nominated pods, where resources alone decide."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._rows = RowCache(cluster)
-        self._codes: Codes = np.zeros(cluster.capacity, np.int32)
-        self._statuses: list[Status] = [SUCCESS]
-        self._last: tuple[NDArray[np.intp], Overruled] = NO_ROWS, ()
-
-    def overruled(self, evaluation: PodEvaluation, rows: NDArray[np.intp], expected: Expected) -> Overruled:
-        """Return the rejections among some rows, each with its rows; the object is replaced only when they change."""
-        self._rows.refresh(expected)
-        missing = rows[~self._rows.known[rows]]
-        if len(missing):
-            self._evaluate(evaluation, missing, expected)
-            self._rows.learn(missing)
-        elif np.array_equal(rows, self._last[0]):
-            return self._last[1]
-        codes = self._codes[rows]
-        found = [(self._statuses[code], rows[codes == code]) for code, _ in counted(codes) if code]
-        self._last = rows, found
-        return found
-
-    def _evaluate(self, evaluation: PodEvaluation, rows: NDArray[np.intp], expected: Expected) -> None:
-        resources = self._cluster.resources
-        self._codes[rows] = 0
-        for slot in evaluation.filters:
-            if slot.reads_only_node or not len(rows):
-                continue
-            allocatable = resources.allocatable.take(rows, axis=1)
-            used = resources.used.take(rows, axis=1) + expected.usage.take(rows, axis=1)
-            ok = slot.fits_with(rows, allocatable, used)
-            if ok is None or ok.all():
-                continue
-            refused = rows
-            if ok.any():
-                refused, allocatable, used = rows[~ok], allocatable[:, ~ok], used[:, ~ok]
-            for status, places in slot.refusals_with(refused, allocatable, used):
-                self._codes[refused[places]] = self._number(status)
-            rows = rows[ok]
-
-    def _number(self, status: Status) -> int:
-        if status not in self._statuses:
-            self._statuses.append(status)
-        return self._statuses.index(status)
-
-
-def leave_room(evaluation: PodEvaluation, cluster: Cluster, expected: Expected, known: NominatedReservations) -> None:
+def leave_room(evaluation: PodEvaluation, cluster: Cluster, expected: Expected) -> None:
     """Reject the rows where the pod would not fit beside the nominated pods."""
     rows = (evaluation.feasible & expected.is_on).nonzero()[0]
     if not len(rows):
         return
     if only_resources_decide(evaluation) and promises_only_use(evaluation, cluster, expected):
-        evaluation.overruled = known.overruled(evaluation, rows, expected)
+        evaluation.overruled = _evaluate_together(evaluation, cluster.resources, rows, expected)
     else:
         _evaluate_one_by_one(evaluation, cluster, rows, expected)
     if evaluation.overruled:
@@ -87,6 +37,25 @@ def leave_room(evaluation: PodEvaluation, cluster: Cluster, expected: Expected, 
         for _, refused in evaluation.overruled:
             evaluation.feasible[refused] = False
             evaluation.number_feasible -= len(refused)
+
+
+def _evaluate_together(
+    evaluation: PodEvaluation, resources: ResourceColumns, rows: NDArray[np.intp], expected: Expected
+) -> Overruled:
+    found: list[tuple[Status, NDArray[np.intp]]] = []
+    for vector in evaluation.filters:
+        if vector.reads_only_node or not len(rows):
+            continue
+        allocatable = resources.allocatable.take(rows, axis=1)
+        used = resources.used.take(rows, axis=1) + expected.usage.take(rows, axis=1)
+        ok = vector.fits_with(rows, allocatable, used)
+        if ok is None or ok.all():
+            continue
+        refused = rows[~ok]
+        statuses = vector.refusals_with(refused, allocatable[:, ~ok], used[:, ~ok])
+        found += [(status, refused[places]) for status, places in statuses]
+        rows = rows[ok]
+    return found
 
 
 def promises_only_use(evaluation: PodEvaluation, cluster: Cluster, expected: Expected) -> bool:

@@ -4,7 +4,7 @@ Volumes of former in-tree drivers count for the CSI driver that replaced them, o
 annotation. Called by ``attached.py``.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
@@ -34,47 +34,26 @@ class Attachment(msgspec.Struct, frozen=True):
 
 class _BuiltIn(msgspec.Struct, frozen=True):
     driver: str
-    handle: Callable[[_Source], str | None]
-    """Return the volume's id if this in-tree driver has it; otherwise an empty string."""
+    """The CSI driver that replaces the in-tree driver."""
+    source: str
+    """The field of a volume that the in-tree driver reads."""
+    id_fields: tuple[str, ...]
+    """The fields of the source that identify the volume."""
 
-
-def _gce(source: _Source) -> str | None:
-    return None if source.gce_persistent_disk is None else source.gce_persistent_disk.pd_name
-
-
-def _ebs(source: _Source) -> str | None:
-    return None if source.aws_elastic_block_store is None else source.aws_elastic_block_store.volume_id
-
-
-def _azure_disk(source: _Source) -> str | None:
-    return None if source.azure_disk is None else source.azure_disk.disk_uri
-
-
-def _azure_file(source: _Source) -> str | None:
-    share = source.azure_file
-    return None if share is None else f"{share.secret_name}#{share.share_name}"
-
-
-def _cinder(source: _Source) -> str | None:
-    return None if source.cinder is None else source.cinder.volume_id
-
-
-def _vsphere(source: _Source) -> str | None:
-    return None if source.vsphere_volume is None else source.vsphere_volume.volume_path
-
-
-def _portworx(source: _Source) -> str | None:
-    return None if source.portworx_volume is None else source.portworx_volume.volume_id
+    def handle(self, source: _Source) -> str | None:
+        """Return the id of a volume of this driver, otherwise None."""
+        found = getattr(source, self.source)
+        return None if found is None else "#".join(getattr(found, name) for name in self.id_fields)
 
 
 _BUILT_IN: Final[Mapping[str, _BuiltIn]] = {
-    "kubernetes.io/gce-pd": _BuiltIn("pd.csi.storage.gke.io", _gce),
-    "kubernetes.io/aws-ebs": _BuiltIn("ebs.csi.aws.com", _ebs),
-    "kubernetes.io/azure-disk": _BuiltIn("disk.csi.azure.com", _azure_disk),
-    "kubernetes.io/azure-file": _BuiltIn("file.csi.azure.com", _azure_file),
-    "kubernetes.io/cinder": _BuiltIn("cinder.csi.openstack.org", _cinder),
-    "kubernetes.io/vsphere-volume": _BuiltIn("csi.vsphere.vmware.com", _vsphere),
-    "kubernetes.io/portworx-volume": _BuiltIn("pxd.portworx.com", _portworx),
+    "kubernetes.io/gce-pd": _BuiltIn("pd.csi.storage.gke.io", "gce_persistent_disk", ("pd_name",)),
+    "kubernetes.io/aws-ebs": _BuiltIn("ebs.csi.aws.com", "aws_elastic_block_store", ("volume_id",)),
+    "kubernetes.io/azure-disk": _BuiltIn("disk.csi.azure.com", "azure_disk", ("disk_uri",)),
+    "kubernetes.io/azure-file": _BuiltIn("file.csi.azure.com", "azure_file", ("secret_name", "share_name")),
+    "kubernetes.io/cinder": _BuiltIn("cinder.csi.openstack.org", "cinder", ("volume_id",)),
+    "kubernetes.io/vsphere-volume": _BuiltIn("csi.vsphere.vmware.com", "vsphere_volume", ("volume_path",)),
+    "kubernetes.io/portworx-volume": _BuiltIn("pxd.portworx.com", "portworx_volume", ("volume_id",)),
 }
 
 
