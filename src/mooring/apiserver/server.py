@@ -277,10 +277,7 @@ class ApiServer:
 
     async def _follow_leases(self) -> None:
         """Check the versions that components write into their Leases."""
-        kind = self.scheme.kind("coordination.k8s.io/v1", "Lease")
-        if kind is None:
-            return
-        skew = self.app.skew
+        skew, kind = self.app.skew, self.scheme.hub_of(Lease)
         leases: Follower[Lease] = Follower(
             self.store, self.scheme, kind, lambda: skew.see_leases(leases.objects), namespace="kube-system"
         )

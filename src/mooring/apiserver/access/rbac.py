@@ -9,7 +9,7 @@ copy them.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -30,6 +30,7 @@ from mooring.api.scheme import Scheme
 from mooring.apiserver.access.authz import Attributes, Decision
 from mooring.apiserver.messages import users
 from mooring.apiserver.registry.objects import KindsFollower
+from mooring.base.bounded_cache import BoundedCache
 from mooring.store.kv import Store
 
 _TYPES: tuple[type[Resource], ...] = (ClusterRole, ClusterRoleBinding, Role, RoleBinding)
@@ -74,7 +75,7 @@ class RoleBook:
         self._roles = {(role.metadata.namespace, role.metadata.name): role for role in roles}
         self._grants: dict[tuple[str, _Who], list[_Grant]] = defaultdict(list)
         self._gathered: dict[str, list[PolicyRule]] = {}
-        self._memo: dict[tuple[Any, ...], _Decision] = {}
+        self._memo: BoundedCache[tuple[str, ...], _Decision] = BoundedCache(_MEMO)
         for cluster_role_binding in cluster_role_bindings:
             self._add(cluster_role_binding)
         for role_binding in role_bindings:
@@ -162,9 +163,8 @@ class RoleBook:
             return self._decide(user, attributes)  # a question of a review, not worth a cache entry
         found = self._memo.get(key)
         if found is None:
-            if len(self._memo) >= _MEMO:
-                self._memo.clear()
-            found = self._memo[key] = self._decide(user, attributes)
+            found = self._decide(user, attributes)
+            self._memo.put(key, found)
         return found
 
     def _decide(self, user: UserInfo, attributes: Attributes) -> _Decision:

@@ -38,9 +38,7 @@ class Signer:
     def __init__(
         self, store: Store, scheme: Scheme, calls: LoopbackClient, pki: Pki, clock: Clock, *, longest: timedelta
     ) -> None:
-        kind = scheme.kind("certificates.k8s.io/v1", "CertificateSigningRequest")
-        if kind is None:
-            raise ValueError("the scheme has no CertificateSigningRequest")
+        kind = scheme.hub_of(CertificateSigningRequest)
         self._changed = asyncio.Event()
         self._requests: Follower[CertificateSigningRequest] = Follower(store, scheme, kind, self._changed.set)
         self._calls = calls

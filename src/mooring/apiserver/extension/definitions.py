@@ -144,7 +144,7 @@ class Definitions(KindsFollower):
         kinds = kinds_of(definition, revision=_ANY_REVISION if changed else int(definition.metadata.resource_version))
         self._stop_serving(name)
         self._scheme.register(kinds.versions, kinds.storage)
-        self._resources.serve(kinds.versions)
+        self._resources.context.serve(kinds.versions)
         self._served[name] = (state, kinds)
         if changed:
             if waiting := self._waiting.pop(name, None):
@@ -156,7 +156,7 @@ class Definitions(KindsFollower):
         """Wait for writes that began before a schema change; then mark new objects as conforming to the schema."""
         await self._clock.sleep(_MAX_REQUEST_SECONDS)
         with suppress(StoreError):
-            self._resources.expect_current(kinds.versions, after=await self._store.revision())
+            self._resources.context.expect_current(kinds.versions, await self._store.revision())
 
     def _stop_serving(self, name: str) -> None:
         served = self._served.pop(name, None)

@@ -74,14 +74,6 @@ class Resources:
             ("scale", "patch"): scaling.patch,
         }
 
-    def serve(self, kinds: Iterable[Kind]) -> None:
-        """Serve all versions of a custom kind that the scheme contains."""
-        self.context.serve(kinds)
-
-    def expect_current(self, kinds: Iterable[Kind], *, after: int) -> None:
-        """Record that custom objects written after a revision conform to the current schema."""
-        self.context.expect_current(kinds, after)
-
     def stop_serving(self, kinds: Iterable[Kind]) -> None:
         """Stop serving a custom kind, and end its watches."""
         kinds = tuple(kinds)

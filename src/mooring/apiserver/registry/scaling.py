@@ -36,9 +36,7 @@ class Scaling:
     def __init__(self, context: HandlerContext, writing: Writing) -> None:
         self._context = context
         self._writing = writing
-        kind = context.scheme.kind(f"{_GROUP}/{_VERSION}", "Scale")
-        assert kind is not None, "the scheme always has Scale"  # noqa: S101 - api/kinds.py lists it
-        self._kind: Kind = kind
+        self._kind = context.scheme.hub_of(Scale)
 
     async def get(self, call: Call) -> Response:
         kv = await self._context.find(call)

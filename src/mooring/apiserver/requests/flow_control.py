@@ -22,7 +22,6 @@ from mooring.store.kv import Store
 
 log = logs.get(__name__)
 
-_API = "flowcontrol.apiserver.k8s.io/v1"
 _AGAIN_SECONDS = 60.0
 _RETRY_SECONDS = 1.0
 _DANGLING = "Dangling"
@@ -35,9 +34,7 @@ class FlowControl:
         self._calls = calls
         self._clock = clock
         self._news = asyncio.Event()
-        schema, level = scheme.kind(_API, "FlowSchema"), scheme.kind(_API, "PriorityLevelConfiguration")
-        assert schema is not None, "the scheme always has FlowSchemas"  # noqa: S101 - api/kinds.py lists them
-        assert level is not None, "the scheme always has priority levels"  # noqa: S101 - as above
+        schema, level = scheme.hub_of(FlowSchema), scheme.hub_of(PriorityLevelConfiguration)
         self._schemas: Follower[FlowSchema] = Follower(store, scheme, schema, self._news.set)
         self._levels: Follower[PriorityLevelConfiguration] = Follower(store, scheme, level, self._news.set)
 

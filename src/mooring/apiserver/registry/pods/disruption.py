@@ -55,7 +55,7 @@ class Disruption:
 
     async def _admit(self, call: Call, eviction: Eviction) -> None:
         """Call policies and webhooks, which see the Eviction and not the deletion that follows."""
-        kind = self._context.scheme.kind("policy/v1", "Eviction")
+        kind = self._context.scheme.hub_of(Eviction)
         eviction.metadata.name, eviction.metadata.namespace = call.name, call.namespace
         attributes = self._context.attributes_of(call, CREATE, eviction, None, kind=kind)
         if attributes is not None:
@@ -63,9 +63,8 @@ class Disruption:
 
     def _read(self, call: Call) -> Eviction:
         eviction = read_body(call.request, Eviction, "Eviction", "policy/v1", FieldValidation.WARN).object
-        kind = self._context.scheme.kind("policy/v1", "Eviction")
-        if kind is not None:
-            check_type(eviction, kind)
+        kind = self._context.scheme.hub_of(Eviction)
+        check_type(eviction, kind)
         if eviction.metadata.name not in {"", call.name}:
             raise errors.bad_request("name in URL does not match name in Eviction object")
         return eviction
