@@ -139,7 +139,7 @@ class ServiceStrategy(RuleStrategy[Service]):
             found.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
         if spec.type != "ExternalName" and spec.external_name:
             found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
-        if spec.traffic_distribution == "PreferClose":
+        if spec.traffic_distribution == "PreferClose" and request.options.same_node_traffic:
             found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
         return found
 

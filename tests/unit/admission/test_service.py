@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from admission_kinds import ABSENT, Create, Update, stored
-from admission_pods import Tree
+from admission_kinds import ABSENT, Create, Update, example, stored
+from admission_pods import Tree, request
 from mooring.admission.options import for_component
+from mooring.admission.pipeline import admit_create
 from mooring.base.component import resolve
 
 NOT_AN_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
@@ -382,3 +383,12 @@ def test_traffic_is_distributed_as_the_release_can(
     where = "spec.trafficDistribution: Unsupported value"
     expected = [f'{where}: "{value}": supported values: {supported}'] if supported else []
     assert Create("", "Service", spec(trafficDistribution=value)).validate(options) == expected
+
+
+@pytest.mark.req("4330.7")
+@pytest.mark.parametrize(("emulation", "is_warned"), [("1.37", True), ("1.33", False)])
+def test_a_replacement_is_recommended_where_the_release_has_it(emulation: str, *, is_warned: bool) -> None:
+    """PreferSameZone, which replaces PreferClose, came with 1.34."""
+    service = example("Service", {"spec": {"ports": [{"port": 80}], "trafficDistribution": "PreferClose"}})
+    found = admit_create(service, request(for_component(resolve(emulation=emulation)))).warnings
+    assert any("PreferSameZone" in each for each in found) is is_warned
