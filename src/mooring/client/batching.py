@@ -114,9 +114,10 @@ class BatchingTransport:
                 if not each.answer.done():
                     each.answer.set_result(answer)
         except BaseException as error:  # every caller gets it, whatever it is
+            shown = error if isinstance(error, Exception) else DisconnectedError("this client was closed")
             for each in group:
                 if not each.answer.done():
-                    each.answer.set_exception(_error_for(error))
+                    each.answer.set_exception(shown)
             if not isinstance(error, Exception):
                 raise
         finally:
@@ -261,7 +262,3 @@ def responses_of(response: Response, count: int) -> list[Response]:
         )
         for answer in answers
     ]
-
-
-def _error_for(error: BaseException) -> Exception:
-    return error if isinstance(error, Exception) else DisconnectedError("this client was closed")

@@ -106,7 +106,8 @@ class HttpsTransport:
         data = self._serialized(request, credential)
         while True:
             channel = self._take_idle(credential) or await self._connect(credential)
-            reused, asked = channel.used, asyncio.get_running_loop().time()
+            reused, now = channel.used, asyncio.get_running_loop().time
+            asked = now()
             try:
                 if request.guard is not None:
                     request.guard()
@@ -115,7 +116,7 @@ class HttpsTransport:
             except BaseException as error:
                 self._release(channel)
                 if not channel.has_received:
-                    if isinstance(error, asyncio.CancelledError) and _seconds_since(asked) > _SILENT_SECONDS:
+                    if isinstance(error, asyncio.CancelledError) and now() - asked > _SILENT_SECONDS:
                         self._close_idle()
                     is_harmless = request.method == "GET" or request.is_repeatable
                     if isinstance(error, DisconnectedError) and reused and is_harmless:
@@ -483,10 +484,6 @@ class _PooledConnection(asyncio.Protocol):
         reply, self._reply = self._reply, None
         if reply is not None:
             reply.finish(DisconnectedError(why))
-
-
-def _seconds_since(time: float) -> float:
-    return asyncio.get_running_loop().time() - time
 
 
 def _keep_alive(connected: socket.socket) -> None:

@@ -258,7 +258,7 @@ def _connection(
             " and insecure-skip-tls-verify: remove one of them"
         )
     return Connection(
-        server=_url(entry.server),
+        server=(entry.server if "://" in entry.server else f"http://{entry.server}").rstrip("/"),
         credentials=_credentials(user, _exec_cluster(entry, authority), clock),
         certificate_authority=authority,
         insecure=entry.insecure_skip_tls_verify,
@@ -266,10 +266,6 @@ def _connection(
         namespace=context.namespace or "default",
         context=name,
     )
-
-
-def _url(server: str) -> str:
-    return (server if "://" in server else f"http://{server}").rstrip("/")
 
 
 def _credentials(user: _Entry[_User], cluster: Mapping[str, Any], clock: Clock) -> Credentials:

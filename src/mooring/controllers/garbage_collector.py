@@ -305,14 +305,11 @@ class PodGarbageCollector(Controller):
     async def _look_over(self) -> None:
         while True:
             await self.clock.sleep(PERIOD_SECONDS)
-            self._look_for_missing_nodes()
+            now = self.clock.monotonic()
+            missing = [name for name in self._by_node.values() if self._nodes.get(name) is None]
+            self._missing = {name: self._missing.get(name, now) for name in missing}
             for pod in self._unneeded():
                 self.enqueue(pod)
-
-    def _look_for_missing_nodes(self) -> None:
-        now = self.clock.monotonic()
-        missing = [name for name in self._by_node.values() if self._nodes.get(name) is None]
-        self._missing = {name: self._missing.get(name, now) for name in missing}
 
     def _unneeded(self) -> list[Pod]:
         now = self.clock.monotonic()
