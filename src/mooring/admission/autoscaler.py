@@ -98,12 +98,8 @@ def _default_rules(
 
 
 def _reference(reference: v2.CrossVersionObjectReference, path: Path, *, needs_group: bool) -> Errors:
-    errors: Errors = []
-    for field, value in (("kind", reference.kind), ("name", reference.name)):
-        here = path.child(field)
-        errors += (
-            names.validate(here, value, names.path_segment_name(value)) if value else [field_errors.required(here)]
-        )
+    errors = require_name(reference.kind, path.child("kind"), names.path_segment_name)
+    errors += require_name(reference.name, path.child("name"), names.path_segment_name)
     here, version = path.child("apiVersion"), reference.api_version
     if version.count("/") > 1:
         errors.append(field_errors.invalid(here, version, f"unexpected GroupVersion string: {version}"))

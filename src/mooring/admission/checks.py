@@ -165,5 +165,4 @@ def _condition(condition: Condition, path: Path) -> Errors:
         errors.append(field_errors.required(path.child("lastTransitionTime")))
     errors += require_name(condition.reason, path.child("reason"), names.condition_reason)
     errors += limit_bytes(condition.reason, _MAX_REASON_BYTES, path.child("reason"))
-    errors += limit_bytes(condition.message, _MAX_MESSAGE_BYTES, path.child("message"))
-    return errors
+    return errors + limit_bytes(condition.message, _MAX_MESSAGE_BYTES, path.child("message"))

@@ -64,8 +64,7 @@ def _port(port: EndpointPort, path: Path, *, needs_name: bool) -> Errors:
     errors += optional_name(port.name or None, path.child("name"), names.dns1123_label)
     errors += [field_errors.invalid(path.child("port"), port.port, message) for message in names.port_number(port.port)]
     errors += one_of(port.protocol, PROTOCOLS, path.child("protocol"))
-    errors += optional_name(port.app_protocol, path.child("appProtocol"), names.label_key)
-    return errors
+    return errors + optional_name(port.app_protocol, path.child("appProtocol"), names.label_key)
 
 
 class EndpointSliceStrategy(RuleStrategy[discovery_v1.EndpointSlice]):

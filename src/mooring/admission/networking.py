@@ -126,12 +126,8 @@ def _backend(backend: IngressBackend, path: Path, request: Request) -> Errors:
 
 
 def _service(service: IngressServiceBackend, path: Path, request: Request) -> Errors:
-    name = path.child("service", "name")
-    if not service.name:
-        errors = [field_errors.required(name)]
-    else:
-        check = names.dns1123_label if request.options.relaxed_service_names else names.dns1035_label
-        errors = names.validate(name, service.name, check(service.name))
+    check = names.dns1123_label if request.options.relaxed_service_names else names.dns1035_label
+    errors = require_name(service.name, path.child("service", "name"), check)
     port, here = service.port, path.child("service", "port")
     if port.name and port.number:
         errors.append(field_errors.invalid(path, "", "cannot set both port name & port number"))

@@ -284,19 +284,18 @@ def default_source(spec: PersistentVolumeSpec) -> None:
 def _source(spec: PersistentVolumeSpec, path: Path) -> Errors:
     errors: Errors = []
     found = False
-    for attribute, name, shown, check in _SOURCES:
+    for attribute, name, check in _SOURCES:
         source = getattr(spec, attribute)
         if source is None:
             continue
         if found and name != "flexVolume":  # which Kubernetes does not count
             errors.append(field_errors.forbidden(path.child(name), sources.ONE_TYPE))
         else:
-            errors += check(source, path.child(shown))
+            errors += check(source, path.child(_SHOWN.get(name, name)))
             if name == "local" and spec.node_affinity is None:
                 errors.append(field_errors.required(path.child("nodeAffinity"), "Local volume requires node affinity"))
         found = True
-    errors += require(found, path, "must specify a volume type")
-    return errors
+    return errors + require(found, path, "must specify a volume type")
 
 
 def _csi(source: vs.CSIPersistentVolumeSource, path: Path) -> Errors:
@@ -309,17 +308,8 @@ def _csi(source: vs.CSIPersistentVolumeSource, path: Path) -> Errors:
         ("nodeExpandSecretRef", source.node_expand_secret_ref),
     ):
         if secret is not None:
-            errors += _secret(secret.name, secret.namespace, path.child(name))
-    return errors
-
-
-def _secret(name: str, namespace: str, path: Path) -> Errors:
-    errors = (
-        names.validate(path.child("name"), name, names.dns1123_subdomain(name))
-        if name
-        else [field_errors.required(path.child("name"))]
-    )
-    errors += require_name(namespace, path.child("namespace"), names.dns1123_label)
+            errors += require_name(secret.name, path.child(name, "name"), names.dns1123_subdomain)
+            errors += require_name(secret.namespace, path.child(name, "namespace"), names.dns1123_label)
     return errors
 
 
@@ -328,15 +318,11 @@ def _local(source: vs.LocalVolumeSource, path: Path) -> Errors:
 
 
 def _glusterfs(source: vs.GlusterfsPersistentVolumeSource, path: Path) -> Errors:
-    errors = required_fields(source, path, "endpoints", "path")
-    namespace = source.endpoints_namespace
-    here = path.child("endpointsNamespace")
-    if namespace == "":
+    errors, here = required_fields(source, path, "endpoints", "path"), path.child("endpointsNamespace")
+    if source.endpoints_namespace == "":
         detail = "if the endpointnamespace is set, it must be a valid namespace name"
-        errors.append(field_errors.required(here, detail))
-    elif namespace is not None:
-        errors += names.validate(here, namespace, names.dns1123_label(namespace))
-    return errors
+        return [*errors, field_errors.invalid(here, "", detail)]
+    return errors + optional_name(source.endpoints_namespace, here, names.dns1123_label)
 
 
 def _azure_file(source: vs.AzureFilePersistentVolumeSource, path: Path) -> Errors:
@@ -373,28 +359,30 @@ def _needs(*fields: str) -> Callable[[Object, Path], Errors]:
     return lambda source, path: required_fields(source, path, *fields)
 
 
-_SOURCES: tuple[tuple[str, str, str, Callable[[Any, Path], Errors]], ...] = (
-    ("host_path", "hostPath", "hostPath", sources.validate_host_path),
-    ("gce_persistent_disk", "gcePersistentDisk", "persistentDisk", sources.validate_gce),
-    ("aws_elastic_block_store", "awsElasticBlockStore", "awsElasticBlockStore", sources.validate_aws),
-    ("glusterfs", "glusterfs", "glusterfs", _glusterfs),
-    ("flocker", "flocker", "flocker", sources.validate_flocker),
-    ("nfs", "nfs", "nfs", sources.validate_nfs),
-    ("rbd", "rbd", "rbd", _needs("monitors", "image")),
-    ("quobyte", "quobyte", "quobyte", sources.validate_quobyte),
-    ("cephfs", "cephFS", "cephfs", _needs("monitors")),
-    ("iscsi", "iscsi", "iscsi", _iscsi),
-    ("cinder", "cinder", "cinder", _cinder),
-    ("fc", "fc", "fc", sources.validate_fc),
-    ("flex_volume", "flexVolume", "flexVolume", sources.validate_flex),
-    ("azure_file", "azureFile", "azureFile", _azure_file),
-    ("vsphere_volume", "vsphereVolume", "vsphereVolume", _needs("volumePath")),
-    ("photon_persistent_disk", "photonPersistentDisk", "photonPersistentDisk", _needs("pdID")),
-    ("portworx_volume", "portworxVolume", "portworxVolume", _needs("volumeID")),
-    ("azure_disk", "azureDisk", "azureDisk", sources.validate_azure_disk),
-    ("scale_io", "scaleIO", "scaleIO", _needs("gateway", "system", "system", "volumeName")),
-    ("local", "local", "local", _local),
-    ("storageos", "storageos", "storageos", _storage_os),
-    ("csi", "csi", "csi", _csi),
+_SHOWN = {"gcePersistentDisk": "persistentDisk", "cephFS": "cephfs"}
+"""Names that Kubernetes gives a source in the errors of its fields."""
+_SOURCES: tuple[tuple[str, str, Callable[[Any, Path], Errors]], ...] = (
+    ("host_path", "hostPath", sources.validate_host_path),
+    ("gce_persistent_disk", "gcePersistentDisk", sources.validate_gce),
+    ("aws_elastic_block_store", "awsElasticBlockStore", sources.validate_aws),
+    ("glusterfs", "glusterfs", _glusterfs),
+    ("flocker", "flocker", sources.validate_flocker),
+    ("nfs", "nfs", sources.validate_nfs),
+    ("rbd", "rbd", _needs("monitors", "image")),
+    ("quobyte", "quobyte", sources.validate_quobyte),
+    ("cephfs", "cephFS", _needs("monitors")),
+    ("iscsi", "iscsi", _iscsi),
+    ("cinder", "cinder", _cinder),
+    ("fc", "fc", sources.validate_fc),
+    ("flex_volume", "flexVolume", sources.validate_flex),
+    ("azure_file", "azureFile", _azure_file),
+    ("vsphere_volume", "vsphereVolume", _needs("volumePath")),
+    ("photon_persistent_disk", "photonPersistentDisk", _needs("pdID")),
+    ("portworx_volume", "portworxVolume", _needs("volumeID")),
+    ("azure_disk", "azureDisk", sources.validate_azure_disk),
+    ("scale_io", "scaleIO", _needs("gateway", "system", "volumeName")),
+    ("local", "local", _local),
+    ("storageos", "storageos", _storage_os),
+    ("csi", "csi", _csi),
 )
 """Attribute, path name and rules of each volume source, in Kubernetes' order."""

@@ -4,6 +4,7 @@ The creator of an IPAddress owns the address. The API server creates those of Se
 """
 
 from mooring.admission.addresses import canonical_ip_problems, network_of, validate_canonical_cidr
+from mooring.admission.checks import optional_name, require_name
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
@@ -32,18 +33,10 @@ class IPAddressStrategy(RuleStrategy[IPAddress]):
 
 
 def _parent(parent: ParentReference) -> Errors:
-    errors: Errors = []
-    if parent.group:
-        errors += names.validate(_PARENT.child("group"), parent.group, names.dns1123_subdomain(parent.group))
-    for field, value in (("resource", parent.resource), ("name", parent.name)):
-        here = _PARENT.child(field)
-        errors += (
-            names.validate(here, value, names.path_segment_name(value)) if value else [field_errors.required(here)]
-        )
-    if parent.namespace:
-        here = _PARENT.child("namespace")
-        errors += names.validate(here, parent.namespace, names.path_segment_name(parent.namespace))
-    return errors
+    errors = optional_name(parent.group or None, _PARENT.child("group"), names.dns1123_subdomain)
+    errors += require_name(parent.resource, _PARENT.child("resource"), names.path_segment_name)
+    errors += require_name(parent.name, _PARENT.child("name"), names.path_segment_name)
+    return errors + optional_name(parent.namespace or None, _PARENT.child("namespace"), names.path_segment_name)
 
 
 class ServiceCIDRStrategy(RuleStrategy[ServiceCIDR]):

@@ -363,8 +363,7 @@ def _selectable(fields: list[v1.SelectableField], schema: v1.JSONSchemaProps, pa
         if place in seen:
             errors.append(field_errors.duplicate(here, each.json_path))
         seen.add(place)
-    errors += limit_items(seen, _MAX_SELECTABLE, path)
-    return errors
+    return errors + limit_items(seen, _MAX_SELECTABLE, path)
 
 
 def _conversion(conversion: v1.CustomResourceConversion | None, path: Path, *, established: bool) -> Errors:

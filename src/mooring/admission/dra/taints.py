@@ -34,8 +34,7 @@ def validate_taint(taint: DeviceTaint, path: Path, old: DeviceTaint | None = Non
     errors += names.validate(path.child("value"), taint.value, names.label_value(taint.value))
     if old is not None and old.effect == taint.effect:
         return errors
-    errors += require_one_of(taint.effect, EFFECTS, path.child("effect"))
-    return errors
+    return errors + require_one_of(taint.effect, EFFECTS, path.child("effect"))
 
 
 def validate_tolerations(
@@ -97,8 +96,7 @@ class DeviceTaintRuleStrategy(RuleStrategy[DeviceTaintRule]):
     def status_rules(self, new: DeviceTaintRule, old: DeviceTaintRule, request: Request) -> Errors:
         here = Path("status", "conditions")
         errors = validate_conditions(new.status.conditions, here)
-        errors += limit_items(new.status.conditions, _MAX_CONDITIONS, here)
-        return errors
+        return errors + limit_items(new.status.conditions, _MAX_CONDITIONS, here)
 
 
 def _selector(selector: DeviceTaintSelector, path: Path) -> Errors:

@@ -147,8 +147,7 @@ def _constraint(constraint: TopologySpreadConstraint, path: Path) -> Errors:
         errors.append(field_errors.invalid(path.child("maxSkew"), constraint.max_skew, "must be greater than zero"))
     errors += require(constraint.topology_key, path.child("topologyKey"), "can not be empty")
     action = constraint.when_unsatisfiable
-    errors += one_of(action, _ACTIONS, path.child("whenUnsatisfiable"))
-    return errors
+    return errors + one_of(action, _ACTIONS, path.child("whenUnsatisfiable"))
 
 
 def _domains_and_policies(constraint: TopologySpreadConstraint, path: Path) -> Errors:

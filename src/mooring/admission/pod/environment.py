@@ -134,13 +134,11 @@ def _value_from(source: EnvVarSource, has_value: bool, path: Path, volumes: dict
 
 def _key(selector: ConfigMapKeySelector | SecretKeySelector, path: Path) -> Errors:
     errors = names.validate(path.child("name"), selector.name, names.dns1123_subdomain(selector.name))
-    errors += require_name(selector.key, path.child("key"), names.config_map_key)
-    return errors
+    return errors + require_name(selector.key, path.child("key"), names.config_map_key)
 
 
 def _file_key(selector: FileKeySelector, path: Path, volumes: dict[str, Volume]) -> Errors:
-    errors: Errors = []
-    errors += require_name(selector.key, path.child("key"), names.relaxed_env_var_name)
+    errors = require_name(selector.key, path.child("key"), names.relaxed_env_var_name)
     errors += require_name(selector.volume_name, path.child("volumeName"), names.dns1123_label)
     if selector.volume_name not in volumes:
         errors.append(field_errors.not_found(path.child("volumeName"), selector.volume_name))

@@ -111,8 +111,7 @@ def _handler(handler: Probe | LifecycleHandler, path: Path, context: ProbeContex
         else:
             errors += _action(action, path.child(name), context)
         found = True
-    errors += require(found, path, "must specify a handler type")
-    return errors
+    return errors + require(found, path, "must specify a handler type")
 
 
 def _action(

@@ -98,8 +98,7 @@ def rule_with_operations(rule: RuleWithOperations, path: Path) -> Errors:
         if not each
     ]
     errors += _resources(rule.resources, path.child("resources"))
-    errors += optional_one_of(rule.scope, _SCOPES, path.child("scope"))
-    return errors
+    return errors + optional_one_of(rule.scope, _SCOPES, path.child("scope"))
 
 
 def _all_or_some(values: Sequence[str], path: Path, what: str) -> Errors:

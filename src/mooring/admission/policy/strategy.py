@@ -282,8 +282,7 @@ def _validation(each: v1.Validation, path: Path, compiler: _Compiler) -> Errors:
         errors.append(field_errors.invalid(here, each.message, "must be non-empty if specified"))
     elif "\n" in message or "\r" in message:
         errors.append(field_errors.invalid(here, each.message, "must not contain line breaks"))
-    errors += optional_one_of(each.reason, _REASONS, path.child("reason"))
-    return errors
+    return errors + optional_one_of(each.reason, _REASONS, path.child("reason"))
 
 
 def _annotations(obj: v1.ValidatingAdmissionPolicy, compiler: _Compiler) -> Errors:
@@ -385,5 +384,4 @@ def _actions(actions: Sequence[str], path: Path) -> Errors:
             " and headers serves no purpose)"
         )
         errors.append(field_errors.invalid(path, actions, detail))
-    errors += require(seen, path)
-    return errors
+    return errors + require(seen, path)
