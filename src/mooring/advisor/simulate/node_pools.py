@@ -20,13 +20,15 @@ from msgspec import structs
 
 from mooring.advisor.simulate.changes import ScenarioError
 from mooring.advisor.simulate.manifests import read_nodes
-from mooring.advisor.snapshot import Snapshot
+from mooring.advisor.snapshot import RawObject, Snapshot
 from mooring.api.apps_v1 import DaemonSet
 from mooring.api.core_v1 import Container, Node, Pod
 from mooring.api.core_v1 import Taint as NodeTaint
+from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.quantity import parse
 from mooring.base import durations
+from mooring.client import Client
 from mooring.constraints.options import ConstraintOptions
 from mooring.controllers.workloads import daemon_nodes
 from mooring.scheduler.facade import DEFAULT_SCHEDULER, Engine
@@ -93,6 +95,7 @@ class _Taint(msgspec.Struct, frozen=True):
 
 
 class _NodeClassRef(msgspec.Struct, frozen=True):
+    group: str = ""
     kind: str = ""
     name: str = ""
 
@@ -146,30 +149,69 @@ def read_pools(text: bytes, source: str) -> tuple[NodePool, ...]:
     return tuple(pools)
 
 
-def pools_of_cluster(snapshot: Snapshot) -> tuple[NodePool, ...]:
+async def read_pool_objects(client: Client) -> list[RawObject]:
+    """Read what snapshots of a live cluster leave out: Karpenter's objects, and cluster-autoscaler's status."""
+    path = "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status"
+    status = await _read(client, path)
+    trees = [{"apiVersion": "v1", "kind": "ConfigMap", **status}] if status else []
+    pools = await _items(client, "karpenter.sh/v1", "NodePool") or await _items(
+        client, "karpenter.sh/v1beta1", "NodePool"
+    )
+    for group, kind in sorted({_node_class_kind(each) for each in pools} - {("", "")}):
+        preferred = (await _read(client, f"/apis/{group}")).get("preferredVersion", {}).get("groupVersion", "")
+        trees += await _items(client, preferred, kind)
+    trees += pools
+    return [RawObject(each["apiVersion"], each["kind"], "", each["metadata"]["name"], _tree=each) for each in trees]
+
+
+def _node_class_kind(pool: dict[str, Any]) -> tuple[str, str]:
+    try:
+        reference = msgspec.convert(pool.get("spec") or {}, _PoolSpec).template.spec.node_class_ref
+    except msgspec.ValidationError:
+        return "", ""
+    return (reference.group, reference.kind) if reference.group and reference.kind else ("", "")
+
+
+async def _items(client: Client, version: str, kind: str) -> list[dict[str, Any]]:
+    plural = f"{kind.lower()}{'es' if kind.endswith('s') else 's'}"
+    listed = await _read(client, f"/apis/{version}/{plural}")
+    return [{"apiVersion": version, "kind": kind, **each} for each in listed.get("items", ())]
+
+
+async def _read(client: Client, path: str) -> dict[str, Any]:
+    """Return what a server has at a path; empty where there is nothing, or the user may not read it."""
+    try:
+        answer = await client.raw("GET", path)
+    except StatusError:
+        return {}
+    return msgspec.json.decode(answer.body, type=dict[str, Any])
+
+
+def pools_of_cluster(snapshot: Snapshot, more: Iterable[RawObject] = ()) -> tuple[NodePool, ...]:
     """Find the pools of a cluster: groups of nodes, whose largest node is the template, and Karpenter's NodePools."""
     groups: dict[str, list[Node]] = {}
     for node in snapshot.all(Node):
         if name := next((node.metadata.labels[key] for key in GROUP_LABELS if key in node.metadata.labels), ""):
             groups.setdefault(name, []).append(node)
-    sizes = _autoscaler_sizes(snapshot, groups)
+    raw = [*snapshot.raw(), *more]
+    sizes = _autoscaler_sizes(raw, groups)
     found = {}
     for name, nodes in groups.items():
         template = _blank(max(nodes, key=_cores))
         found[name] = NodePool(name, (template,), max(sizes.get(name, _MOST_NODES + len(nodes)) - len(nodes), 0))
-    for each in snapshot.raw():
+    for each in raw:
         if each.kind == "NodePool" and each.api_version.startswith("karpenter.sh/"):
-            found[each.name] = _karpenter_pool(snapshot, each.name, each.tree, groups.get(each.name, []))
+            found[each.name] = _karpenter_pool(snapshot, raw, each, groups.get(each.name, []))
     return tuple(found[name] for name in sorted(found))
 
 
-def _autoscaler_sizes(snapshot: Snapshot, pools: Collection[str]) -> dict[str, int]:
+def _autoscaler_sizes(raw: Iterable[RawObject], pools: Collection[str]) -> dict[str, int]:
     """Return the maximum sizes of pools that cluster-autoscaler reports in its status ConfigMap.
 
     Providers put the name of a pool into that of its groups, of which there is one for each zone.
     """
     sizes: dict[str, int] = {}
-    for each in snapshot.raw():
+    for each in raw:
         if each.kind == "ConfigMap" and each.name == "cluster-autoscaler-status":
             status = str((each.tree.get("data") or {}).get("status", ""))
             for group, size in _GROUP_SIZE.findall(status):
@@ -180,20 +222,20 @@ def _autoscaler_sizes(snapshot: Snapshot, pools: Collection[str]) -> dict[str, i
     return sizes
 
 
-def _karpenter_pool(snapshot: Snapshot, name: str, tree: dict[str, Any], own: Sequence[Node]) -> NodePool:
+def _karpenter_pool(snapshot: Snapshot, raw: Sequence[RawObject], given: RawObject, own: Sequence[Node]) -> NodePool:
     """Read a Karpenter NodePool. Its own nodes, or others that meet its requirements, are the templates."""
     try:
-        spec = msgspec.convert(tree.get("spec") or {}, _PoolSpec)
+        name, spec = given.name, msgspec.convert(given.tree.get("spec") or {}, _PoolSpec)
     except msgspec.ValidationError as error:
-        return NodePool(name, (), problem=f"its NodePool cannot be read: {error}")
+        return NodePool(given.name, (), problem=f"its NodePool cannot be read: {error}")
     wanted = spec.template.spec
     candidates = own or [node for node in snapshot.all(Node) if _meets(node, wanted.requirements)]
-    problem = _node_class_problem(snapshot, wanted.node_class_ref)
+    problem = _node_class_problem(raw, wanted.node_class_ref)
     if not candidates:
         unknown = "no node of the cluster shows what its instances look like: name a template with --pool FILE"
         return NodePool(name, (), problem=problem or unknown)
     node = _blank(max(candidates, key=_cores))
-    node_class = _node_class(snapshot, wanted.node_class_ref)
+    node_class = _node_class(raw, wanted.node_class_ref)
     kubelet = (node_class.get("spec") or {}).get("kubelet") or {} if node_class else {}
     if isinstance(pods := kubelet.get("maxPods"), int):
         allocatable = {**node.status.allocatable, "pods": parse(str(pods))}
@@ -219,16 +261,16 @@ def _is_chosen(key: str) -> bool:
     )
 
 
-def _node_class(snapshot: Snapshot, reference: "_NodeClassRef") -> dict[str, Any] | None:
-    found = (each for each in snapshot.raw() if each.kind == reference.kind and each.name == reference.name)
+def _node_class(raw: Iterable[RawObject], reference: "_NodeClassRef") -> dict[str, Any] | None:
+    found = (each for each in raw if each.kind == reference.kind and each.name == reference.name)
     return next((each.tree for each in found), None)
 
 
-def _node_class_problem(snapshot: Snapshot, reference: "_NodeClassRef") -> str:
+def _node_class_problem(raw: Iterable[RawObject], reference: "_NodeClassRef") -> str:
     """Return why Karpenter launches no instance with a NodeClass; empty if it does."""
     if not reference.name:
         return ""
-    found = _node_class(snapshot, reference)
+    found = _node_class(raw, reference)
     if found is None:
         return f"its {reference.kind} {reference.name} does not exist"
     for each in (found.get("status") or {}).get("conditions") or ():

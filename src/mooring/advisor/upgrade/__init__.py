@@ -13,7 +13,16 @@ Read next: ``check.py``. The page for users is ``docs/upgrade.md``.
 
 from mooring.advisor.upgrade.check import UpgradeRequest, check
 from mooring.advisor.upgrade.drains import DrainOptions, drain_all
-from mooring.advisor.upgrade.helm import helm_manifests
+from mooring.advisor.upgrade.helm import helm_manifests, read_releases
 from mooring.advisor.upgrade.results import Rollout, UpgradeCheck
 
-__all__ = ["DrainOptions", "Rollout", "UpgradeCheck", "UpgradeRequest", "check", "drain_all", "helm_manifests"]
+__all__ = [
+    "DrainOptions",
+    "Rollout",
+    "UpgradeCheck",
+    "UpgradeRequest",
+    "check",
+    "drain_all",
+    "helm_manifests",
+    "read_releases",
+]

@@ -14,8 +14,11 @@ from pathlib import Path
 import msgspec
 
 from mooring.advisor.snapshot import RawObject, Snapshot, SnapshotError, dump
+from mooring.advisor.snapshot.objects import not_allowed
 from mooring.api.core_v1 import Secret
+from mooring.api.errors import Forbidden
 from mooring.api.meta_v1 import Resource
+from mooring.client import Client
 
 _TYPE = "helm.sh/release.v1"
 _MAX_BYTES = 64 * 1024 * 1024
@@ -31,6 +34,14 @@ class _Release(msgspec.Struct):
     namespace: str = ""
     manifest: str = ""
     info: _Info = _Info()
+
+
+async def read_releases(client: Client) -> Snapshot:
+    """Read the Secrets with releases from a live cluster, whose snapshots have no Secrets."""
+    try:
+        return Snapshot("Helm releases", (await client.list(Secret, field_selector=f"type={_TYPE}")).items)
+    except Forbidden as refused:
+        return Snapshot("Helm releases", missing={"secrets": not_allowed(refused)})
 
 
 def helm_manifests(snapshot: Snapshot) -> tuple[Snapshot | None, tuple[str, ...]]:

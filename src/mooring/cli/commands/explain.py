@@ -28,12 +28,12 @@ from mooring.cli.support.cluster_source import (
 from mooring.cli.support.flags import FILE_OR_STDIN
 from mooring.cli.support.output import name_as_called, output_option, print_data
 from mooring.cli.support.process_settings import defer_collection
-from mooring.cli.support.simulation_settings import pool_facts, pool_option, read_pools, settings_of
+from mooring.cli.support.simulation_settings import pool_facts, pool_objects, pool_option, read_pools, settings_of
 
 if TYPE_CHECKING:
     from mooring.advisor.explain import Overview, SchedulingExplanation, Subject
     from mooring.advisor.simulate import Settings
-    from mooring.advisor.snapshot import Snapshot
+    from mooring.advisor.snapshot import RawObject, Snapshot
     from mooring.api.meta_v1 import Resource
 
 _STYLES: dict[str, dict[str, Any]] = {
@@ -115,6 +115,7 @@ def explain(
     question = _Question(
         source, running, scheduler, suggestions, filename, kind, "" if all_namespaces else space, name, owner,
         is_everywhere=all_namespaces, output=output, verbose=verbose, pools=pools,
+        pool_objects=pool_objects(pools, source),
     )  # fmt: skip
     with _quiet():
         if watch:
@@ -159,6 +160,7 @@ class _Question(msgspec.Struct, frozen=True):
     output: str = "table"
     verbose: bool = False
     pools: tuple[str, ...] = ()
+    pool_objects: "tuple[RawObject, ...]" = ()
 
     @property
     def space(self) -> str:
@@ -212,7 +214,7 @@ class _Question(msgspec.Struct, frozen=True):
         found = explain(snapshot, subject, settings, suggestions=self.suggestions, events=events)
         if not self.pools or not _is_problem(found):
             return found
-        facts = pool_facts(snapshot, read_pools(self.pools, snapshot), subject.pod)
+        facts = pool_facts(snapshot, read_pools(self.pools, snapshot, self.pool_objects), subject.pod)
         return msgspec.structs.replace(found, facts=[*found.facts, *facts])
 
     def subject(self, snapshot: "Snapshot", settings: "Settings") -> "tuple[Snapshot, Subject]":

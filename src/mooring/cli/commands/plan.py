@@ -70,7 +70,7 @@ def plan(
             found = package.plan(
                 snapshot,
                 objects,
-                with_pools(settings_of(running, scheduler), pools, snapshot),
+                with_pools(settings_of(running, scheduler), pools, snapshot, source),
                 dry_run=lambda obj: answers.get(id(obj)),
                 report=report,
             )

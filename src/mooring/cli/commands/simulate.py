@@ -149,7 +149,7 @@ def simulate(
             snapshot = _snapshot(source, cluster, scenario_path, nodes, templates, with_raw=bool(pools))
         running, notes = snapshot_component(snapshot, running)
         show_notes(notes)
-        settings = with_pools(settings_of(running, scheduler), pools, snapshot)
+        settings = with_pools(settings_of(running, scheduler), pools, snapshot, source)
         if trace.paths:
             replay(trace, snapshot, settings, scenario.seed, output=output, html=html_path)
         if consolidate:

@@ -16,6 +16,7 @@ from mooring.base.gates import parse
 from mooring.cli.support.cluster_source import (
     ClusterSource,
     SchedulerChoice,
+    ask_server,
     cluster_source,
     scheduler_flags,
     show_notes,
@@ -126,7 +127,9 @@ def upgrade_check(
             snapshot, crossing, drains, settings_of(running, scheduler), and_back, question.clients(crossing)
         )
         if helm:
-            stored, helm_notes = upgrade.helm_manifests(snapshot)
+            stored, helm_notes = upgrade.helm_manifests(
+                ask_server(source, upgrade.read_releases) if source.is_live else snapshot
+            )
             subject, notes = replace(subject, helm=stored), (*notes, *helm_notes)
         result = upgrade.check(subject, report)
     show_notes([*notes, *result.notes])

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mooring.base.component import Component
-from mooring.cli.support.cluster_source import SchedulerChoice
+from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, ask_server
 
 if TYPE_CHECKING:
     from mooring.advisor.simulate import Settings
     from mooring.advisor.simulate.node_pools import NodePool
-    from mooring.advisor.snapshot import Snapshot
+    from mooring.advisor.snapshot import RawObject, Snapshot
     from mooring.api.core_v1 import Pod
 
 _CLUSTER = "cluster"
@@ -41,14 +41,23 @@ def pool_option(command: Any) -> Any:
     )(command)
 
 
-def read_pools(pools: tuple[str, ...], snapshot: "Snapshot") -> "tuple[NodePool, ...]":
+def pool_objects(pools: tuple[str, ...], source: ClusterSource) -> "tuple[RawObject, ...]":
+    """Read from a live cluster what a snapshot leaves out about its pools: Karpenter's objects, and group sizes."""
+    from mooring.advisor.simulate.node_pools import read_pool_objects
+
+    return tuple(ask_server(source, read_pool_objects)) if _CLUSTER in pools and source.is_live else ()
+
+
+def read_pools(
+    pools: tuple[str, ...], snapshot: "Snapshot", objects: "tuple[RawObject, ...]" = ()
+) -> "tuple[NodePool, ...]":
     """Read the pools that the flag names. Raises ScenarioError."""
     from mooring.advisor.simulate import node_pools
 
     found: list[NodePool] = []
     for name in pools:
         if name == _CLUSTER:
-            found += node_pools.pools_of_cluster(snapshot)
+            found += node_pools.pools_of_cluster(snapshot, objects)
             continue
         try:
             found += node_pools.read_pools(Path(name).read_bytes(), name)
@@ -57,9 +66,9 @@ def read_pools(pools: tuple[str, ...], snapshot: "Snapshot") -> "tuple[NodePool,
     return tuple(found)
 
 
-def with_pools(settings: "Settings", pools: tuple[str, ...], snapshot: "Snapshot") -> "Settings":
+def with_pools(settings: "Settings", pools: tuple[str, ...], snapshot: "Snapshot", source: ClusterSource) -> "Settings":
     """Return the settings with an autoscaler of the pools."""
-    return replace(settings, pools=read_pools(pools, snapshot)) if pools else settings
+    return replace(settings, pools=read_pools(pools, snapshot, pool_objects(pools, source))) if pools else settings
 
 
 def pool_facts(snapshot: "Snapshot", pools: "tuple[NodePool, ...]", pod: "Pod") -> list[str]:
