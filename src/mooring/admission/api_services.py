@@ -1,7 +1,4 @@
-"""Default and validate APIServices, which say which server serves a group and version.
-
-``apiserver/registry/api_services.py`` writes those of this server.
-"""
+"""Default and validate APIServices; ``apiserver/registry/api_services.py`` writes those of this server."""
 
 from mooring.admission import meta
 from mooring.admission.checks import optional_name

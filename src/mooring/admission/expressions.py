@@ -47,10 +47,7 @@ ExpressionCheck = Callable[[str], ExpressionError | None]
 
 
 class ExpressionChecks(msgspec.Struct, frozen=True, eq=False):
-    """The expression checks of one component: for taints, nodes and devices, new and stored.
-
-    Stored device expressions are immutable and not checked again.
-    """
+    """The expression checks of one component: for taints, nodes and devices, new and (except devices) stored."""
 
     new_taint: ExpressionCheck
     new_node: ExpressionCheck

@@ -35,10 +35,7 @@ def validate_object_meta(
     path: Path = METADATA,
     any_finalizer: bool = False,
 ) -> Errors:
-    """Validate the metadata of a new object, whose name is already generated.
-
-    Custom kinds may have finalizers without a domain (`any_finalizer`).
-    """
+    """Validate the metadata of a new, named object. `any_finalizer` allows finalizers without a domain."""
     errors: Errors = []
     if metadata.generate_name:
         generated = names.as_generated_name(metadata.generate_name)

@@ -1,7 +1,4 @@
-"""Validate node selectors: in the node affinity of pods, in PersistentVolumes and in DRA kinds.
-
-``mooring.constraints.node_selector`` matches them.
-"""
+"""Validate node selectors of pods, PersistentVolumes and DRA kinds; ``mooring.constraints`` matches them."""
 
 import msgspec
 

@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=16)
 def expression_checks_for(min_compatibility: Version, *, forced: bool = False) -> ExpressionChecks:
-    """Return the expression checks for a minimum compatibility version.
-
-    `forced`: KEP-5500's gate is on although that version lacks such expressions.
-    """
+    """Return the expression checks for a minimum compatibility version; `forced` if its gate is on regardless."""
     return ExpressionChecks(
         new_taint=check_in(lambda: _environments("TAINT").new_expressions(min_compatibility, forced=forced)),
         new_node=check_in(lambda: _environments("NODE").new_expressions(min_compatibility, forced=forced)),

@@ -46,10 +46,7 @@ class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
         default_claim(obj)
 
     def mutate(self, obj: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> None:
-        """Set the default StorageClass of a new claim and add the protection finalizer.
-
-        On an update, check that the class of a bound claim allows expansion.
-        """
+        """Set the default class and the finalizer of a new claim; on an update, check that the class may expand."""
         if old is not None:
             return
         if obj.spec.storage_class_name is None and CLASS_ANNOTATION not in obj.metadata.annotations:

@@ -42,10 +42,7 @@ class Admitted(msgspec.Struct, Generic[T], frozen=True):
 
 
 def admit_create(obj: T, request: Request, *, defaulted: bool = False) -> Admitted[T]:
-    """Default, mutate and validate a new object in place; raise a `StatusError` if it is rejected.
-
-    With `defaulted`, the caller has already called the strategy's `default`.
-    """
+    """Default, mutate and validate a new object in place; raise a `StatusError`. `defaulted`: skip defaulting."""
     begin_create(obj, request, defaulted=defaulted)
     return finish_create(obj, request)
 

@@ -133,10 +133,7 @@ def _identity(tree: Any) -> Any:
 
 
 def _to_camel(tree: Any) -> list[Any]:
-    """Convert behavior, which is written with Go's field names: `ScaleUp` for `scaleUp`.
-
-    v1 applies no defaults: rules without policies stay so, and are rejected.
-    """
+    """Convert behavior from Go's field names (`ScaleUp`), without applying defaults, as v1 does not."""
     found = _change_case(tree, _lower)
     for rules in found.values():
         rules.setdefault("policies", [])

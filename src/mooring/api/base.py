@@ -64,10 +64,7 @@ def always(factory: Callable[[], T], name: str | None = None) -> T:
 
 
 def required(factory: Callable[[], T], name: str | None = None) -> T:
-    """Declare a field that is always written and that OpenAPI lists as required.
-
-    Decoding accepts an object without it, as Go does; validation rejects it.
-    """
+    """Declare a field that is always written and required in OpenAPI; decoding accepts objects without it."""
     value: T = msgspec.field(default_factory=_Required(factory), name=name)
     return value
 

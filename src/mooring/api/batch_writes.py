@@ -58,10 +58,7 @@ class Write(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_f
     The answer to a create still has the name, uid and resourceVersion, which only the server knows.
     """
     then_delete: msgspec.Raw = NOTHING
-    """For an update, the options of a deletion that follows in the same transaction, as kubelets remove pods.
-
-    The answer is then the deletion's.
-    """
+    """The options of a deletion after an update, in one transaction; the response is then the deletion's."""
     subresource: str = ""
     """With rows, the subresource that is written."""
     rows: list[Row] = []

@@ -83,10 +83,7 @@ def of_own(tree: Tree, cls: type[D]) -> D:
 
 
 def normalize(obj: D) -> D:
-    """Prune and default an object by the current schema, in place.
-
-    Objects stored under an earlier schema are returned without defaults that would add too much.
-    """
+    """Prune and default an object by the current schema, in place, unless the defaults would add too much."""
     prune(obj.content, type(obj).schema)
     with suppress(TooLargeError):
         set_defaults(obj.content, type(obj).schema, DefaultsLimit())

@@ -62,10 +62,7 @@ def field_of(pod: Pod, reference: ObjectFieldSelector) -> str | None:
 def resource_of(
     pod: Pod, container: str, reference: ResourceFieldSelector, allocatable: Mapping[str, Quantity] | None = None
 ) -> str | None:
-    """Return a container's request or limit in units of the divisor; without a limit, the node's allocatable.
-
-    Return None if only a kubelet knows.
-    """
+    """Return a container's request or limit in units of the divisor; by default the node's. None if unknown."""
     wanted = reference.container_name or container
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     found = next((each.resources for each in containers if each.name == wanted), None)

@@ -152,10 +152,7 @@ _STRUCTURED = {
 
 
 def from_label_selector(selector: LabelSelector | None) -> Selector:
-    """Compile the structured form: None matches nothing, an empty one everything.
-
-    It must be valid (see `validate`): an unknown operator raises SelectorError.
-    """
+    """Compile a valid structured selector: None matches nothing, an empty one everything. Raise SelectorError."""
     if selector is None:
         return NOTHING
     requirements = [Requirement(key, Operator.EQUALS, (value,)) for key, value in selector.match_labels.items()]

@@ -1,7 +1,4 @@
-"""Quote strings as Kubernetes quotes user input in messages (Go's `%q`).
-
-Used by ``field_errors.py``, ``errors.py`` and all messages that quote user input.
-"""
+"""Quote strings as Kubernetes quotes user input in messages (Go's `%q`), for errors of all layers."""
 
 import re
 

@@ -1,7 +1,4 @@
-"""The address ranges of Services, and the advertised address of the server.
-
-This module imports little, because `mooring up` reads it first.
-"""
+"""The address ranges of Services, and the advertised address; imports little, as `mooring up` begins here."""
 
 from ipaddress import ip_network
 

@@ -187,10 +187,7 @@ class BridgedCluster:
     # -- pods and volumes, by key
 
     def register(self, pod: str, rules: Iterable[NodeRule], limit: int = 0) -> str | None:
-        """Register the rules that a pod or volume requires; return what it exceeds of `limit` times the limits.
-
-        Without a `limit`, as for volumes, it exceeds none.
-        """
+        """Register the rules that a pod or volume requires; return those beyond `limit` times the limits, if given."""
         wanted = {rule.label: rule for rule in rules}
         before = self._required_labels.get(pod, ())
         if before == tuple(wanted):

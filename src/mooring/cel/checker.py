@@ -59,10 +59,7 @@ class Declarations(NamedTuple):
     objects: Mapping[str, ObjectType]
 
     def candidates(self, name: str) -> Iterator[str]:
-        """Yield the qualified names that a name may resolve to in the container: `a.b.x`, `a.x`, `x`.
-
-        A name with a leading dot resolves only to itself.
-        """
+        """Yield the qualified names that a name may mean in the container: `a.b.x`, `a.x`, `x`; `.x` only itself."""
         if name.startswith("."):
             yield name[1:]
             return

@@ -269,10 +269,7 @@ class Program:
 
     @property
     def counted(self) -> EvaluateCounted:
-        """`evaluate_counted` for frequent callers, returning a plain pair.
-
-        Generated on first use: most programs are cheap enough to run uncounted.
-        """
+        """`evaluate_counted` for frequent callers, returning a plain pair. Generated on first use."""
         if self._counted is None:
             if self._compiled is None:
                 raise CompileError(self.issues)

@@ -64,10 +64,7 @@ class Part(NamedTuple):
 
 
 def parts(program: Program, bindings: Mapping[str, Value]) -> tuple[Part, ...]:
-    """Return the expression and its subexpressions, each with its value; literals are left out.
-
-    Limited to the first ones of a large expression.
-    """
+    """Return the (first) subexpressions of an expression, each with its value, without literals."""
     compiled = program._compiled
     if compiled is None:
         return ()

@@ -35,10 +35,7 @@ log = logs.get(__name__)
 
 
 class LeaseTimes(msgspec.Struct, frozen=True):
-    """The timing of leader election, in seconds.
-
-    The deadline must be shorter than the duration, so that a holder stops before another begins.
-    """
+    """The timing of leader election, in seconds; the deadline must be shorter than the duration."""
 
     duration: float = 15.0
     """How long other instances respect a lease that is not renewed."""

@@ -153,10 +153,7 @@ def _decode_item(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplatePart
 
 
 def _decode_whole(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplateParts | None) -> T:
-    """Decode an object of any kind completely.
-
-    Managed fields are many small maps; they are dropped at once, before garbage collection sees them.
-    """
+    """Decode an object of any kind completely; managed fields, many small maps, are dropped at once."""
     obj = codec.decode_own(bytes(raw), cls)
     obj.kind, obj.api_version = kind.kind, kind.api_version
     if parts is not None:

@@ -106,10 +106,7 @@ class ResourceClaims(Controller):
         return PodCondition(type=CREATED, status=status, reason=reason, message=message, last_transition_time=now)
 
     async def _make_claim(self, pod: Pod, entry: PodResourceClaim) -> str | None:
-        """Return the name of the claim generated for an entry of a pod; None if the template does not exist.
-
-        Raise `_RefusedError` if the server rejects the claim.
-        """
+        """Return the name of the claim for an entry of a pod; None without its template. Raise `_RefusedError`."""
         for claim in self._by_owner.get(pod.metadata.uid):
             if claim.metadata.annotations.get(POD_CLAIM_NAME) == entry.name:
                 return claim.metadata.name

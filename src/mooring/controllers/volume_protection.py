@@ -1,7 +1,4 @@
-"""Create the claims of ephemeral volumes, and remove the protection finalizers of unused claims and volumes.
-
-The server adds the finalizers on create.
-"""
+"""Create claims of ephemeral volumes; remove protection finalizers of unused claims and volumes."""
 
 from contextlib import suppress
 

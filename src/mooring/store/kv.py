@@ -154,10 +154,7 @@ class Watcher(Protocol):
 
 
 class Store(Protocol):
-    """The operations of every backend. A store belongs to one event loop.
-
-    A prefix ends with "/", a key does not. The empty prefix selects everything.
-    """
+    """The operations of every backend, on one event loop. A prefix is empty or ends with "/", a key does not."""
 
     async def write(self, write: Write) -> Outcome:
         """Write and return when it is durable. If cancelled or failed with `StorageError`, the outcome is unknown."""

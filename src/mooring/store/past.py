@@ -52,10 +52,7 @@ class Past:
     def page(
         self, keys: SortedKeys, live: Mapping[str, KeyValue], low: str, high: str | None, limit: int
     ) -> tuple[list[KeyValue], int]:
-        """Return the first `limit` keys (0 is all) between two bounds as of the revision, and how many there were.
-
-        `keys` and `live` are the current state.
-        """
+        """Return the first `limit` keys (0: all) between two bounds as of the revision, and their total number."""
         count = keys.between(low, high, 1)[1] - self._now.between(low, high, 1)[1]
         changed, more = self._then.between(low, high, limit)
         last = changed[-1] if changed and len(changed) < more else None

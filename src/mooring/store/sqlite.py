@@ -32,10 +32,7 @@ _T = TypeVar("_T")
 
 
 class Worker:
-    """The thread. `stop` ends it after the queued calls.
-
-    It is a daemon thread and does not keep the process alive: unfinished calls have not been acknowledged.
-    """
+    """The daemon thread that executes calls in order. `stop` ends it after those that are queued."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.get_running_loop()
@@ -114,10 +111,7 @@ class SqliteStore(LocalStore):
         limits: HistoryLimits | None = None,
         accept_loss: bool = False,
     ) -> Self:
-        """Open or create the store of a data directory. Raise `OpenError` or `StorageError`.
-
-        A log whose end is missing raises `Damaged`, unless `accept_loss` is set.
-        """
+        """Open or create a store. Raise `OpenError`, `StorageError`, or (without `accept_loss`) `Damaged`."""
         writer = Worker("store-writer")
         try:
             file = await writer.run(SqliteFile.open, directory, accept_loss=accept_loss)

@@ -1,7 +1,4 @@
-"""String formats in a schema (`format: date-time`), as Kubernetes supports them; unknown ones are ignored.
-
-Format names are compared without dashes.
-"""
+"""String formats in a schema (`format: date-time`) that Kubernetes supports, by name without dashes."""
 
 import base64
 import binascii

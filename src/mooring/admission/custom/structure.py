@@ -1,7 +1,4 @@
-"""Validate custom resources beyond their schema: embedded objects have a type, sets and maps have no duplicates.
-
-Messages and order are Kubernetes'.
-"""
+"""Validate custom resources beyond their schema, as Kubernetes does: types of embedded objects, duplicates."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -107,10 +107,7 @@ def _key_names(keys: list[str], selector: LabelSelector | None, path: Path) -> E
 
 
 def _keys_in_selector(keys: list[str], selector: LabelSelector | None, path: Path) -> Errors:
-    """Reject keys that the selector already had before they were merged.
-
-    Like Kubernetes, report the index of the key at the term's own path.
-    """
+    """Reject label keys that the selector had before merging; like Kubernetes, with the key's own index."""
     if selector is None:
         return []
     positions = {key: index for index, key in enumerate(keys)}

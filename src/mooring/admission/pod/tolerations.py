@@ -1,7 +1,4 @@
-"""Validate tolerations: `Equal` and `Exists`, numbers (KEP-5471), versions (KEP-5721) and CEL (KEP-5500).
-
-``mooring.constraints.tolerations`` matches them.
-"""
+"""Validate tolerations: `Equal`, `Exists`, numbers, versions and CEL; ``mooring.constraints`` matches them."""
 
 import re
 

@@ -149,10 +149,7 @@ class Attributes(msgspec.Struct, kw_only=True):
         self._trees[False, self.kind] = tree
 
     def object_tree(self, kind: GroupVersionKind, excerpt: Excerpt | None = None) -> Tree | None:
-        """Return the object as JSON in a version; None if there is none. Shared: do not modify.
-
-        With `excerpt`, only the parts that expressions read may be present.
-        """
+        """Return the object as JSON in a version; None if there is none. Do not modify. `excerpt`: only parts read."""
         return self.connect_options if self.obj is None else self._tree(self.obj, kind, excerpt, old=False)
 
     def old_tree(self, kind: GroupVersionKind, excerpt: Excerpt | None = None) -> Tree | None:

@@ -115,10 +115,7 @@ class Matcher:
     def match(
         self, attributes: Attributes, namespace_labels: NamespaceLabels, by_rules: RequestView | None = None
     ) -> RequestView | None:
-        """Match a request; return its view, or None. Raise NotFound for a missing namespace.
-
-        `by_rules` is the cached result of the rules alone (see `Index`).
-        """
+        """Match a request; return its view, or None. Raise NotFound. `by_rules` is the rules' result (see `Index`)."""
         found = by_rules or self.match_rules(attributes)
         if found is None or not self._object_matches(attributes):
             return None

@@ -123,10 +123,7 @@ def find(snapshot: Snapshot, kind: str, namespace: str, name: str, options: Admi
 
 
 def of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None = None, *, file: str = "") -> Subject:
-    """Return the subject for a pod or a workload. Raise `NotThereError` for any other kind.
-
-    Constraints in annotations are merged into the pod's spec.
-    """
+    """Return the subject for a pod or workload, with constraints from annotations. Raise `NotThereError`."""
     subject = _of(snapshot, obj if obj.kind else newest_of(obj), options, file)
     siblings = () if isinstance(subject.source, Pod) else tuple(owners_of(snapshot).pods_of(subject.source))
     subject = replace(subject, siblings=siblings, asked=None if isinstance(obj, Pod) else obj)

@@ -1,7 +1,4 @@
-"""The typed result of an audit of two releases: the same in Python and as JSON (`ReleaseAudit`).
-
-``auditor.py`` creates it; ``reports.py`` formats it.
-"""
+"""The typed result of an audit of two releases (`ReleaseAudit`): ``auditor.py`` creates, ``reports.py`` formats it."""
 
 from enum import StrEnum
 

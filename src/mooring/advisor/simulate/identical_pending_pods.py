@@ -92,10 +92,7 @@ class IdenticalPendingPods:
         self._of.update(dict.fromkeys((*moved, queued.key, last.key), line))
 
     def turned(self, queued: QueuedPod, queued_at: float, refusals: int) -> None:
-        """Queue the next pod of the group, after the first was scheduled or is no longer identical.
-
-        It inherits the first one's `queued_at` and number of rejections.
-        """
+        """Queue the next pod of a group after the first left it, with its `queued_at` and number of rejections."""
         line = self._of.pop(queued.key, None)
         if line is not None:
             following = self._next(line)

@@ -63,10 +63,7 @@ class Scheduling:
                 self._tell()
 
     def _fails_like_identical_pods(self, queued: QueuedPod) -> bool:
-        """Try a pod; return whether all identical pods would be rejected now, too.
-
-        Reuse the last result for identical pods if nothing has changed.
-        """
+        """Try a pod; return whether all identical pods would fail now; reuse their last result if unchanged."""
         spec = queued.pod.spec
         state = (self._world.revision, queued.profile, spec.priority, spec.preemption_policy, self.allow_preemption)
         known = self._refused.get(queued.likeness)

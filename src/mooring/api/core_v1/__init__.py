@@ -1,7 +1,4 @@
-"""core/v1: pods, nodes and everything around them. Import the types from here; the modules only group them.
-
-Read ``pod.py`` and ``placement.py`` first.
-"""
+"""core/v1: pods, nodes and everything around them, grouped in modules; import types from here."""
 
 from mooring.api.core_v1.configuration import *
 from mooring.api.core_v1.container import *

@@ -37,10 +37,7 @@ class Attributes(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The result of an authorization: whether the action is allowed.
-
-    The reason names the binding that allows it, or the error that kept a role from being read.
-    """
+    """The result of an authorization: whether an action is allowed, by which binding, or why not."""
 
     allowed: bool
     reason: str = ""

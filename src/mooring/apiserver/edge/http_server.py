@@ -93,10 +93,7 @@ def listen(address: str, port: int) -> socket.socket:
 
 
 def tls_context(certificate: Path, key: Path, client_authority: bytes) -> ssl.SSLContext:
-    """Return a server's context for TLS 1.2 or newer.
-
-    A client may present a certificate, which must then be signed by `client_authority` (PEM).
-    """
+    """Return a server's context for TLS 1.2 or newer, with optional client certificates of `client_authority`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_OPTIONAL

@@ -26,10 +26,7 @@ class DecodedCache:
         self._entries: BoundedCache[tuple[Hashable, str], tuple[int, Any]] = BoundedCache(_MAX_ENTRIES)
 
     def get(self, kv: KeyValue, decode: Callable[[KeyValue], T], view: Hashable = None) -> T:
-        """Return the result of `decode` for a stored object, from the cache if possible.
-
-        `view` identifies the function if that is created for each call.
-        """
+        """Return `decode` of a stored object, from the cache if possible. `view` identifies a per-call function."""
         place = (decode if view is None else view, kv.key)
         entry = self._entries.get(place)
         if entry is None or entry[0] != kv.mod_revision:

@@ -36,10 +36,7 @@ _META_VERSION = "meta.k8s.io/v1"
 _PARTIAL_HEAD = json_bytes.head("PartialObjectMetadata", _META_VERSION)
 _TABLE_HEAD = json_bytes.head("Table", _META_VERSION)
 _PIECE = 64 * 1024 - len("ffff\r\n\r\n")
-"""The size of response pieces: with HTTP's framing, four TLS records.
-
-The allocator reuses blocks of this size, but not much larger ones.
-"""
+"""The size of response pieces: four TLS records with HTTP's framing, which the allocator reuses."""
 
 
 class View(ABC):

@@ -1,7 +1,4 @@
-"""The flags for storing objects in etcd.
-
-`mooring apiserver` and `mooring up` have all of them; `mooring store` has those of `access_flags`.
-"""
+"""The flags for etcd: all for `mooring apiserver` and `mooring up`, `access_flags` for `mooring store`."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -87,10 +87,7 @@ async def work_until_signal(
     *,
     elected: bool,
 ) -> bool:
-    """Work until a signal arrives, and announce readiness; return False if the lease was lost.
-
-    Serve health and metrics at `listen`, unless its port is negative.
-    """
+    """Work until a signal arrives; return False if the lease was lost. Serve health and metrics at `listen`."""
     collect_garbage_less()
     expose_leadership(registry, [running])
     work = asyncio.create_task(running.run_elected() if elected else _forever(running))

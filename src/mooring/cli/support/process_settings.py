@@ -18,10 +18,7 @@ def cores() -> int:
 
 @contextmanager
 def defer_collection() -> Iterator[None]:
-    """Disable the collector while loading, which creates no garbage and would take a tenth longer.
-
-    Until `collect_garbage_less` is called, or the context ends.
-    """
+    """Disable the collector while loading, which creates no garbage, until `collect_garbage_less` or the end."""
     collected = gc.isenabled()
     gc.disable()
     try:

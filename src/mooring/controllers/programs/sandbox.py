@@ -42,10 +42,7 @@ def clear(layer: Path) -> None:
 
 
 def isolated(root: Path, layer: Path, mounts: Iterable[Mount], *, hostname: str, directory: str) -> list[str]:
-    """Return the command prefix that isolates a program; `reporting` and the command follow.
-
-    Raise StartError for an impossible mount path.
-    """
+    """Return the command prefix that isolates a program. Raise StartError for an impossible mount path."""
     resolved = sorted((PurePosixPath(inside(root, each.path)), each) for each in mounts)
     _check([path for path, _ in resolved])
     binds, devices = [], list[str]()

@@ -34,10 +34,7 @@ _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def template_hash(template: PodTemplateSpec, collisions: int | None) -> str:
-    """Return a short hash of a template, different for each collision.
-
-    It differs from Kubernetes' hash, which depends on Go's formatting.
-    """
+    """Return a short hash of a template, different for each collision (and from Kubernetes', which is Go's)."""
     text = msgspec.json.encode(codec.to_tree(template), order="deterministic")
     return safe_encode(str(fnv1a(text + collision_suffix(collisions))))
 

@@ -39,10 +39,7 @@ class History(msgspec.Struct, frozen=True):
 
 
 def data_of(template: PodTemplateSpec) -> dict[str, Any]:
-    """Return a template as a patch that replaces the workload's template.
-
-    Keys are sorted as Go sorts them: clients compare the bytes of a revision with their own.
-    """
+    """Return the patch that replaces a workload's template, with keys sorted as Go does, for comparison."""
     tree = msgspec.json.decode(codec.encode(template))
     patch = {"spec": {"template": {**tree, "$patch": "replace"}}}
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(patch, order="deterministic"))

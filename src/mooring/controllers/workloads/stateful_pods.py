@@ -149,10 +149,7 @@ def first_updated(owner: StatefulSet) -> int:
 def to_replace(
     owner: StatefulSet, pods: Mapping[int, P], *, is_old: Callable[[P], bool], works: Callable[[P], bool], at_once: bool
 ) -> list[P]:
-    """Return the pods to delete now, highest ordinal first.
-
-    `at_once` is whether `maxUnavailable` applies (MaxUnavailableStatefulSet), else one at a time.
-    """
+    """Return the pods to delete now, highest ordinal first; `at_once`: up to `maxUnavailable`, else one."""
     reached = range(first_updated(owner), ordinals(owner).stop)
     if not at_once:
         return _next_old((pods.get(number) for number in reversed(reached)), is_old, works)

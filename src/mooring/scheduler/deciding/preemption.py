@@ -74,10 +74,7 @@ class _Attempt(msgspec.Struct):
 def preempt(
     refusals: Rejection, handle: Handle, candidates: Callable[[int], int], harms: PreemptionCosts
 ) -> PostFilterResult:
-    """Find the node with the lowest preemption cost.
-
-    `candidates` returns how many candidate nodes are enough; `harms` are the cached costs of the profile.
-    """
+    """Find the node with the lowest preemption cost. `candidates` limits the tries; `harms` are cached costs."""
     evaluation, diagnosis, cluster = refusals.evaluation, refusals.diagnosis, handle.cluster
     nominations = Nominations(cluster) if handle.nominations is None else handle.nominations
     pod = evaluation.pod

@@ -136,10 +136,7 @@ class Feed:
                 last = before
 
     async def _idle(self) -> None:
-        """Pause reading while only our own writes arrive, so that etcd batches events, which is cheaper.
-
-        `hurry` ends the pause when a caller waits for events.
-        """
+        """Pause reading while only our own writes arrive, because etcd then batches events; `hurry` ends it."""
         self._needed.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(_IDLE_SECONDS):

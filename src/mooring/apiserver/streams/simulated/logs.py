@@ -113,10 +113,7 @@ def _first_kept(log: Log, count: int, most: int) -> int:
 async def followed(
     log: Log, options: LogOptions, clock: Clock, present: Callable[[], Awaitable[Log | None]], written: int
 ) -> AsyncIterator[bytes]:
-    """Yield the lines after the first `written` as they are printed, until the run ends.
-
-    `present` returns the run's current log, or None when it no longer exists.
-    """
+    """Yield lines after the first `written` as they are printed; `present` returns the log, None at its end."""
     while True:
         count = log.count(clock.now())
         for piece in _pieces(log, range(_first_kept(log, count, min(KEPT_LINES, count - written)), count), options):
