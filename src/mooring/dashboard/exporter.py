@@ -17,7 +17,6 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from mooring.advisor.explain import SchedulingExplanation, overview
-from mooring.advisor.explain.results import Suggestion
 from mooring.advisor.snapshot.owners import OwnerKey, owners_of
 from mooring.api import times
 from mooring.api.core_v1 import Pod
@@ -216,15 +215,12 @@ def _explained_reason(found: SchedulingExplanation) -> tuple[str, bool]:
 def remedies_of(live: LiveSnapshot) -> Remedies:
     """Return what the first verified remedy of every owner changes."""
     found = overview(live.snapshot, live.settings, engine=live.engine)
-    return {
-        (member.kind, member.namespace, member.name): _changed_by(group.remedy)
-        for group in found.groups
-        for member in group.members
-    }
-
-
-def _changed_by(remedy: Suggestion | None) -> str:
-    return NO_REMEDY if remedy is None else f"{remedy.changes[0].action} {remedy.changes[0].target.kind}"
+    remedies: dict[OwnerKey, str] = {}
+    for group in found.groups:
+        first = group.remedy.changes[0] if group.remedy is not None else None
+        label = f"{first.action} {first.target.kind}" if first is not None else NO_REMEDY
+        remedies |= {(each.kind, each.namespace, each.name): label for each in group.members}
+    return remedies
 
 
 def _nodes(live: LiveSnapshot) -> dict[str, Counter[str]]:

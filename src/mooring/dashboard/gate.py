@@ -54,13 +54,14 @@ class Gate:
 
     def check(self, method: str, path: str, headers: Mapping[str, str]) -> str:
         """Return the path after the token. Raise `RefusedError`."""
-        if headers.get("host", "") not in self._hosts:
+        if headers.get("host", "") not in {f"{name}:{self.port}" for name in _NAMES}:
             raise RefusedError(421, "this address is not the dashboard's: use the one that the command has printed")
         given, _, rest = path.removeprefix("/").partition("/")
         if not hmac.compare_digest(given.encode(), self.token.encode()):
             raise RefusedError(403, "the address lacks its token: use the one that the command has printed")
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-        if (site is not None and site not in _OWN_SITES) or (origin is not None and origin not in self._origins):
+        own = {None, *(f"http://{name}:{self.port}" for name in _NAMES)}
+        if (site is not None and site not in _OWN_SITES) or origin not in own:
             raise RefusedError(
                 403, "another page has led here, and that is refused: paste the address into the address bar"
             )
@@ -73,11 +74,3 @@ class Gate:
         given = headers.get(CHANGING, "")
         if not self.changing or not hmac.compare_digest(given.encode(), self.changing.encode()):
             raise RefusedError(403, "only the dashboard's own pages may change the cluster: load the page again")
-
-    @property
-    def _hosts(self) -> frozenset[str]:
-        return frozenset(f"{name}:{self.port}" for name in _NAMES)
-
-    @property
-    def _origins(self) -> frozenset[str]:
-        return frozenset(f"http://{name}:{self.port}" for name in _NAMES)

@@ -54,16 +54,14 @@ def _list_difference(before: list[Any], after: list[Any], path: str) -> list[Ope
         return [{"op": "add", "path": f"{path}/-", "value": value} for value in after[len(before) :]]
     if len(after) == len(before):
         return [
-            each for index, pair in enumerate(zip(before, after, strict=True)) for each in _entry(pair, index, path)
+            each
+            for index, (old, new) in enumerate(zip(before, after, strict=True))
+            for each in difference(old, new, f"{path}/{index}")
         ]
     removed = _removed(before, after)
     if removed is not None:
         return [{"op": "remove", "path": f"{path}/{index}"} for index in reversed(removed)]
     return [{"op": "replace", "path": path, "value": after}]
-
-
-def _entry(pair: tuple[Any, Any], index: int, path: str) -> list[Operation]:
-    return difference(*pair, f"{path}/{index}")
 
 
 def _removed(before: list[Any], after: list[Any]) -> list[int] | None:

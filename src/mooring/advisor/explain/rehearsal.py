@@ -6,14 +6,13 @@ changes any more. Called by ``explanation.py`` and, for many workloads at once, 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from mooring.advisor.explain.subject import Subject
 from mooring.advisor.simulate.changes import Add, Remove, Scenario, ScenarioError, Step
 from mooring.advisor.simulate.options import Settings
-from mooring.advisor.simulate.pods import SimulatedPod
 from mooring.advisor.simulate.running import SimulationRun
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot import Snapshot
@@ -95,7 +94,7 @@ class Rehearsal:
         before = self._pending_before
         hurt = tuple(
             name for name, count in _pending(world).items() if count > before[name] and name not in own
-        ) + tuple(_lost(world))
+        ) + tuple(each.pod.name for each in world.record.preemptions if each.pod.owner is None)
         is_placed = not self.snapshot.unread("nodes")
         return [_result(world, each, hurt, is_placed=is_placed) for each in proposals]
 
@@ -153,19 +152,11 @@ def _result(world: World, proposal: Proposal, hurt: tuple[str, ...], *, is_place
 
 
 def _pending(world: World) -> Counter[str]:
-    found = Counter(_name(pod) for pod in world.pods.values() if not pod.node)
+    found = Counter(pod.owner_name or pod.name for pod in world.pods.values() if not pod.node)
     for owner in world.workloads.all():
         if owner.refusal:
             found[owner.display_name] += max(owner.wanted - len(owner.pods), 0)
     return found
-
-
-def _lost(world: World) -> Iterable[str]:
-    return (each.pod.name for each in world.record.preemptions if each.pod.owner is None)
-
-
-def _name(pod: SimulatedPod) -> str:
-    return pod.owner.display_name if pod.owner is not None else pod.name
 
 
 def _owner_name(subject: Subject) -> str:

@@ -31,7 +31,6 @@ from mooring.api.quoting import go_quote
 from mooring.api.states import controller_of
 from mooring.constraints.annotations import without_bridge
 from mooring.controllers.workloads.daemon_nodes import daemon_tolerations
-from mooring.controllers.workloads.deployment_replica_sets import find_new
 from mooring.controllers.workloads.stateful_pods import new_pod, ordinals
 
 _TEMPLATE = ("spec", "template")
@@ -235,7 +234,7 @@ def _of_pod(snapshot: Snapshot, pod: Pod, options: AdmissionOptions | None, file
 
 def _waiting_pod(snapshot: Snapshot, owner: Resource) -> Pod | None:
     """Return a pod of a workload that has no node yet, and that does not belong to an outdated template."""
-    current = _current_replica_set(snapshot, owner)
+    current = owners_of(snapshot).current_replica_set(owner)
     for pod in owners_of(snapshot).pods_of(owner):
         maker = controller_of(pod.metadata)
         if waits(pod) and (current is None or maker is None or maker.name == current.metadata.name):
@@ -258,7 +257,7 @@ def _of_template(
 
 
 def _made(snapshot: Snapshot, owner: Resource, template: PodTemplateSpec) -> Pod:
-    parent = _current_replica_set(snapshot, owner) or owner
+    parent = owners_of(snapshot).current_replica_set(owner) or owner
     reference = OwnerReference(
         api_version=parent.api_version,
         kind=parent.kind,
@@ -282,12 +281,6 @@ def _made(snapshot: Snapshot, owner: Resource, template: PodTemplateSpec) -> Pod
         owner_references=[reference],
     )
     return Pod(api_version="v1", kind="Pod", metadata=meta, spec=template.spec)
-
-
-def _current_replica_set(snapshot: Snapshot, owner: Resource) -> ReplicaSet | None:
-    if not isinstance(owner, Deployment):
-        return None
-    return find_new(owner, owners_of(snapshot).replica_sets_of(owner))
 
 
 def _hash(parent: Resource) -> dict[str, str]:

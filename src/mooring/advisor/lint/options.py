@@ -72,7 +72,7 @@ def build(settings: Settings) -> LintOptions:
     lives = _Lives(scheme, versions)
     facts = settings.facts or ClusterFacts()
     # Discovery is more exact than the version.
-    absence = lives.absence if facts.served is None else _always_there
+    absence = lives.absence if facts.served is None else lambda _version, _kind: None
     return LintOptions(
         scheme=scheme,
         admission=admission_options.for_component(settings.component),
@@ -93,10 +93,6 @@ def _release(kubernetes: str) -> Callable[[Any], list[Problem]] | None:
     from mooring.advisor.releases.single import Release  # noqa: PLC0415 - few ask for it
 
     return Release(kubernetes).problems
-
-
-def _always_there(api_version: str, kind: str) -> str | None:  # noqa: ARG001 - as `_Lives.absence`
-    return None
 
 
 @dataclass(frozen=True, slots=True)

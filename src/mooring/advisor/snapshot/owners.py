@@ -10,6 +10,7 @@ from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.core_v1 import Pod, ReplicationController
 from mooring.api.meta_v1 import Resource
 from mooring.api.states import controller_of
+from mooring.controllers.workloads.deployment_replica_sets import find_new
 
 WORKLOADS: Mapping[str, type[Resource]] = {
     cls.__name__: cls for cls in (Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, ReplicationController, CronJob)
@@ -61,6 +62,10 @@ class Owners:
     def replica_sets_of(self, deployment: Resource) -> Sequence[ReplicaSet]:
         """Return all ReplicaSets of a Deployment."""
         return self._replica_sets.get((deployment.metadata.namespace, deployment.metadata.name), ())
+
+    def current_replica_set(self, owner: Resource) -> ReplicaSet | None:
+        """Return the ReplicaSet with the template of a Deployment; None if there is none, or for other workloads."""
+        return find_new(owner, self.replica_sets_of(owner)) if isinstance(owner, Deployment) else None
 
     @cached_property
     def _replica_sets(self) -> Mapping[tuple[str, str], list[ReplicaSet]]:

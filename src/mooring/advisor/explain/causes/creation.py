@@ -29,7 +29,6 @@ from mooring.api.core_v1 import LimitRange, PersistentVolumeClaim, Pod, Replicat
 from mooring.api.meta_v1 import OwnerReference, Resource
 from mooring.api.states import has_ended
 from mooring.controllers.workloads.cron_job import Schedule, ScheduleError, zone_of
-from mooring.controllers.workloads.deployment_replica_sets import find_new
 from mooring.controllers.workloads.stateful_pods import claims, ordinal_of, ordinals
 
 _ERROR = re.compile(r"^(?:create (?:Pod|Claim) .+? failed error|Error creating(?: job)?): ")
@@ -71,7 +70,7 @@ def creation(snapshot: Snapshot, owner: Resource, next_pod: Pod, options: Admiss
 def missing_pods(snapshot: Snapshot, owner: Resource) -> int:
     """Return how many pods a controller should have created and has not: also those of a rollout."""
     missing = wanted_pods(owner) - _alive(snapshot, owner)
-    current = _current_replica_set(snapshot, owner)
+    current = owners_of(snapshot).current_replica_set(owner)
     if current is not None:
         missing = max(missing, (current.spec.replicas or 0) - _alive(snapshot, current))
     return max(missing, 0)
@@ -80,12 +79,6 @@ def missing_pods(snapshot: Snapshot, owner: Resource) -> int:
 def _alive(snapshot: Snapshot, owner: Resource) -> int:
     pods = owners_of(snapshot).pods_of(owner)
     return sum(not has_ended(pod) and pod.metadata.deletion_timestamp is None for pod in pods)
-
-
-def _current_replica_set(snapshot: Snapshot, owner: Resource) -> ReplicaSet | None:
-    if not isinstance(owner, Deployment):
-        return None
-    return find_new(owner, owners_of(snapshot).replica_sets_of(owner))
 
 
 def wanted_pods(owner: Resource) -> int:
@@ -147,7 +140,7 @@ def _held_back(snapshot: Snapshot, owner: Resource, missing: int, pods: Sequence
 
 
 def _pods_of_old_templates(snapshot: Snapshot, owner: Deployment) -> int:
-    current = _current_replica_set(snapshot, owner)
+    current = owners_of(snapshot).current_replica_set(owner)
     return _alive(snapshot, owner) - (_alive(snapshot, current) if current is not None else 0)
 
 

@@ -152,7 +152,8 @@ def _unready(pod: Pod, now: datetime) -> Cause | None:
         return None
     if (seconds_since(ready.last_transition_time, now) or 0.0) < _PATIENCE_SECONDS:
         return None
-    held = [each.condition_type for each in pod.spec.readiness_gates if not _holds(pod, each.condition_type)]
+    met = {each.type for each in pod.status.conditions if each.status == "True"}
+    held = [each.condition_type for each in pod.spec.readiness_gates if each.condition_type not in met]
     if held:
         return Cause(
             "ReadinessGate",
@@ -165,10 +166,6 @@ def _unready(pod: Pod, now: datetime) -> Cause | None:
         "NotReady",
         f"the pod runs and is not ready: the readiness probe of container {', '.join(failing)} fails",
     )
-
-
-def _holds(pod: Pod, condition: str) -> bool:
-    return any(each.type == condition and each.status == "True" for each in pod.status.conditions)
 
 
 def _terminating(pod: Pod, now: datetime) -> Cause | None:

@@ -55,24 +55,20 @@ def _claim_text(claim: PersistentVolumeClaim) -> str:
 
 
 def _binding_texts(view: View, info: NodeInfo, status: Status) -> list[str]:
-    found = []
+    found, labels = [], info.node.metadata.labels
     for claim in claims_of(view):
         volume = volume_of(view, claim)
         if claim.spec.volume_name and volume is None:
             found.append(
                 f"claim {full_name(claim)} is bound to the volume {claim.spec.volume_name}, which is not there"
             )
-        elif volume is not None and not _reaches(view, volume, info):
+        elif volume is not None and not node_selector.volume_matches(volume, labels, view.features.constraints):
             found.append(f"volume {volume.metadata.name} can be used only where {affinity_text(volume)}")
         elif not is_bound(claim) and any("persistent volumes to bind" in reason for reason in status.reasons):
             found.append(f"{_claim_text(claim)}, and there is none for it here")
         elif not is_bound(claim) and any("free storage" in reason for reason in status.reasons):
             found.append(f"{_claim_text(claim)}, and its driver reports too little room here")
     return found
-
-
-def _reaches(view: View, volume: PersistentVolume, info: NodeInfo) -> bool:
-    return node_selector.volume_matches(volume, info.node.metadata.labels, view.features.constraints)
 
 
 def affinity_text(volume: PersistentVolume) -> str:
