@@ -181,7 +181,7 @@ SCHEDULING_LIMITS: list[tuple[str, int, Callable[[int], dict[str, Any]]]] = [
         lambda n: _pod_affinity(1, namespaceSelector={"matchExpressions": [ABSENT] * n}),
     ),
     ("requirements on nodes", 200, lambda n: _node_affinity(n, matchExpressions=[ABSENT])),
-    ("CEL expressions on nodes", 64, lambda n: _node_affinity(n, matchCELExpressions=["node.labels['a'] == 'b'"])),
+    ("CEL expressions on nodes", 16, lambda n: _node_affinity(n, matchCELExpressions=["node.labels['a'] == 'b'"])),
 ]
 
 
@@ -199,6 +199,21 @@ async def test_what_a_pod_asks_of_the_scheduler_is_limited(
     assert (await call("POST", PODS, hostile(most))).status == 201
     refused = await call("POST", PODS, hostile(most + 1))
     assert (refused.status, f"limit is {most}" in refused.message) == (413, True)
+
+
+@pytest.mark.parametrize("kind", ["deployments", "daemonsets"])
+async def test_a_template_has_the_same_limits(call: Caller, kind: str) -> None:
+    """Controllers evaluate the node affinity of a DaemonSet on every node."""
+    path, labels = f"/apis/apps/v1/namespaces/default/{kind}", {"a": "b"}
+
+    def hostile(terms: int) -> dict[str, Any]:
+        pod = _node_affinity(terms, matchExpressions=[ABSENT]) | {"containers": [{"name": "c", "image": "i"}]}
+        template = {"metadata": {"labels": labels}, "spec": pod}
+        return {"metadata": {"name": "w"}, "spec": {"selector": {"matchLabels": labels}, "template": template}}
+
+    assert (await call("POST", path, hostile(201))).status == 413
+    assert (await call("POST", path, hostile(200))).status == 201
+    assert (await call("PATCH", f"{path}/w", {"spec": hostile(201)["spec"]}, content_type=MERGE)).status == 413
 
 
 async def test_a_gated_pod_does_not_get_more_requirements_later(call: Caller) -> None:

@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from mooring.admission.checks import json_fields, number_or_percent
+from mooring.admission.pod.mutation import check_scheduling_terms
 from mooring.admission.pod.template import prepare_template, template_warnings, validate_template
 from mooring.admission.pod_security.enforcement import check_template
 from mooring.admission.rule_strategy import RuleStrategy
@@ -56,7 +57,10 @@ class TemplateStrategy(RuleStrategy[T]):
 
     def _prepare_template(self, obj: T, old: T | None, request: Request) -> None:
         if template := self.template_of(obj):
-            prepare_template(template, self.template_of(old) if old is not None else None, request)
+            before = self.template_of(old) if old is not None else None
+            if before is None or before.spec.affinity != template.spec.affinity:
+                check_scheduling_terms(template.spec)
+            prepare_template(template, before, request)
 
     def warnings(self, new: T, old: T | None, request: Request) -> list[str]:
         found = name_warnings(new.metadata) if self.warns_about_name and old is None else []

@@ -71,7 +71,7 @@ def add_default_tolerations(spec: PodSpec) -> None:
 
 _MAX_POD_TERMS, _MAX_POD_REQUIREMENTS = 64, 200
 """Each is evaluated for every pod in the cluster."""
-_MAX_NODE_REQUIREMENTS, _MAX_NODE_EXPRESSIONS = 200, 64
+_MAX_NODE_REQUIREMENTS, _MAX_NODE_EXPRESSIONS = 200, 16
 """Each is evaluated for every node in the cluster."""
 
 
