@@ -181,6 +181,7 @@ SCHEDULING_LIMITS: list[tuple[str, int, Callable[[int], dict[str, Any]]]] = [
         lambda n: _pod_affinity(1, namespaceSelector={"matchExpressions": [ABSENT] * n}),
     ),
     ("requirements on nodes", 200, lambda n: _node_affinity(n, matchExpressions=[ABSENT])),
+    ("tolerations", 1024, lambda n: {"tolerations": [{"operator": "Exists"}] * n}),
     ("CEL expressions on nodes", 16, lambda n: _node_affinity(n, matchCELExpressions=["node.labels['a'] == 'b'"])),
 ]
 

@@ -58,7 +58,7 @@ class TemplateStrategy(RuleStrategy[T]):
     def _prepare_template(self, obj: T, old: T | None, request: Request) -> None:
         if template := self.template_of(obj):
             before = self.template_of(old) if old is not None else None
-            if before is None or before.spec.affinity != template.spec.affinity:
+            if before is None or before.spec != template.spec:
                 check_scheduling_terms(template.spec)
             prepare_template(template, before, request)
 

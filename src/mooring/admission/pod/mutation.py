@@ -73,11 +73,15 @@ _MAX_POD_TERMS, _MAX_POD_REQUIREMENTS = 64, 200
 """Each is evaluated for every pod in the cluster."""
 _MAX_NODE_REQUIREMENTS, _MAX_NODE_EXPRESSIONS = 200, 16
 """Each is evaluated for every node in the cluster."""
+_MAX_TOLERATIONS = 1024
+"""Each is evaluated for every distinct taint. The bridge adds tolerations up to 1,000."""
 
 
 def check_scheduling_terms(spec: PodSpec) -> None:
     """Raise RequestEntityTooLarge for a pod that would occupy the scheduler for long."""
     spread = spec.topology_spread_constraints
+    if len(spec.tolerations) > _MAX_TOLERATIONS:
+        raise errors.request_entity_too_large(f"limit is {_MAX_TOLERATIONS} tolerations of one pod")
     if spec.affinity is None and not spread:
         return
     terms, node_terms = list(pod_affinity_terms(spec)), list(node_selector_terms(spec))

@@ -96,7 +96,7 @@ class PodStrategy(Strategy[Pod]):
     def prepare_for_update(self, new: Pod, old: Pod, request: Request) -> None:
         keep_status(new, old)
         drop_disabled_fields(new.spec, old.spec, request.options, request.warn)
-        if new.spec.affinity != old.spec.affinity:
+        if new.spec.affinity != old.spec.affinity or len(new.spec.tolerations) > len(old.spec.tolerations):
             check_scheduling_terms(new.spec)
         new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
 
