@@ -26,8 +26,8 @@ from mooring.apiserver.messages import users
 from mooring.apiserver.messages.http import Accepted, Request
 from mooring.apiserver.output.tables import Tables
 from mooring.apiserver.registry.admission_chain import Chain
+from mooring.apiserver.registry.admission_lookups import AdmissionLookups
 from mooring.apiserver.registry.decoded_cache import DecodedCache
-from mooring.apiserver.registry.facts import ClusterFacts
 from mooring.apiserver.registry.lowering_for_nodes import NodeLowering, Rendering
 from mooring.apiserver.registry.parameters import options_tree
 from mooring.apiserver.registry.quota.accounting import QuotaAccounting
@@ -120,7 +120,7 @@ class HandlerContext:
         self._create_check = create_check
         self._stored_as = stored_as
         self.decoded = decoded or DecodedCache()
-        self.facts = facts = ClusterFacts.of(store, self.decoded)
+        self.lookups = lookups = AdmissionLookups.of(store, self.decoded)
         self.selections = Selections()
         self._known_specs = KnownSpecs()
         self._stored = {kind.family: Stored(scheme, kind) for kind in scheme.known if kind.stored}
@@ -131,7 +131,7 @@ class HandlerContext:
         ]
         self._custom: dict[Kind, Stored] = {}
         self.evaluators = Evaluators(
-            options, self.clock.now, extended=facts.extended_resources, pod_of=facts.pod_of_claim
+            options, self.clock.now, extended=lookups.extended_resources, pod_of=lookups.pod_of_claim
         )
         self.accounting = QuotaAccounting(store, self.stored_quotas, self.evaluators, self.decoded)
         self._node_lowering = NodeLowering(store, options, self.decoded)
@@ -269,7 +269,7 @@ class HandlerContext:
         """Return the input of admission for a request; its lookups have loaded the objects that `obj` refers to."""
         return admission.Request(
             options=self.options,
-            lookups=await self.facts.about(obj, call.namespace),
+            lookups=await self.lookups.about(obj, call.namespace),
             now=self.clock.now(),
             namespace=call.namespace,
             name=call.name,

@@ -40,7 +40,7 @@ class DecodedCache:
         self._entries.put((decode, key), (revision, value))
 
 
-# -- what admission looks up (``facts.py``)
+# -- what admission looks up (``admission_lookups.py``)
 
 
 class _Labels(msgspec.Struct):

@@ -103,7 +103,7 @@ class Pods:
         """Return the node's topology labels that binding adds to the pod (`PodTopologyLabels`)."""
         if not self.context.options.pod_topology_labels:
             return {}
-        return {**binding.metadata.labels, **self.context.facts.topology_labels(binding.target.name)}
+        return {**binding.metadata.labels, **self.context.lookups.topology_labels(binding.target.name)}
 
 
 _SUCCESS = Status(kind="Status", api_version="v1", status="Success", code=201)

@@ -13,8 +13,8 @@ from mooring.api import times
 from mooring.api.core_v1 import Service
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.networking_v1 import IPAddress, IPAddressSpec, ParentReference, ServiceCIDR
+from mooring.apiserver.registry.admission_lookups import Collection
 from mooring.apiserver.registry.context import HandlerContext
-from mooring.apiserver.registry.facts import Collection
 from mooring.store.kv import Delete, Event, Put
 
 Address = IPv4Address | IPv6Address

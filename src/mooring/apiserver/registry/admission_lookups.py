@@ -1,6 +1,6 @@
 """Look up the cluster state that admission needs: namespaces, service accounts, classes, limit ranges and pods.
 
-Admission never waits, so `ClusterFacts.about` first makes sure that this server's memory contains the objects that a
+Admission never waits, so `AdmissionLookups.about` first makes sure that this server's memory has the objects that a
 request names; for example, a namespace can be used as soon as any server has acknowledged its creation. The lookups
 then read memory, and decode through the cache. The last two functions are for the quota usage of ResourceClaims.
 """
@@ -57,7 +57,7 @@ class Collection(Generic[R, T]):
         return self._summary
 
 
-class ClusterFacts(msgspec.Struct, frozen=True):
+class AdmissionLookups(msgspec.Struct, frozen=True):
     """Implements admission's `Lookups` with this server's memory of the store."""
 
     store: Store
@@ -70,7 +70,7 @@ class ClusterFacts(msgspec.Struct, frozen=True):
     """The service accounts that a new pod may name."""
 
     @classmethod
-    def of(cls, store: Store, decoded: DecodedCache) -> "ClusterFacts":
+    def of(cls, store: Store, decoded: DecodedCache) -> "AdmissionLookups":
         return cls(
             store,
             decoded,
@@ -80,7 +80,7 @@ class ClusterFacts(msgspec.Struct, frozen=True):
             Collection(store, "/registry/deviceclasses/", DeviceClass, _extended_resources),
         )
 
-    async def about(self, obj: Resource | None, namespace: str) -> "ClusterFacts":
+    async def about(self, obj: Resource | None, namespace: str) -> "AdmissionLookups":
         """Return the lookups for a write of `obj`, after loading the objects that it names."""
         if namespace and self.store.peek(f"/registry/namespaces/{namespace}") is None:
             await self.store.get(f"/registry/namespaces/{namespace}")
