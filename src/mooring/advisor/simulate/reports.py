@@ -166,25 +166,28 @@ def _timeline(result: Simulation, *, wide: bool) -> Iterator[str]:
 def _comparison(found: Comparison, *, wide: bool) -> Iterator[str]:
     yield ""
     yield f"COMPARED WITH {found.other_configuration}: {len(found.elsewhere)} pods elsewhere, {found.same} as before."
+    numbers, *pods = comparison_tables(found)
+    yield from _table((numbers.heading, *map(str.upper, numbers.header)), numbers.rows)
+    for each in pods:
+        yield from _section((each.heading, *map(str.upper, each.header)), each.rows, wide=wide)
+
+
+def comparison_tables(found: Comparison) -> Iterator[PodTable]:
+    """Yield a table of the numbers under both configurations, then the tables of pods that differ."""
     other = {use.resource: use for use in found.other_after}
     rows = [
-        (
-            use.resource,
-            _format_use(use),
-            _format_use(other[use.resource]),
-            f"{other[use.resource].fraction - use.fraction:+.1%}",
-        )
+        (use.resource, _format_use(use), _format_use(there), f"{there.fraction - use.fraction:+.1%}")
         for use in found.after
-        if use.resource in other
+        if (there := other.get(use.resource)) is not None
     ]
     for name in ("pending", "preempted", "evicted", "rejected"):
         here, there = getattr(found.counts, name), getattr(found.other_counts, name)
         rows.append((name, str(here), str(there), f"{there - here:+d}"))
-    yield from _table(("WHAT", "HERE", "THERE", "DIFFERENCE"), rows)
+    yield PodTable("WHAT", "In numbers", ("Here", "There", "Difference"), rows)
     moved = [(each.pod, each.node or "(pending)", each.other_node or "(pending)") for each in found.elsewhere]
-    yield from _section(("ELSEWHERE", "HERE", "THERE"), moved, wide=wide)
-    yield from _section(("ONLY HERE",), [(pod,) for pod in found.only_here], wide=wide)
-    yield from _section(("ONLY THERE",), [(pod,) for pod in found.only_there], wide=wide)
+    yield PodTable("ELSEWHERE", "Pods that go elsewhere", ("Here", "There"), moved)
+    yield PodTable("ONLY HERE", "Pods that exist only here", (), [(pod,) for pod in found.only_here])
+    yield PodTable("ONLY THERE", "Pods that exist only there", (), [(pod,) for pod in found.only_there])
 
 
 def _section(header: Cells, rows: Sequence[Cells], *, wide: bool) -> Iterator[str]:

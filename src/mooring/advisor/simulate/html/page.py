@@ -1,6 +1,6 @@
 """The layout of the report: numbers first, then charts, then every pod in tables."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from mooring.advisor.simulate import reports
 from mooring.advisor.simulate.clock import format_seconds
@@ -203,29 +203,14 @@ def _pending(result: Simulation) -> Markup:
 
 
 def _comparison(found: Comparison) -> Markup:
-    other = {use.resource: use for use in found.other_after}
-    numbers: list[Sequence[object]] = [
-        (use.resource, f"{use.fraction:.1%}", f"{other[use.resource].fraction:.1%}")
-        for use in found.after
-        if use.resource in other
-    ]
-    numbers += [
-        (name, getattr(found.counts, name), getattr(found.other_counts, name))
-        for name in ("pending", "preempted", "evicted", "rejected")
-    ]
-    rows = [(each.pod, each.node or "pending", each.other_node or "pending") for each in found.elsewhere[:_MAX_ROWS]]
-    alone = [*((pod, "here") for pod in found.only_here), *((pod, "there") for pod in found.only_there)]
-    return card(
-        f"Compared with {found.other_configuration}",
-        tag("p", f"{len(found.elsewhere):,} pods go elsewhere, {found.same:,} to the same node.", class_="soft"),
-        table(("What", found.configuration, found.other_configuration), numbers),
-        *((tag("h3", "Pods that go elsewhere"), table(("Pod", "Here", "There"), rows)) if rows else ()),
-        *(
-            (tag("h3", "Pods that one of them does not have"), table(("Pod", "Where"), alone[:_MAX_ROWS]))
-            if alone
-            else ()
-        ),
-    )
+    text = f"Here: {found.configuration}. There: {found.other_configuration}. "
+    text += f"{len(found.elsewhere):,} pods go elsewhere, {found.same:,} to the same node."
+    parts = [tag("p", text, class_="soft")]
+    for each in reports.comparison_tables(found):
+        if each.rows:
+            shown = table((each.heading.capitalize(), *each.header), each.rows[:_MAX_ROWS])
+            parts += [tag("h3", each.title), shown]
+    return card(f"Compared with {found.other_configuration}", *parts)
 
 
 _CHARTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
