@@ -56,13 +56,12 @@ async def _numbers(guide: Guide) -> None:
     guide.title("1  Numbers in tolerations (KEP-5471)")
     await guide.say("Nodes say how reliable they are in a taint. Pods say what they accept: greater than 750, 950, …")
     async with guide.control_plane("numbers"):
-        folder = "kep-5471/1-spot-nodes"
-        await guide.apply(f"{folder}/nodes.yaml", f"{folder}/story.yaml")
+        await guide.apply("kep-5471/1-spot-nodes", "nodes", "story")
         await guide.show_nodes()
         placed = {"cost-optimized": "spot-node-1", "flexible-sla": "reserved-node-1"}
         await guide.show_pods({**placed, "critical": NOWHERE})
         await guide.say("The critical one waits for a node above 950. Here it comes:")
-        await guide.apply(f"{folder}/later.yaml")
+        await guide.apply("kep-5471/1-spot-nodes", "later")
         await guide.show_pods({**placed, "critical": "reliable-node-1"})
 
     await guide.say("A NoExecute taint also evicts. This service wants more than 950, and its node has 960.")
@@ -78,8 +77,7 @@ async def _versions(guide: Guide) -> None:
     guide.title("2  Versions in node affinity (KEP-5721)")
     await guide.say("Labels hold versions. SemverGt compares them as versions: v1.9.0 is older than v1.31.99.")
     async with guide.control_plane("versions"):
-        folder = "kep-5721/1-kubelet-version"
-        await guide.apply(f"{folder}/nodes.yaml", f"{folder}/story.yaml")
+        await guide.apply("kep-5721/1-kubelet-version", "nodes", "story")
         await guide.show_nodes()
         await guide.show_pods({"modern-app": "upgraded-node"})
 
@@ -88,8 +86,7 @@ async def _expressions(guide: Guide) -> None:
     guide.title("3  Expressions in tolerations and node affinity (KEP-5500)")
     await guide.say("One CEL expression says `this key with either of two values`, which plain tolerations cannot.")
     async with guide.control_plane("expressions"):
-        folder = "kep-5500/1-either-maintenance"
-        await guide.apply(f"{folder}/nodes.yaml", f"{folder}/story.yaml")
+        await guide.apply("kep-5500/1-either-maintenance", "nodes", "story")
         await guide.show_nodes()
         await guide.show_pods({"monitoring-agent": ANYWHERE, "second-monitoring-agent": ANYWHERE})
         await guide.say("Both nodes under maintenance have an agent; the one that is decommissioned has none.")
@@ -99,8 +96,7 @@ async def _label_keys(guide: Guide) -> None:
     guide.title("4  Affinity to pods of the same revision (KEP-3633)")
     await guide.say("Two zones, each with room for one revision. The replicas of a revision want to be in one zone.")
     async with guide.control_plane("label-keys"):
-        folder = "kep-3633/1-affinity-within-a-revision"
-        await guide.apply(f"{folder}/nodes.yaml", f"{folder}/story.yaml")
+        await guide.apply("kep-3633/1-affinity-within-a-revision", "nodes", "story")
         pods = await guide.show_pods({"application-server": ANYWHERE}, count=2)
         await guide.say("A new revision is spread independently of the old one: matchLabelKeys separates them.")
         await guide.set_image("application-server", "server", "server:2.0")
@@ -129,7 +125,6 @@ async def _rollback(guide: Guide) -> None:
 
 
 async def _steady_service(guide: Guide) -> None:
-    folder = "kep-5471/2-evict-when-sla-drops"
-    await guide.apply(f"{folder}/nodes.yaml", f"{folder}/negative.yaml")
+    await guide.apply("kep-5471/2-evict-when-sla-drops", "nodes", "negative")
     await guide.taint("ondemand-node-1", "node.kubernetes.io/sla", "960", "NoExecute")
     await guide.show_pods({"steady-service": "ondemand-node-1"})

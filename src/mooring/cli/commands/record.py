@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import click
 
 from mooring.cli.support.cluster_source import ClusterSource
 from mooring.cli.support.flags import NEW_FILE, Duration, kubeconfig_flags
+from mooring.cli.support.process_settings import StopSignal
 
 if TYPE_CHECKING:
     from mooring.advisor.simulate.traces.recording import Recorder
@@ -70,16 +70,13 @@ async def _follow(source: ClusterSource, recorder: "Recorder", seconds: float | 
     from mooring.api.errors import StatusError
     from mooring.client import ClientError
 
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(name, stop.set)
+    stop = StopSignal()
     if seconds is not None:
-        loop.call_later(seconds, stop.set)
+        asyncio.get_running_loop().call_later(seconds, stop.stopped.set)
     async with source.client() as client:
         try:
             await client.page(Node, limit=1)  # informers would retry forever
         except (ClientError, StatusError) as problem:
             raise click.ClickException(f"cannot read {source.origin}: {problem}") from problem
         click.echo(f"Recording {source.origin}; Ctrl-C ends it.", err=True)
-        await recording.record(client, recorder, stop)
+        await recording.record(client, recorder, stop.stopped)

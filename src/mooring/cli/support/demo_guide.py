@@ -76,9 +76,9 @@ class Guide:
             raise RuntimeError("enter a control plane first")
         return self._plane.client
 
-    async def apply(self, *files: str) -> None:
-        """Create the objects of example files."""
-        for file in files:
+    async def apply(self, folder: str, *names: str) -> None:
+        """Create the objects of the files of an example."""
+        for file in (f"{folder}/{name}.yaml" for name in names):
             self._command(f"kubectl apply -f examples/{file}")
             for obj in read_objects((self._examples / file).read_bytes(), self._client.scheme):
                 await self._client.create(obj)

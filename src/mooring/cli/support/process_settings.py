@@ -50,13 +50,13 @@ class StopSignal:
 
     def __init__(self, at_once: Callable[[], None] = lambda: None) -> None:
         self.at_once = at_once
-        self._stopped = asyncio.Event()
+        self.stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self._on_signal)
 
     async def wait(self) -> None:
         """Wait for the first signal."""
-        await self._stopped.wait()
+        await self.stopped.wait()
 
     async def unless(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T] | None:
         """Run work until it ends or the first signal arrives (then return None). Raise the work's error."""
@@ -71,6 +71,6 @@ class StopSignal:
         return working
 
     def _on_signal(self) -> None:
-        if self._stopped.is_set():
+        if self.stopped.is_set():
             self.at_once()
-        self._stopped.set()
+        self.stopped.set()
