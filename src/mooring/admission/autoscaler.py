@@ -203,8 +203,7 @@ def _target(target: v2.MetricTarget, path: Path) -> Errors:
     here = path.child("type")
     errors = require(target.type, here, "must specify a metric target type")
     if target.type not in _TARGETS:
-        detail = "must be either Utilization, Value, or AverageValue"
-        errors.append(field_errors.invalid(here, target.type, detail))
+        errors.append(field_errors.invalid(here, target.type, "must be either Utilization, Value, or AverageValue"))
     for name, value in (("value", target.value), ("averageValue", target.average_value)):
         if value is not None and value.sign() <= 0:
             errors.append(field_errors.invalid(path.child(name), value, "must be positive"))

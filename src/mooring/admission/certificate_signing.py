@@ -111,8 +111,7 @@ class CertificateStatusStrategy(StatusStrategy[CertificateSigningRequest]):
                 text = f"updates may not {deed} a condition of type {go_quote(kind)}"
                 errors.append(field_errors.forbidden(_CONDITIONS, text))
         if old.status.certificate and new.status.certificate != old.status.certificate:
-            text = "updates may not modify existing certificate content"
-            errors.append(field_errors.forbidden(_CERTIFICATE, text))
+            errors.append(field_errors.forbidden(_CERTIFICATE, "updates may not modify existing certificate content"))
         elif new.status.certificate and b"-----BEGIN CERTIFICATE-----" not in new.status.certificate:
             text = "must contain at least one CERTIFICATE PEM block"
             errors.append(field_errors.invalid(_CERTIFICATE, "<certificate data>", text))

@@ -60,8 +60,7 @@ class DaemonSetStrategy(TemplateStrategy[DaemonSet]):
         errors = label_selector.validate(spec.selector, here)
         errors += validate_match(spec.selector, spec.template, TEMPLATE)
         if spec.selector is not None and not spec.selector.match_labels and not spec.selector.match_expressions:
-            detail = "empty selector is invalid for daemonset"
-            errors.append(field_errors.invalid(here, spec.selector, detail))
+            errors.append(field_errors.invalid(here, spec.selector, "empty selector is invalid for daemonset"))
         old_template = old.spec.template if old is not None else None
         errors += validate_lasting_template(spec.template, old_template, TEMPLATE, "DaemonSet", request)
         errors += non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
@@ -87,8 +86,7 @@ def _update_strategy(strategy: DaemonSetUpdateStrategy, path: Path) -> Errors:
                 detail = "may not be set when maxUnavailable is non-zero"
                 errors.append(field_errors.invalid(here.child("maxSurge"), surge, detail))
             if is_nothing(unavailable) and is_nothing(surge):
-                detail = "cannot be 0 when maxSurge is 0"
-                errors.append(field_errors.required(here.child("maxUnavailable"), detail))
+                errors.append(field_errors.required(here.child("maxUnavailable"), "cannot be 0 when maxSurge is 0"))
             errors += at_most_all(unavailable, here.child("maxUnavailable"))
             return errors + at_most_all(surge, here.child("maxSurge"))
         case _:

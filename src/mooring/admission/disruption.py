@@ -18,8 +18,7 @@ class PodDisruptionBudgetStrategy(RuleStrategy[PodDisruptionBudget]):
         spec = obj.spec
         errors: Errors = []
         if spec.min_available is not None and spec.max_unavailable is not None:
-            detail = "minAvailable and maxUnavailable cannot be both set"
-            errors.append(field_errors.invalid(SPEC, spec, detail))
+            errors.append(field_errors.invalid(SPEC, spec, "minAvailable and maxUnavailable cannot be both set"))
         for name, value in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
             if value is not None:
                 errors += number_or_percent(value, SPEC.child(name)) + at_most_all(value, SPEC.child(name))

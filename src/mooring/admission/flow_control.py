@@ -51,8 +51,7 @@ def _flow_schema(obj: v1.FlowSchema) -> Errors:
         errors.append(field_errors.invalid(here, precedence, detail))
     method = spec.distinguisher_method
     if method is not None and method.type not in _METHODS:
-        at = _SPEC.child("distinguisherMethod", "type")
-        errors.append(field_errors.not_supported(at, method, _METHODS))
+        errors.append(field_errors.not_supported(_SPEC.child("distinguisherMethod", "type"), method, _METHODS))
     level, at = spec.priority_level_configuration.name, _SPEC.child("priorityLevelConfiguration", "name")
     errors += require_name(level, at, names.dns1123_subdomain, "must reference a priority level")
     for index, rule in enumerate(spec.rules):
@@ -128,8 +127,7 @@ def _resource_rule(rule: v1.ResourcePolicyRule, path: Path) -> Errors:
         ("resources", rule.resources, "resource", "resources"),
     ):
         if not values:
-            detail = f"resource rules must supply at least one {one}"
-            errors.append(field_errors.required(path.child(child), detail))
+            errors.append(field_errors.required(path.child(child), f"resource rules must supply at least one {one}"))
         errors += _alone(values, path.child(child), many)
     here = path.child("namespaces")
     if not rule.namespaces and not rule.cluster_scope:

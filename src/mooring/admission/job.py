@@ -145,8 +145,7 @@ def _completion_mode(spec: JobSpec, path: Path) -> Errors:
         here = path.child("backoffLimitPerIndex")
         errors.append(field_errors.invalid(here, spec.backoff_limit_per_index, _NEEDS_INDEXED))
     if spec.max_failed_indexes is not None:
-        here = path.child("maxFailedIndexes")
-        errors.append(field_errors.invalid(here, spec.max_failed_indexes, _NEEDS_INDEXED))
+        errors.append(field_errors.invalid(path.child("maxFailedIndexes"), spec.max_failed_indexes, _NEEDS_INDEXED))
     return errors
 
 

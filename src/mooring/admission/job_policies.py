@@ -96,8 +96,7 @@ def validate_success_policy(spec: JobSpec, path: Path) -> Errors:
         return [field_errors.invalid(path, policy, "requires indexed completion mode")]
     here = path.child("rules")
     if not policy.rules:
-        detail = "at least one rules must be specified when the successPolicy is specified"
-        return [field_errors.required(here, detail)]
+        return [field_errors.required(here, "at least one rules must be specified when the successPolicy is specified")]
     errors = limit_items(policy.rules, MAX_RULES, here)
     for index, rule in enumerate(policy.rules):
         errors += _success_rule(rule, spec.completions or 0, here.index(index))
@@ -107,8 +106,7 @@ def validate_success_policy(spec: JobSpec, path: Path) -> Errors:
 def _success_rule(rule: SuccessPolicyRule, completions: int, path: Path) -> Errors:
     indexes, count = rule.succeeded_indexes, rule.succeeded_count
     if indexes is None and count is None:
-        detail = "at least one of succeededCount or succeededIndexes must be specified"
-        return [field_errors.required(path, detail)]
+        return [field_errors.required(path, "at least one of succeededCount or succeededIndexes must be specified")]
     errors: Errors = []
     listed = 0
     if indexes is not None:

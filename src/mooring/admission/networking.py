@@ -44,8 +44,7 @@ class IngressStrategy(RuleStrategy[Ingress]):
         spec = obj.spec
         errors: Errors = []
         if not spec.rules and spec.default_backend is None:
-            detail = "either `defaultBackend` or `rules` must be specified"
-            errors.append(field_errors.invalid(_SPEC, None, detail))
+            errors.append(field_errors.invalid(_SPEC, None, "either `defaultBackend` or `rules` must be specified"))
         if spec.default_backend is not None:
             errors += _backend(spec.default_backend, _SPEC.child("defaultBackend"), request)
         for index, rule in enumerate(spec.rules):

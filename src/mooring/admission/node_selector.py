@@ -39,8 +39,7 @@ def validate_term(term: NodeSelectorTerm, path: Path, rules: NodeSelectorRules, 
     """Validate one term. Preferred terms may have any values."""
     errors: Errors = []
     for index, requirement in enumerate(term.match_expressions):
-        here = path.child("matchExpressions").index(index)
-        errors += _requirement(requirement, here, rules, check_label_values)
+        errors += _requirement(requirement, path.child("matchExpressions").index(index), rules, check_label_values)
     for index, requirement in enumerate(term.match_fields):
         errors += _field_requirement(requirement, path.child("matchFields").index(index))
     for index, expression in enumerate(term.match_cel_expressions):

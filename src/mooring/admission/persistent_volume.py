@@ -186,8 +186,7 @@ def _inline(spec: PersistentVolumeSpec, path: Path) -> Errors:
         detail = "may not specify volumeMode other than Filesystem in the context of inline volumes"
         errors.append(field_errors.forbidden(path.child("volumeMode"), detail))
     if spec.csi is None:
-        detail = "has to be specified in the context of inline volumes"
-        errors.append(field_errors.required(path.child("csi"), detail))
+        errors.append(field_errors.required(path.child("csi"), "has to be specified in the context of inline volumes"))
     return errors
 
 

@@ -95,8 +95,7 @@ def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: 
     errors: Errors = []
     if spec.pod_management_policy not in ("OrderedReady", "Parallel"):
         detail = "must be 'OrderedReady' or 'Parallel'"
-        here = SPEC.child("podManagementPolicy")
-        errors.append(field_errors.invalid(here, spec.pod_management_policy, detail))
+        errors.append(field_errors.invalid(SPEC.child("podManagementPolicy"), spec.pod_management_policy, detail))
     errors += _update_strategy(spec, SPEC.child("updateStrategy"))
     errors += _retention(spec, SPEC.child("persistentVolumeClaimRetentionPolicy"))
     errors += non_negative(spec.replicas, SPEC.child("replicas"))
@@ -107,8 +106,7 @@ def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: 
         errors += names.validate(SPEC.child("serviceName"), spec.service_name, names.dns1123_label(spec.service_name))
     if old is None:
         for index, claim in enumerate(spec.volume_claim_templates):
-            here = SPEC.child("volumeClaimTemplates").index(index)
-            errors += validate_claim_spec(claim.spec, here.child("spec"))
+            errors += validate_claim_spec(claim.spec, SPEC.child("volumeClaimTemplates").index(index).child("spec"))
     errors += validate_selector(spec.selector, SPEC.child("selector"), "empty selector is invalid for statefulset", "")
     errors += validate_match(spec.selector, spec.template, TEMPLATE)
     old_template = _with_claims(old) if old is not None else None

@@ -201,8 +201,7 @@ class CSINodeStrategy(RuleStrategy[v1.CSINode]):
             errors += seen.add(driver.name, here.index(index).child("name"))
             known = before.get(driver.name)
             if known is not None and (known.node_id, known.topology_keys) != (driver.node_id, driver.topology_keys):
-                at = _SPEC.child("drivers").index(index)
-                errors.append(field_errors.invalid(at, driver, IMMUTABLE))
+                errors.append(field_errors.invalid(_SPEC.child("drivers").index(index), driver, IMMUTABLE))
         return errors
 
 
@@ -211,8 +210,7 @@ def _node_driver(driver: v1.CSINodeDriver, path: Path) -> Errors:
     here = path.child("nodeID")
     errors += require(driver.node_id, here)
     if len(driver.node_id.encode(errors="surrogatepass")) > _MAX_NODE_ID_BYTES:
-        detail = f"must be {_MAX_NODE_ID_BYTES} characters or less"
-        errors.append(field_errors.invalid(here, driver.node_id, detail))
+        errors.append(field_errors.invalid(here, driver.node_id, f"must be {_MAX_NODE_ID_BYTES} characters or less"))
     if driver.allocatable is not None:
         errors += non_negative(driver.allocatable.count, path.child("allocatable", "count"))
     seen = Unique()

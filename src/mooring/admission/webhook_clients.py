@@ -77,6 +77,5 @@ def validate_review_versions(versions: Sequence[str], path: Path, *, must_know_o
         seen.add(version)
         errors += [field_errors.invalid(path.index(index), version, wrong) for wrong in names.dns1035_label(version)]
     if must_know_one and seen.isdisjoint(REVIEWS):
-        detail = f"must include at least one of {', '.join(REVIEWS)}"
-        errors.append(field_errors.invalid(path, [*versions], detail))
+        errors.append(field_errors.invalid(path, [*versions], f"must include at least one of {', '.join(REVIEWS)}"))
     return errors

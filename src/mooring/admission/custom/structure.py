@@ -60,8 +60,7 @@ def _embedded_object_errors(value: dict[str, Any], path: Path) -> Errors:
             detail = "may have mixed case, but should otherwise match: " + ",".join(wrong)
             errors.append(field_errors.invalid(path.child(name), text, detail))
         elif name == "apiVersion" and text.count("/") > 1:
-            detail = f"unexpected GroupVersion string: {text}"
-            errors.append(field_errors.invalid(path.child(name), text, detail))
+            errors.append(field_errors.invalid(path.child(name), text, f"unexpected GroupVersion string: {text}"))
     if "metadata" in value:
         errors += _metadata(value["metadata"], path.child("metadata"))
     return errors

@@ -167,8 +167,7 @@ def _versions_together(versions: list[v1.CustomResourceDefinitionVersion], share
     if len({version.name for version in versions}) < len(versions):
         errors.append(field_errors.invalid(path, shown, "must contain unique version names"))
     if sum(version.storage for version in versions) != 1:
-        detail = "must have exactly one version marked as storage version"
-        errors.append(field_errors.invalid(path, shown, detail))
+        errors.append(field_errors.invalid(path, shown, "must have exactly one version marked as storage version"))
     if versions and versions[0].name and (wrong := names.dns1035_label(versions[0].name)):
         errors.append(field_errors.invalid(SPEC.child("version"), versions[0].name, ",".join(wrong)))
     return errors

@@ -93,8 +93,7 @@ class ResourceSliceStrategy(RuleStrategy[ResourceSlice]):
             errors += immutable_fields(spec, old.spec, _SPEC, "driver", "nodeName")
         errors += _nodes(spec)
         if spec.shared_counters and spec.devices:
-            detail = "only one of `sharedCounters` or `devices` is allowed"
-            errors.append(field_errors.invalid(_SPEC, "", detail))
+            errors.append(field_errors.invalid(_SPEC, "", "only one of `sharedCounters` or `devices` is allowed"))
         return errors + _contents(spec, old.spec if old is not None else None)
 
 
@@ -334,11 +333,9 @@ def _step(
         errors.append(field_errors.invalid(here, str(step), detail))
     for name, value in (("default", default), ("min", valid.min), ("max", valid.max), ("step", step)):
         if value is not None and value.sign() < 0:
-            detail = "must be greater than or equal to 0"
-            errors.append(field_errors.invalid(path.child(name), str(value), detail))
+            errors.append(field_errors.invalid(path.child(name), str(value), "must be greater than or equal to 0"))
         elif value is not None and value > _LARGEST:
-            detail = f"must not be larger than {_LARGEST}"
-            errors.append(field_errors.invalid(path.child(name), str(value), detail))
+            errors.append(field_errors.invalid(path.child(name), str(value), f"must not be larger than {_LARGEST}"))
     if errors:
         return errors
     return [

@@ -161,8 +161,7 @@ def image_without_spaces(container: Container, path: Path) -> Errors:
     """Reject images with surrounding spaces in pods, but not in templates, where some tools put a placeholder."""
     if container.image == container.image.strip():
         return []
-    detail = "must not have leading or trailing whitespace"
-    return [field_errors.invalid(path.child("image"), container.image, detail)]
+    return [field_errors.invalid(path.child("image"), container.image, "must not have leading or trailing whitespace")]
 
 
 def _common(container: Container, path: Path, pod: _Pod) -> Errors:

@@ -88,8 +88,7 @@ def _how_and_where(spec: PodSpec, path: Path, rules: PodRules) -> Errors:
     if spec.scheduling_gates:
         errors += _scheduling_gates(spec.scheduling_gates, path.child("schedulingGates"))
     if spec.topology_spread_constraints:
-        here = path.child("topologySpreadConstraints")
-        errors += validate_spread(spec.topology_spread_constraints, here, rules)
+        errors += validate_spread(spec.topology_spread_constraints, path.child("topologySpreadConstraints"), rules)
     errors += validate_host_process(spec, path)
     if spec.share_process_namespace and spec.host_pid:
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"

@@ -224,8 +224,7 @@ def validate_status_update(new: Pod, old: Pod, *, strict_addresses: bool) -> Err
     if nominated and nominated != old.status.nominated_node_name:
         errors += names.validate(STATUS.child("nominatedNodeName"), nominated, names.dns1123_subdomain(nominated))
     if _pod_ips(new) != _pod_ips(old):
-        here = STATUS.child("podIPs")
-        errors += validate_status_ips(_pod_ips(new), _pod_ips(old), here, strict=strict_addresses)
+        errors += validate_status_ips(_pod_ips(new), _pod_ips(old), STATUS.child("podIPs"), strict=strict_addresses)
     if new.status.host_ips != old.status.host_ips:
         errors += _host_ip_errors(new, old, strict=strict_addresses)
     if new.status.qos_class != old.status.qos_class:

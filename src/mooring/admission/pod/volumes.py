@@ -96,8 +96,7 @@ def _source(volume: Volume, path: Path, context: _Context) -> Errors:
 
 def _empty_dir(source: pv.EmptyDirVolumeSource, path: Path, _: _Context) -> Errors:
     if source.size_limit is not None and source.size_limit.sign() < 0:
-        detail = "SizeLimit field must be a valid resource quantity"
-        return [field_errors.forbidden(path.child("sizeLimit"), detail)]
+        return [field_errors.forbidden(path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity")]
     return []
 
 
@@ -146,8 +145,7 @@ def _downward_file(file: pv.DownwardAPIVolumeFile, path: Path) -> Errors:
             detail = "fieldRef and resourceFieldRef can not be specified simultaneously"
             errors.append(field_errors.invalid(path, "resource", detail))
     elif file.resource_field_ref is not None:
-        here = path.child("resourceFieldRef")
-        errors += validate_resource_field_ref(file.resource_field_ref, here, in_volume=True)
+        errors += validate_resource_field_ref(file.resource_field_ref, path.child("resourceFieldRef"), in_volume=True)
     else:
         errors.append(field_errors.required(path, "one of fieldRef and resourceFieldRef is required"))
     return errors + sources.file_mode(file.mode, path.child("mode"))
@@ -217,8 +215,7 @@ def _projection(
             errors += _downward_file(file, path.child("downwardAPI"))
             errors += _unique(file.path, file.path, volume, paths)
     if projection.service_account_token is not None:
-        here = path.child("serviceAccountToken")
-        errors += _token(projection.service_account_token, here, volume, context)
+        errors += _token(projection.service_account_token, path.child("serviceAccountToken"), volume, context)
     if projection.cluster_trust_bundle is not None:
         bundle = projection.cluster_trust_bundle
         errors += _trust_bundle(bundle, path.child("clusterTrustBundle"))
@@ -308,8 +305,7 @@ def _certificate_life(certificate: pv.PodCertificateProjection, path: Path) -> E
     if seconds < 3600:
         return [field_errors.invalid(path, seconds, "if provided, maxExpirationSeconds must be >= 3600")]
     if seconds > longest * 86400:
-        detail = f"if provided, maxExpirationSeconds must be <= {longest * 86400}"
-        return [field_errors.invalid(path, seconds, detail)]
+        return [field_errors.invalid(path, seconds, f"if provided, maxExpirationSeconds must be <= {longest * 86400}")]
     return []
 
 

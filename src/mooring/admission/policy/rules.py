@@ -132,8 +132,7 @@ def _resources(resources: Sequence[str], path: Path) -> Errors:
         if resource == _ANY:
             of_all.add(below)
     if len(resources) > 1 and "*/*" in resources:
-        detail = "if '*/*' is present, must not specify other resources"
-        errors.append(field_errors.invalid(path, resources, detail))
+        errors.append(field_errors.invalid(path, resources, "if '*/*' is present, must not specify other resources"))
     if _ANY in resources and plain:
         detail = "if '*' is present, must not specify other resources without subresources"
         errors.append(field_errors.invalid(path, resources, detail))

@@ -138,8 +138,7 @@ class MutatingAdmissionPolicyStrategy(_PolicyStrategy[v1.MutatingAdmissionPolicy
         errors += _conditions(obj, old, compiler)
         errors += _variables(spec.variables, compiler)
         if not spec.mutations:
-            detail = "mutations must contain at least one item"
-            errors.append(field_errors.required(_SPEC.child("mutations"), detail))
+            errors.append(field_errors.required(_SPEC.child("mutations"), "mutations must contain at least one item"))
         for index, mutation in enumerate(spec.mutations):
             errors += _mutation(mutation, _SPEC.child("mutations").index(index), compiler)
         return errors + rules.one_of(
