@@ -23,7 +23,7 @@ _NAMES = Path("/run/netns")
 
 
 class NetworkError(Exception):
-    """A network could not be created; the message is the machine's."""
+    """A network could not be created; the message is the operating system's."""
 
 
 class Networks:

@@ -26,7 +26,7 @@ KILLED = 137
 
 
 class StartError(Exception):
-    """The process could not be started; the message is the machine's."""
+    """The process could not be started; the message is the operating system's."""
 
 
 class Process:

@@ -31,7 +31,7 @@ MANAGED_HERE = "kubernetes.io/job-controller"
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 MOST_AT_ONCE = 500
 RELEASED_AT_ONCE = 512
-"""The maximum number of finalizers removed at once: all concurrent batch writes (``client/batching.py``)."""
+"""The maximum number of pods whose finalizers are removed at once; fills all batches of ``client/batching.py``."""
 
 
 class Decision(NamedTuple):
