@@ -84,7 +84,7 @@ def test_check_says_the_same_for_scripts(output: str, read: Any, installed: Inst
 def test_a_format_without_check_is_a_wrong_call() -> None:
     done = CliRunner().invoke(mooring, ["bridge", "-o", "json"])
     assert done.exit_code == 2
-    assert "-o is about what --check prints" in done.output
+    assert "-o needs --check" in done.output
 
 
 @pytest.mark.req("B.9")
