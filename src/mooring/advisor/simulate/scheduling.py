@@ -142,8 +142,7 @@ class Scheduling:
     def _state(self, outcome: Outcome) -> tuple[object, ...]:
         cluster, spec = self._engine.cluster, outcome.pod.spec
         return (
-            cluster.pod_changes.changed_at,
-            cluster.node_changes.changed_at,
+            cluster.row_changes.changed_at,
             cluster.rank_changes.changed_at,
             len(self._engine.nominations),
             spec.priority,

@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable
 from itertools import count
 from typing import Generic, TypeAlias, TypeVar
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -80,15 +79,6 @@ class RowLog(ChangeLog[int]):
         return np.array(list(set(self._entries[start:])), np.intp)
 
 
-class Changes(msgspec.Struct, frozen=True):
-    """The changes since a reader's last call."""
-
-    nodes: ChangedRows
-    """Rows whose node has."""
-    either: ChangedRows
-    """Rows whose node or whose pods have."""
-
-
 class Derived:
     """The log of a derived value: the revisions and rows of its last changes."""
 
@@ -116,18 +106,17 @@ class Derived:
 
 
 class Reader:
-    """A reader of the logs of nodes and of the pods on them, with its positions."""
+    """A reader of a log, with its position."""
 
-    def __init__(self, nodes: RowLog, pods: RowLog) -> None:
-        self._nodes, self._pods = nodes, pods
-        self._verified_at = (NEVER, NEVER)
+    def __init__(self, log: RowLog) -> None:
+        self._log = log
+        self._verified_at = NEVER
 
-    def changes(self) -> Changes:
-        """Return what has changed since the last call; everything at first."""
-        of_nodes, of_pods = self._verified_at
-        nodes, pods = self._nodes.since(of_nodes), self._pods.since(of_pods)
-        self._verified_at = self._nodes.changed_at, self._pods.changed_at
-        return Changes(nodes, union(nodes, pods))
+    def changes(self) -> ChangedRows:
+        """Return the rows that changed since the last call; all at first."""
+        rows = self._log.since(self._verified_at)
+        self._verified_at = self._log.changed_at
+        return rows
 
 
 def union(one: ChangedRows, other: ChangedRows) -> ChangedRows:

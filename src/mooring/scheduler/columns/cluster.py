@@ -126,8 +126,8 @@ class Cluster:
         self.term_owners = TermOwners(self.namespaces, self.inputs)
         self.node_changes = self.inputs.log(Input.NODE)
         """Log of the rows whose node was added, removed or changed in a field that scheduling reads."""
-        self.pod_changes = self.inputs.log(Input.PODS)
-        """Log of the rows on which pods were placed, removed or changed."""
+        self.row_changes = self.inputs.log(Input.NODE | Input.PODS)
+        """Log of these rows, and of the rows on which pods were placed, removed or changed."""
         self.rank_changes = RowLog()
         """Log of the rows on which only the importance (priority or start time) of a pod changed."""
         self.observers: list[PodObserver] = []

@@ -65,7 +65,7 @@ class CountedDomains:
 
     def refresh(self) -> bool:
         """Update the groups of rows whose pods changed; return whether any row changed its group."""
-        changed = self._changes.changes().either if self.counts_pods or not self.levels else NO_ROWS
+        changed = self._changes.changes() if self.counts_pods or not self.levels else NO_ROWS
         if changed is not None and len(changed) <= _FEW:
             moved = [self._move(row) for row in changed.tolist()]
             return any(moved)

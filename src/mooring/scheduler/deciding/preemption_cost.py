@@ -54,7 +54,7 @@ class _RowCache:
     def __init__(self, cluster: Cluster) -> None:
         self._ranks = cluster.rank_changes
         self._ranks_at = NEVER
-        self._reader = Reader(cluster.node_changes, cluster.pod_changes)
+        self._reader = Reader(cluster.row_changes)
         self.known: Mask = np.zeros(cluster.capacity, np.bool_)
         """The rows whose cached result is valid."""
         self.learnt: Mask = np.zeros(cluster.capacity, np.bool_)
@@ -68,7 +68,7 @@ class _RowCache:
 
     def refresh(self, expected: Expected | None) -> None:
         """Invalidate rows whose node, pods, their importance, or nominated pods have changed."""
-        changed = union(self._reader.changes().either, self._ranks.since(self._ranks_at))
+        changed = union(self._reader.changes(), self._ranks.since(self._ranks_at))
         self._ranks_at = self._ranks.changed_at
         promises = None
         if expected is not None and expected is self.expected:

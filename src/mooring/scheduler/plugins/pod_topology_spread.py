@@ -185,7 +185,7 @@ class _Soft(_Constraints):
         hosts = [counted for counted in self.counted if counted.is_by_host]
         # A second constraint over hosts cannot be: keys are unique among those with the same action.
         pods, counting = (hosts[0].pods, hosts[0].topology.codes > 0) if hosts else (None, self._nodes.labelled)
-        reader = Reader(self.cluster.node_changes, self.cluster.pod_changes)
+        reader = Reader(self.cluster.row_changes)
         self._groups = CountedDomains(self._nodes.domains, pods, counting, reader)
 
     def refresh(self, feasible: fwk.Mask) -> Derived | fwk.Input:

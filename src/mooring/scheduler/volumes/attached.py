@@ -31,7 +31,7 @@ def limits_of(node: CSINode) -> dict[str, int]:
 class AttachedVolumes:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._reader = Reader(cluster.node_changes, cluster.pod_changes)
+        self._reader = Reader(cluster.row_changes)
         self._capacity = 0
         self._settings = self._objects = NEVER
         self._on: dict[int, frozenset[tuple[str, str]]] = {}
@@ -65,7 +65,7 @@ class AttachedVolumes:
         cluster = self._cluster
         settings = cluster.changed_at(CSINode, StorageClass, VolumeAttachment)
         objects = cluster.changed_at(PersistentVolumeClaim, PersistentVolume)
-        changed = self._reader.changes().either
+        changed = self._reader.changes()
         came = objects != self._objects and not self._are_known
         if settings != self._settings or came or changed is None or self._capacity != cluster.capacity:
             self._begin()
