@@ -46,8 +46,8 @@ class WriteBatches:
             raise errors.bad_request("a batch of writes cannot be sent with impersonation headers")
         writes = _read(request.body)
         if not all(write.path.startswith(_LEASES) for write in writes):
-            async with self._turn:
-                await asyncio.sleep(0)
+            await self._turn.acquire()
+            asyncio.get_running_loop().call_soon(self._turn.release)
         answers: dict[tuple[int, int], WriteResult] = {}
 
         async def respond(places: Sequence[tuple[int, int]], batch: Batch) -> None:
