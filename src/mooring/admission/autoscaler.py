@@ -227,9 +227,7 @@ def _behavior(rules: v2.HPAScalingRules | None, path: Path) -> Errors:
     errors += require(rules.policies, policies, "must specify at least one Policy")
     for index, policy in enumerate(rules.policies or ()):
         errors += _policy(policy, policies.index(index))
-    if rules.tolerance is not None:
-        errors += non_negative_quantity(rules.tolerance, path.child("tolerance"))
-    return errors
+    return errors + non_negative_quantity(rules.tolerance, path.child("tolerance"))
 
 
 def _policy(policy: v2.HPAScalingPolicy, path: Path) -> Errors:

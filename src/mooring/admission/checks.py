@@ -70,8 +70,10 @@ def json_fields(struct: msgspec.Struct) -> dict[str, Any]:
     return {name: getattr(struct, attribute) for name, attribute in _attributes(type(struct)).items()}
 
 
-def required_fields(struct: msgspec.Struct, path: Path, *fields: str) -> Errors:
-    """Return an error for each of the fields, by JSON name, that is empty."""
+def required_fields(struct: msgspec.Struct | None, path: Path, *fields: str) -> Errors:
+    """Return an error for each of the fields, by JSON name, that is empty; None passes."""
+    if struct is None:
+        return []
     attributes = _attributes(type(struct))
     return [field_errors.required(path.child(name)) for name in fields if not getattr(struct, attributes[name])]
 
@@ -114,8 +116,8 @@ def non_negative(value: int | None, path: Path) -> Errors:
     return [field_errors.invalid(path, value, NEGATIVE)] if value is not None and value < 0 else []
 
 
-def non_negative_quantity(value: Quantity, path: Path) -> Errors:
-    return [field_errors.invalid(path, str(value), NEGATIVE)] if value.sign() < 0 else []
+def non_negative_quantity(value: Quantity | None, path: Path) -> Errors:
+    return [field_errors.invalid(path, str(value), NEGATIVE)] if value is not None and value.sign() < 0 else []
 
 
 def number_or_percent(value: int | str, path: Path) -> Errors:

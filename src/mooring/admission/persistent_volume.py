@@ -333,25 +333,19 @@ def _azure_file(source: vs.AzureFilePersistentVolumeSource, path: Path) -> Error
 
 def _cinder(source: vs.CinderPersistentVolumeSource, path: Path) -> Errors:
     errors = required_fields(source, path, "volumeID")
-    if source.secret_ref is not None:
-        errors += required_fields(source.secret_ref, path.child("secretRef"), "name", "namespace")
-    return errors
+    return errors + required_fields(source.secret_ref, path.child("secretRef"), "name", "namespace")
 
 
 def _iscsi(source: vs.ISCSIPersistentVolumeSource, path: Path) -> Errors:
     errors = sources.validate_iscsi(source, path)
-    if source.secret_ref is not None:
-        errors += required_fields(source.secret_ref, path.child("secretRef"), "name")
-    return errors
+    return errors + required_fields(source.secret_ref, path.child("secretRef"), "name")
 
 
 def _storage_os(source: vs.StorageOSPersistentVolumeSource, path: Path) -> Errors:
     errors = required_fields(source, path, "volumeName")
     for name, value in (("volumeName", source.volume_name), ("volumeNamespace", source.volume_namespace)):
         errors += optional_name(value or None, path.child(name), names.dns1123_label)
-    if source.secret_ref is not None:
-        errors += required_fields(source.secret_ref, path.child("secretRef"), "name", "namespace")
-    return errors
+    return errors + required_fields(source.secret_ref, path.child("secretRef"), "name", "namespace")
 
 
 def _needs(*fields: str) -> Callable[[Object, Path], Errors]:

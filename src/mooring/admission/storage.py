@@ -229,8 +229,7 @@ class CSIStorageCapacityStrategy(RuleStrategy[v1.CSIStorageCapacity]):
         name = obj.storage_class_name
         errors = names.validate(Path("storageClassName"), name, names.dns1123_subdomain(name))
         errors += label_selector.validate(obj.node_topology, Path("nodeTopology"))
-        if obj.capacity is not None:
-            errors += non_negative_quantity(obj.capacity, Path("capacity"))
+        errors += non_negative_quantity(obj.capacity, Path("capacity"))
         return errors if old is None else errors + immutable_fields(obj, old, None, "nodeTopology", "storageClassName")
 
 

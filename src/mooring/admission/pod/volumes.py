@@ -321,18 +321,14 @@ def _iscsi_name(source: vs.ISCSIVolumeSource, path: Path, context: _Context) -> 
 
 def _cinder(source: vs.CinderVolumeSource, path: Path, _: _Context) -> Errors:
     errors = required_fields(source, path, "volumeID")
-    if source.secret_ref is not None:
-        errors += required_fields(source.secret_ref, path.child("secretRef"), "name")
-    return errors
+    return errors + required_fields(source.secret_ref, path.child("secretRef"), "name")
 
 
 def _storage_os(source: vs.StorageOSVolumeSource, path: Path, _: _Context) -> Errors:
     errors = required_fields(source, path, "volumeName")
     for name, value in (("volumeName", source.volume_name), ("volumeNamespace", source.volume_namespace)):
         errors += optional_name(value or None, path.child(name), names.dns1123_label)
-    if source.secret_ref is not None:
-        errors += required_fields(source.secret_ref, path.child("secretRef"), "name")
-    return errors
+    return errors + required_fields(source.secret_ref, path.child("secretRef"), "name")
 
 
 _Check = Callable[[Any, Path, _Context], Errors]
