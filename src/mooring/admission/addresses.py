@@ -14,11 +14,6 @@ _LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("
 NOT_AN_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 
 
-def validate_ip(text: str, path: Path) -> Errors:
-    """Validate an address of either family. Old fields accept leading zeros, as Kubernetes does."""
-    return [] if is_ip(text) else [field_errors.invalid(path, text, NOT_AN_IP)]
-
-
 def validate_endpoint_ip(text: str, path: Path) -> Errors:
     """Validate an endpoint address: not loopback, link-local, multicast or unspecified."""
     address = _parse_ip(text)
@@ -92,9 +87,10 @@ def validate_cidr(text: str, path: Path) -> Errors:
 
 def validate_legacy_ip(text: str, path: Path, *, strict: bool) -> Errors:
     """Validate an address of an old field; `strict` refuses what is ambiguous to other parsers."""
-    errors = validate_ip(text, path)
-    problem = canonical_ip_problems(text)[:1] if strict and not errors else ()
-    return errors + [field_errors.invalid(path, text, each) for each in problem if each.startswith("must not")]
+    if not is_ip(text):
+        return [field_errors.invalid(path, text, NOT_AN_IP)]
+    problem = canonical_ip_problems(text)[:1] if strict else ()
+    return [field_errors.invalid(path, text, each) for each in problem if each.startswith("must not")]
 
 
 def validate_legacy_cidr(text: str, path: Path, *, strict: bool) -> Errors:

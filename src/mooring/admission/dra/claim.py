@@ -65,13 +65,8 @@ class ResourceClaimStrategy(RuleStrategy[v1.ResourceClaim]):
     def default(self, obj: v1.ResourceClaim) -> None:
         default_claim_requests(obj.spec.devices)
 
-    def prepare_for_create(self, obj: v1.ResourceClaim, request: Request) -> None:
-        super().prepare_for_create(obj, request)
+    def mutate(self, obj: v1.ResourceClaim, old: v1.ResourceClaim | None, request: Request) -> None:
         drop_disabled_fields(obj.spec.devices)
-
-    def prepare_for_update(self, new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> None:
-        super().prepare_for_update(new, old, request)
-        drop_disabled_fields(new.spec.devices)
 
     def rules(self, obj: v1.ResourceClaim, old: v1.ResourceClaim | None, request: Request) -> Errors:
         if old is not None:
@@ -97,15 +92,8 @@ class ResourceClaimTemplateStrategy(RuleStrategy[v1.ResourceClaimTemplate]):
     def default(self, obj: v1.ResourceClaimTemplate) -> None:
         default_claim_requests(obj.spec.spec.devices)
 
-    def prepare_for_create(self, obj: v1.ResourceClaimTemplate, request: Request) -> None:
-        super().prepare_for_create(obj, request)
+    def mutate(self, obj: v1.ResourceClaimTemplate, old: v1.ResourceClaimTemplate | None, request: Request) -> None:
         drop_disabled_fields(obj.spec.spec.devices)
-
-    def prepare_for_update(
-        self, new: v1.ResourceClaimTemplate, old: v1.ResourceClaimTemplate, request: Request
-    ) -> None:
-        super().prepare_for_update(new, old, request)
-        drop_disabled_fields(new.spec.spec.devices)
 
     def rules(self, obj: v1.ResourceClaimTemplate, old: v1.ResourceClaimTemplate | None, request: Request) -> Errors:
         if old is not None and obj.spec == old.spec:

@@ -68,16 +68,9 @@ _SEMVER = re.compile(
 
 class ResourceSliceStrategy(RuleStrategy[ResourceSlice]):
     def mutate(self, obj: ResourceSlice, old: ResourceSlice | None, request: Request) -> None:
+        _drop_disabled_fields(obj.spec)
         for device in obj.spec.devices:
             set_time_added(device.taints, request)
-
-    def prepare_for_create(self, obj: ResourceSlice, request: Request) -> None:
-        super().prepare_for_create(obj, request)
-        _drop_disabled_fields(obj.spec)
-
-    def prepare_for_update(self, new: ResourceSlice, old: ResourceSlice, request: Request) -> None:
-        _drop_disabled_fields(new.spec)
-        super().prepare_for_update(new, old, request)
 
     def warnings(self, new: ResourceSlice, old: ResourceSlice | None, request: Request) -> list[str]:
         driver = new.spec.driver
