@@ -82,11 +82,6 @@ class PodSets:
     def __len__(self) -> int:
         return len(self._sets)
 
-    @property
-    def groups(self) -> int:
-        """The number of distinct label sets of placed pods."""
-        return len(self._groups)
-
     def pod_set(self, *choices: PodChoice) -> PodSet:
         """Return the set of pods that all `choices` select; the same object for the same choices."""
         found = self._sets.get(choices)

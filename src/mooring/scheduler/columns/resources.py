@@ -200,3 +200,9 @@ class ResourceColumns:
                 self.used[line] = 0
                 return line
         return None
+
+
+def index_of(lines: Sequence[int]) -> slice | NDArray[np.intp]:
+    """Return an index that selects some lines of a table: a slice, which copies nothing, if they are consecutive."""
+    is_consecutive = bool(lines) and list(lines) == list(range(lines[0], lines[0] + len(lines)))
+    return slice(lines[0], lines[0] + len(lines)) if is_consecutive else np.array(lines, np.intp)

@@ -30,9 +30,6 @@ class SelectorIndex(Generic[T]):
         self._buckets: dict[_Place, dict[T, None]] = {}
         self._places: dict[T, list[_Place]] = {}
 
-    def __len__(self) -> int:
-        return len(self._places)
-
     def __iter__(self) -> Iterator[T]:
         return iter(self._places)
 

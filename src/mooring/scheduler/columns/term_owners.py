@@ -32,9 +32,6 @@ class TermOwners:
         self._changed_at = dict.fromkeys(TermKind, 0)
         self._topology_keys: dict[TermKind, Counter[str]] = {kind: Counter() for kind in TermKind}
 
-    def __len__(self) -> int:
-        return len(self._terms)
-
     def terms(self) -> list[OwnedTerm]:
         return list(self._terms.values())
 

@@ -12,7 +12,7 @@ from mooring.api.core_v1 import Node, Pod
 from mooring.constraints import requests
 from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.resources import POD_COUNT, ResourceColumns
+from mooring.scheduler.columns.resources import POD_COUNT, ResourceColumns, index_of
 from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.plugins import arguments as plugin_arguments
 from mooring.scheduler.plugins.resource_scoring import (
@@ -85,9 +85,7 @@ class _Asked:
 
     @cached_property
     def _lines(self) -> slice | NDArray[np.intp]:
-        lines = [line for line, _ in self._by_line]
-        is_consecutive = bool(lines) and lines == list(range(lines[0], lines[0] + len(lines)))
-        return slice(lines[0], lines[0] + len(lines)) if is_consecutive else np.array(lines, np.intp)
+        return index_of([line for line, _ in self._by_line])
 
     @cached_property
     def _counted(self) -> list[int]:

@@ -15,6 +15,7 @@ from mooring.api.base import Int32, Int64, Object, required
 from mooring.constraints import requests
 from mooring.constraints.columns.revisions import NEVER
 from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.resources import index_of
 from mooring.scheduler.framework import ALL_ROWS, MAX_NODE_SCORE, Input, Rows, Scores
 from mooring.scheduler.plugins import arguments as plugin_arguments
 
@@ -122,8 +123,7 @@ class ResourceLines:
         self.columns = cluster.resources
         line = self.columns.scored_line if assumed else self.columns.line
         lines = [line(entry.name) for entry in specs]
-        is_consecutive = bool(lines) and lines == list(range(lines[0], lines[0] + len(lines)))
-        self._lines = slice(lines[0], lines[0] + len(lines)) if is_consecutive else np.array(lines, np.intp)
+        self._lines = index_of(lines)
         self.weights: Table = np.array([[entry.weight] for entry in specs], np.int64).reshape(-1, 1)
         self._weight = sum(entry.weight for entry in specs)
         self._allocatable = cluster.inputs.log(Input.NODE_ALLOCATABLE)
