@@ -82,7 +82,8 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "validation",
-        r"clusterIPs Invalid value: the provided network|nodePort (Invalid value: -?N: provided port|Duplicate value)",
+        r"clusterIPs Invalid value: the provided (network|IP)"
+        r"|nodePort (Invalid value: -?N: provided port|Duplicate value)",
         "choice: addresses and ports of a Service are allocated after validation; Kubernetes allocates first, and "
         "reports only what it could not allocate",
     ),
@@ -130,7 +131,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "the same reason and field in other words, mostly where Kubernetes has moved to declarative validation",
     ),
     Explained(
-        "^ResourceSlice ",
+        "^(ResourceSlice|PersistentVolumeClaim status$)",
         r"^(at metadata\.managedFields|managers )",
         "choice: fields whose gate is off in 1.37 are validated and kept; Kubernetes drops them silently",
     ),
