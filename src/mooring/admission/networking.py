@@ -208,7 +208,7 @@ class NetworkPolicyStrategy(RuleStrategy[NetworkPolicy]):
             ("ingress", "from", [(rule.ports, rule.from_) for rule in spec.ingress]),
             ("egress", "to", [(rule.ports, rule.to) for rule in spec.egress]),
         )
-        before = _ranges(old)
+        before = _cidrs_of(old)
         for side, whom, rules in sides:
             for index, (ports, peers) in enumerate(rules):
                 here = _SPEC.child(side).index(index)
@@ -229,7 +229,7 @@ class NetworkPolicyStrategy(RuleStrategy[NetworkPolicy]):
         ]
 
 
-def _ranges(policy: NetworkPolicy | None) -> frozenset[str]:
+def _cidrs_of(policy: NetworkPolicy | None) -> frozenset[str]:
     if policy is None:
         return frozenset()
     peers = [peer for rule in policy.spec.ingress for peer in rule.from_]

@@ -52,6 +52,7 @@ class NodeStrategy(RuleStrategy[Node]):
             spec.pod_cidr = spec.pod_cidrs[0]
 
     def mutate(self, obj: Node, old: Node | None, request: Request) -> None:
+        """Add the not-ready taint to a new node; set the time of taints that an update adds."""
         if old is None:
             _add_not_ready(obj)
         else:

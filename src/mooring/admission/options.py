@@ -174,10 +174,10 @@ def fields_of(
     off: frozenset[str] = frozenset(),
     too_new: frozenset[str] = frozenset(),
 ) -> "ReleaseFields | None":
-    """Return the fields that are off in the emulated release, and those that the minimum compatibility version lacks.
+    """Return the fields to drop or reject: off in the emulated release, or newer than the compatibility version.
 
-    `off` are gates that were switched off. Gates that Mooring knows are left to the kinds, except `too_new`; nothing of
-    our own release is off by default.
+    None if there are none. `off` are gates that flags switch off. The strategies of kinds check the fields of gates
+    that Mooring implements; only those of the gates in `too_new` are rejected here.
     """
     ours = {gate.name for gate in gates.KNOWN} | SERVED_BY_RUNTIME_CONFIG
     off -= ours

@@ -139,11 +139,11 @@ def validate_claim_spec(spec: PersistentVolumeClaimSpec, path: Path) -> Errors:
         errors.append(field_errors.invalid(size, str(storage), "must be greater than zero"))
     errors += validate_class_name(spec.storage_class_name, path.child("storageClassName"))
     errors += validate_volume_mode(spec.volume_mode, path.child("volumeMode"))
-    errors += _data_sources(spec, path)
+    errors += _data_source_errors(spec, path)
     return errors + validate_class_name(spec.volume_attributes_class_name, path.child("volumeAttributesClassName"))
 
 
-def _data_sources(spec: PersistentVolumeClaimSpec, path: Path) -> Errors:
+def _data_source_errors(spec: PersistentVolumeClaimSpec, path: Path) -> Errors:
     source, reference = spec.data_source, spec.data_source_ref
     errors: Errors = []
     if source is not None:

@@ -29,7 +29,7 @@ _COMPUTE = frozenset(
 )
 _OBJECTS = INTEGER_RESOURCES | {"requests.storage"}
 _SCOPED_COMPUTE = frozenset({"pods", *(name for name in _COMPUTE if "ephemeral" not in name)})
-"""Resources that a quota with pod scopes may limit."""
+"""The resources that a quota with a pod scope may limit; with `BestEffort` it may limit only `pods`."""
 _POD_SCOPES = frozenset(
     {"Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity"}
 )

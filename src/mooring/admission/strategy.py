@@ -76,7 +76,7 @@ class Lookups(Protocol):
         """Return whether a StorageClass exists and allows volume expansion."""
 
     def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount] | None:
-        """Return a namespace's accounts by name; None if no controller maintains accounts."""
+        """Return by name the account `default` and the one that a pod names; None if the namespace has no `default`."""
 
     def runtime_class(self, name: str) -> RuntimeClass | None:
         pass

@@ -46,7 +46,10 @@ class Request(msgspec.Struct):
     omit_body: bool = False
     """Whether the response to a write may omit the object."""
     templated: Templated | None = None
-    """The write as a row of a template, for batches; `body` is empty then, until `whole` fills it."""
+    """The write as a template and the values in which it differs, for batches.
+
+    A request that is sent alone has its document in `body`, or `whole` returns it.
+    """
     whole: Callable[[], bytes] | None = None
     then_delete: bytes = b""
     """The encoded options of a deletion that follows a successful update, if both can be sent together."""

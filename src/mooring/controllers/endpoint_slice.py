@@ -116,7 +116,10 @@ class EndpointSlices(ServiceController):
     async def _write(
         self, key: str, service: Service, ports: Ports, endpoints: dict[str, Endpoint], slices: dict[str, EndpointSlice]
     ) -> None:
-        """Update the slices with the given ports, and remove them from `slices`."""
+        """Write a Service's endpoints with the given ports: reuse slices with these ports, and create further ones.
+
+        Reused slices are removed from `slices`, whose rest the caller deletes.
+        """
         wanted = [EndpointPort(name=name, protocol=protocol, port=number, app_protocol=app)
                   for name, protocol, number, app in ports]  # fmt: skip
         left = dict(endpoints)

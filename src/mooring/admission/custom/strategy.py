@@ -134,7 +134,7 @@ class CustomStrategy(Strategy[Dynamic]):
         ]
 
     def tree(self, obj: Dynamic) -> dict[str, Any]:
-        """Return the object as plain JSON values, with as much metadata as the schema reads."""
+        """Return the object as plain JSON values; metadata is empty unless the schema or its CEL rules may read it."""
         metadata = msgspec.to_builtins(obj.metadata) if self._looks_at_metadata or self.rules else {}
         return {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata, **obj.content}
 

@@ -167,7 +167,7 @@ def _combinations(schema: JSONSchemaProps) -> list[Check]:
     if schema.one_of:
         found.append(_one_of([compile_schema(each) for each in schema.one_of], schema.one_of))
     if schema.all_of:
-        found.append(_all_of([compile_schema(each) for each in schema.all_of]))
+        found.append(_check_all_of([compile_schema(each) for each in schema.all_of]))
     if schema.not_ is not None:
         found.append(_not(compile_schema(schema.not_)))
     return found
@@ -212,7 +212,7 @@ def _one_of(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Chec
     return check
 
 
-def _all_of(checks: Sequence[Check]) -> Check:
+def _check_all_of(checks: Sequence[Check]) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
         failures = [_try_check(each, value, place, findings) for each in checks]
         failed = [failure for failure in failures if failure.errors]

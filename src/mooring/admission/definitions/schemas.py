@@ -333,7 +333,7 @@ def _extension_errors(schema: JSONSchemaProps, path: Path, lenient: frozenset[st
             else field_errors.invalid(here, schema.list_type, detail)
         )
     if schema.list_type == "map":
-        yield from _key_errors(schema, path)
+        yield from _list_map_key_errors(schema, path)
     if "maps" not in lenient:
         yield from _map_errors(schema, path)
 
@@ -356,7 +356,7 @@ def _set_errors(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
         yield field_errors.invalid(path.child("items").child("x-kubernetes-map-type"), items.list_type, detail)
 
 
-def _key_errors(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
+def _list_map_key_errors(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
     here, keys, items = path.child("x-kubernetes-list-map-keys"), schema.list_map_keys, schema.items
     if not keys:
         yield field_errors.required(here, "must not be empty if x-kubernetes-list-type is map")

@@ -305,14 +305,14 @@ def _subresources(subresources: v1.CustomResourceSubresources, path: Path) -> Er
         here = path.child(f"scale.{name}")
         if not value:
             errors += [] if name == "labelSelectorPath" else [field_errors.required(here)]
-        elif wrong := _simple_path(value, here):
+        elif wrong := _leading_dot_errors(value, here):
             errors += wrong
         elif not value.startswith(roots):
             errors.append(field_errors.invalid(here, value, f"should be a json path under {place}"))
     return errors
 
 
-def _simple_path(value: str, path: Path) -> Errors:
+def _leading_dot_errors(value: str, path: Path) -> Errors:
     if value.startswith("."):
         return []
     return [field_errors.invalid(path, value, "must be a simple json path starting with .")]
@@ -334,7 +334,7 @@ def _columns(columns: list[v1.CustomResourceColumnDefinition], path: Path) -> Er
         if not column.json_path:
             errors.append(field_errors.required(here.child("JSONPath")))
         else:
-            errors += _simple_path(column.json_path, here.child("JSONPath"))
+            errors += _leading_dot_errors(column.json_path, here.child("JSONPath"))
     return errors
 
 

@@ -61,7 +61,7 @@ class Check(NamedTuple):
     policy: str
     binding: str
     action: str
-    """The validation action: `allow`, `deny`, `warn` or `audit`; empty for mutations."""
+    """`allow` if the check passed, else the binding's action (`deny`, `warn`, `audit`); empty for mutations."""
     message: str
     """Why the expression failed; empty if it did not."""
     seconds: float

@@ -271,12 +271,12 @@ class _Program:
 
 
 def _evaluator_of(rule: _Rule) -> tuple[Callable[..., Any], int | None]:
-    """Return the function that evaluates a validation and its maximum cost; None if its cost must be counted.
+    """Return a function that evaluates a validation, and its maximum cost if that is within the limit per call.
 
-    Like cel-go's, the cost estimate ignores reading fields of dynamic values. Each such read is in the expression, and
-    none is executed more often than the estimate has steps.
+    Otherwise return a function that counts the cost of each evaluation, and None.
     """
     program = rule.program.program
+    # The estimate ignores reads of dynamic fields: at most as many for each step as the expression has characters.
     most = (program.max_cost + 1) * (len(program.expression) + 1)
     return (program.evaluate, most) if most <= PER_CALL else (program.counted, None)
 

@@ -187,7 +187,7 @@ _PLACES = {
 
 
 def bridged_findings(subject: AuditedObject, uses: GatedUseFinder) -> Iterator[Finding]:
-    """Yield findings about the constraints in annotations of a pod or template; `mooring lint` reports invalid ones."""
+    """Yield findings about gated features in the annotations of a pod or template that the bridge evaluates."""
     at = specs.pod_spec(subject.object)
     if at is None or not annotations.has_constraints(at.annotations) or not _waits(subject, at):
         return

@@ -78,7 +78,7 @@ class Subject:
 
     @property
     def stored_pod(self) -> Pod:
-        """Return the pod as the API server stores it."""
+        """Return the pod without the constraints that `pod` has merged from its annotations."""
         return self.given or self.pod
 
     def edited(self, edit: Callable[[PodSpec], bool]) -> "Subject | None":

@@ -91,8 +91,8 @@ def subject_of(raw: RawObject, crossing: Crossing) -> ReleaseObject:
 _FATES = frozenset({Played.EVICTED, Played.STUCK_PENDING, Played.NEVER_MATCHES})
 _ALL = ""
 """The prefix of every field: about kinds that are not served, nothing else is reported."""
-_RULES = "x-kubernetes-validations"
-"""Custom kinds, whose rules ``checks.py`` handles."""
+_CEL_RULES_FIELD = "x-kubernetes-validations"
+"""The field of CEL rules in a CustomResourceDefinition; ``checks.py`` reports refusals below it."""
 _RETRIES = "the controller tries again and again, with growing pauses"
 
 
@@ -167,7 +167,7 @@ def _explain_refusal(
         after = admission_checks.update(obj, options.then.admission, now)
         stays = not after.beyond(admission_checks.update(obj, options.now.admission, now)).refused
     for field, refusal in suspect.judgement.refused.items():
-        if _RULES in field:
+        if _CEL_RULES_FIELD in field:
             continue
         if made is not None and field.startswith(made.there):
             text = f"new {made.words} are refused, and {_RETRIES}; those that are there stay"

@@ -185,7 +185,10 @@ class Definitions(KindsFollower):
         expect: int | None = None,
         uid: str | None = None,
     ) -> bool:
-        """Change a definition in the store if it still has this revision or uid; return whether it was written."""
+        """Change a definition in the store; return False if its revision or uid is not the expected one.
+
+        A terminating definition without finalizers is removed.
+        """
         try:
             stored = self._resources.context.stored(self._scheme.hub_of(CustomResourceDefinition))
             kv = await self._store.get(stored.key("", name))

@@ -137,7 +137,10 @@ def with_commas(items: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def plain_item(comma: bytes, revision: int, value: bytes, begin: int) -> tuple[bytes, memoryview]:
-    """Return an object of a list in two pieces; the metadata of the stored value begins at `begin`."""
+    """Return a list item in two pieces: a comma and the resourceVersion, then the stored value from `begin`, uncopied.
+
+    `begin` is the position of the first metadata field in the stored value.
+    """
     return b'%b{"metadata":{"resourceVersion":"%d",' % (comma, revision), memoryview(value)[begin:]
 
 

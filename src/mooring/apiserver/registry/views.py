@@ -82,7 +82,7 @@ class View(ABC):
         return self.object(value, revision)
 
     def needed(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Return the events of a batch that a watcher needs."""
+        """Return the events of a batch to send to a watcher."""
         return events
 
     def empty(self, metadata: dict[str, Any]) -> bytes:
@@ -110,7 +110,7 @@ class CacheView(WholeView):
         return json_bytes.identity(super().object(value, revision))
 
     def needed(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Leave out changes of objects that are deleted in the same batch."""
+        """Leave out updates of objects that are deleted later in the batch; creations and deletions stay."""
         gone = {event.key: event.revision for event in events if event.current is None}
         if not gone:
             return events

@@ -165,7 +165,10 @@ class IncludedNodes:
     def of(
         self, spec: PodSpec, required: Sequence[Topology], constraints: Sequence[SpreadConstraint]
     ) -> "CountedNodes":
-        """Return the nodes for pods with a pod spec: those that have the labels of all `required` topologies."""
+        """Return the nodes that each constraint counts: with the labels of all `required` topologies, by its policies.
+
+        Pods with equal constraints, node affinity and tolerations share the result.
+        """
         cluster = self._cluster
         made_for = cluster.labels.changed_at, cluster.taints.changed_at, cluster.layout
         if made_for != self._made_for:

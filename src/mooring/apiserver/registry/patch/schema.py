@@ -68,7 +68,11 @@ class Node:
 
 
 class CustomNode(Node):
-    """A field of a custom object, by its schema. Values without a schema are leaves; maps without one merge by key."""
+    """A field of a custom object, by its schema.
+
+    An object with declared properties is a struct, one without is a map that merges by key. A node without a schema is
+    a leaf.
+    """
 
     def __init__(self, schema: Structural | None) -> None:
         self._schema = schema
