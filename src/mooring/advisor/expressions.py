@@ -33,7 +33,7 @@ class ExpressionOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 def objections(program: Program) -> Iterator[str]:
-    """Return why the API server would reject an expression that compiles."""
+    """Return why the API server would reject a CEL expression although it compiles."""
     if program.output_type != BOOL:
         yield f"must evaluate to bool, not {program.output_type}"
     if program.max_cost > COST_LIMIT:
@@ -53,7 +53,7 @@ def on_taints(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome
 
 
 def bound(taint: Taint) -> dict[str, Any]:
-    """Return a taint as the CEL variable `taint`."""
+    """Return the CEL variable `taint` for a taint."""
     values: dict[str, Any] = {"key": taint.key, "value": taint.value, "effect": taint.effect}
     added = parse_time_added(taint)
     return values if added is None else {**values, "timeAdded": Timestamp.from_datetime(added)}

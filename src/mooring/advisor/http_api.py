@@ -43,12 +43,12 @@ _COMMON_PARAMETERS = frozenset({"pretty", "timeout"})
 
 Answer = Callable[[Request, ResourceRoute], Awaitable[Response]]
 Work = Callable[[Snapshot, float], Any]
-"""A function that computes a response before a deadline (monotonic); raises `StatusError` or TimeoutError."""
+"""A function that computes the response before a deadline (monotonic time); raises `StatusError` or TimeoutError."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerLimits:
-    """Limits on computing responses."""
+    """Limits on computing advice: concurrency and time."""
 
     seconds: float = 30.0
     at_once: int = 2
@@ -61,14 +61,14 @@ class AdvisorApi:
 
     store: Store
     ask: Callable[..., Question]
-    """Run `mooring.advisor.audit.ask` for the server's current versions and gates."""
+    """Build the audit question for the server's current versions and gates, as `mooring.advisor.audit.ask` does."""
     settings: Settings
     costs: AnswerLimits = field(default_factory=AnswerLimits)
     origin: str = "this cluster"
     _busy: set[str] = field(default_factory=set)
 
     def answers(self) -> Mapping[tuple[str, str], Answer]:
-        """Return the handlers by API group and resource."""
+        """Return the handler functions by API group and resource."""
         return {
             (GROUP, "schedulingexplanations"): self._explanation,
             (GROUP, "audits"): self._audit,
@@ -140,7 +140,7 @@ class AdvisorApi:
     # -- how
 
     async def answer(self, request: Request, route: ResourceRoute, work: Work, status: int = 200) -> Response:
-        """Compute a response in a thread, within the limits."""
+        """Compute a response in a thread, within the limits of concurrency and time."""
         user = request.user.username
         if user in self._busy:
             raise errors.too_many_requests("you have asked the advisor already: wait for that answer")
@@ -171,7 +171,7 @@ class AdvisorApi:
         return await asyncio.to_thread(in_thread)
 
     async def _values(self) -> list[KeyValue]:
-        """Return all stored values at one revision, read in pages with turns for other requests between them."""
+        """Return all stored objects at one revision, read in pages, so that other requests are served between them."""
         page = await self.store.range(_ROOT, limit=_PAGE)
         values = list(page.items)
         while page.remaining and page.items:

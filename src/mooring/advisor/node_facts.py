@@ -23,7 +23,7 @@ NodeParts = tuple[str, Mapping[str, str], Sequence[Taint], Mapping[str, Quantity
 
 
 class Use(NamedTuple):
-    """The number of nodes that have a value, and the name of one of them."""
+    """The number of nodes that have a label or another value, and the name of one of them."""
 
     nodes: int
     node: str

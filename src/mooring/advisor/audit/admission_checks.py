@@ -31,13 +31,15 @@ from mooring.api.states import controller_of
 
 @dataclass(frozen=True, slots=True)
 class AdmissionResult:
-    """Rejected fields with the server's messages, and dropped fields."""
+    """The result of admission for one object: the rejected fields with the server's messages, and the dropped
+    fields.
+    """
 
     refused: dict[str, str]
     dropped: frozenset[str] = frozenset()
 
     def beyond(self, other: "AdmissionResult") -> "AdmissionResult":
-        """Return the rejected and dropped fields that the other result lacks; a rejected field cannot be dropped."""
+        """Return the rejections and drops that the `other` result lacks; a rejected field is not also dropped."""
         refused = {field: text for field, text in self.refused.items() if field not in other.refused}
         return AdmissionResult(refused, self.dropped - other.dropped - other.refused.keys())
 
@@ -47,7 +49,7 @@ class AdmissionResult:
 
 
 class _AnyCluster(NoCluster):
-    """A cluster in which every referenced object exists."""
+    """Admission's lookups for an assumed cluster in which every referenced object exists."""
 
     def priority_class(self, name: str) -> Priority | None:
         return super().priority_class(name) or Priority(name, 0)
@@ -78,8 +80,8 @@ def create(obj: Resource, options: AdmissionOptions, now: datetime) -> Admission
     fields = options.release_fields
     if fields:
         fields.drop(made, None)
-    strategy.prepare_for_create(made, _request(obj, options, now))
-    problems = strategy.validate_create(made, _request(obj, options, now))
+    strategy.prepare_for_create(made, _create_request(obj, options, now))
+    problems = strategy.validate_create(made, _create_request(obj, options, now))
     refused: dict[str, str] = {}
     for problem in problems + (fields.problems(made, None) if fields else []):
         if problem.field.startswith("metadata.") or problem.detail == IN_BOTH:
@@ -95,7 +97,7 @@ def update(obj: Resource, options: AdmissionOptions, now: datetime) -> Admission
     stored.metadata.resource_version = stored.metadata.resource_version or "1"
     made = _copy(stored)
     try:
-        admit_update(made, stored, _request(obj, options, now))
+        admit_update(made, stored, _create_request(obj, options, now))
     except errors.StatusError as refusal:
         details = refusal.status.details
         causes = details.causes if details else []
@@ -105,7 +107,7 @@ def update(obj: Resource, options: AdmissionOptions, now: datetime) -> Admission
     return AdmissionResult({}, frozenset(missing(_content(stored), _content(made))))
 
 
-def _request(obj: Resource, options: AdmissionOptions, now: datetime) -> Request:
+def _create_request(obj: Resource, options: AdmissionOptions, now: datetime) -> Request:
     return Request(options=options, lookups=_AnyCluster(), now=now, namespace=obj.metadata.namespace)
 
 
@@ -118,7 +120,7 @@ def _content(obj: Resource) -> dict[str, Any]:
 
 
 def dropped(given: dict[str, Any], made: Resource) -> frozenset[str]:
-    """Return the paths of fields that admission dropped, except those that the server would default equally."""
+    """Return the paths of fields that admission dropped, except those that the server would set to the same default."""
     lost = frozenset(missing(given, _content(made)))
     if not lost:
         return lost
@@ -128,7 +130,7 @@ def dropped(given: dict[str, Any], made: Resource) -> frozenset[str]:
 
 
 def missing(given: Any, kept: Any, filled: Any = None, path: str = "") -> Iterator[str]:
-    """Yield the paths in `given` that are neither in `kept` nor equal in `filled`, the object with defaults."""
+    """Yield the paths set in `given` and absent in `kept`, unless `filled` (with defaults) has the same value."""
     if given in (kept, filled):
         return
     if isinstance(given, dict) and isinstance(kept, dict):
@@ -162,31 +164,35 @@ class GeneratedObject(NamedTuple):
 
 
 def made_from(obj: Resource) -> GeneratedObject | None:
-    """Return the object that a controller creates from a workload; None if it creates none."""
+    """Return the object that a workload's controller creates, such as a Deployment's pod; None if it creates none."""
     namespace, name = obj.metadata.namespace, obj.metadata.name
     if isinstance(obj, batch_v1.CronJob):
         template = obj.spec.job_template
-        job = batch_v1.Job(metadata=_metadata(template.metadata, namespace, name), spec=copy_of(template.spec))
+        job = batch_v1.Job(
+            metadata=_metadata_for_generated(template.metadata, namespace, name), spec=copy_of(template.spec)
+        )
         return GeneratedObject(job, "spec", "spec.jobTemplate.spec", "Jobs")
     if isinstance(obj, ResourceClaimTemplate):
-        claim = ResourceClaim(metadata=_metadata(obj.spec.metadata, namespace, name), spec=copy_of(obj.spec.spec))
+        claim = ResourceClaim(
+            metadata=_metadata_for_generated(obj.spec.metadata, namespace, name), spec=copy_of(obj.spec.spec)
+        )
         return GeneratedObject(claim, "spec", "spec.spec", "claims")
     at = specs.pod_spec(obj)
     if at is None or isinstance(obj, Pod | PodTemplate):
         return None
     pods: PodTemplateSpec = obj.spec.template  # type: ignore[attr-defined] # all other kinds with pods have one
-    pod = Pod(metadata=_metadata(pods.metadata, namespace, name), spec=copy_of(pods.spec))
+    pod = Pod(metadata=_metadata_for_generated(pods.metadata, namespace, name), spec=copy_of(pods.spec))
     return GeneratedObject(pod, "spec", at.path, "pods")
 
 
-def _metadata(template: ObjectMeta, namespace: str, name: str) -> ObjectMeta:
+def _metadata_for_generated(template: ObjectMeta, namespace: str, name: str) -> ObjectMeta:
     made = copy_of(template)
     made.name, made.generate_name, made.namespace = "", f"{name[:40]}-", namespace
     return made
 
 
 def is_over(obj: Resource) -> str:
-    """Return why controllers create no more objects from a workload; empty if they may."""
+    """Return why a workload's controller creates no more objects, such as a finished Job; empty if it may."""
     if isinstance(obj, apps_v1.ReplicaSet) and obj.spec.replicas == 0:
         owner = controller_of(obj.metadata)
         if owner is not None:
@@ -220,7 +226,7 @@ class GatedUseFinder:
         self._cache: dict[tuple[type, bytes], tuple[GatedUse, ...]] = {}
 
     def of(self, obj: Resource) -> tuple[GatedUse, ...]:
-        """Return the gated uses of an object, in the order of switches and fields."""
+        """Return the gated fields that an object uses, in the order of the gates and fields."""
         if not has_rules(obj):
             return ()
         key = (type(obj), hashlib.blake2b(content(obj), digest_size=16).digest())
@@ -254,14 +260,14 @@ def _is_newer(use: GatedUse, gate: GatedUse) -> bool:
 
 
 def content(obj: Resource) -> bytes:
-    """Encode the parts of an object that admission reads and that gates or versions affect, as a cache key."""
+    """Encode the parts of an object that admission reads and gates or versions affect, as a cache key."""
     if isinstance(obj, Pod):
         return codec.encode(structs.replace(obj.spec, node_name=""))
     return codec.encode(obj)
 
 
 def value_at(tree: Any, path: str) -> str:
-    """Format the value at a path: an operator together with its operands."""
+    """Format the value at a field path for a message; an operator together with its operands."""
     steps = [name or index for name, index in _STEP.findall(path)]
     value, around = tree, None
     for step in steps:

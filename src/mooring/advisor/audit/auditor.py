@@ -1,4 +1,5 @@
-"""An audit from end to end: the uses of every object in a snapshot, their effects, and the steps to take.
+"""Run an audit from end to end: find gated fields in the objects of a snapshot, what the target flags break, and the
+steps to take.
 
     question = ask(component.resolve(), disable=["TaintTolerationComparisonOperators"])
     audit(snapshot, question).findings
@@ -128,24 +129,24 @@ def _refused_by_policies(snapshot: Snapshot, subjects: Iterable[AuditedObject]) 
     webhooks = [
         f"the {text} is called when {count} of these objects are created again" for text, count in asked.items()
     ]
-    return _refusals(refused, "policies") + webhooks
+    return _list_refusals(refused, "policies") + webhooks
 
 
 def _refused_by_quotas(snapshot: Snapshot, subjects: Iterable[AuditedObject]) -> list[str]:
     if not snapshot.all(ResourceQuota):
         return []
     rules = NamespaceRules.of(snapshot)
-    return _refusals(((each.reference, rules.refusal_if_recreated(each.object)) for each in subjects), "quotas")
+    return _list_refusals(((each.reference, rules.refusal_if_recreated(each.object)) for each in subjects), "quotas")
 
 
-def _refusals(found: Iterable[tuple[ObjectReference, str]], who: str) -> list[str]:
+def _list_refusals(found: Iterable[tuple[ObjectReference, str]], who: str) -> list[str]:
     refused = [f"{reference}: would be refused if it were created again: {why}" for reference, why in found if why]
     more = len(refused) - _MAX_REFUSED
     return refused if more <= 0 else [*refused[:_MAX_REFUSED], f"{who} would refuse {more} more objects"]
 
 
 def subjects_of(snapshot: Snapshot, question: Question) -> list[AuditedObject]:
-    """Return the audited objects, so that a rehearsal uses the same ones."""
+    """Return the objects of a snapshot that an audit examines; a rehearsal uses the same ones."""
     options = audit_options.build(question)
     found = ((_decoded(raw, options), reference_of(raw, _is_namespaced(raw, options))) for raw in snapshot.raw())
     return [AuditedObject(obj, reference) for obj, reference in found if obj is not None and obj.metadata.name]
@@ -173,7 +174,7 @@ def _is_namespaced(raw: RawObject, options: AuditOptions) -> bool:
 
 
 def reference_of(raw: RawObject, namespaced: bool) -> ObjectReference:
-    """Return the reference of an object, for findings."""
+    """Return the kind, namespace, name and file of an object, as findings name it."""
     metadata = raw.tree.get("metadata") if isinstance(raw.tree, dict) else None
     stored = isinstance(metadata, dict) and bool(metadata.get("uid"))
     name = raw.name
@@ -206,7 +207,7 @@ _IN_POD = "spec.affinity.nodeAffinity"
 def scheduler_config_findings(
     profiles: Sequence[ProfileSpec], file: str, snapshot: Snapshot, options: AuditOptions, uses: GatedUseFinder
 ) -> Iterator[Finding]:
-    """Yield findings about gated features in the profiles of a scheduler configuration."""
+    """Yield findings about plugins and options in a scheduler configuration that depend on feature gates."""
     for index, profile in enumerate(profiles):
         added = added_affinity(profile)
         if added is None:
@@ -223,13 +224,13 @@ def scheduler_config_findings(
         pod = core_v1.Pod(spec=core_v1.PodSpec(affinity=affinity, containers=[core_v1.Container(name="c", image="c")]))
         left = _nodes_left(pod, snapshot.all(Node), options)
         for use in uses.of(pod):
-            effect, message = _effect(use, left, options)
+            effect, message = _effect_on_nodes(use, left, options)
             field = use.field.replace(_IN_POD, _ARGUMENTS % index)
             yield use_finding(reference, use, codec.to_tree(pod), effect, message, field=field)
 
 
 class _Left(NamedTuple):
-    """The number of nodes that a node affinity allows with the current and the target flags, and of all nodes."""
+    """The number of nodes that a node affinity matches with the current and with the target flags, and of all nodes."""
 
     before: int
     after: int
@@ -244,7 +245,7 @@ def _nodes_left(pod: core_v1.Pod, nodes: Sequence[Node], options: AuditOptions) 
     return _Left(left(options.now), left(options.then), len(nodes))
 
 
-def _effect(use: GatedUse, left: _Left, options: AuditOptions) -> tuple[Effect, str]:
+def _effect_on_nodes(use: GatedUse, left: _Left, options: AuditOptions) -> tuple[Effect, str]:
     if not any(change.gate == use.feature and not change.enabled for change in options.changes):
         return Effect.UNAFFECTED, ""
     text = f"{left.before} of {left.nodes} nodes are left to all pods of the profile now, and then {left.after}"

@@ -1,4 +1,4 @@
-"""Write kubectl commands about the objects of an audit."""
+"""Write the kubectl commands that an audit recommends."""
 
 import json
 import shlex
@@ -10,7 +10,7 @@ from mooring.api.kinds import GroupVersion
 
 
 def resource_of(kind: str, api_version: str) -> str:
-    """Return kubectl's name of a kind: `pod`, `deployment.apps`."""
+    """Return the name of a kind as kubectl takes it: `pod`, `deployment.apps`."""
     group = GroupVersion.parse(api_version).group
     return f"{kind.lower()}.{group}" if group else kind.lower()
 

@@ -39,12 +39,12 @@ NONE_SET: Mapping[str, bool] = MappingProxyType({})
 
 
 class QuestionError(ValueError):
-    """The requested flags contradict each other or are unknown; the message says which."""
+    """The audit's command-line flags contradict each other or are unknown; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The current and the target flags of an audit; both are the same for an inventory."""
+    """The current and the target component flags that an audit compares; both are the same for an inventory."""
 
     current: Component
     target: Component | None = None
@@ -121,7 +121,7 @@ def _text(wanted: Mapping[str, bool]) -> str:
 
 
 def flags_of(component: Component, runtime_config: Mapping[str, bool]) -> Flags:
-    """Return the command-line flags that start a component with these versions and gates."""
+    """Return the command-line flags that start a component with the given versions and gates."""
     return Flags(
         emulation_version=str(component.versions.emulation),
         min_compatibility_version=str(component.versions.min_compatibility),
@@ -215,17 +215,17 @@ def _shown(version: Mapping[str, str], prefix: str) -> Version | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Switch:
-    """A gate or version that fields may depend on, and admission with everything on except it."""
+    """A feature gate or version that fields depend on, and admission options with everything on except it."""
 
     feature: str
     off: AdmissionOptions
     needs: str = ""
-    """The lowest minimum compatibility version at which the gate or field can be used."""
+    """The lowest minimum compatibility version at which the gate or field may be used."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResolvedFlags:
-    """The admission options that follow from one set of flags."""
+    """The admission options that one set of component flags results in."""
 
     flags: Flags
     scheme: Scheme
@@ -237,29 +237,29 @@ class ResolvedFlags:
 @dataclass(frozen=True, slots=True, eq=False)
 class AuditOptions:
     everything: AdmissionOptions
-    """Admission with all gates on, which rejects no field for being too new."""
+    """Admission options with all gates on; no field is rejected for being too new."""
     nothing: AdmissionOptions
-    """Admission with all gates off and the oldest minimum compatibility version."""
+    """Admission options with all gates off and the oldest minimum compatibility version."""
     switches: tuple[Switch, ...]
     now: ResolvedFlags
     then: ResolvedFlags
     changes: tuple[GateChange, ...]
     forced: frozenset[str]
-    """Gates that are on although the minimum compatibility version is below the one that they need."""
+    """Gates that are switched on although the minimum compatibility version is below the one that they need."""
     is_inventory: bool
     oldest_reader: Version
-    """The target minimum compatibility version."""
+    """The target minimum compatibility version: the oldest server that may have to read stored objects."""
     checks_stored: bool
-    """Whether servers of that version will read stored objects."""
+    """Whether servers of the version `oldest_reader` will read stored objects, so that these are checked too."""
     _from: Version
     _to: Version
 
     def reads(self, kind: Kind) -> bool:
-        """Return whether the oldest server that must read stored objects knows a version of a kind."""
+        """Return whether the oldest server that must read stored objects knows an API version of a kind."""
         return not self.checks_stored or kind.lifecycle.known_at(self.oldest_reader)
 
     def removal(self, api_version: str, kind: str) -> str | None:
-        """Return the release between both versions that removes a kind unknown to Mooring, with the replacement."""
+        """Return the release on the way to the target that removes a kind unknown to Mooring, and the replacement."""
         found = removal_of(api_version, kind)
         if found is None or not self._from < Version.parse(found.release) <= self._to:
             return None
@@ -275,8 +275,8 @@ def build(question: Question) -> AuditOptions:
         everything=everything,
         nothing=_admission(_all_gates(on=False), oldest),
         switches=tuple(_switches(everything, oldest)),
-        now=_side(question.current, question.runtime_config),
-        then=_side(target, question.target_runtime_config if question.target else question.runtime_config),
+        now=_resolve_flags(question.current, question.runtime_config),
+        then=_resolve_flags(target, question.target_runtime_config if question.target else question.runtime_config),
         changes=tuple(_changes(question.current, target)),
         forced=frozenset(name for name, state in target.gates.states.items() if state.is_forced),
         is_inventory=question.target is None,
@@ -287,7 +287,7 @@ def build(question: Question) -> AuditOptions:
     )
 
 
-def _side(component: Component, runtime_config: Mapping[str, bool]) -> ResolvedFlags:
+def _resolve_flags(component: Component, runtime_config: Mapping[str, bool]) -> ResolvedFlags:
     return ResolvedFlags(
         flags=flags_of(component, runtime_config),
         scheme=Scheme(component.versions, runtime_config),

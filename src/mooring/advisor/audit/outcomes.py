@@ -39,7 +39,7 @@ _RETRIES = "controllers try again and again (with growing pauses)"
 
 @dataclass(frozen=True, slots=True)
 class AuditedObject:
-    """An object in the newest version of its kind, and its reference."""
+    """An audited object, converted to the newest version of its kind, and its reference for findings."""
 
     object: Resource
     reference: ObjectReference
@@ -47,15 +47,15 @@ class AuditedObject:
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """The results of admission for one object, with current and with target flags."""
+    """The cached results of admission for one object, with the current and with the target flags."""
 
     made: GeneratedObject | None
     create: AdmissionResult
-    """What admission of the object, or of objects created from it, rejects only with the target flags."""
+    """The fields that creating the object, or objects made from it, would have rejected with the target flags only."""
     already: AdmissionResult
-    """What admission rejects or drops with the current flags."""
+    """The fields that admission rejects or drops with the current flags already."""
     update: AdmissionResult
-    """What admission of an update of the stored object rejects only with the target flags."""
+    """The fields that an update of the stored object would have rejected with the target flags only."""
 
 
 class EffectFinder:
@@ -69,7 +69,7 @@ class EffectFinder:
         self._now = now
 
     def of(self, subject: AuditedObject) -> Iterator[Finding]:
-        """Yield the findings about an object: one per gated use, and one if it can no longer be updated."""
+        """Yield the findings about an object: one for each gated field, and one if it can no longer be updated."""
         uses = self._uses.of(subject.object)
         if not uses:
             return
@@ -100,7 +100,7 @@ class EffectFinder:
         before = admission_checks.create(asked, now, self._now)
         after = admission_checks.create(asked, then, self._now)
         if made is not None:
-            before, after = _renamed(before, made), _renamed(after, made)
+            before, after = _with_source_paths(before, made), _with_source_paths(after, made)
         update = AdmissionResult({})
         if subject.reference.stored:
             update = admission_checks.update(obj, then, self._now).beyond(admission_checks.update(obj, now, self._now))
@@ -157,7 +157,7 @@ class EffectFinder:
         return sum(node_selector.volume_matches(volume, node.metadata.labels, options) for node in nodes)
 
 
-def _renamed(judgement: AdmissionResult, made: GeneratedObject) -> AdmissionResult:
+def _with_source_paths(judgement: AdmissionResult, made: GeneratedObject) -> AdmissionResult:
     return AdmissionResult(
         {made.path(field): text for field, text in judgement.refused.items()},
         frozenset(map(made.path, judgement.dropped)),
@@ -167,7 +167,7 @@ def _renamed(judgement: AdmissionResult, made: GeneratedObject) -> AdmissionResu
 def use_finding(
     reference: ObjectReference, use: GatedUse, tree: object, effect: Effect, message: str, *, field: str = ""
 ) -> Finding:
-    """Return the finding about a gated use; `tree` is the object's JSON, which has the value."""
+    """Return the finding about one gated field of an object, whose JSON is `tree`."""
     return Finding(
         object=reference,
         field=field or use.field,
@@ -187,9 +187,9 @@ _PLACES = {
 
 
 def bridged_findings(subject: AuditedObject, uses: GatedUseFinder) -> Iterator[Finding]:
-    """Yield findings about gated features in the annotations of a pod or template that the bridge evaluates."""
+    """Yield findings about constraints that a pod or template has in Mooring's annotations instead of its spec."""
     at = specs.pod_spec(subject.object)
-    if at is None or not annotations.has_constraints(at.annotations) or not _waits(subject, at):
+    if at is None or not annotations.has_constraints(at.annotations) or not _needs_node(subject, at):
         return
     try:
         said = annotations.read(at.annotations)
@@ -206,7 +206,7 @@ def bridged_findings(subject: AuditedObject, uses: GatedUseFinder) -> Iterator[F
         yield use_finding(subject.reference, use, tree, Effect.UNAFFECTED, _UNBROKEN, field=field)
 
 
-def _waits(subject: AuditedObject, at: PodSpecAt) -> bool:
+def _needs_node(subject: AuditedObject, at: PodSpecAt) -> bool:
     return not isinstance(subject.object, Pod) or any(
         gate.name == annotations.GATE for gate in at.spec.scheduling_gates
     )
@@ -216,13 +216,13 @@ _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class ApiVersionFinder:
-    """Finds effects of API versions that only the current or only the target flags serve."""
+    """Find objects whose API version is served with the current or the target flags, but not with both."""
 
     def __init__(self, options: AuditOptions) -> None:
         self._options = options
 
     def of(self, raw: RawObject, reference: ObjectReference, *, as_stored: bool) -> Iterator[Finding]:
-        """Yield the effects of API versions on an object. With `as_stored`, its version is the storage version."""
+        """Yield the findings about an object's API version or, with `as_stored`, about its storage version."""
         options = self._options
         if options.is_inventory:
             return

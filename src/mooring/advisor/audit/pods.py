@@ -27,7 +27,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PodEffect:
-    """The effect of the target flags on a pod, and the reason."""
+    """The effect of the target flags on a pod (evicted, left pending, none), and the reason."""
 
     effect: Effect
     why: str = ""
@@ -48,7 +48,7 @@ class PodEffectFinder:
         self._is_same = options.now.features == options.then.features
 
     def fate(self, pod: Pod) -> PodEffect:
-        """Return the effect of the target flags on one pod."""
+        """Return what the target flags do to one pod."""
         if has_ended(pod) or pod.metadata.deletion_timestamp is not None:
             return PodEffect(Effect.FINISHED, "the pod has ended, or is about to go")
         if pod.spec.node_name:
@@ -56,7 +56,7 @@ class PodEffectFinder:
         return self._waiting(pod)
 
     def suffering(self) -> Iterator[tuple[Pod, PodEffect]]:
-        """Yield the pods that are evicted or cannot be scheduled, including those without gated features."""
+        """Yield the pods that the target flags evict or leave unschedulable, including pods without gated fields."""
         if self._is_same:
             return
         for pod in self._snapshot.all(Pod):

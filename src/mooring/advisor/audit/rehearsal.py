@@ -1,4 +1,5 @@
-"""Rehearse an audit: run the current and the target flags on two copies of the objects, and compare.
+"""Rehearse an audit: start one control plane with the current and one with the target flags, each on a copy of the
+objects, and compare.
 
 Each copy is a control plane with scheduler and controllers, which the caller starts (`StartPlane`). When both have
 settled, every object is probed: whether it is served, whether it can be written back, whether controllers can create
@@ -33,7 +34,7 @@ from mooring.store.kv import Store
 
 _POLL_SECONDS = 0.1
 _QUIET_POLLS = 10
-"""The number of polls without a write after which a copy counts as settled."""
+"""A control plane of the rehearsal has settled after this many polls in which nothing was written."""
 _BATCH = 500
 _PODS = f"{ROOT}pods/"
 _FAILURES = frozenset({"FailedCreate", "ReplicaSetCreateError"})
@@ -42,7 +43,7 @@ _FIRST = ("Namespace", "PriorityClass", "StorageClass", "DeviceClass")
 
 @dataclass(frozen=True, slots=True)
 class RehearsalPlane:
-    """A running control plane."""
+    """Interface of a running control plane of the rehearsal."""
 
     client: Client
     store: Store
@@ -57,7 +58,7 @@ class StartPlane(Protocol):
 
 
 Subject = tuple[Resource, ObjectReference]
-"""An object in the newest version of its kind, and its reference."""
+"""An audited object, in the newest version of its kind, and its reference for findings."""
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class RehearsalObjects:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """The outcome of one probe of one object on one copy."""
+    """The observation of an object on one control plane: the result of a request, or the state of its pods."""
 
     outcome: str
     detail: str = ""
@@ -90,7 +91,7 @@ EXPECTED: Mapping[Effect, tuple[str, str]] = {
     Effect.STILL_SCHEDULABLE: ("pod", "scheduled"),
     Effect.KEEPS_RUNNING: ("pod", "running"),
 }
-"""By predicted effect, the probe and its outcome that confirm it; other effects predict no difference."""
+"""By predicted effect, what a rehearsal observes (a request or the pod) and the result that confirms the prediction."""
 _HARMLESS = frozenset({"accepted", "served", "scheduled", "works"})
 
 
@@ -165,12 +166,12 @@ async def _all_evaluated(plane: RehearsalPlane, waiting: Sequence[Pod]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """Probe the objects of one copy."""
+    """Observes one control plane of the rehearsal: tries requests for all objects and reads the state of their pods."""
 
     plane: RehearsalPlane
 
     async def look_at(self, taken: Sequence[Subject]) -> dict[_Key, _Outcome]:
-        """Probe all objects; return the outcomes by object and probe."""
+        """Return the observations of all objects, by object and by what was tried."""
         seen: dict[_Key, _Outcome] = {}
         failing = await self._failing()
         for obj, reference in taken:

@@ -38,7 +38,7 @@ RULES: dict[Effect, Rule] = {
     effect: Rule(number, name, Severity.ERROR if number < "A020" else Severity.INFO, about)
     for effect, (number, name, about) in _ABOUT.items()
 }
-"""The lint rule of each effect; ``docs/audit.md`` lists them, and a test compares. A rule number is never reused."""
+"""By effect on an object, its lint rule. ``docs/audit.md`` lists them (a test compares); numbers are never reused."""
 
 
 def as_lint_report(audit: Audit) -> lint_findings.Report:
@@ -71,7 +71,7 @@ def lint_report(
 
 
 def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
-    """Yield the lines of the report. Findings with one controller or API version share a line unless `wide`."""
+    """Yield the lines of the report. Findings that share a controller or API version are on one line unless `wide`."""
     yield f"{one_line(audit.origin)}: {audit.objects} objects"
     yield f"  now   {audit.current.arguments()}"
     if audit.target is not None:
@@ -114,7 +114,7 @@ def _gate(audit: Audit, feature: str) -> str:
 def _feature(audit: Audit, feature: str, found: Sequence[Finding], paint: Paint, *, wide: bool) -> Iterator[str]:
     yield paint(_gate(audit, feature), "title")
     for effect in sorted({f.effect for f in found}, key=lambda each: RULES[each].id):
-        for group in grouped([f for f in found if f.effect is effect], lambda each: None if wide else _same(each)):
+        for group in grouped([f for f in found if f.effect is effect], lambda each: None if wide else _line_key(each)):
             first = group[0]
             subjects = subjects_line([each.object for each in group])
             yield f"  {_mark(first, paint)}  {subjects}"
@@ -131,14 +131,14 @@ def _mark(finding: Finding, paint: Paint) -> str:
     return paint("  uses" if finding.effect is Effect.UNAFFECTED else "    ok", "good")
 
 
-def _same(finding: Finding) -> Hashable | None:
+def _line_key(finding: Finding) -> Hashable | None:
     if not finding.object.owner and (finding.field != "apiVersion" or finding.object.file):
         return None
     return finding.object.kind, finding.object.owner, finding.field, finding.value, finding.effect
 
 
 def subjects_line(objects: Sequence[ObjectReference]) -> str:
-    """Return the first of several objects with its controller and file, and how many more there are."""
+    """Return a line that names the first of several objects, with its controller and file, and counts the others."""
     first = objects[0]
     more = f" and {len(objects) - 1} more" if len(objects) > 1 else ""
     owner = f" of {first.owner}" if first.owner else ""
@@ -150,7 +150,7 @@ F = TypeVar("F")
 
 
 def grouped(found: Sequence[F], key: Callable[[F], Hashable | None]) -> list[list[F]]:
-    """Group findings by a key, keeping their order; a finding without a key forms a group of its own."""
+    """Group findings by the result of `key`, keeping their order; a finding without a key forms its own group."""
     groups: dict[Hashable, list[F]] = {}
     for index, each in enumerate(found):
         same = key(each)
@@ -159,7 +159,7 @@ def grouped(found: Sequence[F], key: Callable[[F], Hashable | None]) -> list[lis
 
 
 def step_lines(steps: Sequence[Step], paint: Paint) -> Iterator[str]:
-    """Yield the steps with their commands; nothing without steps."""
+    """Yield the lines for the steps and their commands."""
     if not steps:
         return
     yield ""
@@ -179,7 +179,7 @@ def step_lines(steps: Sequence[Step], paint: Paint) -> Iterator[str]:
 
 
 def rehearsal_lines(rehearsal: Rehearsal | None, paint: Paint, *, wide: bool) -> Iterator[str]:
-    """Yield the lines about a rehearsal; nothing if there was none."""
+    """Yield the lines for the results of a rehearsal; none if there was no rehearsal."""
     if rehearsal is None:
         return
     yield ""

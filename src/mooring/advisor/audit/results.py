@@ -15,7 +15,7 @@ API_VERSION = "advisor.mooring.dev/v1"
 
 
 class Effect(StrEnum):
-    """The effect of the target flags on an object with a gated feature or on its pods; see ``reports.RULES``."""
+    """The effect of the target flags on an object that uses a gated field, or on its pods; see ``reports.RULES``."""
 
     UNAFFECTED = "Unaffected"
     ALREADY_OFF = "AlreadyOff"
@@ -82,7 +82,7 @@ class ObjectReference(Result, frozen=True, order=True, kw_only=True):
 
 
 class Finding(Result, frozen=True, kw_only=True):
-    """A use of a feature that depends on versions or gates, and its effect with the target flags."""
+    """A gated field or API version that an object uses, and what the target flags do to the object."""
 
     object: ObjectReference
     field: str = ""
@@ -94,7 +94,7 @@ class Finding(Result, frozen=True, kw_only=True):
     needs: str = ""
     effect: Effect
     breaks: bool = False
-    """Whether the effect is one of `BREAKING`."""
+    """Whether the effect on the object is one of `BREAKING`."""
     message: str = ""
 
     def __post_init__(self) -> None:
@@ -103,7 +103,7 @@ class Finding(Result, frozen=True, kw_only=True):
 
 
 class Flags(Result, frozen=True, kw_only=True):
-    """The flags that components are started with."""
+    """The versions and feature gates with which components are started."""
 
     emulation_version: str
     min_compatibility_version: str
@@ -132,7 +132,7 @@ class GateChange(Result, frozen=True, kw_only=True):
 
 
 class Command(Result, frozen=True, kw_only=True):
-    """A command for the user. One without `ready` needs a decision first, which `why` names."""
+    """A command for the user to run. One that is not `ready` needs a decision first, which `why` names."""
 
     run: str
     ready: bool = True
@@ -140,7 +140,7 @@ class Command(Result, frozen=True, kw_only=True):
 
 
 class Step(Result, frozen=True, kw_only=True):
-    """A step to take, in order."""
+    """One step of the upgrade or downgrade: a description and its commands."""
 
     title: str
     because: str = ""
@@ -152,11 +152,11 @@ class Step(Result, frozen=True, kw_only=True):
 
 
 class Observation(Result, frozen=True, kw_only=True):
-    """One probe of a rehearsal: the predicted outcome, and the observed one."""
+    """One request of a rehearsal: the predicted result, and the one observed with the target flags."""
 
     object: ObjectReference
     subject: str
-    """The probe: `create`, `update`, `read`, `pod` or `pods`."""
+    """What was tried: `create`, `update`, `read`, `pod` or `pods`."""
     predicted: str
     observed: str
     agrees: bool = True
@@ -164,12 +164,12 @@ class Observation(Result, frozen=True, kw_only=True):
 
 
 class Rehearsal(Result, frozen=True, kw_only=True):
-    """The results of a rehearsal on two copies of the objects."""
+    """The results of a rehearsal on two control planes with copies of the objects."""
 
     objects: int
     seconds: float
     broken: list[Observation] = []
-    """Return the observations that differ between the target and the current flags."""
+    """Return the observations in which the target flags gave another result than the current ones."""
     differences: list[Observation] = []
     """Return the observations that differ from the prediction."""
     notes: list[str] = []

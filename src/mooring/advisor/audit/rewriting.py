@@ -26,7 +26,7 @@ from mooring.constraints.tolerations import NO_EXECUTE, NUMERIC
 
 HOSTNAME = "kubernetes.io/hostname"
 NOTHING = "no-node-matched"
-"""The label value for a requirement that matches no node today, because an empty list would be invalid."""
+"""A label value that no node has, for a requirement that matches no node: an empty list would be invalid."""
 MOST_VALUES = 50
 
 
@@ -37,15 +37,15 @@ class Rewriter:
     then: ConstraintOptions
 
     def tolerations(self, given: Sequence[Toleration]) -> list[Toleration]:
-        """Return tolerations without new operators that tolerate the same current taints."""
+        """Return tolerations without new operators; they tolerate the same taints of the current nodes."""
         return [made for each in given for made in self._toleration(each)]
 
     def equals(self, toleration: Toleration) -> list[Toleration]:
-        """Return the replacements of a toleration that stops working; none if it keeps working."""
+        """Return `Equal` tolerations that replace one which stops working; none if it keeps working."""
         return self._toleration(toleration) if self._stops(toleration) else []
 
     def node_affinity(self, given: NodeAffinity) -> NodeAffinity:
-        """Return node affinity without new operators that matches the same current nodes."""
+        """Return node affinity without new operators; it matches the same current nodes."""
         required = given.required_during_scheduling_ignored_during_execution
         preferred = given.preferred_during_scheduling_ignored_during_execution
         return structs.replace(

@@ -23,7 +23,7 @@ class ExperimentError(ValueError):
 
 
 class _Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The base of all parts of the file, which rejects unknown fields."""
+    """The base class of all models of an experiment file; unknown fields are errors."""
 
 
 class FillWanted(_Strict, frozen=True):

@@ -36,7 +36,7 @@ from mooring.scheduler.framework.registry import PluginError, from_entry_points,
 
 @dataclass(frozen=True, slots=True)
 class RunJob:
-    """The arguments of a run for another process or machine."""
+    """The arguments of one run of an experiment, to send to another process or machine."""
 
     spec: RunSpec
     digest: str
@@ -44,7 +44,7 @@ class RunJob:
 
 
 def run(job: RunJob) -> Replayed:
-    """Execute a run; raise ExperimentError."""
+    """Execute one run of an experiment and return its results; raise ExperimentError."""
     spec = job.spec
     try:
         return _run(spec, job.digest, job.profiles)
@@ -94,7 +94,7 @@ _KEYS = ("cluster", "workload", "scheduler")
 
 
 def table_row(result: Replayed, asked: Sequence[AllocationColumn]) -> dict[str, object]:
-    """Return the results of a run as a row of the table."""
+    """Return the results of one run as a row of the experiment's result table."""
     row: dict[str, object] = {key: getattr(result, key) for key in _KEYS} | {"seed": result.seed}
     for wanted in asked:
         points = result.allocated.get(wanted.resource, {})
@@ -139,7 +139,7 @@ class Workers(Protocol):
 
 
 class LocalWorkers:
-    """Local processes; with one, runs are executed in this process."""
+    """Execute runs in local processes; with one worker, in this process."""
 
     def __init__(self, number: int | None = None) -> None:
         self._number = number or os.cpu_count() or 1
@@ -159,7 +159,7 @@ class LocalWorkers:
 
 
 class DaskWorkers:
-    """The workers of a Dask cluster. They need the same version of Mooring, and see the files at the same paths."""
+    """Execute runs on a Dask cluster, whose workers need the same version of Mooring and the same file paths."""
 
     def __init__(self, address: str) -> None:
         """Connect to the Dask scheduler at `address`, such as `tcp://10.0.0.1:8786`. Raise ExperimentError."""

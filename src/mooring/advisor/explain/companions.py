@@ -22,7 +22,7 @@ from mooring.controllers.workloads.stateful_pods import claims, ordinal_of
 
 
 def companions(snapshot: Snapshot, subject: Subject) -> list[Resource]:
-    """Return the objects that controllers create with the pod; write names of device claims into its status."""
+    """Return the objects that controllers create along with the pod; write names of device claims to its status."""
     if subject.exists:
         return []
     pod = subject.pod

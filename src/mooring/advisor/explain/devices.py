@@ -26,12 +26,12 @@ from mooring.scheduler.facade import (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The devices of one node for one request, or for one alternative of it."""
+    """The devices of one node for one device request (or one alternative of it), narrowed down step by step."""
 
     claim: ResourceClaim
     request: Request
     devices: Sequence[PooledDevice]
-    """All devices that the node can use."""
+    """All devices of the node."""
     of_class: Sequence[PooledDevice]
     """The devices of `devices` that the DeviceClass selects."""
     selected: Sequence[PooledDevice]
@@ -82,7 +82,7 @@ def requests_on(view: View, node: str) -> list[Found]:
 
 
 def holders(view: View, devices: Sequence[PooledDevice]) -> list[Pod]:
-    """Return the pods whose claims hold the given devices."""
+    """Return the pods whose claims have the given devices allocated."""
     wanted = {device.id for device in devices}
     uids = set()
     for claim in view.objects(ResourceClaim).values():

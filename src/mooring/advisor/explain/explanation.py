@@ -79,7 +79,7 @@ KINDS: tuple[type[Resource], ...] = (
 """The kinds that explanations read; a snapshot may lack all others."""
 SUGGESTIONS = 5
 _MORE_CANDIDATES = 3
-"""How many more candidates than requested remedies are tried, because some help only one pod or displace others."""
+"""The number of remedies that are simulated in addition to the requested number, because some prove useless."""
 _MOST_JOINED = 3
 _RIVALS = 4
 MAX_NODES_DESCRIBED_INDIVIDUALLY = 200
@@ -115,7 +115,7 @@ def explain(
 def proposed(
     snapshot: Snapshot, subject: Subject, settings: Settings, *, engine: ExplainEngine | None = None
 ) -> list[Candidate]:
-    """Return candidates that help one pod of a subject, the smallest first; the caller verifies them."""
+    """Return the remedies that help one pod, the smallest first, for the caller to verify by simulation."""
     explaining = _begin(snapshot, subject, settings, engine)
     explaining.details, explaining.is_played = False, False
     explaining.engine.reseed(0)
@@ -143,12 +143,12 @@ def replace_features(settings: Settings, features: SchedulerFeatures) -> Setting
 
 
 def is_answered_by_any(subject: Subject) -> bool:
-    """Return whether an engine loaded from the snapshot alone can answer questions about a subject."""
+    """Return whether one engine, loaded from the snapshot alone, suffices to explain this pod or workload."""
     return subject.exists and not subject.is_bridged
 
 
 def engine_for(snapshot: Snapshot, subject: Subject, settings: Settings) -> tuple[ExplainEngine, SchedulerFeatures]:
-    """Return an engine for questions about one subject, and the scheduler features that it uses."""
+    """Return the scheduler engine to explain one pod or workload with, and the scheduler features that it uses."""
     features = settings.features
     if subject.is_bridged:
         features = replace(features, constraints=ConstraintOptions())
@@ -159,7 +159,7 @@ def engine_for(snapshot: Snapshot, subject: Subject, settings: Settings) -> tupl
 
 
 def loaded(snapshot: Snapshot, settings: Settings | None = None) -> ExplainEngine:
-    """Return an engine that contains all objects of a snapshot which explanations read."""
+    """Return a scheduler engine that contains all objects of a snapshot which explanations read."""
     settings = settings or Settings()
     engine = ExplainEngine(settings.profiles, features=settings.features, registry=settings.registry)
     load(engine, snapshot)
@@ -231,7 +231,7 @@ class _Explaining:
     # -- workloads
 
     def _of_workload(self, owner: Resource) -> SchedulingExplanation | None:
-        """Explain the problem that most pods of a workload have; return None if it is that of the subject's pod."""
+        """Explain the problem that most pods of a workload have; None if the examined pod has the same one."""
         made = creation(self.snapshot, owner, self.subject.stored_pod, self.settings.admission)
         siblings = self.subject.siblings
         waiting = [pod for pod in siblings if waits(pod)]
@@ -360,7 +360,7 @@ class _Explaining:
         scheduler = pod.spec.scheduler_name or "default-scheduler"
         if scheduler not in self.engine.profiles:
             return self._state("Scheduled", f"the pod runs on node {name}; the scheduler {scheduler} put it there")
-        open_pod = _with(pod, setting(node_name=""))
+        open_pod = _pod_with_change(pod, setting(node_name=""))
         ranked = scores(self.engine, open_pod, name, _RIVALS)
         judgement, diagnosis = self.engine.evaluated(open_pod)
         self.facts.append("computed for the cluster as it is now, without this pod; it may have been different then")
@@ -416,7 +416,7 @@ class _Explaining:
         )
 
     def _awaited(self, view: View) -> Cause | None:
-        """Return what a pod for which there is a node still waits for: the bridge, or a volume."""
+        """Return what a pod still waits for although a node fits: the constraint bridge, or a volume."""
         if self.subject.stored_pod.spec.scheduling_gates:
             found = attempts.gated(self.subject.stored_pod)
             return Cause(found.code, f"{found.text}: does the bridge run (`mooring bridge --check`)?")
@@ -438,7 +438,7 @@ class _Explaining:
         return self._verified(sorted(found, key=lambda each: each.order != CORRECTION))
 
     def _verified(self, candidates: Sequence[Candidate]) -> list[Suggestion]:
-        """Simulate each candidate for the whole workload; return the most effective ones, the smallest first."""
+        """Simulate each candidate remedy for the whole workload; return the most effective ones, the smallest first."""
         self.candidates = list(candidates)
         if not candidates or not self.wanted or not self.is_played:
             return []
@@ -465,7 +465,7 @@ class _Explaining:
     def _verified_further(
         self, rehearsal: Rehearsal, before: int, kept: Sequence[tuple[bool, int, Suggestion]]
     ) -> list[tuple[bool, int, Suggestion]]:
-        """Verify combinations if no candidate helps all pods: a second problem's remedy, or more new nodes."""
+        """Simulate combined remedies if no single one helps all pods: with a second remedy, or more new nodes."""
         partial = {id(suggestion.changes): suggestion for _, _, suggestion in kept}
         further = [joined(each, other) for each in self.candidates[:_MOST_JOINED] for other in self.beside]
         for each in self.candidates:
@@ -488,14 +488,14 @@ class _Explaining:
                 self.facts.append(f"nearest is node {name}, and this is against it: {'; '.join(against)}")
 
     def _by_priority(self) -> list[Candidate]:
-        """Return the lowest PriorityClass with which the pod could preempt others; never a system class."""
+        """Return the candidate that sets the lowest sufficient PriorityClass for preemption; never a system class."""
         known = sorted(self.snapshot.all(PriorityClass), key=lambda each: (each.value, each.metadata.name))
         for each in known:
             name = each.metadata.name
             is_system = name.startswith(_SYSTEM_CLASSES)
             if is_system or each.value <= priority(self._pod) or each.preemption_policy == "Never":
                 continue
-            after = self.subject.edited(_prioritising(each))
+            after = self.subject.edited(_edit_priority_class(each))
             if after is None:
                 continue
             outcome = self.engine.schedule(after.pod)
@@ -561,7 +561,7 @@ class _Explaining:
         )
 
     def _could_preempt(self, outcome: Outcome) -> bool:
-        allowed = self.engine.schedule(_with(outcome.pod, setting(preemption_policy="PreemptLowerPriority")))
+        allowed = self.engine.schedule(_pod_with_change(outcome.pod, setting(preemption_policy="PreemptLowerPriority")))
         return allowed.diagnosis is not None and self.engine.post_filter(allowed).nominated is not None
 
     def _refusals(
@@ -593,7 +593,7 @@ class _Explaining:
                 )
                 for info in group:
                     own = describe(view, [info], status)[0][0] if in_detail and len(group) > 1 else detail
-                    also = _others(judgement, info.row, status.plugin)
+                    also = _other_refusing_plugins(judgement, info.row, status.plugin)
                     verdicts.append(
                         NodeVerdict(
                             node=info.name, feasible=False, plugin=status.plugin, detail=own, also_refused_by=also
@@ -603,7 +603,7 @@ class _Explaining:
         return refusals, sorted(verdicts, key=lambda each: natural_key(each.node))
 
 
-def _prioritising(wanted: PriorityClass) -> Callable[[PodSpec], bool]:
+def _edit_priority_class(wanted: PriorityClass) -> Callable[[PodSpec], bool]:
     def edit(spec: PodSpec) -> bool:
         spec.priority_class_name = wanted.metadata.name
         spec.priority = None if spec.priority is None else wanted.value  # a template leaves it to the server
@@ -621,13 +621,13 @@ def _preemption(found: PostFilterResult) -> PreemptionFound:
     return PreemptionFound(node=found.nominated or "", victims=victims, message=message)
 
 
-def _with(pod: Pod, change: Callable[[PodSpec], bool]) -> Pod:
+def _pod_with_change(pod: Pod, change: Callable[[PodSpec], bool]) -> Pod:
     edited = Subject(pod, pod).edited(change)
     return pod if edited is None else edited.pod
 
 
 def _named(status: Status, judgement: PodEvaluation) -> Status:
-    """Return the status with the plugin that restricted the pod to other nodes, if that excluded a node."""
+    """Return the status; if it names no plugin, with the plugin that limited the pod to named nodes."""
     return status if status.plugin or not judgement.naming else status.by(judgement.naming[0])
 
 
@@ -636,7 +636,7 @@ def _is_named_elsewhere(refusal: Refusal) -> bool:
     return any(reason.startswith("node(s) didn't satisfy plugin(s)") for reason in refusal.reasons)
 
 
-def _others(judgement: PodEvaluation, row: int, plugin: str) -> list[str]:
+def _other_refusing_plugins(judgement: PodEvaluation, row: int, plugin: str) -> list[str]:
     return [
         slot.name
         for slot in judgement.filters

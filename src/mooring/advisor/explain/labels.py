@@ -16,7 +16,7 @@ from mooring.constraints.semver import Version
 __all__ = ["neighbour", "parse_lax_int64", "satisfying"]
 _TRIALS = 2000
 _STRANGE = re.compile(r"^0\d|-0$")
-"""Numbers with leading zeros, and the lowest pre-releases: valid but unusual values."""
+"""Matches label values that are valid but unusual, and suggested last: leading zeros and the lowest pre-releases."""
 
 
 def satisfying(view: View, node: Node, unmet: Iterable[Unmet]) -> dict[str, str | None] | None:
@@ -58,7 +58,7 @@ def _for_requirement(requirement: NodeSelectorRequirement) -> dict[str, str | No
 
 
 def neighbour(version: Version, *, above: bool) -> str:
-    """Return a version just above or below another one."""
+    """Return the version just above or just below a version."""
     major, minor, patch = version.major, version.minor, version.patch
     if above:
         return f"{major}.{minor}.{patch + 1}"
@@ -96,7 +96,7 @@ def _for_expression(expression: str, labels: Mapping[str, str]) -> dict[str, str
 def _plainer(
     changed: dict[str, str | None], holds: Callable[[Mapping[str, str | None]], bool]
 ) -> dict[str, str | None]:
-    """Replace a pre-release by the version below it if the condition still holds."""
+    """Return the release version of a pre-release if the condition still holds for it."""
     for key, value in changed.items():
         version = semver.parse_tolerant_or_none((value or "").removesuffix("-0"))
         if version is not None and (value or "").endswith("-0"):

@@ -32,7 +32,7 @@ class NodeRow(Result, frozen=True, kw_only=True):
 
 
 class Matrix(Result, frozen=True, kw_only=True):
-    """Some of the nodes: feasible ones first, by descending score."""
+    """One page of the table of nodes and plugins; feasible nodes first, by descending score."""
 
     filters: list[str]
     """The plugins that reject at least one node."""
@@ -53,7 +53,7 @@ def matrix(
     name: str = "",
     plugin: str = "",
 ) -> Matrix:
-    """Return a page of the nodes whose name contains `name` and, if given, that `plugin` rejects first."""
+    """Return one page: the nodes whose name contains `name` and which `plugin`, if given, is the first to reject."""
     with _released(engine, subject) as free:
         pod = free.pod
         judgement, diagnosis = engine.evaluated(pod, needs_points=True)

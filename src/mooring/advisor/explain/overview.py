@@ -41,13 +41,13 @@ MAX_REMEDIES = 200
 """The maximum number of groups for which remedies are searched, the worst first."""
 _ROUNDS = 3
 _IDENTICAL = ("ReplicaSet", "Job", "ReplicationController")
-"""Controllers whose pods are identical for the scheduler."""
+"""Kinds of controllers whose pods are identical for the scheduler, so that explaining one suffices."""
 _RANK = {"NotCreated": 0, "NotRunning": 0, "Unschedulable": 0, "NotAttempted": 0, "Schedulable": 1}
-"""The order of causes; pods that the scheduler is going to place come last."""
+"""The sort order of causes in the overview; pods that will be placed soon are last."""
 
 
 class Member(Result, frozen=True, kw_only=True):
-    """A workload, or a pod without a controller, in a group."""
+    """A workload (or a pod without a controller) whose pods do not run, as listed in a group."""
 
     kind: str
     namespace: str
@@ -99,7 +99,7 @@ class Overview(Result, frozen=True, kw_only=True):
     notes: list[str]
 
     def matching(self, words: str) -> "Overview":
-        """Return the groups whose cause or members contain some words."""
+        """Return the groups whose cause or members contain all given search words."""
         wanted = words.lower()
         groups = [
             group
@@ -296,7 +296,7 @@ def _group(answer: tuple[str, str, str], entries: Sequence[_Entry]) -> Group:
 def _with_remedies(
     snapshot: Snapshot, settings: Settings, engine: ExplainEngine | None, groups: list[tuple[Group, _Entry]]
 ) -> list[tuple[Group, _Entry]]:
-    """Find the first remedy of each group; the remedies of all groups are verified together, round by round."""
+    """Return the groups with the first verified remedy of each; the remedies of all groups are simulated together."""
     waiting = {
         index: proposed(snapshot, entry.subject(), settings, engine=engine)
         for index, (group, entry) in enumerate(groups[:MAX_REMEDIES])

@@ -32,7 +32,7 @@ def tree_of(obj: Resource) -> dict[str, Any]:
 
 
 def difference(before: Any, after: Any, path: str = "") -> list[Operation]:
-    """Return the JSON patch that turns `before` into `after`."""
+    """Return the JSON patch that turns the object `before` into `after`."""
     if before == after:
         return []
     if isinstance(before, dict) and isinstance(after, dict):

@@ -1,4 +1,4 @@
-"""Simulate changes on a copy of the cluster: does the whole workload run then, and does any other pod lose its node?
+"""Simulate a remedy on a copy of the cluster: does the whole workload run then, and does any other pod lose its node?
 
 The search for remedies tries one pod on the scheduler's engine. A remedy is offered for a workload, so it is simulated:
 the objects change, controllers roll the workload out, old pods terminate, quotas and budgets apply, until nothing
@@ -30,7 +30,7 @@ _KEEP_PODS = ReplicaSet | StatefulSet | ReplicationController | DaemonSet | Job
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A change to simulate: the subject before and after, and other objects."""
+    """A remedy to simulate: the workload or pod before and after it, and other changed objects."""
 
     before: Subject
     after: Subject
@@ -39,16 +39,16 @@ class Proposal:
 
     @property
     def is_pod_replaced(self) -> bool:
-        """Whether a pod without a controller is deleted and created again with the change."""
+        """Whether the remedy deletes a pod without a controller and creates it again."""
         return isinstance(self.after.source, Pod) and self.after.source is not self.before.source
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """The result of a simulated change."""
+    """The result of simulating a remedy."""
 
     helps: int
-    """How many pods of the workload have a node after the change."""
+    """How many pods of the workload have a node with the remedy."""
     wanted: int
     """How many pods the workload should have."""
     hurt: tuple[str, ...] = ()
@@ -61,14 +61,14 @@ class Played:
 
 @dataclass
 class Rehearsal:
-    """Simulates changes on one snapshot."""
+    """Simulates remedies on copies of one snapshot."""
 
     snapshot: Snapshot
     settings: Settings = field(default_factory=Settings)
 
     @property
     def budget(self) -> int:
-        """How many changes may be simulated one by one: fewer in a large cluster, where each takes seconds."""
+        """How many remedies may be simulated one by one: fewer in a large cluster, where each takes seconds."""
         size = len(self.snapshot.all(Node)) + len(self.snapshot.all(Pod))
         return max(_REHEARSED_OBJECTS // max(size, 1), _LEAST_REHEARSALS)
 
@@ -77,15 +77,15 @@ class Rehearsal:
         return _pending(self._run(()).world)
 
     def unchanged(self, subject: Subject) -> Played:
-        """Return how many pods of a subject have a node if nothing is changed."""
+        """Return how many pods of a workload get a node in a simulation without any change."""
         return self.play(Proposal(subject, subject))
 
     def play(self, proposal: Proposal) -> Played:
-        """Simulate one change; return its result."""
+        """Simulate one remedy; return its result."""
         return self.play_all((proposal,))[0]
 
     def play_all(self, proposals: Sequence[Proposal]) -> list[Played]:
-        """Simulate several changes at the same time; return the result of each."""
+        """Simulate several remedies in one simulation; return the result of each."""
         try:
             world = self._run(proposals).world
         except ScenarioError:

@@ -20,11 +20,11 @@ Action = Literal["patch", "create", "delete"]
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The base of all parts: frozen, with camelCase field names."""
+    """The base class of all parts of an explanation: frozen, with camelCase field names."""
 
 
 class Target(Result, frozen=True, kw_only=True):
-    """A reference to an object."""
+    """The kind, namespace and name of an object that an explanation mentions."""
 
     api_version: str
     kind: str
@@ -46,7 +46,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Refusal(Result, frozen=True, kw_only=True):
-    """The rejection of some nodes: the first plugin that rejects them, and the reasons they share."""
+    """A group of nodes that the same plugin rejects first, for the same reasons."""
 
     plugin: str
     code: str
@@ -71,7 +71,7 @@ class NodeVerdict(Result, frozen=True, kw_only=True):
 
 
 class Change(Result, frozen=True, kw_only=True):
-    """A change, creation or deletion of one object."""
+    """A change, creation or deletion of one object that a suggestion consists of."""
 
     target: Target
     action: Action
@@ -88,7 +88,7 @@ class Suggestion(Result, frozen=True, kw_only=True):
 
     summary: str
     size: int
-    """The size of the change, to compare suggestions."""
+    """The size of the change, by which suggestions are sorted."""
     plugins: list[str]
     """The plugins whose rejections it resolves."""
     changes: list[Change]
@@ -113,7 +113,7 @@ class Victim(Result, frozen=True, kw_only=True):
 
 
 class PreemptionFound(Result, frozen=True, kw_only=True):
-    """The result of preemption."""
+    """The result of preemption for the pod: the node and the evicted pods."""
 
     node: str = ""
     victims: list[Victim] = []
@@ -121,7 +121,7 @@ class PreemptionFound(Result, frozen=True, kw_only=True):
 
 
 class NodeScore(Result, frozen=True, kw_only=True):
-    """The scores of a node."""
+    """The scores of one feasible node: the weighted score of each plugin, and their sum."""
 
     node: str
     total: int
@@ -149,7 +149,7 @@ class SchedulingExplanation(Result, frozen=True, kw_only=True):
     wanted: int = 1
     """How many pods the workload should have."""
     words: list[str] = []
-    """Messages of the cluster itself: conditions and events."""
+    """What the cluster's own conditions and events say about the pod."""
     release: str = ""
     """The release of Kubernetes whose rules were used."""
     node: str = ""
@@ -157,7 +157,7 @@ class SchedulingExplanation(Result, frozen=True, kw_only=True):
     total_nodes: int = 0
     feasible_nodes: int = 0
     facts: list[str] = []
-    """Further facts to know, as sentences."""
+    """Further facts that the reader should know, as sentences."""
     refusals: list[Refusal] = []
     nodes: list[NodeVerdict] = []
     preemption: PreemptionFound | None = None

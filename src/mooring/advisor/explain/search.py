@@ -34,10 +34,10 @@ from mooring.scheduler.facade import Diagnosis, NodeInfo, PodEvaluation
 from mooring.scheduler.framework import Status
 
 _MAX_STEPS = 3
-"""The maximum number of remedies in one candidate."""
+"""The maximum number of remedies that are combined into one candidate."""
 _MAX_TRIALS = 300
 _MAX_SCHEDULED = 60
-"""The maximum number of evaluations of a node, and of runs of the whole scheduler."""
+"""The maximum number of evaluated nodes, and of runs of the whole scheduler, in one search."""
 _KINDS = 12
 _PER_KIND = 2
 _SAME_FAMILIES = 2
@@ -47,7 +47,7 @@ _MAX_NODES_COMPARED, _MAX_REASONS_COMPARED = 2000, 60
 
 
 CORRECTION, LAST = -1, 1000
-"""Positions in the order of candidates: a correction of a typing mistake comes first."""
+"""Sort keys of candidates: those that only correct a misspelling are first, some others are last."""
 _JOB_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 
 
@@ -64,7 +64,7 @@ class _Idea:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A change that helps one pod, and the proposal to simulate for the whole workload."""
+    """A remedy (or several) after which one pod has a node, and the proposal to simulate for the whole workload."""
 
     suggestion: Suggestion
     proposal: Proposal
@@ -103,7 +103,7 @@ def candidate_of(
 
 
 def joined(one: Candidate, other: Candidate) -> Candidate | None:
-    """Return the candidate that combines two; None if both change the workload."""
+    """Return the candidate that combines the changes of two; None if both change the workload."""
     subject, first, second = one.proposal.before, one.proposal.after, other.proposal.after
     if first.source is not subject.source and second.source is not subject.source:
         return None
@@ -204,7 +204,7 @@ class Search:
                 self._answer(idea, view, idea.node, statuses, is_global)
 
     def _answer(self, idea: _Idea, view: View, node: str, statuses: Sequence[Status], is_global: bool) -> None:
-        """Queue each remedy for the first rejection of a node, unless one of its family was chosen already."""
+        """Queue the remedies for each node's first rejection, except those of a family that was already queued."""
         for remedy in remedies(view, view.info(node), statuses[0]) if statuses else ():
             if remedy.family not in {each.family for each in idea.chosen if each.plugin == remedy.plugin}:
                 self._push((*idea.chosen, remedy), remedy.node or node, was_global=is_global)
@@ -258,7 +258,7 @@ def _families(chosen: Iterable[Remedy]) -> tuple[str, ...]:
 
 
 def _corrects(chosen: Sequence[Remedy]) -> bool:
-    """Whether every change corrects something that was misspelled."""
+    """Return whether every change of a candidate only corrects a misspelling."""
     return all(each.family.startswith("correct ") for each in chosen)
 
 
@@ -312,7 +312,7 @@ def _marks(judgement: PodEvaluation, rows: NDArray[np.intp]) -> NDArray[np.int64
 
 
 def pod_change(before: Subject, after: Subject) -> Change:
-    """Return the change of the pod, or of the workload that it comes from."""
+    """Return the change of the pod, or of the workload whose template it comes from."""
     operations = patches.difference(codec.to_tree(before.source), codec.to_tree(after.source))
     target = patches.target_of(before.source)
     if before.file:

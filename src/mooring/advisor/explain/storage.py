@@ -53,7 +53,7 @@ def volume_terms(volume: PersistentVolume) -> list[NodeSelectorTerm]:
 
 
 def one_pod_holders(view: View) -> list[Pod]:
-    """Return the pods that use one of the pod's ReadWriteOncePod claims."""
+    """Return the pods that already use one of the pod's ReadWriteOncePod claims."""
     wanted = {claim.metadata.name for claim in claims_of(view) if _ONE_POD in claim.spec.access_modes}
     if not wanted:
         return []

@@ -50,31 +50,31 @@ _UID = "00000000-0000-4000-8000-000000000000"
 
 
 class NotThereError(LookupError):
-    """The requested object does not exist; the message names similar ones."""
+    """The pod or workload to explain does not exist; the message names similar ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A pod, and the object in which to change it."""
+    """The pod to explain, and the object (the pod or its workload) in which a user would change it."""
 
     pod: Pod
     source: Resource
-    """The pod itself, or the stored workload whose template it comes from."""
+    """The object to change: the pod itself, or the stored workload whose template it comes from."""
     path: tuple[str, ...] = ()
     """The path in the source to the object with the pod's spec: a template, or empty for a pod."""
     file: str = ""
-    """The file that it was read from; empty if it is in the cluster."""
+    """The file from which the pod or workload was read; empty if it is in the cluster."""
     facts: tuple[str, ...] = ()
     exists: bool = True
     """Whether the pod exists, as opposed to being derived from a template."""
     is_bridged: bool = False
-    """Whether constraints from annotations were merged into its spec: the bridge ignores gates."""
+    """Whether scheduling constraints from Mooring's annotations were merged into the pod's spec; these ignore gates."""
     siblings: tuple[Pod, ...] = ()
     """All pods of the same workload, including this one."""
     given: Pod | None = None
-    """The pod without the constraints from annotations, if `pod` has them merged."""
+    """The pod as written, without constraints from annotations; None if `pod` has none merged."""
     asked: Resource | None = None
-    """The workload that was asked about; None for a pod."""
+    """The workload that the user named; None if the user named a pod."""
 
     @property
     def stored_pod(self) -> Pod:
@@ -99,7 +99,7 @@ class Subject:
 
 
 def setting(**fields: Any) -> Callable[[Any], bool]:
-    """Return an edit that sets fields of a pod's spec, or of a workload's spec."""
+    """Return an edit function that sets fields of a pod's spec, or of a workload's spec."""
 
     def edit(spec: Any) -> bool:
         for name, value in fields.items():
@@ -113,7 +113,7 @@ def setting(**fields: Any) -> Callable[[Any], bool]:
 
 
 def find(snapshot: Snapshot, kind: str, namespace: str, name: str, options: AdmissionOptions | None = None) -> Subject:
-    """Return the subject with a name; raise `NotThereError`."""
+    """Return the subject for the pod or workload with a name; raise `NotThereError`."""
     cls = _kind(kind)
     found = snapshot.find(cls, namespace, name)
     if found is None:
@@ -248,7 +248,7 @@ def _of_template(
     template: Any = owner
     for step in path:
         template = getattr(template, step)
-    pod = _made(snapshot, owner, copy_of(template))
+    pod = _pod_of_template(snapshot, owner, copy_of(template))
     warnings = admit(pod, snapshot.derived(Facts.of), options).warnings
     pod.metadata.uid = _UID
     facts = [f"this is about the next pod that {owner.kind.lower()} {owner.metadata.name} would create"]
@@ -256,7 +256,7 @@ def _of_template(
     return Subject(pod, owner, path, file=file, facts=tuple(facts), exists=False)
 
 
-def _made(snapshot: Snapshot, owner: Resource, template: PodTemplateSpec) -> Pod:
+def _pod_of_template(snapshot: Snapshot, owner: Resource, template: PodTemplateSpec) -> Pod:
     parent = owners_of(snapshot).current_replica_set(owner) or owner
     reference = OwnerReference(
         api_version=parent.api_version,
@@ -272,7 +272,7 @@ def _made(snapshot: Snapshot, owner: Resource, template: PodTemplateSpec) -> Pod
         return structs.replace(pod, api_version="v1", kind="Pod")
     if isinstance(owner, DaemonSet):
         template.spec.tolerations = daemon_tolerations(template.spec)
-    labels = {**template.metadata.labels, **(_hash(parent) if parent is not owner else {})}
+    labels = {**template.metadata.labels, **(_template_hash_label(parent) if parent is not owner else {})}
     meta = ObjectMeta(
         name=f"{parent.metadata.name}-new",
         namespace=owner.metadata.namespace,
@@ -283,6 +283,6 @@ def _made(snapshot: Snapshot, owner: Resource, template: PodTemplateSpec) -> Pod
     return Pod(api_version="v1", kind="Pod", metadata=meta, spec=template.spec)
 
 
-def _hash(parent: Resource) -> dict[str, str]:
+def _template_hash_label(parent: Resource) -> dict[str, str]:
     value = parent.metadata.labels.get("pod-template-hash")
     return {"pod-template-hash": value} if value else {}

@@ -13,7 +13,7 @@ from mooring.advisor.explain.results import PROBLEMS, NodeScore, Refusal, Schedu
 from mooring.api.quoting import one_line
 
 Style = Callable[[str, str], str]
-"""Text and a style: `title`, `good`, `bad`, `quiet` or `command`."""
+"""A function that styles a text for the terminal as `title`, `good`, `bad`, `quiet` or `command`."""
 _NAMED = 3
 _GROUPS = 20
 
@@ -105,7 +105,7 @@ def _suggestion_lines(number: int, suggestion: Suggestion, style: Style, subject
 
 
 def effect_of(suggestion: Suggestion) -> str:
-    """Return what was verified: the node of the pod, and how many pods of the workload run after the change."""
+    """Return the verified effect of a suggestion as text: the pod's node, and how many of the workload's pods run."""
     parts = []
     if suggestion.wanted:
         parts.append(f"helps {suggestion.helps} of {suggestion.wanted}")
@@ -126,7 +126,7 @@ def _score_lines(scores: Sequence[NodeScore]) -> Iterator[str]:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Align the cells of rows in columns."""
+    """Return lines of text in which the cells of rows are aligned in columns."""
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     for row in rows:
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

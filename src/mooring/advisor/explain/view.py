@@ -61,7 +61,7 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """A condition on a node that does not hold."""
+    """A condition of a node selector or node affinity that a node does not meet."""
 
     term: int | None
     """The index of the term of the required node affinity; None for the `nodeSelector`."""
@@ -108,7 +108,7 @@ class UnmetPodTerm:
 
 @dataclass(eq=False)
 class View:
-    """A pod and the current state of the engine's cluster."""
+    """A pod and the scheduler's state of the cluster, to find out why plugins reject nodes."""
 
     engine: ExplainEngine
     subject: Subject
@@ -146,7 +146,7 @@ class View:
         return similar(name, [each.name for each in existing if each.namespace == namespace])
 
     def first_like(self, node: Node) -> Node:
-        """Return the first of the nodes that differ from this one in name alone."""
+        """Return the first of the nodes that are identical to this one except for the name."""
         return self._first_by_likeness.get(_likeness(node), node)
 
     @cached_property
@@ -192,14 +192,14 @@ class View:
 
     @cached_property
     def pairs(self) -> list[Unmet]:
-        """Return the pairs of the `nodeSelector`, as conditions."""
+        """Return the key-value pairs of the pod's `nodeSelector`, as conditions."""
         return [
             Unmet(None, key, NodeSelectorRequirement(key=key, operator="In", values=[value]))
             for key, value in self.pod.spec.node_selector.items()
         ]
 
     def unmet_pairs(self, node: Node) -> list[Unmet]:
-        """Return the pairs of the `nodeSelector` that a node does not have."""
+        """Return the key-value pairs of the pod's `nodeSelector` that a node's labels lack."""
         wanted, labels = self.pod.spec.node_selector, node.metadata.labels
         return [each for each in self.pairs if labels.get(each.key) != wanted[each.key]]
 
@@ -243,7 +243,7 @@ class View:
             (port, other)
             for port in self.signature.ports
             for other in info.pods
-            if any(_clash(port, taken) for taken in host_ports(other.spec))
+            if any(_ports_conflict(port, taken) for taken in host_ports(other.spec))
         ]
 
     # -- spread
@@ -348,7 +348,7 @@ class View:
         return list(near[index]) if index < len(near) else []
 
     def misspelled_peer(self, index: int) -> tuple[str, str, str, str] | None:
-        """Return label, value, probably meant value and a node with such a pod, for a term that selects no pod."""
+        """Return label, misspelled value, probable value and a node of such a pod, for a term that selects none."""
         affinity = self.pod.spec.affinity and self.pod.spec.affinity.pod_affinity
         required = affinity.required_during_scheduling_ignored_during_execution if affinity else []
         selector = required[index].label_selector if index < len(required) else None
@@ -363,7 +363,7 @@ class View:
         return None
 
     def namespaces_with_peers(self, index: int) -> dict[str, str]:
-        """Return the namespaces with pods like those of a term that selects none, each with a node of such a pod."""
+        """Return other namespaces with pods that an affinity term's selector matches, with a node of each."""
         if self.domains_with_pods(index) or index >= len(self._terms.affinity):
             return {}
         selector = self._terms.affinity[index].selector
@@ -438,7 +438,7 @@ def has_conditions(term: NodeSelectorTerm) -> bool:
     return bool(term.match_expressions or term.match_fields or term.match_cel_expressions)
 
 
-def _clash(one: HostPort, other: HostPort) -> bool:
+def _ports_conflict(one: HostPort, other: HostPort) -> bool:
     addresses = {one.address, other.address}
     same = (one.protocol, one.port) == (other.protocol, other.port)
     return same and (len(addresses) == 1 or ANY_ADDRESS in addresses)

@@ -53,7 +53,7 @@ def advice(obj: Resource, cluster: Cluster | None) -> Iterator[Problem]:
 
 
 def apart_from(refused: Iterable[str], problems: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield the problems outside of fields that the server rejects, because those must be changed anyway."""
+    """Yield the problems that concern none of the fields that the server rejects, which must be changed anyway."""
     exactly = set(refused)
     around = {outer for path in exactly for outer in _outer(path)}
     for problem in problems:

@@ -81,12 +81,12 @@ class Cluster:
         """Yield advice about the conditions of a node selector term, and about a required term that no node meets."""
         for index, entry in enumerate(at.term.match_expressions):
             found = self._once("requirement", entry, self._about_requirement, entry)
-            yield from _at(f"{at.path}.matchExpressions[{index}]", found)
+            yield from _move_problems_to_path(f"{at.path}.matchExpressions[{index}]", found)
         for index, expression in enumerate(at.term.match_cel_expressions):
             found = self._once("node", expression, self._about_node_expression, expression)
-            yield from _at(f"{at.path}.matchCELExpressions[{index}]", found)
+            yield from _move_problems_to_path(f"{at.path}.matchCELExpressions[{index}]", found)
         if at.required:
-            yield from _at(at.path, self._once("term", at.term, self._about_required, at.term))
+            yield from _move_problems_to_path(at.path, self._once("term", at.term, self._about_required, at.term))
 
     def _about_requirement(self, entry: core_v1.NodeSelectorRequirement) -> Iterator[Problem]:
         values = _values(self._facts.labels.get(entry.key, {}))
@@ -109,7 +109,9 @@ class Cluster:
 
     def advice_on_toleration(self, toleration: core_v1.Toleration, path: str) -> Iterator[Problem]:
         """Yield advice about a toleration that cannot match the taints with its key."""
-        yield from _at(path, self._once("toleration", toleration, self._about_toleration, toleration))
+        yield from _move_problems_to_path(
+            path, self._once("toleration", toleration, self._about_toleration, toleration)
+        )
 
     def _about_toleration(self, toleration: core_v1.Toleration) -> Iterator[Problem]:
         if toleration.expression:
@@ -129,15 +131,15 @@ class Cluster:
         spec = pod.spec
         deciding = (spec.node_selector, spec.affinity and spec.affinity.node_affinity, spec.tolerations)
         if not spec.node_name:
-            yield from _at(pod.path, self._once("pod", deciding, self._about_pod, spec))
+            yield from _move_problems_to_path(pod.path, self._once("pod", deciding, self._about_pod, spec))
             if self._facts.largest:  # a file of nodes may leave their resources out
-                yield from _at(pod.path, self._about_requests(spec))
+                yield from _move_problems_to_path(pod.path, self._about_requests(spec))
 
     def _about_requests(self, spec: core_v1.PodSpec) -> Iterator[Problem]:
         for resource, amount in requests_of(core_v1.Pod(spec=spec), pod_level=True).items():
             most, name = self._facts.largest.get(resource, (None, ""))
             if most is None:
-                meant = _meant(self._facts.similar_resource(resource))
+                meant = _suggestion_text(self._facts.similar_resource(resource))
                 yield Problem(rules.TOO_LARGE, "", f"the pod asks for {amount} {resource}, which no node has{meant}")
             elif amount > most:
                 yield Problem(
@@ -177,9 +179,9 @@ class Cluster:
     def _mistake(self, wanted: Mapping[str, str]) -> str:
         for key, value in wanted.items():
             if key not in self._facts.labels:
-                return _meant(self._facts.similar_label(key))
+                return _suggestion_text(self._facts.similar_label(key))
             if value not in self._facts.labels[key]:
-                return _meant(self._facts.similar_value(key, value))
+                return _suggestion_text(self._facts.similar_value(key, value))
         return ""
 
     def _failures(
@@ -211,7 +213,7 @@ class Cluster:
         return found
 
 
-def _meant(word: str) -> str:
+def _suggestion_text(word: str) -> str:
     return f"; did you mean {word}?" if word else ""
 
 
@@ -238,6 +240,6 @@ def _unreadable(
         yield Problem(rule, "", f"{text}, such as {go_quote(bad[0].value)} on {bad[0].node}")
 
 
-def _at(path: str, problems: Iterable[Problem]) -> Iterator[Problem]:
+def _move_problems_to_path(path: str, problems: Iterable[Problem]) -> Iterator[Problem]:
     for rule, field, message in problems:
         yield Problem(rule, f"{path}.{field}" if field else path, message)

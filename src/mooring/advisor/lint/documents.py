@@ -19,13 +19,13 @@ _NOT_CUT = re.compile(r"^(?:%|\.\.\.(?=\s|\Z))", re.MULTILINE)
 _SPACE = re.compile(r"[ \t\r\n]*")
 _MAX_LIST_DEPTH = 8
 POOL_LENGTH, BATCH_LENGTH = 1024 * 1024, 128 * 1024
-"""The length of text from which several processes are worth starting, and that of one batch."""
+"""The length of text from which lint starts several processes, and that of one batch of work."""
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class Piece(NamedTuple):
-    """A part of a file, normally one document, and the number of lines before it."""
+    """A part of a file, normally one YAML document, and the number of lines before it."""
 
     text: str
     lines_before: int
@@ -96,7 +96,8 @@ def _yaml_pieces(text: str) -> Iterator[Piece]:
 
 
 def trees(piece: str) -> list[Any]:
-    """Parse the documents of a piece, without the empty ones. Raise `DecodeError`.
+    """Parse the non-empty YAML documents of a piece into dicts and lists. Raise `DecodeError`. The size is unlimited,
+    unlike in requests.
 
     There is no limit on the size: a list may be larger than anything that is sent to a server.
     """

@@ -38,19 +38,19 @@ def model_of(subject: Subject, expression: str) -> Model | None:
 
 
 def holds(subject: Subject, expression: str) -> Callable[[Inputs], bool]:
-    """Return a function that evaluates an expression for given inputs."""
+    """Return a function that evaluates a CEL expression for given input values."""
     program = program_of(subject, expression)
 
     def is_true(inputs: Inputs) -> bool:
         try:
-            return program is not None and program.evaluate(_bindings(subject, inputs)) is True
+            return program is not None and program.evaluate(_cel_bindings(subject, inputs)) is True
         except CelError:
             return False
 
     return is_true
 
 
-def _bindings(subject: Subject, inputs: Inputs) -> Mapping[str, Any]:
+def _cel_bindings(subject: Subject, inputs: Inputs) -> Mapping[str, Any]:
     if subject == "node":
         return {"node": {"labels": {slot.name: value for slot, value in inputs.items()}}}
     taint: dict[str, Any] = {"key": "key", "value": "", "effect": "NoSchedule"}
@@ -62,7 +62,7 @@ def _bindings(subject: Subject, inputs: Inputs) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def how_often(subject: Subject, expression: str) -> HowOften:
-    """Return how often the expression is true over all inputs: always, sometimes, never, or unknown."""
+    """Return how often a CEL expression is true over all inputs: always, sometimes, never, or unknown."""
     model = model_of(subject, expression)
     return HowOften.UNKNOWN if model is None else model.how_often(holds(subject, expression))
 
@@ -74,7 +74,7 @@ def never_matches(expression: str) -> bool:
 
 @lru_cache(maxsize=_REMEMBERED)
 def advice(subject: Subject, expression: str) -> tuple[Problem, ...]:
-    """Return the problems of an expression; their field is empty."""
+    """Return the problems of a CEL expression, without the path of its field."""
     program = program_of(subject, expression)
     if program is None or program.expr is None:
         return ()
@@ -86,11 +86,11 @@ def advice(subject: Subject, expression: str) -> tuple[Problem, ...]:
         case HowOften.ALWAYS:
             effect = "every taint is tolerated" if subject == "taint" else "no node is excluded"
             problems.append(Problem(rules.MATCHES_ALL, "", f"the expression is true for every {subject}: {effect}"))
-    problems += [Problem(rules.UNGUARDED, "", _about(read)) for read in guards.unguarded(program.expr)]
+    problems += [Problem(rules.UNGUARDED, "", _describe_read(read)) for read in guards.unguarded(program.expr)]
     return tuple(problems)
 
 
-def _about(read: guards.Access) -> str:
+def _describe_read(read: guards.Access) -> str:
     if read.path == ("taint",):
         return f"{read} is read without a guard and fails on taints without it; write has({read}) && …"
     labels = ".".join(read.path)

@@ -42,7 +42,7 @@ _SYSTEM_PRIORITIES = frozenset({"system-cluster-critical", "system-node-critical
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The known facts of a cluster."""
+    """The known facts of the cluster for which manifests are linted."""
 
     served: frozenset[tuple[str, str]] | None = None
     """apiVersion and kind of everything that can be created."""
@@ -57,7 +57,7 @@ class ClusterFacts:
     """The quotas, LimitRanges and Pod Security levels of its namespaces."""
 
     def with_names(self, created: Iterable[tuple[str, str]]) -> "ClusterFacts":
-        """Return the facts with the objects added that the files themselves create, given by kind and name."""
+        """Return the facts extended by the objects that the linted files create themselves, by kind and name."""
         names: dict[str, set[str]] = {}
         for kind, name in created:
             if kind in REFERRED:
@@ -110,7 +110,7 @@ class ClusterFacts:
 
 
 def _refused(obj: Resource, namespace_rules: "NamespaceRules") -> Iterator[Problem]:
-    """Yield the quotas and limits of the namespace that would refuse the object, or the pods that it creates."""
+    """Yield the quotas and limits of the namespace that would refuse the object, or the pods created from it."""
     from mooring.advisor.snapshot.admitting import Facts, admit  # noqa: PLC0415 - lint without a cluster spares them
 
     where = obj.metadata.namespace or "default"
@@ -140,13 +140,13 @@ def _unknown(what: str, name: str, known: Names, path: str) -> Iterator[Problem]
 
 
 def _policies(obj: Resource, policies: "PolicyEvaluator") -> Iterator[Problem]:
-    yield from _said(policies.verdict(obj), "")
+    yield from _problems_of_verdict(policies.verdict(obj), "")
     pod = specs.made_pod(obj)
     if pod is not None:
-        yield from _said(policies.verdict(pod), "its pods: ")
+        yield from _problems_of_verdict(policies.verdict(pod), "its pods: ")
 
 
-def _said(verdict: "Verdict", about: str) -> Iterator[Problem]:
+def _problems_of_verdict(verdict: "Verdict", about: str) -> Iterator[Problem]:
     if verdict.refused:
         yield Problem(rules.REFUSED, "", f"{about}{verdict.refused}")
     for text in verdict.warning_texts:

@@ -12,7 +12,7 @@ from mooring.cel.types import Kind
 
 
 class Access(NamedTuple):
-    """An access to a variable's field, or to a key of a map."""
+    """A read of a variable's field, or of a key of a map, in a CEL expression."""
 
     path: tuple[str, ...]
     key: str

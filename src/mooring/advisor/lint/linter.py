@@ -40,7 +40,7 @@ class _Linted(NamedTuple):
 
 
 class Linter:
-    """Lints texts with the given `settings`. Raise `SchemeError` if they contradict each other."""
+    """Lint texts with the given `settings`. Raise `SchemeError` if they contradict each other."""
 
     def __init__(self, settings: Settings) -> None:
         self._options = options.build(settings)
@@ -49,7 +49,7 @@ class Linter:
         self._cached: dict[str, _Linted] = {}
 
     def lint(self, file: str, text: str) -> Report:
-        """Return the report on a text."""
+        """Lint a text; return the report."""
         with without_logs():
             return self.lint_pieces(file, documents.pieces(text))
 
@@ -128,7 +128,7 @@ def without_logs() -> Iterator[None]:
 
 
 def _in_its_words(problems: list[Problem], release: list[Problem]) -> list[Problem]:
-    """Return the problems that a release reports: it neither validates fields it lacks nor ratchets."""
+    """Keep the problems that the given Kubernetes release would report: it does not validate fields it lacks."""
     absent = {each.field for each in release if each.rule is rules.NOT_IN_RELEASE}
     kept = [each for each in problems if each.field not in absent and each.rule is not rules.RATCHETED]
     reported = {each.field for each in kept}

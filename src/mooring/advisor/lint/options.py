@@ -54,7 +54,7 @@ class LintOptions:
     absence: Callable[[str, str], str | None]
     """Return why the server does not serve an API version and kind; None if it does, or if that is unknown."""
     departure: Callable[[str, str], str | None]
-    """Return the warning about an API version and kind that the next minor version removes; None for others."""
+    """Return the warning about an API version that the next minor release removes; None for others."""
     facts: ClusterFacts
     disabled: frozenset[str] = frozenset()
     strict: bool = False

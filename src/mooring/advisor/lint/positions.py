@@ -16,7 +16,7 @@ _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 class Position(NamedTuple):
-    """A position in a text: line and column, from 1."""
+    """The line and column of a field in a file, counted from 1."""
 
     line: int
     column: int
@@ -28,7 +28,7 @@ class _Node(NamedTuple):
 
 
 class Positions:
-    """The positions in a text, which is parsed when the first is requested."""
+    """The positions of the fields in a text, which is parsed at the first request."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -39,7 +39,7 @@ class Positions:
             return Position(1, 1)
         node, rest = self._documents[document], path
         while rest:
-            found, rest = _step(node, rest)
+            found, rest = _resolve_step(node, rest)
             if found is None:
                 break
             node = found
@@ -50,8 +50,8 @@ class Positions:
         return list(_documents(self._text))
 
 
-def _step(node: _Node, path: str) -> tuple[_Node | None, str]:
-    """Follow a step of a path such as `spec.a[0].b` or `labels[a.b/c].d`; return the node and the rest of the path."""
+def _resolve_step(node: _Node, path: str) -> tuple[_Node | None, str]:
+    """Resolve the first step of a path such as `spec.a[0].b` in a YAML node; return the child and the other steps."""
     children = node.children
     if path.startswith("["):
         inside, _, rest = path[1:].partition("]")
@@ -86,7 +86,7 @@ def _documents(text: str) -> Iterator[_Node]:
 
 
 def _node(event: Any, place: Any, events: Iterator[Any]) -> _Node:
-    """Build the node that begins with an event; `place` is the event with its position, the key's if there is one."""
+    """Build the tree node that begins with a YAML event; `place` is the event that has its position."""
     position = Position(place.start_mark.line + 1, place.start_mark.column + 1)
     if isinstance(event, yaml.MappingStartEvent):
         members: dict[str, _Node] = {}

@@ -19,7 +19,7 @@ _SARIF_LEVELS = {Severity.INFO: "note", Severity.WARNING: "warning", Severity.ER
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 Paint = Callable[[str, Severity], str]
-"""A function that colours a text by severity."""
+"""A function that colours a text by the severity of a finding."""
 
 
 def lines(report: Report, paint: Paint) -> Iterator[str]:

@@ -123,6 +123,6 @@ RULES = (
     ASKS_WEBHOOK,
 )
 BY_NAME = {word: rule for rule in RULES for word in (rule.id, rule.name)}
-"""The rules, by number and by name, as users may name either."""
+"""The lint rules by number and by name, since users may write either."""
 SKIPPED = frozenset({UNKNOWN_KIND.id, NOT_KUBERNETES.id})
 """Rules which report that a document was skipped."""

@@ -122,7 +122,7 @@ def _lint_item(linter: Linter, batch: _Batch) -> Report:
 # -- several processes
 
 _linter: Linter | None = None
-"""Return the linter of this worker process."""
+"""Return the linter of this worker process, created at the first call."""
 
 
 def _start(settings: Settings) -> None:

@@ -27,7 +27,7 @@ from mooring.api.meta_v1 import Resource
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The problems of an object, and the object with defaults in its newest version, if it was decoded."""
+    """The problems that the server's checks found, and the decoded object with defaults in its newest version."""
 
     problems: list[Problem]
     object: Resource | None = None
@@ -46,7 +46,7 @@ class _AnyCluster(NoCluster):
 
 
 def answer(tree: Any, options: LintOptions, now: datetime) -> Answer:
-    """Run the server's checks on one object."""
+    """Run the server's create checks on one object; return the problems and the decoded object."""
     if not isinstance(tree, dict):
         return Answer([Problem(rules.NOT_AN_OBJECT, "", "expected an object with apiVersion and kind")])
     api_version, kind_name = tree.get("apiVersion"), tree.get("kind")
@@ -117,7 +117,7 @@ def _causes(refusal: errors.StatusError) -> list[Problem]:
 
 
 def _ratcheted(tree: Any, kind: Kind, options: LintOptions, now: datetime, refused: list[Problem]) -> list[Problem]:
-    """Return the rejected fields that an update may keep, because a server with all gates on could have stored them."""
+    """Return the rejected fields that an update may keep, because a server with all gates on may have stored them."""
     decoded = codec.decode_tree(tree, kind.type, FieldValidation.IGNORE).object
     stored = options.scheme.convert(decoded, options.scheme.hub(kind))
     wrong_anyway = _refused_fields(lambda: admit_create(stored, _request(stored, options.newest, now)))

@@ -42,14 +42,14 @@ class HowOften(Enum):
 
 
 class Slot(NamedTuple):
-    """A value that conditions read: a label of the node by its key, or a field of the taint."""
+    """A value that conditions read: a node's label with a key, or a field of the taint."""
 
     of_taint: bool
     name: str
 
 
 Inputs = Mapping[Slot, str]
-"""An assignment of values to slots, without absent ones."""
+"""A value for each slot; absent labels are left out."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class _Mentioned:
     versions: set[tuple[int, int, int]] = field(default_factory=set)
 
     def is_decisive(self) -> bool:
-        """Return whether a few values represent all others; not if the conditions parse a value in different ways."""
+        """Return whether trying the mentioned values and one other suffices to decide the conditions."""
         special = [kind for kind in (self.prefixes, self.numbers, self.versions) if kind]
         return not special or (len(special) == 1 and max(map(len, self.texts | self.prefixes)) <= _MAX_LENGTH)
 
@@ -76,7 +76,7 @@ class _NotUnderstoodError(Exception):
 
 
 class Model:
-    """The values that conditions compare. Add conditions, then call `how_often` for all of them together."""
+    """The values that conditions compare; they determine the inputs to try. Add conditions, then call `how_often`."""
 
     def __init__(self) -> None:
         self._slots: dict[Slot, _Mentioned] = {}
@@ -113,7 +113,7 @@ class Model:
     def _condition(self, expr: Expr) -> None:
         asked = guards.presence(expr)
         if asked is not None:
-            self._slots.setdefault(_slot(asked), _Mentioned())
+            self._slots.setdefault(_slot_of_variable(asked), _Mentioned())
         elif isinstance(expr, Literal) and isinstance(expr.value, bool):
             return
         elif isinstance(expr, Call) and expr.function in (op.AND, op.OR, op.NOT, op.CONDITIONAL):
@@ -168,7 +168,7 @@ class Model:
             yield {slot: value for slot, value in zip(self._slots, values, strict=True) if value is not None}
 
 
-def _slot(asked: guards.Access) -> Slot:
+def _slot_of_variable(asked: guards.Access) -> Slot:
     return Slot(of_taint=asked.path == ("taint",), name=asked.key)
 
 
@@ -176,11 +176,11 @@ def _slot_of(expr: Expr) -> Slot | None:
     if isinstance(expr, Select) and isinstance(expr.operand, Ident) and expr.operand.variable == "taint":
         return None if expr.name == "timeAdded" else Slot(of_taint=True, name=expr.name)
     read = guards.access(expr)
-    return None if read is None else _slot(read)
+    return None if read is None else _slot_of_variable(read)
 
 
 def _value(expr: Expr, mentioned: _Mentioned, slots: set[Slot], *, is_version: bool) -> None:
-    """Collect an operand of a comparison: constants in `mentioned`, labels and fields in `slots`."""
+    """Record an operand of a comparison: a constant in `mentioned`, a label or field in `slots`."""
     slot = _slot_of(expr)
     if slot is not None:
         slots.add(slot)
@@ -254,7 +254,7 @@ def _texts(mentioned: _Mentioned) -> set[str]:
 
 
 def _unmentioned(prefix: str, texts: set[str]) -> str:
-    """Return a string with `prefix` that none of the longer strings is a prefix of or equal to."""
+    """Return a string with `prefix` that conditions do not mention: no longer string starts with it or equals it."""
     longer = [text for text in texts if len(text) > len(prefix)]
     endings = (prefix + "".join(letters) for length in (1, 2, 3) for letters in product(ascii_letters, repeat=length))
     return next(text for text in endings if not any(text.startswith(other) for other in longer))

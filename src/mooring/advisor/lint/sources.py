@@ -18,7 +18,7 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file to read. `was_found` is true if it was found in a directory instead of named by the user."""
+    """A manifest file to lint. `was_found` is true if it was found in a directory instead of named by the user."""
 
     path: str
     was_found: bool = False
@@ -34,7 +34,7 @@ class UnreadableError(Exception):
 
 
 def find(paths: Sequence[str]) -> Iterator[Source]:
-    """Yield the files that paths name: the files themselves, and the manifests in directories, each once."""
+    """Yield the manifest files that the paths name, or that are in the directories they name, each once."""
     seen: set[str] = set()
     for path in paths:
         if path != STDIN and Path(path).is_dir():

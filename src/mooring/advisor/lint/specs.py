@@ -50,7 +50,7 @@ def pod_spec(obj: Resource) -> PodSpecAt | None:
 
 
 def made_pod(obj: Resource) -> core_v1.Pod | None:
-    """Return a pod as a workload creates it from its template; None for pods and for other kinds."""
+    """Return the pod that a workload's template would create; None for pods and for kinds without a template."""
     _, read = _WHERE.get(type(obj), ("", None))
     found = read(obj) if read is not None and not isinstance(obj, core_v1.Pod) else None
     if found is None:

@@ -27,7 +27,7 @@ class _Condition(NamedTuple):
 
 
 def contradiction(term: core_v1.NodeSelectorTerm, node_labels: Mapping[str, str]) -> str | None:
-    """Return why no node can meet a term and have the given labels; None if one can, or if that is unknown."""
+    """Return why no node with the given labels can meet a node selector term; None if one may."""
     if _contradicting_names(term.match_fields):
         return "no node can meet all of matchFields"
     conditions = [found for entry in term.match_expressions if (found := _requirement(entry))]
@@ -35,7 +35,7 @@ def contradiction(term: core_v1.NodeSelectorTerm, node_labels: Mapping[str, str]
     if impossible:
         return f"no node can meet {impossible.words}"
     conditions += [found for text in term.match_cel_expressions if (found := _expression(text))]
-    conditions += [_label(key, value) for key, value in node_labels.items()]
+    conditions += [_label_condition(key, value) for key, value in node_labels.items()]
     for group in _sharing_labels(conditions):
         if len(group) > 1 and _how_often(group) is HowOften.NEVER:
             return f"no node can meet all of: {'; '.join(each.words for each in group)}"
@@ -50,7 +50,7 @@ def _contradicting_names(fields: Sequence[core_v1.NodeSelectorRequirement]) -> b
 
 
 def _requirement(entry: core_v1.NodeSelectorRequirement) -> _Condition | None:
-    """Convert a condition of `matchExpressions`; return None if the server rejects it, or if it is not supported."""
+    """Return the values that a `matchExpressions` condition compares; None if it is invalid or unsupported."""
     found = node_selector.compile_requirement(entry, _EVERYTHING_ON)
     if not isinstance(found, Requirement | VersionRequirement):
         return None
@@ -69,14 +69,14 @@ def _requirement(entry: core_v1.NodeSelectorRequirement) -> _Condition | None:
 
 
 def _expression(text: str) -> _Condition | None:
-    """Convert a CEL condition; return None if unsupported, or never true by itself, which another rule reports."""
+    """Return the values that a CEL condition compares; None if unsupported, or never true (reported elsewhere)."""
     model = expressions.model_of("node", text)
     if model is None or expressions.never_matches(text):
         return None
     return _Condition(text, model, expressions.holds("node", text))
 
 
-def _label(key: str, value: str) -> _Condition:
+def _label_condition(key: str, value: str) -> _Condition:
     model = Model()
     model.add_label(key, texts=[value])
     return _Condition(

@@ -22,7 +22,7 @@ Action = Literal["create", "change", "unchanged", "refused"]
 
 
 class FieldChange(Result, frozen=True):
-    """A changed field with its old and new value; None if absent."""
+    """A field that the apply changes, with its old and new value; None if absent."""
 
     path: str
     old: object = None
@@ -48,7 +48,7 @@ class WorkloadPlacement(Result, frozen=True):
 
 
 class Cost(Result, frozen=True):
-    """The change of the total requests of a resource, in cores, bytes or pieces."""
+    """By how much the apply changes the total requests of a resource, in cores, bytes or pieces."""
 
     resource: str
     before: float
@@ -83,7 +83,7 @@ class Plan(Result, frozen=True, kw_only=True):
 
 
 class ServerAnswer(NamedTuple):
-    """The response of an API server to the dry run of an object."""
+    """The API server's response to a dry-run apply of one object."""
 
     before: dict[str, Any] | None
     """The stored object; None if it does not exist."""
@@ -128,7 +128,7 @@ def plan(
 def _play(
     snapshot: Snapshot, wanted: tuple[Resource, ...], settings: Settings, report: Callable[[Progress], None] | None
 ) -> tuple[Simulation, Simulation]:
-    """Simulate the cluster without the change, and then with it; return both results."""
+    """Simulate the cluster without the apply, and then with it; return both results."""
     check_rights(snapshot)
     running = SimulationRun(snapshot, Scenario(), settings, report)
     running.run()
@@ -156,7 +156,7 @@ def _change(snapshot: Snapshot, obj: Resource, answer: ServerAnswer | None) -> O
 
 
 def _placements(played: Simulation, before: Simulation) -> tuple[WorkloadPlacement, ...]:
-    """Count the pods that the change places, by workload and node."""
+    """Count the pods that the apply places, by workload and node."""
     known = {each.pod for each in before.placements}
     counts: dict[str, Counter[str]] = {}
     for each in played.placements:
@@ -166,7 +166,7 @@ def _placements(played: Simulation, before: Simulation) -> tuple[WorkloadPlaceme
 
 
 def _new_pending(played: Simulation, before: Simulation) -> tuple[PendingGroup, ...]:
-    """Keep the pending pods that are not pending without the change."""
+    """Keep only the pods that are pending because of the apply."""
     known = {pod.pod for group in before.pending for pod in group.pods}
     found = []
     for group in played.pending:
@@ -180,7 +180,7 @@ def _new_pending(played: Simulation, before: Simulation) -> tuple[PendingGroup, 
 def _pool_verdicts(
     snapshot: Snapshot, settings: Settings, objects: Sequence[Resource], pending: Sequence[PendingGroup]
 ) -> tuple[PoolVerdict, ...]:
-    """Evaluate the first pod that does not fit on every node pool."""
+    """Return, by node pool, why it cannot take the first pod that does not fit."""
     owner = pending[0].owners[0].rpartition("/")[2] if pending and settings.pools else ""
     for obj in objects:
         template = getattr(getattr(obj, "spec", None), "template", None)
@@ -252,7 +252,7 @@ def _compare(old: Any, new: Any, path: str, *, is_whole: bool) -> Iterator[Field
 
 
 def _item_key(old: list[Any], new: list[Any]) -> str:
-    """Return the field that identifies the items of both lists; empty if there is none."""
+    """Return the field (such as `name`) that identifies the items of both lists; empty if there is none."""
     items = [*old, *new]
     for key in _ITEM_KEYS:
         if items and all(isinstance(item, dict) and key in item for item in items):

@@ -21,7 +21,7 @@ _MOST_CHARACTERS = 80
 
 
 def headline(plan: Plan) -> str:
-    """Return the result in a sentence."""
+    """Return the result of the plan in a sentence."""
     counts = {action: sum(each.action == action for each in plan.changes) for action in _SIGNS}
     texts = [f"{count} {action}" for action, count in counts.items() if count]
     outcome = ("nothing to change", "everything fits", "it does not fit or is refused")[plan.exit_code]
@@ -29,7 +29,7 @@ def headline(plan: Plan) -> str:
 
 
 def lines(plan: Plan, paint: "Paint", *, wide: bool = False) -> Iterator[str]:
-    """Write the plan for a terminal."""
+    """Yield the lines of the plan for a terminal."""
     for each in plan.changes:
         if each.action != "unchanged" or wide:
             yield from _change_lines(each, paint)
@@ -42,7 +42,7 @@ def lines(plan: Plan, paint: "Paint", *, wide: bool = False) -> Iterator[str]:
 
 
 def markdown(plan: Plan) -> str:
-    """Write the plan as Markdown."""
+    """Return the plan as Markdown."""
     parts = [f"## Plan: {headline(plan)}", "", "```diff"]
     for each in plan.changes:
         if each.action != "unchanged":

@@ -51,12 +51,12 @@ _UNREAD = frozenset({"ConfigMap", "Secret"})
 
 
 class _UnknownError(Exception):
-    """A parameter object is not in the snapshot."""
+    """A policy cannot be evaluated: its parameter object is not in the snapshot."""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """The result of all policies for one object."""
+    """The result of evaluating all policies for one object."""
 
     refused: str = ""
     """The error with which the server would refuse the object; empty if it would accept it."""
@@ -64,9 +64,9 @@ class Verdict:
     warnings: "list[Decision]" = field(default_factory=list)
     audited: list[Tree] = field(default_factory=list)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
-    """The kind, policy and binding of those that matched the object."""
+    """The kind, policy and binding of every policy that matched the object."""
     called: "list[CalledWebhook]" = field(default_factory=list)
-    """The webhooks that the server would call; they are not called here."""
+    """The webhooks that the server would call; Mooring does not call them."""
     unknown: list[str] = field(default_factory=list)
     """The policies that could not be evaluated, and why."""
     changed: Resource | None = None

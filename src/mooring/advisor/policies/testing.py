@@ -38,7 +38,7 @@ class PolicyTestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The result of one policy, through one binding, for an object."""
+    """The result of one policy, applied through one binding, for one object."""
 
     result: str
     policy: str = ""
@@ -48,15 +48,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class PolicyTestResult:
-    """An object and the results of the policies for it."""
+    """One tested object and the results of the policies for it."""
 
     object: str
     """The object, as `Pod shop/web`."""
     result: str
-    """The worst result of the rows; `allowed` without rows."""
+    """The worst result of the policies; `allowed` if none matched."""
     rows: tuple[Row, ...] = ()
     answer: str = ""
-    """The server's refusal of the object; empty if it accepts it."""
+    """The error with which a server would refuse the object; empty if it would accept it."""
     changed: Tree | None = None
     """The object after all mutations; None if there were none."""
 

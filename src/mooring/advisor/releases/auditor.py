@@ -40,7 +40,7 @@ def audit(
     plays: bool = True,
     now: datetime | None = None,
 ) -> ReleaseAudit:
-    """Audit a snapshot. `beside` are further findings, such as about clients; with `plays`, run the engine."""
+    """Audit a snapshot for a change of release. `beside` are more findings; `plays` also runs the scheduler engine."""
     now = now or datetime.now(UTC)
     raw = snapshot.raw()
     notes = [f"{plural} are left out: {why}" for plural, why in snapshot.forbidden.items()]
@@ -83,21 +83,21 @@ def _evaluate(subject: ReleaseObject, crossing: Crossing, now: datetime) -> Iter
 
 
 def subject_of(raw: RawObject, crossing: Crossing) -> ReleaseObject:
-    """Return the reference of an object for findings."""
+    """Return the kind, namespace, name and file of an object, as findings name it."""
     served = crossing.history.kind(*GroupVersion.parse(raw.api_version), raw.kind)
     return ReleaseObject(raw, reference_of(raw, served.namespaced if served else bool(raw.namespace)), served)
 
 
 _FATES = frozenset({Played.EVICTED, Played.STUCK_PENDING, Played.NEVER_MATCHES})
 _ALL = ""
-"""The prefix of every field: about kinds that are not served, nothing else is reported."""
+"""The field path of a whole object: if its kind is not served, findings about its fields are omitted."""
 _CEL_RULES_FIELD = "x-kubernetes-validations"
 """The field of CEL rules in a CustomResourceDefinition; ``checks.py`` reports refusals below it."""
 _RETRIES = "the controller tries again and again, with growing pauses"
 
 
 class _Suspect(NamedTuple):
-    """An object for which admission differs between the releases, and the difference."""
+    """An object that admission in the target release rejects or changes, and the rejected and dropped fields."""
 
     object: Resource
     judgement: AdmissionResult
@@ -110,7 +110,7 @@ def played_findings(
     earlier: Iterable[Finding],
     now: datetime,
 ) -> Iterator[Finding]:
-    """Yield findings of the engine that the other checks have not reported."""
+    """Yield the findings of running scheduler and admission for both releases that are not reported yet."""
     question = crossing.question()
     options = audit_options.build(question)
     suspects = list(_suspects(snapshot, options, now))
@@ -122,7 +122,7 @@ def played_findings(
         for finding in _explain_refusal(suspect, reference, options, now) if reference else ():
             if not any(finding.object == other and _concerns(finding.field, field) for other, field in reported):
                 yield finding
-    for each in play(_only(suspects, snapshot), question, now=now).findings:
+    for each in play(_snapshot_of_suspects(suspects, snapshot), question, now=now).findings:
         if each.effect in _FATES and each.breaks:
             yield Finding(
                 object=each.object,
@@ -182,7 +182,7 @@ def _explain_refusal(
         yield Finding(object=reference, field=field, effect=Effect.REFUSED, severity=severity, message=message)
 
 
-def _only(suspects: Iterable[_Suspect], snapshot: Snapshot) -> Snapshot:
+def _snapshot_of_suspects(suspects: Iterable[_Suspect], snapshot: Snapshot) -> Snapshot:
     kept = [*(each.object for each in suspects), *snapshot.all(Node)]
     names = {(*identity_of(obj)[:2], obj.metadata.name) for obj in kept}
     raw = [each for each in snapshot.raw() if (*each.identity[:2], each.name) in names]

@@ -1,4 +1,4 @@
-"""Check API versions, annotations, webhooks and expressions of objects. Called by ``auditor.py`` for every object."""
+"""Check the API versions, annotations, webhooks and CEL expressions of objects, for ``auditor.py``."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -29,9 +29,9 @@ def version_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Fin
         yield from _long_gone(subject, crossing)
         return
     if not subject.reference.stored:
-        yield from _written(subject, served, crossing)
+        yield from _manifest_findings(subject, served, crossing)
         return
-    yield from _stored(subject, served, crossing)
+    yield from _stored_findings(subject, served, crossing)
     yield from _by_clients(subject, crossing)
 
 
@@ -45,17 +45,17 @@ def _long_gone(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
         yield subject.finding(Effect.NOT_SERVED, text)
 
 
-def _written(subject: ReleaseObject, served: Served, crossing: Crossing) -> Iterator[Finding]:
+def _manifest_findings(subject: ReleaseObject, served: Served, crossing: Crossing) -> Iterator[Finding]:
     if crossing.serves(served, end=True):
         if crossing.deprecated(served):
-            yield subject.finding(Effect.DEPRECATED, f"{_name(served)} is deprecated{_instead(served, crossing)}")
+            yield subject.finding(Effect.DEPRECATED, f"{_name(served)} is deprecated{_use_instead(served, crossing)}")
         return
     if not crossing.knows(served, end=True):
         until = served.releases.until if crossing.goes_up else None
         when = f"was removed in {until}" if until else f"does not exist in {crossing.end}"
-        yield subject.finding(Effect.NOT_SERVED, f"{_name(served)} {when}{_instead(served, crossing)}")
+        yield subject.finding(Effect.NOT_SERVED, f"{_name(served)} {when}{_use_instead(served, crossing)}")
     elif crossing.serves(served, end=False):
-        text = f"{_name(served)} is served in {crossing.end} only with --runtime-config{_instead(served, crossing)}"
+        text = f"{_name(served)} is served in {crossing.end} only with --runtime-config{_use_instead(served, crossing)}"
         yield subject.finding(Effect.NOT_SERVED, text)
     else:
         where = "both releases" if crossing.knows(served, end=False) else crossing.end
@@ -63,7 +63,7 @@ def _written(subject: ReleaseObject, served: Served, crossing: Crossing) -> Iter
         yield subject.finding(Effect.NEEDS_GATE, text)
 
 
-def _stored(subject: ReleaseObject, served: Served, crossing: Crossing) -> Iterator[Finding]:
+def _stored_findings(subject: ReleaseObject, served: Served, crossing: Crossing) -> Iterator[Finding]:
     versions = crossing.history.versions(served.group, served.plural)
     known = [each for each in versions if crossing.knows(each, end=True)]
     if not any(crossing.serves(each, end=True) for each in versions):
@@ -103,11 +103,11 @@ def _by_clients(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]
         used = crossing.history.kind(*GroupVersion.parse(version), subject.raw.kind)
         lost = used is not None and crossing.knows(used, end=False) and not crossing.knows(used, end=True)
         if used is not None and lost:
-            text = f"{who} writes it as {version}, which {crossing.end} does not serve{_instead(used, crossing)}"
+            text = f"{who} writes it as {version}, which {crossing.end} does not serve{_use_instead(used, crossing)}"
             yield subject.finding(Effect.CLIENT, text)
 
 
-def _instead(served: Served, crossing: Crossing) -> str:
+def _use_instead(served: Served, crossing: Crossing) -> str:
     others = [each for each in crossing.history.versions(served.group, served.plural) if each is not served]
     usable = [each.api_version for each in others if crossing.serves(each, end=True)]
     if served.replacement in usable:
@@ -159,20 +159,20 @@ def annotation_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[
     if subject.served is None:
         return
     known = _BY_KIND.get(subject.reference.kind, ())
-    yield from _in(subject, subject.tree, "metadata.annotations", known, crossing)
+    yield from _find_expressions(subject, subject.tree, "metadata.annotations", known, crossing)
     if subject.template_path:
         template: Any = subject.tree
         for step in subject.template_path.split("."):
             template = mapping(template).get(step)
-        yield from _in(subject, template, f"{subject.template_path}.metadata.annotations", _POD, crossing)
+        yield from _find_expressions(subject, template, f"{subject.template_path}.metadata.annotations", _POD, crossing)
 
 
-def _in(
+def _find_expressions(
     subject: ReleaseObject, tree: Any, path: str, known: tuple[Deprecated, ...], crossing: Crossing
 ) -> Iterator[Finding]:
     annotations = mapping(mapping(mapping(tree).get("metadata")).get("annotations"))
     for key in annotations if known else ():
-        found = next((each for each in known if _names(each, key)), None)
+        found = next((each for each in known if _matches_key(each, key)), None)
         if found is None or not crossing.has_begun(found.since) or _is_replaced(found, mapping(tree)):
             continue
         what = "does nothing from" if found.does_nothing else "is deprecated from"
@@ -181,7 +181,7 @@ def _in(
         yield subject.finding(Effect.DEPRECATED, text, f"{path}[{key}]", str(annotations[key])[:60], severity=severity)
 
 
-def _names(deprecated: Deprecated, key: str) -> bool:
+def _matches_key(deprecated: Deprecated, key: str) -> bool:
     return key.startswith(deprecated.key) if deprecated.key.endswith("/") else key == deprecated.key
 
 
@@ -195,7 +195,7 @@ _VITAL = frozenset({("", "pods"), ("", "nodes"), ("coordination.k8s.io", "leases
 
 
 def bystander_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
-    """Yield findings about webhooks, APIServices and kubelets."""
+    """Yield findings about webhooks, APIServices and kubelets, which are affected whatever the objects contain."""
     kind, group = subject.reference.kind, subject.group
     if kind in _WEBHOOKS and group == "admissionregistration.k8s.io":
         yield from _webhooks(subject, crossing)
@@ -268,13 +268,13 @@ def _node(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
 
 
 class _Expressive(NamedTuple):
-    """A kind whose objects contain CEL expressions."""
+    """A kind of objects that contain CEL expressions, and where they are."""
 
     type: type[Resource]
     word: str
     """The name of the field with expressions; objects without it have none."""
     stored: str
-    """The effect of a stored object on a server that does not know a CEL function in it."""
+    """What happens to writes if a stored object of the kind calls a CEL function that the server lacks."""
 
 
 _POLICY = "all that the policy is asked about is refused, unless its failurePolicy is Ignore"
@@ -299,7 +299,7 @@ _KINDS = {
 
 
 def definition_findings(subject: ReleaseObject, crossing: Crossing, now: datetime) -> Iterator[Finding]:
-    """Yield findings about expressions that one of the releases does not support."""
+    """Yield findings about CEL expressions that one of the two releases does not support."""
     found = _KINDS.get((subject.group, subject.reference.kind))
     if found is None:
         return

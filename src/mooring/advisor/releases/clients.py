@@ -22,7 +22,7 @@ _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _LONGEST = 1 << 20
 
 
-class _Place(NamedTuple):
+class _PlaceInLog(NamedTuple):
     group: str
     version: str
     plural: str
@@ -43,16 +43,18 @@ async def metrics(client: Client) -> str:
 
 
 def of_metrics(page: str, crossing: Crossing) -> Iterator[Finding]:
-    """Yield requested API versions that the other release does not serve, from a server's metrics."""
+    """Yield findings about requested API versions, from a server's metrics, that the other release does not serve."""
     for labels in _COUNTED.findall(page):
         said = dict(_LABEL.findall(labels))
-        place = _Place(said.get("group", ""), said.get("version", ""), said.get("resource", ""))
-        yield from _asked(place, "some client (apiserver_requested_deprecated_apis)", "", crossing)
+        place = _PlaceInLog(said.get("group", ""), said.get("version", ""), said.get("resource", ""))
+        yield from _requested_resource_findings(
+            place, "some client (apiserver_requested_deprecated_apis)", "", crossing
+        )
 
 
 def of_log(lines: Iterable[bytes], name: str, crossing: Crossing) -> Iterator[Finding]:
-    """Yield findings about requests in an audit log, each once; other lines are skipped."""
-    seen: set[tuple[_Place, str]] = set()
+    """Yield findings about requests in an audit log that the other release would not serve, each once."""
+    seen: set[tuple[_PlaceInLog, str]] = set()
     agents: set[str] = set()
     for line in lines:
         try:
@@ -62,22 +64,22 @@ def of_log(lines: Iterable[bytes], name: str, crossing: Crossing) -> Iterator[Fi
         agent = event.user_agent.partition(" ")[0]
         if agent and agent not in agents:
             agents.add(agent)
-            yield from _skew(agent, name, crossing)
+            yield from _client_skew_findings(agent, name, crossing)
         path = _PATH.match(event.request_uri)
-        place = _Place(path[1], path[2], path[3]) if path else None
+        place = _PlaceInLog(path[1], path[2], path[3]) if path else None
         if place and (place, agent) not in seen:
             seen.add((place, agent))
-            yield from _asked(place, agent or "a client without a name", name, crossing)
+            yield from _requested_resource_findings(place, agent or "a client without a name", name, crossing)
 
 
-def _skew(agent: str, log: str, crossing: Crossing) -> Iterator[Finding]:
+def _client_skew_findings(agent: str, log: str, crossing: Crossing) -> Iterator[Finding]:
     found = _AGENT.match(agent)
     wrong = crossing.client_skew(found[1], found[2]) if found else ""
     if wrong:
         yield _finding(agent, log, "userAgent", agent, wrong)
 
 
-def _asked(place: _Place, who: str, log: str, crossing: Crossing) -> Iterator[Finding]:
+def _requested_resource_findings(place: _PlaceInLog, who: str, log: str, crossing: Crossing) -> Iterator[Finding]:
     group, version, plural = place
     served = next((each for each in crossing.history.versions(group, plural) if each.version == version), None)
     if served is None or crossing.knows(served, end=True) or not crossing.knows(served, end=False):

@@ -23,15 +23,15 @@ class FieldUse(NamedTuple):
 
     path: str
     notice: FieldNotice | None
-    """The message about it; None for a field that no release has."""
+    """The difference between the releases in this field; None for a field that no release has."""
     value: Any
     is_value: bool
-    """Whether the value makes the difference, rather than the field."""
+    """Whether the field's value makes the difference, rather than the field."""
     beside: dict[str, Any]
 
     @property
     def is_filled_in(self) -> bool:
-        """Whether it equals the default that a server sets (`defaults.go` of 1.27 to 1.37)."""
+        """Whether the value equals the default that a server sets (`defaults.go` of 1.27 to 1.37)."""
         match self.path.rpartition(".")[2]:
             case "maxUnavailable":
                 return bool(self.value == 1)
@@ -43,7 +43,7 @@ class FieldUse(NamedTuple):
 
 
 def findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
-    """Yield findings about the fields and values of an object."""
+    """Yield findings about the fields and values of an object that the releases treat differently."""
     check = _FieldFindings(subject, crossing)
     for use in uses(subject, crossing):
         finding = check.of(use)
@@ -197,7 +197,7 @@ class _FieldFindings:
         return Finding(
             object=self._subject.reference,
             field=use.path,
-            value=_short(use.value),
+            value=_shorten(use.value),
             effect=effect,
             severity=severity,
             message=text,
@@ -206,7 +206,7 @@ class _FieldFindings:
         )
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(list(map(str, value))[:4])}}}"
     if isinstance(value, list):

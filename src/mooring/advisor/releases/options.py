@@ -34,20 +34,20 @@ _EMULATES_BACK = 3
 
 
 class CrossingError(ValueError):
-    """The releases cannot be compared; the message says why."""
+    """The two releases cannot be compared; the message says why."""
 
 
 class FieldChange(Enum):
-    """The way in which the other release treats a field or value differently."""
+    """The way in which the target release treats a field or value differently from the current one."""
 
     LOST = auto()
-    """The other release does not know it."""
+    """The target release does not know the field or value."""
     OFF = auto()
-    """The gate of the field is off in the other release."""
+    """The field's feature gate is off in the target release."""
     NEEDS_GATE = auto()
-    """The gate of the field is off in both releases."""
+    """The field's feature gate is off in both releases."""
     NEW = auto()
-    """Only the other release knows it."""
+    """Only the target release knows the field or value."""
     DEPRECATED = auto()
 
 
@@ -62,19 +62,19 @@ class FieldNotice:
 
 @dataclass(slots=True)
 class WalkPlan:
-    """The fields of a definition to visit when an object is walked."""
+    """The fields of an API type to visit when an object is searched for differences."""
 
     notices: dict[str, FieldNotice] = field(default_factory=dict)
     values: dict[str, dict[str, FieldNotice]] = field(default_factory=dict)
     """For fields with a closed set of values, the values that differ between the releases."""
     only_in_mooring: bool = False
-    """Whether Mooring defines fields or values here that no release has."""
+    """Whether Mooring adds fields or values to this type that no Kubernetes release has."""
     fields: frozenset[str] = frozenset()
-    """If so, the fields of all releases."""
+    """If `only_in_mooring`, the fields that any Kubernetes release has."""
     closed: dict[str, frozenset[str]] = field(default_factory=dict)
-    """If so, the values of all releases, by field."""
+    """If `only_in_mooring`, the values that any Kubernetes release has, by field."""
     below: "dict[str, WalkPlan]" = field(default_factory=dict)
-    """Fields whose children have differences."""
+    """Fields of the type whose own fields differ between the releases."""
     maps: frozenset[str] = frozenset()
 
 
@@ -143,11 +143,11 @@ class Crossing:
         return bool(served.deprecated) and self.begins(served.deprecated)
 
     def begins(self, release: str) -> bool:
-        """Return whether a change that begins with a release takes effect in this crossing."""
+        """Return whether a change introduced by a release takes effect between the current and the target release."""
         return self.start < Version.parse(release) and self.has_begun(release)
 
     def has_begun(self, release: str) -> bool:
-        """Return whether a change that begins with a release is in effect in the target release."""
+        """Return whether a change introduced by a release is in effect in the target release."""
         return Version.parse(release) <= self.end
 
     def kubelet_skew(self, text: str) -> str:
@@ -206,11 +206,11 @@ class Crossing:
         return gate_history.is_on_by_default(name, version)
 
     def asks(self, gate: str, *, end: bool) -> bool:
-        """Return whether a release has the behaviour that a gate introduced."""
+        """Return whether a release (the target one with `end`) has the behaviour that a feature gate introduced."""
         return self._gate(gate, self.end if end else self.start)
 
     def question(self) -> Question:
-        """Return the corresponding question for `mooring audit`'s engine."""
+        """Return the equivalent versions and gates for the engine of `mooring audit`."""
         return Question(self.component(self.start), self.component(self.end))
 
     def component(self, version: Version) -> Component:
@@ -258,7 +258,7 @@ class _Planning:
         self._renamed = dict(_renamed(self._history))
 
     def plans(self) -> dict[str, WalkPlan]:
-        """Return a plan for every definition with differences, in its own fields or below."""
+        """Return a plan for every API type that differs between the releases, itself or in types of its fields."""
         own = {name: self._own(name, fields) for name, fields in self._history.definitions.items()}
         wanted = {name for name, plan in own.items() if plan.notices or plan.values or plan.only_in_mooring}
         holders: dict[str, set[str]] = defaultdict(set)

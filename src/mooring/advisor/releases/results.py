@@ -57,7 +57,7 @@ RULES: dict[Effect, Rule] = {
     Effect.COMES_ALIVE: Rule("R040", "comes-alive", _INFO, "A field is known there, and not here: it takes effect"),
     Effect.HARMLESS: Rule("R041", "harmless", _INFO, "It is lost, and nothing follows from it"),
 }
-"""The lint rule of each effect; ``docs/upgrade.md`` lists them, and a test compares. A rule number is never reused."""
+"""By effect on an object, its lint rule. ``docs/upgrade.md`` lists them (a test compares); numbers are never reused."""
 
 
 _PREDICTED_BY = {
@@ -71,18 +71,18 @@ _PREDICTED_BY = {
 
 
 class _Result(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The base of all parts of the result: frozen, with camelCase field names."""
+    """The base class of all parts of the result: frozen, with camelCase field names."""
 
 
 class Finding(_Result, frozen=True, kw_only=True):
-    """An effect on one object, with the field and the message."""
+    """The effect of the change of release on one object, with the field and the message."""
 
     object: ObjectReference
     field: str = ""
     value: str = ""
     effect: Effect
     severity: str = ""
-    """`error`, `warning` or `info`: that of the rule, unless this case is milder."""
+    """`error`, `warning` or `info`: that of the rule, or a lower one for this finding."""
     message: str
     gate: str = ""
     release: str = ""
@@ -98,7 +98,7 @@ class Finding(_Result, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Return a key that is stable between runs, for baselines."""
+        """Return a key that is the same in later runs, to find the finding in a baseline."""
         ref = self.object
         return "|".join([self.rule.id, ref.api_version, ref.kind, ref.namespace, ref.name, self.field, self.value])
 
@@ -122,7 +122,7 @@ class ReleaseAudit(_Result, frozen=True, kw_only=True):
     rehearsal: Rehearsal | None = None
 
     def rehearsed(self, rehearsal: Rehearsal) -> "ReleaseAudit":
-        """Return the audit with the observations of a rehearsal that no finding predicts."""
+        """Return the audit with findings added for what a rehearsal observed and no finding predicts."""
         predicted = {(finding.object, finding.effect) for finding in self.findings}
         differences = [
             each

@@ -18,7 +18,7 @@ _VERBS = {
     "impersonate-on": "ConstrainedImpersonation",
     "request-serviceaccounts-token-audience": "ServiceAccountNodeAudienceRestriction",
 }
-"""Verbs, or prefixes of verbs up to a colon, that are authorized only with a gate. `impersonate` alone always is."""
+"""RBAC verbs (or prefixes up to a colon) authorized only with a feature gate. `impersonate` alone always is."""
 _SUBRESOURCES = {
     ("", "nodes/configz"): "KubeletFineGrainedAuthz",
     ("", "nodes/healthz"): "KubeletFineGrainedAuthz",
@@ -26,23 +26,23 @@ _SUBRESOURCES = {
     ("resource.k8s.io", "resourceclaims/binding"): "DRAResourceClaimGranularStatusAuthorization",
     ("resource.k8s.io", "resourceclaims/driver"): "DRAResourceClaimGranularStatusAuthorization",
 }
-"""Virtual subresources that are authorized only with a gate."""
+"""Virtual subresources that are authorized only with a feature gate."""
 
 
 _PARTS_OF_PROXY = frozenset({("", "nodes/configz"), ("", "nodes/healthz"), ("", "nodes/pods")})
-"""Subresources that kubelets authorize first with a gate, before they fall back to `nodes/proxy`."""
+"""Subresources that kubelets with a feature gate authorize first, before they fall back to `nodes/proxy`."""
 _PROXY, _GET = frozenset({"nodes/proxy"}), frozenset({"get"})
 
 
 class Demand(NamedTuple):
-    """A permission that no longer suffices once a gate is on, with the permissions required in addition."""
+    """A permission that no longer suffices once a feature gate is on, with the permissions required in addition."""
 
     gate: str
     group: str
     given: frozenset[str]
     verbs: frozenset[str]
     wanted: frozenset[str]
-    """The required resources; empty for the same resource."""
+    """The resources for which permissions are required; empty for the same resource."""
     wanted_verbs: frozenset[str]
     refused: str
 
@@ -91,9 +91,12 @@ def _to_nothing(
     rule: Mapping[str, Any], rules: list[Mapping[str, Any]], crossing: Crossing
 ) -> Iterator[tuple[str, str, str]]:
     for group, resource in _pairs(rule):
-        if (group, resource) in _PARTS_OF_PROXY and any(_gives(each, group, _PROXY, _GET) for each in rules):
+        if (group, resource) in _PARTS_OF_PROXY and any(_rule_grants(each, group, _PROXY, _GET) for each in rules):
             continue
-        if _there(group, resource, crossing, end=False) and _there(group, resource, crossing, end=True) is False:
+        if (
+            _is_known_resource(group, resource, crossing, end=False)
+            and _is_known_resource(group, resource, crossing, end=True) is False
+        ):
             name = f"{resource}.{group}" if group else resource
             yield "resources", name, f"{resource} in {group or 'the core group'}"
     for verb in _texts(rule, "verbs"):
@@ -112,11 +115,13 @@ def _not_enough(
         for group, resource in _pairs(rule):
             given = group == demand.group and resource in demand.given and demand.verbs & set(_texts(rule, "verbs"))
             wanted = demand.wanted or {resource}
-            if given and not any(_gives(each, group, wanted, demand.wanted_verbs) for each in rules):
+            if given and not any(_rule_grants(each, group, wanted, demand.wanted_verbs) for each in rules):
                 yield resource, demand
 
 
-def _gives(rule: Mapping[str, Any], group: str, resources: frozenset[str] | set[str], verbs: frozenset[str]) -> bool:
+def _rule_grants(
+    rule: Mapping[str, Any], group: str, resources: frozenset[str] | set[str], verbs: frozenset[str]
+) -> bool:
     named = set(_texts(rule, "resources"))
     every = {"*"} | {f"*/{each.partition('/')[2]}" for each in resources}
     return (
@@ -137,7 +142,7 @@ def _texts(rule: Mapping[str, Any], field: str) -> list[str]:
     return [each for each in items(rule.get(field)) if isinstance(each, str)]
 
 
-def _there(group: str, resource: str, crossing: Crossing, *, end: bool) -> bool | None:
+def _is_known_resource(group: str, resource: str, crossing: Crossing, *, end: bool) -> bool | None:
     if group not in crossing.history.groups:
         return None
     gate = _SUBRESOURCES.get((group, resource))

@@ -16,7 +16,7 @@ from mooring.api.kinds import GroupVersion
 
 
 class Release:
-    """Checks objects against one release."""
+    """One Kubernetes release against which `mooring lint` checks objects."""
 
     def __init__(self, version: str) -> None:
         self._crossing = Crossing.between(version, version)

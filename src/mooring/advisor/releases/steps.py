@@ -25,18 +25,18 @@ _SNAPSHOT_OF_ETCD = Step(
 
 
 def of(findings: Sequence[Finding], crossing: Crossing) -> list[Step]:
-    """Return all steps, in order."""
+    """Return all steps of an upgrade or downgrade, in order."""
     if crossing.start == crossing.end:
         return []
     return [
         _SNAPSHOT_OF_ETCD,
         *preparations(findings),
-        *(_up(crossing) if crossing.goes_up else _down(crossing, findings)),
+        *(_upgrade_steps(crossing) if crossing.goes_up else _downgrade_steps(crossing, findings)),
     ]
 
 
 def preparations(findings: Sequence[Finding]) -> list[Step]:
-    """Return the steps before the components: changes of manifests, clients and objects."""
+    """Return the steps before components are replaced: changes of manifests, clients and objects."""
     return [*_manifests(findings), *_bystanders(findings), *_objects(findings), *_unreachable(findings)]
 
 
@@ -107,7 +107,7 @@ def _removal(finding: Finding) -> Command:
     return Command(run=run, ready=False, why=f"decide what to do without it{gate} first")
 
 
-def _up(crossing: Crossing) -> Iterator[Step]:
+def _upgrade_steps(crossing: Crossing) -> Iterator[Step]:
     now = str(crossing.start)
     for release in crossing.releases:
         emulated = crossing.emulates_from(release, now)
@@ -139,7 +139,7 @@ def _up(crossing: Crossing) -> Iterator[Step]:
         now = release
 
 
-def _down(crossing: Crossing, findings: Iterable[Finding]) -> Iterator[Step]:
+def _downgrade_steps(crossing: Crossing, findings: Iterable[Finding]) -> Iterator[Step]:
     now, end = str(crossing.start), str(crossing.end)
     if crossing.emulates:
         yield Step(

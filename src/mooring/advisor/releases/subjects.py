@@ -27,7 +27,7 @@ _MADE = {"CronJob": "Jobs", "ResourceClaimTemplate": "claims"}
 
 @dataclass(frozen=True)
 class ReleaseObject:
-    """An object, with the history of its kind."""
+    """An audited object, with the history of its kind over the releases."""
 
     raw: RawObject
     reference: ObjectReference
@@ -48,7 +48,7 @@ class ReleaseObject:
         return mapping(self.tree.get("metadata"))
 
     def makes(self, path: str) -> str:
-        """Return the resource created from the part of the object at a path, such as `pods`; empty if none."""
+        """Return the resource, such as `pods`, that controllers create from a field of the object; empty if none."""
         template = _TEMPLATES.get(self.reference.kind) if self.served is not None else None
         return _MADE.get(self.reference.kind, "pods") if template and path.startswith(template) else ""
 
@@ -95,18 +95,18 @@ class ReleaseObject:
         if not isinstance(entries, list) or not entries:
             return False
         steps = [step.partition("[")[0] for step in path.split(".")]
-        return not any(_owns(mapping(each).get("fieldsV1"), steps) for each in entries)
+        return not any(_owns_field(mapping(each).get("fieldsV1"), steps) for each in entries)
 
 
-def _owns(fields: Any, steps: list[str]) -> bool:
+def _owns_field(fields: Any, steps: list[str]) -> bool:
     owned = mapping(fields)
     below = [value for key, value in owned.items() if key.startswith(("k:", "v:", "i:"))]
-    if any(_owns(each, steps) for each in below):
+    if any(_owns_field(each, steps) for each in below):
         return True
     if f"f:{steps[0]}" not in owned:
         return False
     inner = mapping(owned[f"f:{steps[0]}"])
-    return len(steps) == 1 or not any(key != "." for key in inner) or _owns(inner, steps[1:])
+    return len(steps) == 1 or not any(key != "." for key in inner) or _owns_field(inner, steps[1:])
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

@@ -210,7 +210,7 @@ class Budgets:
         if len(found) > 1:
             return disruption_budgets.TOO_MANY_BUDGETS
         entry = found[0]
-        expected, desired = _wanted(entry)
+        expected, desired = _wanted_pods_of(entry)
         if not pod.is_ready:
             always = entry.budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
             if always or (entry.healthy >= desired > 0):
@@ -226,7 +226,7 @@ class Budgets:
             if not entry.is_stale:
                 continue
             entry.is_stale = False
-            expected, desired = _wanted(entry)
+            expected, desired = _wanted_pods_of(entry)
             status = structs.replace(
                 entry.budget.status,
                 disruptions_allowed=disruption_budgets.disruptions_allowed(entry.healthy, expected, desired),
@@ -248,7 +248,7 @@ def _required_label(selector: Selector) -> tuple[str, str]:
     return "", ""
 
 
-def _wanted(entry: _Counted) -> tuple[int, int]:
+def _wanted_pods_of(entry: _Counted) -> tuple[int, int]:
     try:
         return disruption_budgets.expected_and_desired(entry.budget.spec, len(entry.pods), lambda: _scale(entry))
     except PercentError:

@@ -123,7 +123,7 @@ class RemedySearch:
         """Yield a scaled workload, then a budget that allows one disruption."""
         workload = self._workload(owner)
         if workload is not None:
-            yield _scaled(workload, _replicas(workload) + 1, "keeps enough pods while one moves")
+            yield _scale_change(workload, _replicas(workload) + 1, "keeps enough pods while one moves")
         budget = self.snapshot.find(PodDisruptionBudget, namespace, name)
         if budget is not None:
             spec = structs.replace(budget.spec, min_available=None, max_unavailable=1)
@@ -211,7 +211,7 @@ def _replicas(workload: Any) -> int:
     return 1 if workload.spec.replicas is None else int(workload.spec.replicas)
 
 
-def _scaled(workload: Any, replicas: int, effect: str) -> _Change:
+def _scale_change(workload: Any, replicas: int, effect: str) -> _Change:
     changed = structs.replace(workload, spec=structs.replace(workload.spec, replicas=replicas))
     target = f"{workload.kind.lower()}/{workload.metadata.name}"
     command = f"kubectl -n {workload.metadata.namespace} scale {target} --replicas={replicas}"
@@ -221,7 +221,7 @@ def _scaled(workload: Any, replicas: int, effect: str) -> _Change:
 def _availability_changes(workload: Any) -> Iterator[_Change]:
     """Yield a second replica, a budget that lets one pod go at a time, or both."""
     is_single = _replicas(workload) == 1
-    more = _scaled(workload, 2, "runs on while one pod moves") if is_single else None
+    more = _scale_change(workload, 2, "runs on while one pod moves") if is_single else None
     if more is not None:
         yield more
     meta, selector = workload.metadata, workload.spec.selector

@@ -37,18 +37,18 @@ _REPLICATED = Deployment | ReplicaSet | StatefulSet | ReplicationController
 
 
 _EVALUATED = ("QuotaExceeded", "QuotaNeedsRequests", "LimitRange", "PodSecurity", "MissingPriorityClass")
-"""Causes that are evaluated on the snapshot itself, because a condition that reports them may be outdated."""
+"""Causes that are recomputed from the snapshot, because the condition that reports them may be outdated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """The number of pods that a workload should have and lacks, and the cause."""
+    """The number of pods that a workload should have and that it lacks, and the cause why they are not created."""
 
     wanted: int
     missing: int
     cause: Cause | None = None
     words: str = ""
-    """The message of its controller's condition or event about it, if any."""
+    """The message about the missing pods in the controller's condition or event; empty if there is none."""
 
 
 def creation(snapshot: Snapshot, owner: Resource, next_pod: Pod, options: AdmissionOptions) -> Creation:
@@ -161,7 +161,7 @@ def _never_due(owner: CronJob, now: datetime) -> Cause | None:
 
 
 def _reported(snapshot: Snapshot, owner: Resource, *, is_missing: bool) -> str:
-    """Return what a controller has reported about pods that it could not create: a condition, or else an event."""
+    """Return why a controller could not create pods, as its condition says, or otherwise its event."""
     holders: list[Resource] = [owner]
     if isinstance(owner, Deployment):
         holders += [each for each in owners_of(snapshot).replica_sets_of(owner) if each.spec.replicas]
@@ -179,7 +179,7 @@ def _reported(snapshot: Snapshot, owner: Resource, *, is_missing: bool) -> str:
 
 
 def _claim_refusal(snapshot: Snapshot, owner: Resource, pod: Pod, options: AdmissionOptions) -> Cause | None:
-    """Return what the API server would refuse a new claim of a StatefulSet's pod for."""
+    """Return why the API server would refuse the next PersistentVolumeClaim of a StatefulSet."""
     for claim in missing_claims(snapshot, owner, pod):
         refusal = _admission_refusal(snapshot, claim, options)
         if refusal:

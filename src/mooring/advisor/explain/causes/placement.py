@@ -47,12 +47,12 @@ _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 _UNREADY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _MOST_VALUES = 4
 _MANY = 2000
-"""The maximum number of candidates that a cause describes one by one."""
+"""A cause describes at most this many candidate nodes one by one."""
 Describe = Callable[["Placement", Sequence[NodeInfo]], Cause | None]
 
 
 class Placement:
-    """The filters of the nodes for one pod, and the cause why none fits."""
+    """The filter results of all nodes for one pod, and the cause why no node fits."""
 
     def __init__(
         self, view: View, judgement: PodEvaluation, diagnosis: Diagnosis, facts: NodeFacts, now: datetime
@@ -64,7 +64,7 @@ class Placement:
         self._diagnosis = diagnosis
 
     def cause(self) -> Cause:
-        """Return the cause: the filter that leaves no candidate node."""
+        """Return the cause: the filter plugin that rejects the last remaining nodes."""
         cluster = self.view.engine.cluster
         if not len(cluster):
             return Cause("NoNodes", "there are no nodes")
@@ -176,7 +176,7 @@ def _distance(view: View, info: NodeInfo) -> int:
 
 
 def _hopeless(self: Placement, unmet: Unmet, entry: NodeSelectorRequirement) -> Cause | None:
-    """Return the cause if no node at all meets one requirement: a missing label or value, or a bound."""
+    """Return the cause if no node meets one requirement of the pod: a label, its value, or a numeric bound."""
     facts, key, shown = self.facts, entry.key, shown_requirement(entry, from_pair=unmet.term is None)
     values = facts.labels.get(key, {})
     if entry.operator in ("DoesNotExist", "NotIn"):
@@ -219,7 +219,7 @@ def _hopeless(self: Placement, unmet: Unmet, entry: NodeSelectorRequirement) -> 
 
 
 def _pre_release(versions: Mapping[str, semver.Version | None], bound: str) -> str:
-    """Return the hint that a label is a pre-release of the bound, and so older; empty if none is."""
+    """Return a hint if a node's label is a pre-release of the required version, and so older; otherwise empty."""
     wanted = semver.parse_tolerant_or_none(bound)
     for value, version in versions.items():
         if wanted is None or version is None or not version < wanted:
@@ -332,7 +332,7 @@ def _resources(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
 
 
 def _large_elsewhere(self: Placement, infos: Sequence[NodeInfo], resource: str, wanted: int) -> str:
-    """Return what is against the largest of all nodes, where that would be large enough; empty if none is."""
+    """Return why the largest node, which has enough resources, rejects the pod; empty if even that one is too small."""
     name = self.facts.largest[resource][1]
     info = self.view.engine.cluster.node(name) if len(infos) < len(self.view.engine.cluster) else None
     if info is None or self.view.engine.cluster.resources.amounts(resource, info.row)[0] < wanted:

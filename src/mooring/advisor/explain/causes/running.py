@@ -139,7 +139,7 @@ def _exit(status: ContainerStatus) -> str:
 
 
 def ended_badly(pod: Pod) -> str:
-    """Return which container of a pod has ended with an error, and how; empty if none has."""
+    """Return a text with the container of a pod that failed and how; empty if none has."""
     for status, is_init in _statuses(pod):
         if status.state.terminated is not None and status.state.terminated.exit_code:
             return f"{'init ' if is_init else ''}container {status.name}: {_exit(status)}"

@@ -14,7 +14,7 @@ def as_one(infos: Sequence[NodeInfo], text: str) -> Groups:
 
 
 def by_text(infos: Iterable[NodeInfo], text_of: Callable[[NodeInfo], str]) -> Groups:
-    """Group nodes by the text that describes them."""
+    """Group nodes that have the same text: why a plugin rejects them."""
     found: dict[str, list[NodeInfo]] = {}
     for info in infos:
         found.setdefault(text_of(info), []).append(info)
@@ -22,7 +22,7 @@ def by_text(infos: Iterable[NodeInfo], text_of: Callable[[NodeInfo], str]) -> Gr
 
 
 def some(words: Sequence[str]) -> str:
-    """Format the first of many names: `a, b, c and 4 more`."""
+    """Join names, of which only the first few are listed: `a, b, c and 4 more`."""
     unique = list(dict.fromkeys(words))
     if len(unique) <= _NAMED:
         return ", ".join(unique[:-1]) + (" and " if len(unique) > 1 else "") + "".join(unique[-1:])

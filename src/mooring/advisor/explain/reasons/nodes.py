@@ -24,7 +24,7 @@ _OPTIONS = {
     "Gt": "numeric_tolerations",
     **dict.fromkeys(semver.OPERATORS, "semver_operators"),
 }
-"""By operator, the feature gate that enables it in tolerations."""
+"""By toleration operator, the feature gate that enables it."""
 
 
 def unschedulable(_view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
@@ -60,7 +60,7 @@ def taint_text(view: View, taint: Taint) -> str:
 
 
 def near_miss(toleration: Toleration, taint: Taint, options: ConstraintOptions) -> str:
-    """Return why a toleration with the taint's key, or an expression, does not match it; empty for others."""
+    """Return why a toleration with the taint's key, or an expression, does not match it; empty if unrelated."""
     if toleration.expression:
         return _expression_miss(toleration.expression, taint, options)
     if toleration.key != taint.key:

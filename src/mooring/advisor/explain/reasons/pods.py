@@ -9,7 +9,7 @@ from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
 
 _FEW = 5
-"""Up to this number of domains, each is described."""
+"""The maximum number of topology domains that are described one by one."""
 
 
 def spread(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
@@ -47,11 +47,11 @@ def affinity(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
             groups += texts.items()
         else:
             parts = zip(*(found for _, found in members), strict=True)
-            groups.append(("; ".join(map(_together, parts)), [info for info, _ in members]))
+            groups.append(("; ".join(map(_join_identical_terms, parts)), [info for info, _ in members]))
     return groups
 
 
-def _together(same: Sequence[UnmetPodTerm]) -> str:
+def _join_identical_terms(same: Sequence[UnmetPodTerm]) -> str:
     first = same[0]
     key, selector = first.term.topology_key, term_text(first.term)
     if first.kind == "affinity":

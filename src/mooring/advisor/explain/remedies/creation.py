@@ -53,7 +53,7 @@ from mooring.api.scheduling_v1 import PriorityClass
 
 _REPLICATED = Deployment | ReplicaSet | StatefulSet | ReplicationController
 _USUAL = {"cpu": "100m", "memory": "128Mi"}
-"""The suggested requests of containers without requests, if a quota requires some."""
+"""The requests suggested for containers without any, if a quota requires them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def _quota(context: _Context) -> Iterator[Candidate]:
 
 
 def _usage(context: _Context) -> Mapping[str, Quantity]:
-    """Return what the object that a quota refuses would use: the pod, or its first claim."""
+    """Return the quota usage of the object that a quota refuses: the pod, or its first claim."""
     refused = [each for each in _missing_claims(context) if f"claim {each.metadata.name} " in context.cause.text]
     return NamespaceRules().usage(refused[0] if refused else context.pod)
 
@@ -231,7 +231,7 @@ def _claim_limits(context: _Context, claim: PersistentVolumeClaim) -> Iterator[C
 
 
 def _clamp_sum(spec: PodSpec, item: Any, words: list[str]) -> None:
-    """Lower the largest amount of a pod's containers until their sum is within a LimitRange for pods."""
+    """Lower the largest request among a pod's containers until their sum is within a LimitRange for pods."""
     for kind in ("limits", "requests"):
         for name, most in item.max.items():
             holders = [each for each in spec.containers if name in getattr(each.resources, kind)]
@@ -340,7 +340,7 @@ def _claim_name(context: _Context) -> Iterator[Candidate]:
 
 
 def _device_claim_name(context: _Context) -> Iterator[Candidate]:
-    """Correct the name of a ResourceClaim or ResourceClaimTemplate."""
+    """Suggest the correct spelling of a ResourceClaim's or ResourceClaimTemplate's name."""
     for kind, field in (
         (ResourceClaim, "resource_claim_name"),
         (ResourceClaimTemplate, "resource_claim_template_name"),
@@ -442,7 +442,7 @@ def _scale_up(context: _Context) -> Iterator[Candidate]:
 
 
 def _scale_to_running(context: _Context) -> Iterator[Candidate]:
-    """Ask for as many pods as have a node."""
+    """Suggest to scale the workload down to the pods that have a node."""
     source = context.subject.source
     running = sum(bool(pod.spec.node_name) for pod in context.subject.siblings)
     if isinstance(source, _REPLICATED) and 0 < running < (source.spec.replicas or 1):

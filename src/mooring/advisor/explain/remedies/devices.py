@@ -78,7 +78,7 @@ def _drop_selector(asked: Asked, expression: str) -> None:
 
 
 def _changed(view: View, claim: ResourceClaim, idea: Remedy, change: Callable[[ResourceClaimSpec], None]) -> Remedy:
-    """Return the remedy that changes the spec of a claim, or of the template that it was created from."""
+    """Return the remedy that changes the spec of a device claim, or of the template that it was created from."""
     after = copy_of(claim)
     change(after.spec)
     entry = next((each for each in view.pod.spec.resource_claims if _stands_for(view, each, claim)), None)

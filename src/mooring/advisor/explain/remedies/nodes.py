@@ -64,7 +64,7 @@ def unschedulable(_view: View, info: NodeInfo, _status: Status) -> Iterator[Reme
         "tolerate cordons",
         LARGE,
         f"tolerate the taint {_UNSCHEDULABLE}",
-        edit=_adding(toleration),
+        edit=_add_toleration_edit(toleration),
         caveat="nodes are cordoned for a reason",
     )
 
@@ -81,10 +81,10 @@ def taints(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     untolerated = view.untolerated(info.node)
     if not untolerated:
         return
-    steps = [step for taint in untolerated if (step := _adjusted(view, taint)) is not None]
+    steps = [step for taint in untolerated if (step := _adjust_toleration(view, taint)) is not None]
     if len(steps) == len(untolerated):
         yield _combined("TaintToleration", "move bound", steps)
-    edits = [_adding(_exact(taint)) for taint in untolerated]
+    edits = [_add_toleration_edit(_exact_toleration(taint)) for taint in untolerated]
     shown = " and ".join(shown_taint(taint) for taint in untolerated)
     if any(taint.key in _DEAD for taint in untolerated):  # a pod would not run there
         yield add_node(view, "TaintToleration", info.node)
@@ -100,7 +100,7 @@ def taints(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         edit=_all_of(edits),
         caveat=_STATE_CAVEAT if is_system else _CONTROL_PLANE_CAVEAT if is_control_plane else "",
     )
-    yield from _ranged(view, untolerated)
+    yield from _ranged_tolerations(view, untolerated)
     if not is_system and not is_control_plane:
         yield _untaint(info.node, untolerated)
 
@@ -154,12 +154,12 @@ def _replacing(old: Toleration, new: Toleration) -> Edit:
     return edit
 
 
-def _exact(taint: Taint) -> Toleration:
+def _exact_toleration(taint: Taint) -> Toleration:
     operator = "Equal" if taint.value else "Exists"
     return Toleration(key=taint.key, operator=operator, value=taint.value, effect=taint.effect)
 
 
-def _ranged(view: View, untolerated: Sequence[Taint]) -> Iterator[Remedy]:
+def _ranged_tolerations(view: View, untolerated: Sequence[Taint]) -> Iterator[Remedy]:
     if len(untolerated) != 1 or not view.features.constraints.numeric_tolerations:
         return
     key, effect = untolerated[0].key, untolerated[0].effect
@@ -173,7 +173,7 @@ def _ranged(view: View, untolerated: Sequence[Taint]) -> Iterator[Remedy]:
         "tolerate range",
         MODEST,
         f"tolerate {key} with any value above {bound} ({len(numbers)} values are in use)",
-        edit=_adding(toleration),
+        edit=_add_toleration_edit(toleration),
     )
 
 
@@ -201,7 +201,7 @@ class _Step:
 
 
 def _combined(plugin: str, family: str, steps: Sequence[_Step], size: int = 0) -> Remedy:
-    """Return the remedy that combines several; `size` is added to their sizes."""
+    """Return one remedy that makes several changes; `size` is added to the sizes of these."""
     return Remedy(
         plugin,
         family,
@@ -212,7 +212,7 @@ def _combined(plugin: str, family: str, steps: Sequence[_Step], size: int = 0) -
     )
 
 
-def _adjusted(view: View, taint: Taint) -> _Step | None:
+def _adjust_toleration(view: View, taint: Taint) -> _Step | None:
     for each in view.pod.spec.tolerations:
         if each.expression or each.key != taint.key or each.effect not in ("", taint.effect):
             continue
@@ -230,7 +230,7 @@ def _adjusted(view: View, taint: Taint) -> _Step | None:
 
 
 def _distance(one: str, other: str) -> float:
-    """Return how far apart two bounds are: numbers, or versions in which each part weighs less than the one before."""
+    """Return the distance of a label's value and a bound (`Gt`, `Lt`): of numbers, or of versions by weighted parts."""
     numbers = label_values.parse_lax_int64(one), label_values.parse_lax_int64(other)
     if numbers[0] is not None and numbers[1] is not None:
         return abs(numbers[0] - numbers[1])
@@ -243,7 +243,7 @@ def _distance(one: str, other: str) -> float:
 
 
 def _bound(operator: str, value: str, read: Callable[[str], int | None] = parse_canonical_int64) -> str | None:
-    """Return the nearest bound that a value meets; None for other operators and values."""
+    """Return the bound with which a comparison operator only just accepts a node's value; None for other operators."""
     if operator in ("Gt", "Lt"):
         number = read(value)
         return None if number is None else str(number - 1 if operator == "Gt" else number + 1)
@@ -253,7 +253,7 @@ def _bound(operator: str, value: str, read: Callable[[str], int | None] = parse_
     return None
 
 
-def _adding(toleration: Toleration) -> Edit:
+def _add_toleration_edit(toleration: Toleration) -> Edit:
     def edit(spec: PodSpec) -> bool:
         spec.tolerations.append(toleration)
         return True
@@ -276,7 +276,7 @@ def affinity(view: View, info: NodeInfo, status: Status) -> Iterator[Remedy]:
     yield from _corrected_labels(info.node, [*pairs, *fewest])
     wanted = label_values.satisfying(view, info.node, [*pairs, *fewest])
     yield from label_node(view, "NodeAffinity", info.node, wanted or {})
-    steps = [_relaxed(each, info.node) for each in (*pairs, *fewest)]
+    steps = [_relax_requirement(each, info.node) for each in (*pairs, *fewest)]
     if steps:
         yield _combined("NodeAffinity", "relax affinity", steps)
     if terms:
@@ -324,13 +324,13 @@ def _drop_required(spec: PodSpec) -> bool:
     return True
 
 
-def _relaxed(unmet: Unmet, node: Node) -> _Step:
+def _relax_requirement(unmet: Unmet, node: Node) -> _Step:
     requirement = unmet.requirement
     if unmet.term is None:
         text = f"drop the nodeSelector {unmet.key}"
         return _Step(text, lambda spec: spec.node_selector.pop(unmet.key, None) is not None, LARGE - 1)
     if requirement is None:
-        return _Step(f"drop the condition `{unmet.expression}`", _dropping(unmet), LARGE - 1)
+        return _Step(f"drop the condition `{unmet.expression}`", _drop_requirement_edit(unmet), LARGE - 1)
     shown = shown_requirement(requirement)
     value = node.metadata.labels.get(unmet.key)
     bound = None if value is None else _bound(requirement.operator, value, label_values.parse_lax_int64)
@@ -341,7 +341,7 @@ def _relaxed(unmet: Unmet, node: Node) -> _Step:
     if requirement.operator == "In" and value is not None and not unmet.field_name:
         text = f"let `{shown}` take {value} as well"
         return _Step(text, _setting_entry(unmet, values=[*requirement.values, value]), SMALL)
-    return _Step(f"drop the condition `{shown}`", _dropping(unmet), LARGE - 1)
+    return _Step(f"drop the condition `{shown}`", _drop_requirement_edit(unmet), LARGE - 1)
 
 
 def _setting_entry(unmet: Unmet, **fields: Any) -> Edit:
@@ -360,7 +360,7 @@ def _entries(spec: PodSpec, unmet: Unmet) -> list[NodeSelectorRequirement]:
     return [each for each in (*term.match_expressions, *term.match_fields) if each == unmet.requirement]
 
 
-def _dropping(unmet: Unmet) -> Edit:
+def _drop_requirement_edit(unmet: Unmet) -> Edit:
     def edit(spec: PodSpec) -> bool:
         terms = required_terms(spec)
         if unmet.term is None or unmet.term >= len(terms):
@@ -385,7 +385,7 @@ def resources(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     if less is not None:
         yield less
     too_small = [each for each in shortages if each.allocatable < each.asked]
-    freed = next(_deleting(view, info, [each for each in shortages if each not in too_small]), None)
+    freed = next(_delete_pods_remedies(view, info, [each for each in shortages if each not in too_small]), None)
     if not too_small:
         yield add_node(view, "NodeResourcesFit", info.node)
     if not too_small and freed is not None:
@@ -394,14 +394,14 @@ def resources(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         shrunk = [replace(each, free=each.allocatable) for each in too_small]
         both = _asking_for_less(view, shrunk)
         left = [replace(each, asked=each.allocatable) if each in too_small else each for each in shortages]
-        freed = next(_deleting(view, info, [each for each in left if each.missing > 0]), None)
+        freed = next(_delete_pods_remedies(view, info, [each for each in left if each.missing > 0]), None)
         if both is not None and freed is not None:
             summary = f"{both.summary}, and {freed.summary}"
             yield replace(freed, family="less and delete", size=both.size + freed.size, summary=summary, edit=both.edit)
 
 
 def _renamed_resource(view: View, resource: str) -> Iterator[Remedy]:
-    """Suggest the resource name that was probably meant, and tolerations for the nodes that have it."""
+    """Suggest the resource name that the pod probably meant, and tolerations for the nodes that have it."""
     infos = list(view.engine.cluster.node_infos())
     if any(resource in info.node.status.allocatable for info in infos):
         return
@@ -424,19 +424,19 @@ def _renamed_resource(view: View, resource: str) -> Iterator[Remedy]:
         "correct resource",
         BOUND,
         f"ask for {meant} instead of {resource}{also}",
-        edit=_all_of([rename, *(_adding(_exact(taint)) for taint in taints)]),
+        edit=_all_of([rename, *(_add_toleration_edit(_exact_toleration(taint)) for taint in taints)]),
         node=holder.name,
     )
 
 
 def _asking_for_less(view: View, shortages: Sequence[Shortage]) -> Remedy | None:
-    steps = [step for each in shortages if (step := _reduction(view, each)) is not None]
+    steps = [step for each in shortages if (step := _reduce_request(view, each)) is not None]
     if not steps or len(steps) < len(shortages):
         return None
     return _combined("NodeResourcesFit", "ask for less", steps, MODEST)
 
 
-def _deleting(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> Iterator[Remedy]:
+def _delete_pods_remedies(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> Iterator[Remedy]:
     freed = ", ".join(
         "room for a pod" if each.resource == PODS else f"{amount(each.resource, each.missing)} {each.resource}"
         for each in shortages
@@ -445,7 +445,7 @@ def _deleting(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> Iter
     return delete_pods(view, "NodeResourcesFit", victims, f", which frees {freed} on node {info.name}")
 
 
-def _reduction(view: View, shortage: Shortage) -> _Step | None:
+def _reduce_request(view: View, shortage: Shortage) -> _Step | None:
     resource = shortage.resource
     if resource == PODS:
         return None
@@ -466,12 +466,12 @@ def _reduction(view: View, shortage: Shortage) -> _Step | None:
     if after <= 0:
         if shortage.free > 0 or resource in (requests.CPU, requests.MEMORY):
             return None
-        return _Step(f"drop {who}'s request for {resource}", _requesting(largest, resource, None), LARGE)
+        return _Step(f"drop {who}'s request for {resource}", _set_request_edit(largest, resource, None), LARGE)
     text = f"lower {who}'s request for {resource} from {source.requests[resource]} to {amount(resource, after)}"
-    return _Step(text, _requesting(largest, resource, after), int(4 * part), part)
+    return _Step(text, _set_request_edit(largest, resource, after), int(4 * part), part)
 
 
-def _requesting(container: Container | None, resource: str, number: int | None) -> Edit:
+def _set_request_edit(container: Container | None, resource: str, number: int | None) -> Edit:
     def edit(spec: PodSpec) -> bool:
         if container is None:
             return spec.resources is not None and _set(spec.resources, resource, number)
@@ -495,7 +495,7 @@ def _set(of: ResourceRequirements, resource: str, number: int | None) -> bool:
 
 
 def _in_the_way(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> list[Pod]:
-    """Return as few pods as possible whose deletion frees the missing resources, the least important first."""
+    """Return the fewest and least important pods of a node whose deletion frees the missing resources."""
     missing = {each.resource: each.missing for each in shortages}
 
     def given(pod: Pod) -> dict[str, int]:

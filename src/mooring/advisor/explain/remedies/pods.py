@@ -109,22 +109,22 @@ def affinity(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
 
 
 def _corrected_terms(view: View, info: NodeInfo, apart: list[UnmetPodTerm]) -> Iterator[Remedy]:
-    """Correct the topology key, a label or the namespace of a required affinity term."""
+    """Suggest the correct spelling of a topology key, label or namespace in a required pod-affinity term."""
     for each in apart:
         key = each.term.topology_key
         if each.domain is None and (meant := similar(key, info.node.metadata.labels)):
-            edit = _editing(each, partial(_set_topology_key, meant))
+            edit = _edit_pod_terms(each, partial(_set_topology_key, meant))
             yield Remedy(
                 "InterPodAffinity", "correct topologyKey", BOUND, f"correct topologyKey {key} to {meant}", edit
             )
         elif each.kind == "affinity" and (found := view.misspelled_peer(each.index)) is not None:
             label, old, new, node = found
             summary = f"correct the affinity to pods with {label}={old} to {label}={new}"
-            edit = _editing(each, partial(_set_peer, label, new))
+            edit = _edit_pod_terms(each, partial(_set_peer, label, new))
             yield Remedy("InterPodAffinity", "correct peer", BOUND, summary, edit, node=node)
         elif each.kind == "affinity":
             for namespace, node in sorted(view.namespaces_with_peers(each.index).items())[:1]:
-                edit = _editing(each, partial(_set_namespace, namespace))
+                edit = _edit_pod_terms(each, partial(_set_namespace, namespace))
                 summary = f"look for pods with {term_text(each.term)} in namespace {namespace}"
                 yield Remedy("InterPodAffinity", "correct namespace", BOUND, summary, edit, node=node)
 
@@ -142,7 +142,7 @@ def _set_peer(label: str, value: str, term: PodAffinityTerm) -> None:
         term.label_selector.match_labels[label] = value
 
 
-def _editing(apart: UnmetPodTerm, change: Callable[[PodAffinityTerm], None]) -> Edit:
+def _edit_pod_terms(apart: UnmetPodTerm, change: Callable[[PodAffinityTerm], None]) -> Edit:
     def edit(spec: PodSpec) -> bool:
         affinity = spec.affinity
         holder = affinity and (affinity.pod_affinity if apart.kind == "affinity" else affinity.pod_anti_affinity)
@@ -156,7 +156,7 @@ def _editing(apart: UnmetPodTerm, change: Callable[[PodAffinityTerm], None]) -> 
 
 
 def _take(spec: PodSpec, apart: list[UnmetPodTerm], *, softly: bool) -> bool:
-    """Remove required terms from a pod's affinity; with `softly`, make them preferred terms."""
+    """Remove required terms from a pod's affinity; with `softly`, add them as preferred terms."""
     if spec.affinity is None:
         return False
     for kind, holder in (("affinity", spec.affinity.pod_affinity), ("anti-affinity", spec.affinity.pod_anti_affinity)):

@@ -18,10 +18,10 @@ from mooring.api.states import priority
 from mooring.constraints.node_selector import required_terms
 
 Edit = Callable[[PodSpec], bool]
-"""A function that changes the given spec in place; returns False if there is nothing to change."""
+"""A function that changes a pod or workload spec in place; it returns False if there is nothing to change."""
 
 BOUND, SMALL, MODEST, NEW_NODE, LARGE, DRASTIC = 1, 2, 3, 4, 5, 8
-"""The sizes of changes: move a bound, add, relax, add a node, drop a constraint, delete something."""
+"""The sizes of remedies, by which they are sorted: move a bound, add, relax, add a node, drop a constraint, delete."""
 _HOSTNAME = "kubernetes.io/hostname"
 _OF_THE_MACHINE = ("kubernetes.io/arch", "kubernetes.io/os")
 _SIMULATION = "simulation.mooring.dev/"
@@ -38,15 +38,15 @@ class Remedy:
     size: int
     summary: str
     edit: Edit | None = None
-    """Changes the pod's spec, and the template that the pod comes from."""
+    """The function that changes the pod's spec, and the template that the pod is created from."""
     edit_source: Callable[[Any], bool] | None = None
-    """Changes the workload's spec outside of its template."""
+    """The function that changes the workload's spec outside of its pod template."""
     put: tuple[Resource, ...] = ()
-    """The objects that exist after the change, including those that controllers create."""
+    """The objects that the remedy adds or replaces, including those that controllers would create."""
     remove: tuple[Resource, ...] = ()
-    """The objects that no longer exist after the change."""
+    """The objects that the remedy deletes, including those that controllers would delete."""
     changes: tuple[Change, ...] = ()
-    """The user's changes of objects other than the pod and its workload."""
+    """The changes of other objects than the pod and its workload that the user has to make."""
     caveat: str = ""
     distance: float = 0
     """How far a bound is moved, to choose among remedies of the same size."""
@@ -92,7 +92,7 @@ def label_node(
 
 
 def _selecting(view: View, node: Node, keys: set[str]) -> str:
-    """Return the name of a pod on a node that selects nodes by one of the labels; empty if there is none."""
+    """Return the name of a pod on a node whose node selector uses one of these labels; empty if there is none."""
     info = view.engine.cluster.node(node.metadata.name) if keys else None
     for pod in info.pods if info is not None else ():
         entries = (entry for term in required_terms(pod.spec) for entry in term.match_expressions)
@@ -103,7 +103,7 @@ def _selecting(view: View, node: Node, keys: set[str]) -> str:
 
 
 def add_node(view: View, plugin: str, model: Node) -> Remedy:
-    """Suggest another empty node like an existing one; of equal nodes the first is named."""
+    """Suggest to add an empty node, identical to an existing one except for its name."""
     model = view.first_like(model)
     name = f"{model.metadata.name}-like"
     while view.engine.cluster.node(name) is not None:
@@ -138,7 +138,7 @@ def add_node(view: View, plugin: str, model: Node) -> Remedy:
 
 
 def numbered_node(model: Node, change: Change, number: int) -> tuple[Node, Change]:
-    """Return another node like a suggested one, with the next number, and the change that creates it."""
+    """Return a further new node, named with the next number, and the change that creates it."""
     old, name = model.metadata.name, f"{model.metadata.name}-{number}"
     after = copy_of(model)
     after.metadata.name = name

@@ -6,7 +6,7 @@ _ALLOWED_CAPABILITY = "NET_BIND_SERVICE"
 
 
 def complying(spec: PodSpec) -> bool:
-    """Remove every privilege that the restricted level forbids; return False if some cannot be removed."""
+    """Remove every privilege that the restricted level forbids from a pod's spec; return False if impossible."""
     spec.host_network = spec.host_pid = spec.host_ipc = False
     spec.volumes = [each for each in spec.volumes if each.host_path is None]
     mounted = {each.name for each in spec.volumes}

@@ -69,7 +69,7 @@ def binding(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     if lost:
         yield _create_volumes([(claim, _volume_for(view, claim, claim.spec.volume_name)) for claim in lost], bind=True)
         return
-    immediate = [claim for claim in claims_of(view) if not is_bound(claim) and not _waits(view, claim)]
+    immediate = [claim for claim in claims_of(view) if not is_bound(claim) and not _waits_for_consumer(view, claim)]
     for claim in immediate:
         yield from _missing_class(view, claim)
     if immediate:
@@ -83,7 +83,7 @@ def binding(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
 
 
 def _missing_class(view: View, claim: PersistentVolumeClaim) -> Iterator[Remedy]:
-    """Suggest to name or correct the StorageClass of a claim, or to create the missing class like an existing one."""
+    """Suggest the StorageClass that a claim should name, or a new class like an existing one."""
     name = class_of(claim)
     if view.object(StorageClass, name) is not None or (not name and claim.spec.storage_class_name is not None):
         return
@@ -147,7 +147,7 @@ def is_numbered(view: View, claim: PersistentVolumeClaim) -> bool:
     )
 
 
-def _waits(view: View, claim: PersistentVolumeClaim) -> bool:
+def _waits_for_consumer(view: View, claim: PersistentVolumeClaim) -> bool:
     found = view.object(StorageClass, class_of(claim))
     return found is not None and found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
@@ -223,7 +223,7 @@ def _missing(view: View, plugin: str) -> Iterator[Remedy]:
     if not names:
         return
     claims = [_claim(view, name) for name in names]
-    pairs = [(claim, _volume_for(view, claim)) for claim in claims if not _waits(view, claim)]
+    pairs = [(claim, _volume_for(view, claim)) for claim in claims if not _waits_for_consumer(view, claim)]
     words = [f"the claim {full_name(claim)} of {claim.spec.resources.requests[STORAGE]}" for claim in claims]
     words += [f"a PersistentVolume for {full_name(claim)}" for claim, _ in pairs]
     bound = {id(claim): _bound(claim, volume) for claim, volume in pairs}
@@ -240,7 +240,7 @@ def _missing(view: View, plugin: str) -> Iterator[Remedy]:
 
 
 def _claim(view: View, name: str) -> PersistentVolumeClaim:
-    """Return a claim as the workload's template defines it, or a small one of a class that provisions volumes."""
+    """Return a missing claim: as the workload's template defines it, or a small one of a provisioning class."""
     meta = ObjectMeta(name=name, namespace=view.namespace)
     source = view.subject.source
     if isinstance(source, StatefulSet):

@@ -100,10 +100,10 @@ def sections(result: Simulation) -> Iterable[Markup]:
     for found in (*reports.pod_tables(result), reports.placement_table(result)):
         if found.rows:
             shown = table(("Pod", *found.header), found.rows[:_MAX_ROWS])
-            yield card(found.title, shown, _rest(len(found.rows)))
+            yield card(found.title, shown, _hidden_rows_note(len(found.rows)))
 
 
-def _rest(number: int) -> Markup:
+def _hidden_rows_note(number: int) -> Markup:
     if number <= _MAX_ROWS:
         return Markup("")
     return tag("p", f"and {number - _MAX_ROWS:,} more; the outputs json and csv have all of them.", class_="soft")

@@ -41,7 +41,9 @@ def rect(x: float, y: float, width: float, height: float, fill: str, *content: o
     return tag("rect", *content, **size, fill=fill, **more)
 
 
-def _rule(start: tuple[float, float], end: tuple[float, float], stroke: str, *content: object, **more: str) -> Markup:
+def _grid_line(
+    start: tuple[float, float], end: tuple[float, float], stroke: str, *content: object, **more: str
+) -> Markup:
     ends = {"x1": f"{start[0]:.1f}", "x2": f"{end[0]:.1f}", "y1": f"{start[1]:.1f}", "y2": f"{end[1]:.1f}"}
     return tag("line", *content, **ends, stroke=stroke, **more)
 
@@ -145,12 +147,12 @@ def timeline(moments: Sequence[Moment], end: float, evicted: Sequence[tuple[floa
     lines = []
     for level in levels:
         at = y(level)
-        lines.append(_rule((left, at), (width - 14, at), "var(--line)"))
+        lines.append(_grid_line((left, at), (width - 14, at), "var(--line)"))
         lines.append(text_at(left - 8, at + 4, f"{round(level):,}", anchor="end"))
     for moment_ in time_ticks(last):
         at, near_end = x(moment_), last - moment_ < last / 40
         foot = height - bottom
-        lines.append(_rule((at, foot), (at, foot + 4), "var(--soft)"))
+        lines.append(_grid_line((at, foot), (at, foot + 4), "var(--soft)"))
         anchor = "start" if moment_ == 0 else "end" if near_end else "middle"
         lines.append(text_at(at, height - 12, format_seconds(moment_), anchor=anchor))
     areas = [
@@ -166,7 +168,7 @@ def timeline(moments: Sequence[Moment], end: float, evicted: Sequence[tuple[floa
     for moment in events:
         at = x(moment.at)
         hint = tag("title", f"{format_seconds(moment.at)}: {moment.event}")
-        marks.append(_rule((at, top - 8), (at, height - bottom), "var(--ink)", hint, stroke_dasharray="1 3"))
+        marks.append(_grid_line((at, top - 8), (at, height - bottom), "var(--ink)", hint, stroke_dasharray="1 3"))
     marks += _numbers(events, x, top)
     final = moments[-1] if moments else None
     description = f"At the end {final.running} pods run and {final.pending} are pending." if final is not None else ""
@@ -257,7 +259,7 @@ def histogram(before: ResourceUse | None, after: ResourceUse) -> Markup:
             )
         drawn.append(text_at(x + slot / 2, height - 18, label, anchor="middle"))
     drawn.append(text_at(width / 2, height - 3, f"% of a node's {_short(after.resource, 40)}", anchor="middle"))
-    drawn.append(_rule((5, height - bottom), (width - 5, height - bottom), "var(--line)"))
+    drawn.append(_grid_line((5, height - bottom), (width - 5, height - bottom), "var(--line)"))
     spread = after.nodes
     text = f"From {spread.least:.0%} to {spread.most:.0%}{' afterwards' if before else ''}, median {spread.median:.0%}."
     return svg(width, height, f"Nodes by how much of their {after.resource} is requested", text, *drawn)
@@ -343,7 +345,7 @@ def _grid(y: float, at: Place, x: float, format_y: Callable[[float], str]) -> Ma
     height = at(x, y)[1]
     return tag(
         "g",
-        _rule((_LEFT, height), (_WIDTH - _RIGHT, height), "var(--line)"),
+        _grid_line((_LEFT, height), (_WIDTH - _RIGHT, height), "var(--line)"),
         text_at(_LEFT - 6, height + 4, format_y(y), "end"),
     )
 
