@@ -48,14 +48,14 @@ _NOTHING_HELD: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(slots=True)
 class NodeInfo:
-    """A node, its row and the pods on it."""
+    """A node, the index of its row in the node table, and the pods on it."""
 
     row: int
     node: Node
     placed: dict[str, "PlacedPod"] = field(default_factory=dict)
     """The pods on the node, by pod key."""
     ranked: RankedPods | None = None
-    """The pods on the node, most important first; None if they must be sorted again."""
+    """The pods on the node, most important first; None if the order is stale."""
 
     @property
     def name(self) -> str:
@@ -74,7 +74,7 @@ class PlacedPod(msgspec.Struct):
     node_name: str
     group: GroupKey
     held: Mapping[str, Any] = _NOTHING_HELD
-    """By plugin, what it assigned to the pod on this node, such as a GPU. A trial restores it with the pod."""
+    """By plugin name, what the plugin reserved for the pod on this node, such as a GPU. A trial restores it."""
 
     def hold(self, plugin: str, value: object) -> None:
         self.held = {**self.held, plugin: value}
@@ -105,7 +105,7 @@ class Cluster:
     def __init__(self, constraints: ConstraintOptions | None = None, *, pod_level_resources: bool = True) -> None:
         constraints = constraints or ConstraintOptions()
         self.capacity = _CAPACITY
-        """The number of rows of every column, used and free."""
+        """The number of node rows of every column, used and free."""
         self.nodes: list[NodeInfo | None] = [None] * _CAPACITY
         self.row_of: dict[str, int] = {}
         self.nodes_changed_at = 0
@@ -125,11 +125,11 @@ class Cluster:
         self.inputs = Inputs(_CAPACITY)
         self.term_owners = TermOwners(self.namespaces, self.inputs)
         self.node_changes = self.inputs.log(Input.NODE)
-        """Log of the rows whose node was added, removed or changed in a field that scheduling reads."""
+        """Log of the node rows whose node was added, removed or changed in a field that scheduling reads."""
         self.row_changes = self.inputs.log(Input.NODE | Input.PODS)
-        """Log of these rows, and of the rows on which pods were placed, removed or changed."""
+        """Log of these node rows, and of the rows on which pods were placed, removed or changed."""
         self.rank_changes = RowLog()
-        """Log of the rows on which only the importance (priority or start time) of a pod changed."""
+        """Log of the node rows on which only the importance (priority or start time) of a pod changed."""
         self.observers: list[PodObserver] = []
         self.shared: dict[Hashable, Any] = {}
         """State that plugins of several profiles share, such as volume reservations, by a key that plugins choose."""
@@ -149,7 +149,7 @@ class Cluster:
 
     @property
     def layout(self) -> int:
-        """Return a number that rises with new rows or resources; caches built for another number are invalid."""
+        """Return a number that rises when node rows or resources are added; caches for another number are invalid."""
         return self.resources.layout
 
     def node(self, name: str) -> NodeInfo | None:
@@ -157,25 +157,25 @@ class Cluster:
         return None if row is None else self.nodes[row]
 
     def nodes_now(self) -> Sequence[NodeInfo | None]:
-        """Return a snapshot of the nodes, by row."""
+        """Return a snapshot of the nodes, by row of the node table."""
         if self._nodes_copied_at != self.nodes_changed_at:
             self._nodes_copy, self._nodes_copied_at = tuple(self.nodes), self.nodes_changed_at
         return self._nodes_copy
 
     def node_infos(self) -> Iterator[NodeInfo]:
-        """Iterate over all nodes in the order of their rows."""
+        """Iterate over all nodes in the order of their rows in the node table."""
         return (info for info in self.nodes if info is not None)
 
     def info(self, pod: Pod) -> PodInfo:
-        """Return a pod together with its signature."""
+        """Return a pod together with its pod signature."""
         return PodInfo(pod, self.signatures.signature_of(pod))
 
     def placed(self, pod: Pod) -> PlacedPod | None:
-        """Return the placed form of a pod; None if it is on no node."""
+        """Return the `PlacedPod` of a pod; None if the pod is on no node."""
         return self._pods.get(pod_key(pod))
 
     def ranked(self, row: int) -> RankedPods:
-        """Return the pods on a row, most important first, as arrays."""
+        """Return the pods on a node row, most important first, as arrays."""
         info = self.nodes[row]
         found = None if info is None else info.ranked
         if found is None or found.layout != self.layout:
@@ -204,7 +204,7 @@ class Cluster:
         return self._objects.setdefault(kind, {})  # type: ignore[return-value] # each kind's dict has only that kind
 
     def changed_at(self, *kinds: type[Resource]) -> int:
-        """Return the revision at which an object of one of the given kinds last changed."""
+        """Return the cluster revision at which an object of one of the given kinds last changed."""
         return max([self._objects_changed_at.get(kind, 0) for kind in kinds])
 
     def changes(self, kind: type[Resource]) -> ChangeLog[str]:
@@ -388,7 +388,7 @@ class Cluster:
         return [changed for changed, is_other in is_changed.items() if is_other]
 
     def as_placed(self, pod: Pod, node_name: str) -> PlacedPod:
-        """Return the placed form of a pod, which `place` accepts."""
+        """Build the `PlacedPod` of a pod, which `place` accepts."""
         signature = self.signatures.signature_of(pod)
         is_terminating = pod.metadata.deletion_timestamp is not None
         return PlacedPod(pod, signature, node_name, (group_of(pod, signature), is_terminating))

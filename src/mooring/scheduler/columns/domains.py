@@ -20,7 +20,7 @@ _FEW = 32
 
 
 class Domains:
-    """The groups of rows, valid until a node changes its domain."""
+    """The node rows grouped by their topology domains; valid until a node changes its domain."""
 
     def __init__(self, topologies: Sequence[Topology], capacity: int) -> None:
         self.codes: NDArray[np.intp] = np.zeros(capacity, np.intp)
@@ -39,7 +39,7 @@ class Domains:
             self.parts = [topology.codes[first] for topology in topologies]
 
     def __len__(self) -> int:
-        """Return the number of groups."""
+        """Return the number of groups of node rows."""
         return len(self.parts[0]) if self.parts else 1
 
 
@@ -51,7 +51,7 @@ class CountedDomains:
     """
 
     def __init__(self, domains: Domains, pods: RowCounts | None, counting: Mask, changes: Reader) -> None:
-        """Group the rows; without `pods`, every row of `counting` has level 1."""
+        """Group the node rows; without `pods`, every row of `counting` has level 1."""
         self.domains = domains
         self.counts_pods = pods is not None
         self._pods = pods
@@ -64,7 +64,7 @@ class CountedDomains:
         self.levels = 0
 
     def refresh(self) -> bool:
-        """Update the groups of rows whose pods changed; return whether any row changed its group."""
+        """Update the groups of node rows whose pods changed; return whether any row changed its group."""
         changed = self._changes.changes() if self.counts_pods or not self.levels else NO_ROWS
         if changed is not None and len(changed) <= _FEW:
             moved = [self._move(row) for row in changed.tolist()]

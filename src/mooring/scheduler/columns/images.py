@@ -33,5 +33,5 @@ class ImageColumns:
         self._on.pop(row, None)
 
     def sizes(self, image: str) -> dict[int, int]:
-        """Return the size of an image for each row whose node has it."""
+        """Return the size of an image, by row of the nodes that have it."""
         return self._sizes.get(image, {})

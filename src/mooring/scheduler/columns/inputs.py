@@ -33,7 +33,7 @@ class Input(Flag):
 
 
 class Revision:
-    """A number that rises whenever one of several inputs changes."""
+    """A number that rises whenever one of several inputs of the scheduler changes."""
 
     __slots__ = ("value",)
 
@@ -52,7 +52,7 @@ class Inputs:
         self._revisions_of: dict[Input, list[Revision]] = {}
 
     def log(self, inputs: Input) -> RowLog:
-        """Return a log of the rows on which any of `inputs` changes from now on."""
+        """Return a log of the node rows on which any of `inputs` changes from now on."""
         found = self._logs.get(inputs)
         if found is None:
             found = self._logs[inputs] = RowLog(self._capacity)
@@ -69,21 +69,21 @@ class Inputs:
         return found
 
     def note(self, source: Input, row: int) -> None:
-        """Record that one input changed on a row."""
+        """Record that one input, such as the taints, changed for a node row."""
         for log in self._logs_of.get(source, ()):
             log.note(row)
         for revision in self._revisions_of.get(source, ()):
             revision.value += 1
 
     def note_node(self, row: int) -> None:
-        """Record that a row got another node or lost its node, which changes every input on it."""
+        """Record that a node row got another node or lost its node, which changes every input on it."""
         for log in self._logs.values():
             log.note(row)
         for revision in self._revisions.values():
             revision.value += 1
 
     def touch(self, source: Input) -> None:
-        """Record that an input of the whole cluster, rather than of one row, changed."""
+        """Record that an input of the whole cluster, rather than of one node row, changed."""
         for revision in self._revisions_of.get(source, ()):
             revision.value += 1
 

@@ -23,7 +23,7 @@ NamespaceLabels = Mapping[str, Mapping[str, str]]
 
 
 class PodChoice(msgspec.Struct, frozen=True):
-    """A selection of pods by labels and namespace."""
+    """A selection of pods by label selector and namespaces, as in an affinity term."""
 
     selector: Selector
     namespaces: frozenset[str] = frozenset()
@@ -48,7 +48,7 @@ class PodChoice(msgspec.Struct, frozen=True):
 
 
 class PodSet(RowCounts):
-    """The placed pods that all of its `choices` select, counted by row."""
+    """The placed pods that all of several selections (`choices`) match, with their number on each node row."""
 
     def __init__(self, choices: tuple[PodChoice, ...]) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class PodSets:
         return len(self._sets)
 
     def pod_set(self, *choices: PodChoice) -> PodSet:
-        """Return the set of pods that all `choices` select; the same object for the same choices."""
+        """Return the set of placed pods that all selections match; the same object for the same selections."""
         found = self._sets.get(choices)
         if found is None:
             found = self._sets[choices] = PodSet(choices)
@@ -103,12 +103,12 @@ class PodSets:
                 yield from groups.candidates(choice.selector)
 
     def add(self, row: int, key: GroupKey, labels: Mapping[str, str]) -> None:
-        """Count a pod that was placed on a row in the sets that select it."""
+        """Count a pod that was placed on a node row in the sets that select it."""
         for pods in self._joined(row, key, labels):
             pods.add(row, 1)
 
     def subtract(self, row: int, key: GroupKey) -> None:
-        """Uncount a pod that was removed from a row."""
+        """Uncount a pod that was removed from a node row."""
         for pods in self._left(row, key):
             pods.add(row, -1)
 

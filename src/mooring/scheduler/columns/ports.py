@@ -1,4 +1,4 @@
-"""Host ports in use: for each protocol and port, the rows and addresses where it is taken."""
+"""Host ports in use: for each protocol and port, the node rows and addresses where it is taken."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ class PortColumns:
                 del self._used[port.protocol, port.port]
 
     def conflicts(self, ports: Iterable[HostPort], rows: Rows, capacity: int) -> Mask:
-        """Return the rows where one of `ports` is in use. Address 0.0.0.0 conflicts with every address."""
+        """Return the node rows where one of `ports` is in use. Address 0.0.0.0 conflicts with every address."""
         taken = np.zeros(capacity, np.bool_)
         for port in ports:
             used = self._used.get((port.protocol, port.port), {})

@@ -1,4 +1,4 @@
-"""The lowest priority of the pods on each row, which shows where a pod could preempt others."""
+"""The lowest priority of the pods on each node row, which shows where a pod could preempt others."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 NO_PODS = 1 << 62
-"""The value of a row without pods: higher than any priority."""
+"""The value of a node row without pods: higher than any priority."""
 
 
 class PriorityColumn:
@@ -23,7 +23,7 @@ class PriorityColumn:
             self._numbers[row] += 1
 
     def subtract(self, row: int, priority: int, others: Iterable[int]) -> None:
-        """Remove a pod's priority from a row; `others` are the priorities of the pods that stay."""
+        """Remove a pod's priority from a node row; `others` are the priorities of the pods that stay."""
         if priority != self.lowest.item(row):
             return
         self._numbers[row] -= 1

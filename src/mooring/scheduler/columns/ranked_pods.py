@@ -58,7 +58,8 @@ class RankedPods:
 
     @staticmethod
     def tables(nodes: Sequence["RankedPods"], resources: ResourceColumns) -> "list[NDArray[np.int64]]":
-        """Return a table for each node with a column for each pod. Missing tables are built together.
+        """Return a table for each node: a column for each pod, and as lines its negated priority, start time and
+        usage.
 
         The lines are the negated priority, the start time, and the amounts that the pod adds to the resource columns.
         """

@@ -25,20 +25,20 @@ log = logs.get(__name__)
 POD_COUNT, SCORED_CPU, SCORED_MEMORY = 0, 1, 2
 _FIRST = 3
 _MOST_LINES = 1024
-"""The maximum number of resources with a line; pods that request further ones fit on no node."""
+"""The maximum number of resources for which amounts are kept; pods that request further ones fit on no node."""
 _SPARE_LINES = 64
-"""Above this number of lines, the line of a resource that no node offers any more is reused."""
+"""Above this number of resources, the line of one that no node offers any more is given to another resource."""
 
 Table = NDArray[np.int64]
 
 
 class Usage(NamedTuple):
-    """The amounts that a pod of one signature adds to its node; valid for one layout of the columns."""
+    """The resource amounts that a pod with a given signature adds to its node; valid for one layout of the columns."""
 
     layout: int
     column: Table
     beside: dict[str, int]
-    """Requested amounts of resources that have no line in the tables."""
+    """Requested amounts of resources that no node offers, so that they have no line in the resource columns."""
 
 
 class ResourceColumns:
@@ -56,24 +56,24 @@ class ResourceColumns:
         self._states: dict[int, bytes] = {}
 
     def find(self, resource: str) -> int | None:
-        """Return the index of a resource's line; None if no node offers the resource."""
+        """Return the index of a resource in the columns; None if no node offers the resource."""
         return self._lines.get(resource)
 
     def name(self, resource: str) -> None:
-        """Reserve a line for a resource that the configuration names."""
+        """Reserve a line in the columns for a resource that the scheduler's configuration names."""
         self._named.add(resource)
         self._make_lines((resource,))
 
     def scored_line(self, resource: str) -> int:
-        """Return the line that scoring reads for a resource: for cpu and memory, the one with assumed requests."""
+        """Return the index of the amounts that scoring reads: for cpu and memory, with default requests added."""
         return {CPU: SCORED_CPU, MEMORY: SCORED_MEMORY}.get(resource) or self._lines[resource]
 
     def line(self, resource: str) -> int:
-        """Return the line of a resource that the configuration names or a node offers."""
+        """Return the index in the columns of a resource that the configuration names or a node offers."""
         return self._lines[resource]
 
     def resources(self) -> dict[str, int]:
-        """Return the index of the line of each resource."""
+        """Return the resources in the columns with their index."""
         return dict(self._lines)
 
     def amounts(self, resource: str, row: int) -> tuple[int, int]:
@@ -84,7 +84,7 @@ class ResourceColumns:
         return int(self.allocatable[line, row]), int(self.used[line, row])
 
     def state(self, row: int) -> bytes:
-        """Return a key that is equal for rows with the same allocatable and used amounts."""
+        """Return a key that is equal for nodes with the same allocatable and used amounts."""
         found = self._states.get(row)
         if found is None:
             found = self._states[row] = self.allocatable[:, row].tobytes() + self.used[:, row].tobytes()
@@ -135,11 +135,11 @@ class ResourceColumns:
         self.add(row, signature, -1)
 
     def usage_of(self, signature: PodSignature) -> NDArray[np.int64]:
-        """Return the amounts, by line, that a pod of a signature adds to its node."""
+        """Return the amounts, by line, that a pod of a pod signature adds to its node."""
         return self._usage(signature).column
 
     def usage_table(self, signatures: Sequence[PodSignature]) -> Table:
-        """Return the amounts that pods of some signatures add: a line for each resource, a column for each pod."""
+        """Return the amounts that pods of some pod signatures add: a line for each resource, a column for each pod."""
         if not signatures:
             return np.zeros((len(self.used), 0), np.int64)
         numbers: dict[PodSignature, int] = {}

@@ -17,30 +17,30 @@ from typing import Generic, TypeAlias, TypeVar
 from mooring.api.label_selector import REQUIRES_A_LABEL, REQUIRES_A_VALUE, Requirement, Selector
 
 T = TypeVar("T")
-_Place: TypeAlias = tuple[str | None, str | None, str | None]
-"""A namespace, a key and a value; None stands for any."""
+_SelectorPlace: TypeAlias = tuple[str | None, str | None, str | None]
+"""A namespace, label key and label value under which a selector is filed; None stands for any."""
 _MAX_PLACES = 16
-"""A selector that requires more values than this is indexed by its key alone."""
+"""The maximum number of label values under which one selector is filed; beyond it, only the key is used."""
 
 
 class SelectorIndex(Generic[T]):
-    """Items with label selectors, each filed under one label that its selector requires."""
+    """Label selectors with their items, each filed under one label that the selector requires."""
 
     def __init__(self) -> None:
-        self._buckets: dict[_Place, dict[T, None]] = {}
-        self._places: dict[T, list[_Place]] = {}
+        self._buckets: dict[_SelectorPlace, dict[T, None]] = {}
+        self._places: dict[T, list[_SelectorPlace]] = {}
 
     def __iter__(self) -> Iterator[T]:
         return iter(self._places)
 
     def add(self, item: T, selector: Selector, namespaces: Iterable[str] | None = None) -> None:
-        """File an item; without `namespaces`, for pods of any namespace."""
+        """File an item under its selector; without `namespaces`, the selector applies to all namespaces."""
         if not selector.selectable:
             return
         wanted = [None] if namespaces is None else list(namespaces)
-        filed: list[_Place] = [(name, None, None) for name in wanted]
+        filed: list[_SelectorPlace] = [(name, None, None) for name in wanted]
         for key, values in _required(selector):
-            places: list[_Place] = [(name, key, value) for name in wanted for value in values]
+            places: list[_SelectorPlace] = [(name, key, value) for name in wanted for value in values]
             filed = min(filed, places, key=self._cost)
         self._places[item] = filed
         for place in filed:
@@ -66,7 +66,7 @@ class SelectorIndex(Generic[T]):
                 yield from buckets.get((name, key, None), ())
             yield from buckets.get((name, None, None), ())
 
-    def _cost(self, places: list[_Place]) -> tuple[int, int]:
+    def _cost(self, places: list[_SelectorPlace]) -> tuple[int, int]:
         return max([place.count(None) for place in places], default=0), sum(
             len(self._buckets.get(place, ())) for place in places
         )
@@ -100,7 +100,7 @@ class LabelIndex(Generic[T]):
                     del self._buckets[place]
 
     def candidates(self, selector: Selector) -> list[T]:
-        """Return the items that a selector may select."""
+        """Return the items whose labels a selector may match, for the caller to check."""
         if not selector.selectable:
             return []
         found = [self._all]

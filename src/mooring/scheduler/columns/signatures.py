@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # ``resources.py`` fills it in
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - nothing is bound to it; it is how Kubernetes writes "every address"
 RESIZE = "PodResizePending"
 _MOST_KEYS = 10_000
-"""Above this number of label keys used by selectors, signatures contain all labels of a pod."""
+"""If selectors use more label keys than this, pod signatures contain all labels of the pod."""
 _SPREAD_OWNERS = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
 
 
@@ -91,7 +91,7 @@ class PodTerms(msgspec.Struct, frozen=True):
     preferred: tuple[WeightedAffinityTerm, ...] = ()
     """Preferred affinity terms with their weights, and preferred anti-affinity terms with negative weights."""
     keys: tuple[TermKey, ...] = ()
-    """The keys under which all of the pod's terms are counted once it is placed."""
+    """The keys under which the pod's affinity terms are counted once the pod is placed."""
 
 
 NO_TERMS = PodTerms()
@@ -105,7 +105,7 @@ class Part(Flag):
     SELECTED = auto()
     """The namespace, and the labels that at least one selector reads."""
     RESOURCES = auto()
-    """The resource requests: `requests`, and `scored` with the requests that scoring assumes."""
+    """The resource requests: `requests`, and `scored`, in which cpu and memory have a default request."""
     PORTS = auto()
     """The host ports: `ports`."""
     IMAGES = auto()
@@ -130,13 +130,15 @@ Sign: TypeAlias = Callable[[Pod], object]
 equal for pods from the same template.
 """
 Signer: TypeAlias = tuple[str, str]
-"""The name of a profile and of a plugin in it that signs fields itself."""
+"""The name of a profile and of a plugin in it that adds fields of its own to pod signatures."""
 Group: TypeAlias = tuple[str, frozenset[tuple[str, str]]]
-"""The namespace and the labels of a pod."""
+"""The namespace and labels of a pod, by which pods are counted for affinity and spreading."""
 
 
-def _signed(pod: Pod, labels: dict[str, str], affinity: Affinity | None, owner: object, is_pinned: bool) -> list[Any]:
-    """Return the fields of a pod that its signature is built from."""
+def _fields_to_sign(
+    pod: Pod, labels: dict[str, str], affinity: Affinity | None, owner: object, is_pinned: bool
+) -> list[Any]:
+    """Return the fields of a pod from which its pod signature is built."""
     spec = pod.spec
     containers: list[Any] = [(each.image, each.resources, each.ports) for each in spec.containers]
     starting = [(each.image, each.resources, each.ports, each.restart_policy) for each in spec.init_containers]
@@ -212,7 +214,7 @@ class PodSignature:
     """The fields of a pod that scheduling reads. Compared by identity: pods with equal fields share one object."""
 
     own: object = None
-    """The additional fields that the plugin which reads the signature signed itself."""
+    """The additional pod fields that the plugin which reads this pod signature contributed by `sign`."""
 
     def __init__(
         self,
@@ -254,17 +256,17 @@ class PodSignature:
         self.usage: Usage | None = None
         """The amounts that the pod adds to the resource columns; cached by the columns."""
         self.pods = 0
-        """The number of placed pods that have this signature."""
+        """The number of placed pods that have this pod signature."""
         self.parts: dict[Callable[[PodSignature], Hashable], Hashable] = {}
         """The cached keys of its parts; see `View`."""
         self._signed_by = signed_by
 
     def signed_by(self, signer: Signer) -> object:
-        """Return the additional fields that a plugin signed itself."""
+        """Return the additional pod fields that a plugin contributed by `sign`."""
         return self._signed_by.get(signer)
 
     def selected_by(self) -> Iterator[str]:
-        """Yield the label keys that the selectors of pods with this signature read."""
+        """Yield the label keys that the selectors of pods with this pod signature read."""
         for key in self.terms.keys:
             yield from (each.key for each in key.term.selector.requirements)
         for constraint in self.spec.topology_spread_constraints:
@@ -282,7 +284,7 @@ class PodInfo:
 
 
 class View:
-    """The parts of a signature that one plugin declared: its results are cached by them; it can read nothing else."""
+    """The parts of a pod signature that one plugin declares to read; its results are cached by them."""
 
     def __init__(self, parts: Part, signer: Signer | None, number: int = 0) -> None:
         """Create the view for declared parts; `signer` names a plugin that signs additional fields, `number` separates
@@ -298,7 +300,7 @@ class View:
         self._names -= self._spec_names
 
     def key(self, signature: PodSignature) -> Hashable:
-        """Return a key that is equal for pods whose declared parts are equal."""
+        """Return a cache key that is equal for pods whose declared parts are equal."""
         known = signature.parts
         found: list[Hashable] = [self._number]
         for key in self._keys:
@@ -311,7 +313,7 @@ class View:
         return tuple(found)
 
     def of(self, pod: PodInfo) -> PodInfo:
-        """Return a copy of a signature with the declared parts only."""
+        """Return a copy of a pod signature that has the declared parts only."""
         signature, seen = pod.signature, object.__new__(PodSignature)
         seen.__dict__ = {name: getattr(signature, name) for name in self._names}
         if self._spec_names or self._has_node_affinity:
@@ -361,7 +363,7 @@ _PARTS: dict[Part, tuple[Callable[[PodSignature], Hashable], tuple[str, ...]]] =
 
 
 class SignatureTable:
-    """The signatures in use, by the encoded bytes of their fields."""
+    """The interned pod signatures in use, by the encoded bytes of their fields."""
 
     def __init__(self, *, pod_level_resources: bool = True) -> None:
         self.signers: dict[Signer, Sign] = {}
@@ -386,7 +388,7 @@ class SignatureTable:
             affinity, is_pinned = _unpinned(affinity), True
         owner = spread_owner(pod) if not pod.spec.topology_spread_constraints else None
         signed_by = {signer: sign(pod) for signer, sign in self.signers.items()}
-        key = codec.encode((*_signed(pod, labels, affinity, owner, is_pinned), list(signed_by.values())))
+        key = codec.encode((*_fields_to_sign(pod, labels, affinity, owner, is_pinned), list(signed_by.values())))
         signature = self._known.get(key)
         if signature is None:
             signature = PodSignature(
@@ -422,7 +424,7 @@ class SignatureTable:
         return True
 
     def likeness(self, pod: Pod) -> Hashable:
-        """Return a key that is equal for pods with the same signature, labels and pinned node."""
+        """Return a key that is equal for pods with the same pod signature, labels and pinned node."""
         signature = self.signature_of(pod)
         return signature, group_of(pod, signature), pinned_node(pod.spec) if signature.is_pinned else ""
 
@@ -446,7 +448,7 @@ def label_keys(selector: LabelSelector) -> Iterator[str]:
 
 
 def shares_all(pod: Pod, other: Pod) -> bool:
-    """Return whether two pods share the objects in every field of a signature, as pods of simulations do."""
+    """Return whether two pods share the objects in every field of a pod signature, as pods of simulations do."""
     mine, its = pod.metadata, other.metadata
     return (
         pod.spec is other.spec

@@ -15,7 +15,7 @@ from mooring.scheduler.columns.topology import DomainCounts, RowCounts, Topologi
 
 
 class OwnedTerm(RowCounts):
-    """A pod-affinity term of placed pods: how many pods have it, and on which rows."""
+    """A pod-affinity term of placed pods, with the number of pods that have it on each node row."""
 
     def __init__(self, key: TermKey, topology: Topology) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class TermOwners:
         return list(self._terms.values())
 
     def changed_at(self, kind: TermKind) -> int:
-        """Return the revision at which a term of a kind was last added or dropped, or began to select other pods."""
+        """Return the revision at which terms of a kind were last added or dropped, or began to select other pods."""
         return self._changed_at[kind]
 
     def topology_keys(self, kind: TermKind) -> frozenset[str]:

@@ -63,7 +63,7 @@ class Topology:
         self._code_of: dict[str, int] = {}
 
     def put(self, row: int, value: str | None) -> None:
-        """Set the domain of a row to a label value; None if its node lacks the label."""
+        """Set the domain of a node row to a label value; None if its node lacks the label."""
         before, after = int(self.codes[row]), self._code(value)
         if before == after:
             return
@@ -86,11 +86,11 @@ class Topology:
 
 
 class RowCounts:
-    """The number of pods of a set on each row, and the counts by domain that are derived from it."""
+    """The number of pods of a set on each node row, and the counts by domain that are derived from it."""
 
     def __init__(self) -> None:
         self.by_row: dict[int, int] = {}
-        """The number of pods by row, without rows that have none."""
+        """The number of pods by node row, without rows that have none."""
         self.total = 0
         self.changed_at = 0
         self._tables: WeakList[DomainCounts] = WeakList()
@@ -110,14 +110,14 @@ class RowCounts:
         return table
 
     def array(self, capacity: int) -> NDArray[np.int64]:
-        """Return the counts of all rows as an array."""
+        """Return the counts of pods on all node rows as an array."""
         found = np.zeros(capacity, np.int64)
         found[list(self.by_row)] = list(self.by_row.values())
         return found
 
 
 class DomainCounts:
-    """The number of pods in each domain, counted on the rows of `eligible` (None: all rows)."""
+    """The number of pods in each topology domain, counted on the node rows of `eligible` (None: all)."""
 
     def __init__(self, source: RowCounts, topology: Topology, eligible: Mask | None) -> None:
         self.topology = topology
@@ -191,7 +191,7 @@ class Topologies:
         return topology
 
     def put(self, row: int, labels: dict[str, str] | None) -> None:
-        """Set the labels of the node in a row; None if the row has no node."""
+        """Set the labels of the node in a node row; None if the row has no node."""
         self._labels[row] = labels
         for key, topology in self._known.items():
             topology.put(row, None if labels is None else labels.get(key))

@@ -22,11 +22,11 @@ class AssumedPod(msgspec.Struct, eq=False):
     profile: Profile
     cycle: CycleState
     begun: float
-    """When the scheduling attempt began, on the monotonic clock."""
+    """Monotonic time at which the scheduling attempt began."""
     binder: GroupBindPlugin | None = None
-    """The plugin that binds it in a batch, once it was submitted to it."""
+    """The plugin to which the pod was submitted for binding in a batch; None before that."""
     submitted: float = 0.0
-    """When it was submitted for binding, on the monotonic clock."""
+    """Monotonic time at which the pod was submitted for binding."""
 
     @property
     def key(self) -> str:
@@ -34,7 +34,7 @@ class AssumedPod(msgspec.Struct, eq=False):
 
 
 class Assumptions:
-    """All assumed pods, by pod key."""
+    """All assumed pods, by pod key: placed in the columns before the API server confirms the binding."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -51,11 +51,11 @@ class Assumptions:
         self._pods[assumed.key] = assumed
 
     def end(self, key: str) -> AssumedPod | None:
-        """End an assumption without removing the pod from the columns: an informer has shown it on a node or will."""
+        """Stop treating a pod as assumed, but leave it in the columns: an informer has shown it on a node or will."""
         return self._pods.pop(key, None)
 
     def forget(self, assumed: AssumedPod) -> bool:
-        """Remove an assumed pod from its node; return False if the assumption had already ended."""
+        """Remove an assumed pod from its node; return False if it was no longer assumed."""
         if self._pods.get(assumed.key) is not assumed:
             return False
         del self._pods[assumed.key]

@@ -30,7 +30,7 @@ class Driver(Protocol):
     """The interface that carries out the outcomes of attempts, in a live or a simulated cluster."""
 
     def evaluated(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
-        """Record the outcome of filtering and scoring a pod, and how long it took."""
+        """Record the result of filtering and scoring a pod, and how long it took."""
 
     def ran(self, point: str, status: Status, profile: str, seconds: float) -> None:
         """Record that all plugins of an extension point ran for a pod."""
@@ -146,7 +146,7 @@ class Attempts:
         return status
 
     def back(self, assumed: AssumedPod, status: Status) -> None:
-        """Undo the assumption and reservations of a pod that was rejected after filtering or failed; requeue it."""
+        """Undo all reservations of a pod that was rejected after filtering or failed, and requeue the pod."""
         if not self.give_back(assumed):
             self._queue.done(assumed.key)
         elif status.is_rejected:
@@ -157,7 +157,7 @@ class Attempts:
             self._driver.failed(assumed.queued, status.message, assumed.begun)
 
     def give_back(self, assumed: AssumedPod) -> bool:
-        """Undo the assumption and the plugins' reservations of a pod; return whether it was still assumed."""
+        """Undo a pod's assumed placement and the plugins' reservations; return whether it was still assumed."""
         for plugin in reversed(assumed.profile.reserve):
             with logged(plugin, "unreserve"):
                 plugin.unreserve(assumed.cycle, assumed.pod, assumed.node)
@@ -204,7 +204,7 @@ class Attempts:
 
 @contextmanager
 def logged(plugin: object, what: str) -> Iterator[None]:
-    """Log an exception of a plugin instead of raising it."""
+    """Run a block; log an exception of a plugin instead of raising it."""
     try:
         yield
     except Exception:
@@ -217,7 +217,7 @@ def _waits_for(diagnosis: Diagnosis) -> frozenset[str]:
 
 
 def named(plugins: Iterable[P]) -> Sequence[tuple[str, P]]:
-    """Return plugins paired with their names."""
+    """Pair plugins with their names."""
     return [(name_of(plugin), plugin) for plugin in plugins]
 
 

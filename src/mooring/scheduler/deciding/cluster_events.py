@@ -44,7 +44,7 @@ OTHER_KINDS: dict[type[Resource], Kind | None] = {
 }
 """The kinds besides pods and nodes that plugins depend on, each with the event kind of its changes."""
 DEVICES: tuple[type[Resource], ...] = (resource_v1.ResourceClaim, resource_v1.ResourceSlice, resource_v1.DeviceClass)
-"""The kinds that only pods with resource claims depend on."""
+"""Kinds that matter only to pods with ResourceClaims."""
 POD_DELETED = ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE)
 
 

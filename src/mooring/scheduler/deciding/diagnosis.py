@@ -17,7 +17,7 @@ from mooring.scheduler.framework.verdicts import counted
 
 NO_NODE, FEASIBLE, _RULED_OUT = -1, 0, 1
 _FEW = 16
-"""Up to this number of distinct verdicts, rows are compared with one after the other."""
+"""Up to this number of distinct verdicts, node rows are compared with one verdict after the other."""
 _CODE_BITS = 32
 _CODE_MASK = (1 << _CODE_BITS) - 1
 """The low 32 bits of a rejection hold the plugin's code; the bits above hold the plugin's number, from 1."""
@@ -38,7 +38,7 @@ class Diagnosis:
     pre_filter: Status | None = None
     """The rejection by a PreFilter plugin, which rules out all nodes without evaluating them."""
     naming: tuple[str, ...] = ()
-    """The PreFilter plugins that restricted the pod to certain nodes by name."""
+    """The PreFilter plugins that limited the pod to nodes that they named."""
 
     @cached_property
     def number_of_nodes(self) -> int:
@@ -55,12 +55,12 @@ class Diagnosis:
                 yield info.name, self.table[verdict]
 
     def status_on(self, row: int) -> Status | None:
-        """Return why the node of one row cannot take the pod; None if it can or the row has no node."""
+        """Return why a node, given by its row, cannot take the pod; None if it can or the row has no node."""
         return self.table.get(int(self.verdicts[row]))
 
     @cached_property
     def rows_for_now(self) -> NDArray[np.intp]:
-        """Return the rows that rejected the pod for now (Unschedulable), so that preemption may help."""
+        """Return the node rows with the code Unschedulable, where preemption may help."""
         wanted = [verdict for verdict, status in self.table.items() if status.code is Code.UNSCHEDULABLE]
         if len(wanted) > _FEW:
             return np.flatnonzero(np.isin(self.verdicts, wanted))

@@ -26,7 +26,7 @@ from mooring.scheduler.framework.nominations import Expected
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 OFFSET = 1 << 31
-"""Added to each priority before summing, so that an additional victim always raises the sum."""
+"""The number added to each victim's priority before summing, so that an additional victim always raises the sum."""
 Cost: TypeAlias = tuple[int, int, int, int, int]
 """The cost of preemption on a node, for comparison; the lowest is best, as in kube-scheduler.
 
@@ -37,7 +37,7 @@ _Table: TypeAlias = NDArray[np.int64]
 
 
 class DryRun:
-    """The victims and costs of preemption on some rows. A place is an index into the list of these rows."""
+    """The victims and costs of preemption on several nodes. A place is a node's index in the list of these nodes."""
 
     def __init__(
         self, refused: dict[int, Status], places: NDArray[np.intp], victims: Mask, layers: "_Layers", *, without: _Table
@@ -54,7 +54,7 @@ class DryRun:
         self._orders = layers.orders
 
     def outcomes(self) -> list[Cost | Status]:
-        """Return for each place the cost of preemption, or the status that says why it does not help."""
+        """Return for each node the cost of preemption, or the status that says why preemption does not help there."""
         found: list[Cost | Status] = [NO_VICTIMS] * (len(self.refused) + len(self.places))
         for place, status in self.refused.items():
             found[place] = status
@@ -63,7 +63,7 @@ class DryRun:
         return found
 
     def victims(self, place: int) -> list[int]:
-        """Return the victims at a place, as indexes into the node's pods of lower priority, most important first."""
+        """Return the victims on the node at an index, as indexes into its pods of lower priority, by importance."""
         column = int(np.searchsorted(self.places, place))
         gone: list[int] = self._victims[:, column].nonzero()[0].tolist()
         order = self._orders.get(place)
@@ -105,7 +105,7 @@ def dry_run(
 def refusals(
     evaluation: PodEvaluation, rows: NDArray[np.intp], allocatable: _Table, used: _Table, fits: Mask
 ) -> dict[int, Status]:
-    """Return, by place, why the pod would not fit with the given used amounts; clear these places in `fits`."""
+    """Return, by node index, why the pod would not fit with the given used amounts; clear these nodes in `fits`."""
     found: dict[int, Status] = {}
     for slot in evaluation.filters:
         ok = slot.fits_with(rows, allocatable, used)
@@ -142,7 +142,7 @@ def _spare(
 
 
 class _Layers:
-    """The pods of lower priority, by layer and node, in the order in which preemption tries to keep them."""
+    """The pods of lower priority of several nodes, in the order in which preemption tries to keep them running."""
 
     def __init__(self, cluster: Cluster, rows: Sequence[int], least: int, budgets: Budgets) -> None:
         self.orders: dict[int, list[int]] = {}
@@ -175,7 +175,7 @@ class _Layers:
         self._priorities, self._started, self.usage = -stacked[:, 0], stacked[:, 1], stacked[:, 2:]
 
     def keep(self, columns: NDArray[np.intp]) -> None:
-        """Drop the columns of all nodes except the given ones."""
+        """Drop all nodes except the given ones."""
         if len(columns) < len(self.numbers):
             self.usage = self.usage[:, :, columns]
             self._priorities, self._started = self._priorities[:, columns], self._started[:, columns]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # handed on to plugins; simulations have none
 
 NOTHING_DONE = fwk.PostFilterResult(fwk.unschedulable())
 NO_NODES = "no nodes available to schedule pods"
-"""The message for a pod in a cluster without nodes."""
+"""The FailedScheduling message in a cluster without nodes."""
 EvaluationCount: TypeAlias = tuple[str, str, fwk.Code, int]
 """A plugin, an extension point, a code, and how many times the plugin returned it there."""
 
@@ -53,7 +53,7 @@ class Outcome(msgspec.Struct):
     profile: Profile
     node: str | None
     cycle: fwk.CycleState
-    """The state that Reserve, Permit and Bind plugins read."""
+    """The cycle state of the attempt, which Reserve, Permit and Bind plugins read."""
     feasible: int
     """The number of feasible nodes."""
     considered: int
@@ -156,7 +156,7 @@ class Engine:
         self._release(placed.signature if placed is not None else self.cluster.signatures.signature_of(thing))
 
     def release(self, pod: Pod) -> None:
-        """Evict what is cached about a pending pod that has changed."""
+        """Evict the cached results for a pending pod that has changed."""
         self._release(self.cluster.signatures.signature_of(pod))
 
     def _release(self, signature: PodSignature) -> None:

@@ -38,14 +38,14 @@ _MAX_NAMED = 64
 _MAX_VECTOR_BYTES = 256 * 1024 * 1024
 _MAX_COMBINATION_BYTES = 64 * 1024 * 1024
 _BYTES_PER_ROW = 32
-"""The approximate memory, in bytes per row, of a cached combination of vectors."""
+"""The approximate memory, in bytes per node row, of a cached combination of vectors."""
 _MIN_CACHED = 8
 _MAX_ENTRIES = 20_000
 C = TypeVar("C", FilterPipeline, ScoreSum)
 
 
 class _VectorGroup:
-    """The vectors of all plugins that read one part of a pod, for one value of that part."""
+    """The vectors of all plugins that read one part of the pod signature, for one value of that part."""
 
     __slots__ = ("filters", "key", "scores", "users")
 
@@ -63,11 +63,11 @@ class _VectorGroup:
             if not is_skip(state):
                 self.scores.append((place, SharedScores(scoring, state, cluster)))
         self.users = 0
-        """The number of cached signatures that use these vectors."""
+        """The number of cached pod signatures that use these vectors."""
 
 
 class _Entry:
-    """The cache entry of a pod signature: its vectors in the order of the profile, and their combinations."""
+    """The cache entry of a pod signature: the vectors of all plugins, and their combinations."""
 
     def __init__(self, plan: Plan, groups: "list[_VectorGroup]") -> None:
         self._filters: list[FilterVector | None] = [None] * len(plan.filters)
@@ -97,7 +97,7 @@ class _Entry:
         return any(each is not None and each.node_names is not None for each in self._filters)
 
     def look_at(self, pod: PodInfo, plan: Plan, passing: Mapping[int, FilterVector], cluster: Cluster) -> None:
-        """Decide which plugins that read the pod itself apply, as far as the pod spec alone decides that."""
+        """Find the plugins that read the pod itself and apply to this pod, as far as its spec alone decides that."""
         spec = pod.pod.spec
         if spec is self._spec or spec == self._spec:
             return
@@ -138,7 +138,7 @@ class Evaluator:
             self._passing[place].has_pre_point = use.has_pre_point
 
     def __len__(self) -> int:
-        """Return the number of cached signatures."""
+        """Return the number of cached pod signatures."""
         return len(self._entries)
 
     # -- the cache
@@ -152,7 +152,7 @@ class Evaluator:
         self._layout = self._cluster.layout
 
     def forget(self, signature: PodSignature) -> None:
-        """Evict the cache entry of a signature, and every vector that no other signature uses."""
+        """Evict the cache entry of a pod signature, and every vector that no other signature uses."""
         entry = self._entries.pop(signature, None)
         for group in entry.groups if entry is not None else ():
             group.users -= 1
@@ -243,7 +243,7 @@ class Evaluator:
         return evaluation
 
     def evaluate_on(self, pod: PodInfo, row: int, expected: Sequence[PlacedPod]) -> PodEvaluation:
-        """Filter a single row, the pod's nominated node."""
+        """Filter a single node: the pod's nominated node."""
         entry = self._entry(pod)
         evaluation = PodEvaluation(pod)
         evaluation.is_shared_by_template = False

@@ -22,17 +22,17 @@ class ExplainEngine(Engine):
         self._random.seed(seed)
 
     def evaluated(self, pod: Pod, *, needs_points: bool = False) -> tuple[PodEvaluation, Diagnosis]:
-        """Evaluate a pod on all nodes; return also the diagnosis."""
+        """Evaluate a pod on all nodes; return the evaluation and the diagnosis."""
         evaluation = self._evaluate(self.profile_of(pod), pod, needs_points=needs_points)
         return evaluation, diagnose(evaluation, self.cluster)
 
     def before_queue(self, pod: Pod) -> Status:
-        """Return the status of the PreEnqueue plugins for a pod."""
+        """Return the status that the PreEnqueue plugins give a pod."""
         plugins = self.profile_of(pod).pre_enqueue
         return first_rejection(plugin.pre_enqueue(pod).by(getattr(plugin, "name", "")) for plugin in plugins)
 
     def refusals_on(self, pod: Pod, node: str) -> tuple[list[Status], bool]:
-        """Return the rejections of a node in the profile's order, and whether the first one rules out all nodes."""
+        """Return all rejections of a node in the profile's order, and whether the first rules out all nodes."""
         early = self.before_queue(pod)
         if not early.is_success:
             return [early], True

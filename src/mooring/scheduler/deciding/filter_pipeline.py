@@ -16,7 +16,7 @@ from mooring.scheduler.framework import Mask
 
 
 class Feasible(NamedTuple):
-    """The nodes that pass every filter of a pipeline. The object is replaced only when the set changes."""
+    """The nodes that pass all filters, as a mask. The object is replaced only when the set of nodes changes."""
 
     rows: Mask
     number: int
@@ -43,7 +43,7 @@ class FilterPipeline:
         self._found: Feasible | None = None
 
     def refresh(self) -> Feasible:
-        """Combine the vectors again, from the first changed one on; the vectors must be up to date."""
+        """Recompute the feasible nodes from the first changed filter vector on; the vectors must be up to date."""
         first, found = len(self.vectors), self._found
         for place, vector in enumerate(self.vectors):
             if vector.changes.changed_at != self._verified_at[place]:

@@ -20,7 +20,7 @@ from mooring.scheduler.deciding.vectors import PluginVector, Vector
 from mooring.scheduler.framework.verdicts import counted, status_of
 
 _Amounts: TypeAlias = NDArray[np.int64]
-"""Resource amounts: a line for each resource, as in the resource columns, and a column for each evaluated row."""
+"""Resource amounts of the evaluated nodes: a line for each resource, a column for each node."""
 _NO_CODES: fwk.Codes = np.empty(0, np.int32)
 _NO_MASK: fwk.Mask = np.empty(0, np.bool_)
 
@@ -30,16 +30,16 @@ def _no_reasons(_code: int) -> tuple[str, ...]:
 
 
 class FilterVector(Vector):
-    """The verdicts of a Filter plugin on all rows. Rows without a node are `ok`; the pipeline masks them."""
+    """The verdicts of a Filter plugin on all node rows. Rows without a node are `ok`; the pipeline masks them."""
 
     status: fwk.Status = fwk.SUCCESS
     """The status of `pre_filter`: `SKIP` if the plugin does not apply, a rejection of all nodes, or an error."""
     node_names: frozenset[str] | None = None
     """The only nodes that can take the pod, if `pre_filter` named some; otherwise None."""
     is_pinned = False
-    """Whether each pod names the node that it was created for (pods of DaemonSets)."""
+    """Whether each pod may run only on the node that it was created for, as pods of DaemonSets."""
     refuses = False
-    """Whether it rejects any node; otherwise `codes` and `ok` may be absent."""
+    """Whether the plugin rejects any node; otherwise `codes` and `ok` may be absent."""
     codes: fwk.Codes = _NO_CODES
     ok: fwk.Mask = _NO_MASK
     reads_only_node = False
@@ -55,26 +55,26 @@ class FilterVector(Vector):
 
     @property
     def is_settled(self) -> bool:
-        """Return whether every pod with this vector passes `pre_filter` without naming nodes."""
+        """Return whether every pod with this vector passes `pre_filter`, which names no nodes."""
         return self.node_names is None and not self.is_pinned and (self.status.is_success or self.status.is_skip)
 
     def refresh(self, _accepted: fwk.Mask | None = None) -> None:
-        """Evaluate the rows that changed. `accepted` are the rows that passed every earlier filter."""
+        """Evaluate the node rows that changed. `accepted` are the rows that passed every earlier filter."""
 
     def verdicts(self, _rows: fwk.Rows) -> fwk.Verdicts | fwk.Status | None:
-        """Return the current verdicts on some rows without using or filling the cache; None if all pass."""
+        """Return the current verdicts on some node rows without using or filling the cache; None if all pass."""
         return None
 
     def on_rows(self, _rows: NDArray[np.intp]) -> "FilterVector":
-        """Evaluate a few rows only, for one caller; the other rows count as passing."""
+        """Return the verdicts on a few node rows for one caller; the others count as passing."""
         return self
 
     def may_apply_after(self, _shapes: Iterable[PodSignature]) -> bool:
-        """Return whether a filter that does not apply now may apply once pods with the given signatures are placed."""
+        """Return whether the plugin, which skips this pod now, may apply once pods with these signatures are placed."""
         return True
 
     def passes(self, _row: int) -> bool:
-        """Return whether a row passed at the last `refresh`."""
+        """Return whether a node row passed at the last `refresh`."""
         return False
 
     def row_state(self, _row: int) -> Hashable | None:
@@ -83,17 +83,17 @@ class FilterVector(Vector):
 
     @property
     def reads_only_resources(self) -> bool:
-        """Return whether only a row's node and resources decide its verdict, so that `fits_with` can be called."""
+        """Return whether only a node row's node and resources decide its verdict, so that `fits_with` can be called."""
         return False
 
     def fits_with(self, _rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> fwk.Mask | None:
-        """Return which rows would pass with other used amounts; None if all would."""
+        """Return which node rows would pass with other used resource amounts; None if all would."""
         return None
 
     def refusals_with(
         self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts
     ) -> list[tuple[fwk.Status, NDArray[np.intp]]]:
-        """Return the reasons why rows would not pass with other used amounts, each with the indexes of these rows."""
+        """Return why node rows would not pass with other used amounts: each reason with the rows' indexes."""
         codes, reasons = self._verdicts_with(rows, allocatable, used)
         of = self.status_of if reasons == self.reasons else lambda code: status_of(code, reasons, self.name)
         return [(of(code), (codes == code).nonzero()[0]) for code, _ in counted(codes)]

@@ -24,7 +24,7 @@ from mooring.scheduler.framework.nominations import Expected
 
 
 def leave_room(evaluation: PodEvaluation, cluster: Cluster, expected: Expected) -> None:
-    """Reject the rows where the pod would not fit beside the nominated pods."""
+    """Reject the node rows where the pod would not fit beside the nominated pods."""
     rows = (evaluation.feasible & expected.is_on).nonzero()[0]
     if not len(rows):
         return
@@ -59,7 +59,7 @@ def _evaluate_together(
 
 
 def promises_only_use(evaluation: PodEvaluation, cluster: Cluster, expected: Expected) -> bool:
-    """Return whether placing the nominated pods would change only resource usage, so that no further filter applies."""
+    """Return whether the nominated pods, once placed, change only resource usage: no other filter is affected."""
     if evaluation.promises_only_use is None:
         evaluation.promises_only_use = _changes_nothing_else(evaluation, cluster, expected)
     return evaluation.promises_only_use

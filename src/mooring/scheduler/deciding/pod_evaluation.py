@@ -21,11 +21,11 @@ from mooring.scheduler.framework.verdicts import status_of
 
 _NO_MASK: Mask = np.empty(0, np.bool_)
 Overruled: TypeAlias = Sequence[tuple[Status, NDArray[np.intp]]]
-"""Rows that only nominated pods make infeasible, with the status to report."""
+"""Node rows that are infeasible only because of nominated pods, with the status to report."""
 
 
 class PodEvaluation(msgspec.Struct, eq=False):
-    """The results of all plugins for one pod. Arrays are by row and valid until the cluster changes."""
+    """The results of all plugins for one pod. Arrays are by node row and valid until the cluster changes."""
 
     pod: PodInfo
     cycle: CycleState = msgspec.field(default_factory=CycleState)
@@ -33,11 +33,11 @@ class PodEvaluation(msgspec.Struct, eq=False):
     refusal: Status | None = None
     """The rejection of all nodes by a `pre_filter`, or an error; None otherwise."""
     reached: str = "PreFilter"
-    """The last extension point that ran; a rejection comes from it."""
+    """The last extension point that ran; it rejected the pod if any did."""
     considered: Mask = _NO_MASK
     """The number of evaluated nodes: all, or those that a `pre_filter` named."""
     naming: tuple[str, ...] = ()
-    """The PreFilter plugins that named nodes."""
+    """The PreFilter plugins that limited the pod to nodes that they named."""
     number_considered: int = 0
     feasible: Mask = _NO_MASK
     number_feasible: int = 0
@@ -47,22 +47,23 @@ class PodEvaluation(msgspec.Struct, eq=False):
     promises_only_use: bool | None = None
     """The cached result of `promises_only_use`."""
     is_shared_by_template: bool = True
-    """Whether the verdicts hold for every pod with the same signature."""
+    """Whether the verdicts hold for every pod with the same pod signature."""
     asked: list[tuple[str, int, int, int]] = []
-    """For each Filter plugin, the number of nodes evaluated, rejected for now, and rejected for good."""
+    """For each Filter plugin, how many nodes it evaluated, rejected for now, and rejected for good."""
     scores: list[ScoreVector] = []
     points: dict[str, Scores] = {}
-    """By Score plugin, the weighted scores by row; empty unless the caller asked for them."""
+    """By Score plugin, the weighted scores of all node rows; empty unless the caller asked for them."""
     best: BestRows | None = None
 
     @property
     def is_shared(self) -> bool:
-        """Whether every pod with the same signature has the same feasible nodes."""
+        """Whether every pod with the same pod signature has the same feasible nodes."""
         return self.is_shared_by_template and not self.overruled
 
 
 def status_on(evaluation: PodEvaluation, row: int, *, only_pods_moved: bool = False) -> Status:
-    """Evaluate the filters on one row with the current state of the cluster, without caches.
+    """Evaluate the filters on one node row without caches; with `only_pods_moved`, skip filters that read the node
+    alone.
 
     With `only_pods_moved`, filters that read the node alone are skipped, because the row has passed them.
     """
@@ -81,7 +82,7 @@ def status_on(evaluation: PodEvaluation, row: int, *, only_pods_moved: bool = Fa
 def status_with(
     evaluation: PodEvaluation, cluster: Cluster, row: int, pods: Sequence[PlacedPod], *, only_pods_moved: bool = True
 ) -> Status:
-    """Evaluate the filters on one row with additional pods placed on it."""
+    """Evaluate the filters on one node row with additional pods placed on it."""
     if not pods:
         return SUCCESS
     with cluster.trial() as trial:
@@ -91,9 +92,7 @@ def status_with(
 
 
 def likeness_on(evaluation: PodEvaluation, cluster: Cluster, row: int, moved: Sequence[PlacedPod]) -> Hashable | None:
-    """Return a key that is equal for rows on which `status_on` returns the same, before and after pods like `moved` are
-    moved there; None if unknown.
-    """
+    """Return a key equal for node rows with equal `status_on`, even if pods like `moved` move there, or None."""
     seen = tuple(slot.row_state(row) for slot in evaluation.filters)
     if None in seen:
         return None

@@ -34,7 +34,7 @@ from mooring.scheduler.framework.nominations import Expected, Nominations
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 _AT_ONCE = 1024
-"""The maximum number of nodes tried together."""
+"""The maximum number of nodes on which preemption is tried together."""
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class _Spared(msgspec.Struct, frozen=True):
 
 
 class _Attempt(msgspec.Struct):
-    """The state of one attempt to preempt for a pod."""
+    """The state of one attempt to find victims for a pod."""
 
     evaluation: PodEvaluation
     cluster: Cluster
@@ -63,7 +63,7 @@ class _Attempt(msgspec.Struct):
     refusals: Counter[Status] = msgspec.field(default_factory=Counter)
     """The number of nodes for each reason why preemption does not help."""
     known: dict[Hashable, _Spared | Status] = msgspec.field(default_factory=dict)
-    """Results by node state, reused for nodes in the same state."""
+    """Results by node state, reused for nodes that have equal pods and resources."""
     only_resources: bool = True
     """Whether nodes can be tried together; set to False at the first failure to do so."""
 
@@ -74,7 +74,7 @@ class _Attempt(msgspec.Struct):
 def preempt(
     refusals: Rejection, handle: Handle, candidates: Callable[[int], int], harms: PreemptionCosts
 ) -> PostFilterResult:
-    """Find the node with the lowest preemption cost. `candidates` limits the tries; `harms` are cached costs."""
+    """Find the node with the lowest preemption cost. `candidates` limits the tried nodes; `harms` are cached costs."""
     evaluation, diagnosis, cluster = refusals.evaluation, refusals.diagnosis, handle.cluster
     nominations = Nominations(cluster) if handle.nominations is None else handle.nominations
     pod = evaluation.pod
@@ -130,13 +130,13 @@ def _with_lower(attempt: _Attempt, rows: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 class _Try(NamedTuple):
-    """The result for a node that was tried: its cost, or why preemption does not help; and how to find its victims."""
+    """The result of trying preemption on one node: its cost, or why it does not help, and how to find the victims."""
 
     harm: Cost | Status
     row: int
     together: DryRun | None
     place: int
-    """The index among the nodes that were tried together."""
+    """The index of the node among the nodes that were tried together."""
 
 
 def _least_harmful(attempt: _Attempt, rows: NDArray[np.intp], first: int, wanted: int) -> Candidate | None:

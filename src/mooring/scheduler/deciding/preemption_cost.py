@@ -20,11 +20,11 @@ from mooring.scheduler.framework import Mask, Status
 from mooring.scheduler.framework.nominations import Expected
 
 _MAX_KEPT = 8
-"""The maximum number of cached pairs of signature and priority."""
+"""The maximum number of pairs of pod signature and priority with cached costs."""
 _PARTS = 5
-"""The number of values in a `Cost`."""
+"""The number of values in a preemption `Cost`."""
 _MORE = 64
-"""When missing rows are computed, up to this number of stale rows is recomputed with them."""
+"""When missing node rows are computed, up to this number of stale rows is recomputed with them."""
 _NO_BUDGETS = Budgets(())
 _Table: TypeAlias = NDArray[np.int64]
 
@@ -49,25 +49,25 @@ class PreemptionCosts:
 
 
 class _RowCache:
-    """The rows with valid, stale and missing results, which depend on the node, its pods, and its nominated pods."""
+    """The node rows whose cached cost is valid, stale or missing."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._ranks = cluster.rank_changes
         self._ranks_at = NEVER
         self._reader = Reader(cluster.row_changes)
         self.known: Mask = np.zeros(cluster.capacity, np.bool_)
-        """The rows whose cached result is valid."""
+        """The node rows whose cached result is valid."""
         self.learnt: Mask = np.zeros(cluster.capacity, np.bool_)
-        """The rows that have a cached result, valid or stale."""
+        """The node rows that have a cached result, valid or stale."""
         self.lasting: Mask = np.zeros(cluster.capacity, np.bool_)
-        """The rows whose cached result can only be stale because of nominated pods."""
+        """The node rows whose cached result can only be stale because of nominated pods."""
         self.expected: Expected | None = None
         """The nominated pods that need room as well."""
         self._expected_at = NEVER
         self._with_promises: Mask = np.zeros(cluster.capacity, np.bool_)
 
     def refresh(self, expected: Expected | None) -> None:
-        """Invalidate rows whose node, pods, their importance, or nominated pods have changed."""
+        """Invalidate node rows whose node, pods, their importance, or nominated pods have changed."""
         changed = union(self._reader.changes(), self._ranks.since(self._ranks_at))
         self._ranks_at = self._ranks.changed_at
         promises = None
@@ -94,14 +94,14 @@ class NodeCosts:
         self._rows = _RowCache(cluster)
         self.refresh = self._rows.refresh
         self.fits: Mask = np.zeros(cluster.capacity, np.bool_)
-        """By row, whether preemption helps there; for rows with a cached result."""
+        """By node row, whether preemption helps there; for rows with a cached result."""
         self._parts = np.zeros((_PARTS, cluster.capacity), np.int64)
         self._without = np.zeros_like(cluster.resources.used)
         self._refused: dict[int, Status] = {}
         self._tried: dict[int, tuple[DryRun, int]] = {}
 
     def know(self, evaluation: PodEvaluation, rows: NDArray[np.intp]) -> bool:
-        """Compute and cache the costs of missing rows; return False if filters depend on more than resources."""
+        """Compute and cache the missing costs of nodes; return False if filters depend on more than resources."""
         expected, known = self._rows.expected, self._rows.known
         if not only_resources_decide(evaluation):
             return False
@@ -153,7 +153,7 @@ class NodeCosts:
         return np.concatenate((missing, forgotten.nonzero()[0][:_MORE]))
 
     def least(self, rows: NDArray[np.intp]) -> int:
-        """Return the row with the lowest cost, the first among equals."""
+        """Return the node row with the lowest cost, the first among equals."""
         parts = self._parts.take(rows, axis=1)
         is_least = np.logical_and.reduce(parts == np.minimum.reduce(parts, axis=1, keepdims=True))
         if is_least.any():  # often one is best in every part
@@ -165,11 +165,11 @@ class NodeCosts:
         return int(rows[0])
 
     def tried(self, row: int) -> tuple[DryRun, int]:
-        """Return the dry run that computed a row, and the row's place in it."""
+        """Return the dry run that computed the cost of a node row, and the node's index in it."""
         return self._tried[row]
 
     def refusals(self, evaluation: PodEvaluation, rows: NDArray[np.intp]) -> Counter[Status]:
-        """Return the number of rows for each reason why preemption does not help; all rows must be cached."""
+        """Return the number of nodes for each reason why preemption does not help; all must be cached."""
         untold = np.array([row for row in rows.tolist() if row not in self._refused], np.intp)
         if len(untold) and self._rows.expected is not None:
             fits = np.ones(len(untold), np.bool_)

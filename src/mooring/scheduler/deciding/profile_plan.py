@@ -115,7 +115,7 @@ class Plan:
         self.scores_of_pod = [(place, use) for place, use in enumerate(self.scores) if use.reads_pod]
         self.parts = self._group_by_part(signers)
         self.read = Part(0)
-        """The signature parts that the plugins read."""
+        """The pod signature parts that the plugins read."""
         for uses in self.parts:
             self.read |= uses.view.parts
 

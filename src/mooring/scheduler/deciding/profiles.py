@@ -93,7 +93,7 @@ class Profile(msgspec.Struct, frozen=True):
     bind: tuple[fwk.BindPlugin | fwk.GroupBindPlugin, ...]
     post_bind: tuple[fwk.PostBindPlugin, ...]
     choose: fwk.ChoosePlugin | None = None
-    """The plugin that chooses among nodes with the same score; None chooses at random."""
+    """The plugin that chooses among nodes with equal scores; None for a random choice."""
     plugins: tuple[fwk.Plugin, ...] = msgspec.field(default=())
     """All plugins of the profile, at any extension point."""
 

@@ -16,7 +16,7 @@ from mooring.scheduler.framework import Mask, Scores
 
 
 class _Part:
-    """One score vector of a sum, with its weight."""
+    """One score vector that contributes to a sum, with its weight."""
 
     def __init__(self, vector: SharedScores) -> None:
         self.vector = vector
@@ -26,7 +26,7 @@ class _Part:
         self._feasible: Mask | None = None
 
     def update(self, feasible: Mask) -> ChangedRows:
-        """Add the vector's changes to the sum; return the rows whose score changed."""
+        """Add the changes of the score vector to the sum; return the node rows whose sum changed."""
         vector = self.vector
         if vector.depends_on_feasible:
             vector.update_rows()
@@ -53,7 +53,7 @@ class _Part:
 
 
 class ScoreSum:
-    """The cached sum of some score vectors, updated by row."""
+    """The cached sum of several plugins' score vectors, updated only for changed node rows."""
 
     def __init__(self, vectors: Sequence[SharedScores], cluster: Cluster) -> None:
         self.vectors = vectors
@@ -63,18 +63,18 @@ class ScoreSum:
         self._totals = Totals(cluster.capacity)
 
     def best(self, feasible: Mask) -> BestRows:
-        """Return the best of the feasible rows; the mask must not change afterwards."""
+        """Return the feasible node rows with the highest sum. The caller must not change `feasible` later."""
         changed = self._update(feasible)
         return self._totals.best(self._sums, feasible, changed)
 
     def sums(self, feasible: Mask) -> Scores:
-        """Return the sums of all rows."""
+        """Return the summed scores of all node rows."""
         self._update(feasible)
         self._totals.forget()
         return self._sums
 
     def scores_of(self, vector: SharedScores) -> Scores:
-        """Return the normalised and weighted scores of one vector, after `sums`."""
+        """Return one plugin's normalised and weighted scores; call `sums` before."""
         return next(part.scores for part in self._parts if part.vector is vector)
 
     def _update(self, feasible: Mask) -> ChangedRows:
@@ -98,7 +98,7 @@ class ScoreSum:
 
 
 def best_once(vectors: Sequence[SharedScores], feasible: Mask) -> BestRows:
-    """Return the best rows by a sum that is not cached."""
+    """Return the node rows with the highest sum of scores, computed without a cache."""
     parts = [_Part(vector) for vector in vectors]
     for part in parts:
         part.update(feasible)
@@ -108,12 +108,12 @@ def best_once(vectors: Sequence[SharedScores], feasible: Mask) -> BestRows:
 
 
 def best_of(sums: Scores, own: Sequence[Scores], feasible: Mask) -> BestRows:
-    """Return the best rows for a pod with score vectors that no other pod shares."""
+    """Return the best node rows for a pod whose score vectors no other pod shares."""
     return BestRows(np.where(feasible, np.add.reduce([sums, *own]), OUT))
 
 
 def _sum(arrays: Sequence[Scores]) -> Scores:
-    """Return the sum in a new array, in 32 bits if all scores are."""
+    """Add up score vectors into a new array, in 32 bits if all scores are."""
     total = arrays[0].astype(np.result_type(*arrays))
     for scores in arrays[1:]:
         total += scores

@@ -16,13 +16,13 @@ from mooring.constraints.columns.revisions import ChangedRows, union
 from mooring.scheduler.framework import Mask, Scores
 
 OUT = -1
-"""The total of a node that is not feasible."""
+"""The total score that stands for an infeasible node."""
 _PART = 64
-"""Rows are updated one by one if at most one row in this number has changed."""
+"""Totals are updated one by one if at most one node row in this number has changed."""
 
 
 class Totals:
-    """The cached totals of one sum of scores."""
+    """The cached total scores of feasible nodes, for one sum of score vectors."""
 
     def __init__(self, capacity: int) -> None:
         self._most = capacity // _PART
@@ -30,11 +30,11 @@ class Totals:
         self._best: BestRows | None = None
 
     def forget(self) -> None:
-        """Drop all totals, because every sum may have changed."""
+        """Drop all cached totals, because every sum may have changed."""
         self._best = None
 
     def best(self, sums: Scores, feasible: Mask, changed: ChangedRows) -> "BestRows":
-        """Return the best of the feasible rows. `changed` are the rows whose sum changed, None for all."""
+        """Return the best feasible node rows. `changed` are the rows whose sum changed, None for all."""
         rows, best = changed, self._best
         if feasible is not self._feasible:
             rows = union(rows, (feasible != self._feasible).nonzero()[0])
@@ -50,7 +50,7 @@ class Totals:
 
 
 class BestRows:
-    """The rows with the highest total. A row whose total has fallen is noticed when it is picked."""
+    """The node rows with the highest total score. A row whose total has fallen is noticed when it is picked."""
 
     def __init__(self, totals: Scores) -> None:
         self._totals = totals
@@ -62,7 +62,7 @@ class BestRows:
         self._left = len(self._rows)
 
     def update_one(self, row: int, total: int) -> None:
-        """Set the total of a row."""
+        """Set the total score of a node row."""
         before = self._totals.item(row)
         self._totals[row] = total
         if total > max(before, self.highest):
@@ -71,14 +71,14 @@ class BestRows:
             self._find()
 
     def update(self, rows: NDArray[np.intp], totals: Scores) -> None:
-        """Set the totals of some rows."""
+        """Set the total scores of some node rows."""
         has_risen = totals.max() >= self.highest and (totals > self._totals[rows]).any()
         self._totals[rows] = totals
         if has_risen:
             self._find()
 
     def rows(self) -> NDArray[np.intp]:
-        """Return all rows with the highest total, in ascending order."""
+        """Return all node rows with the highest total score, in ascending order."""
         rows = self._rows[: self._left]
         found = rows[self._totals[rows] == self.highest]
         if not len(found):
@@ -87,7 +87,7 @@ class BestRows:
         return np.sort(found)
 
     def pick(self, lot: random.Random) -> int:
-        """Return a row with the highest total, at random. A row whose total has fallen is discarded when picked."""
+        """Return a random node row among those with the highest total score; discard rows whose total has fallen."""
         while True:
             place = lot.randrange(self._left) if self._left > 1 else 0
             row = self._rows.item(place)

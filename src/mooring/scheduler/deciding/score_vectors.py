@@ -21,14 +21,14 @@ _MAX_SMALL_WEIGHT = 1000
 
 
 class ScoreVector(Vector):
-    """The scores of a Score plugin on all rows."""
+    """The scores of a Score plugin on all node rows."""
 
     is_active = True
     """Whether the plugin scores the pod (`pre_score` did not return SKIP)."""
     is_zero = True
     """Whether every score is 0 before normalisation."""
     scores: Scores = _NO_SCORES
-    """The scores by row: weighted, or raw if they are normalised later."""
+    """The scores by node row: weighted, or raw if they are normalised later."""
 
     def __init__(self, use: ScoreUse | NodeScoreUse) -> None:
         super().__init__(use.name)
@@ -37,14 +37,14 @@ class ScoreVector(Vector):
         """Whether metrics count a call of the plugin's `pre_score`."""
 
     def refresh(self, feasible: Mask) -> None:
-        """Evaluate the rows whose inputs changed."""
+        """Evaluate the node rows whose inputs changed."""
 
     def all_zero(self, capacity: int) -> Scores:
         """Return the normalised and weighted scores of a vector of zeros."""
         return np.zeros(capacity, np.int64)
 
     def add_to(self, _shared: "list[SharedScores]", own: "list[ScoreVector]") -> None:
-        """Append the vector to those that pods share, or to those of the pod itself."""
+        """Append the vector to the list of shared vectors, or to that of vectors for this pod only."""
         own.append(self)
 
 
@@ -52,7 +52,7 @@ class SharedScores(PluginVector, ScoreVector):
     """The scores of a vectorised plugin, for all pods with the same value of the part it reads."""
 
     was_summed = False
-    """Whether a sum with it was computed before."""
+    """Whether a sum that includes this vector was computed before."""
     _feasible: Mask | None = None
 
     def __init__(self, use: ScoreUse, state: Any, cluster: Cluster) -> None:
@@ -91,7 +91,7 @@ class SharedScores(PluginVector, ScoreVector):
         self.is_active = not self.has_pre_point  # a plugin without PreScore scores every pod
 
     def update_rows(self) -> None:
-        """Evaluate the rows that have changed."""
+        """Evaluate the node rows that have changed."""
         rows = self.dirty
         if rows is not None and not len(rows):
             return

@@ -17,18 +17,18 @@ _NEVER_CHANGES = Revision()
 
 
 class Meter:
-    """The memory that the vectors of a cache take."""
+    """Counts the memory that the cached vectors take."""
 
     def __init__(self) -> None:
         self.bytes = 0
 
 
 class Vector:
-    """A value for each row, in the cache of an evaluator. Most attributes have their default and are not set."""
+    """An array of a plugin's results with a value for each node row, cached by an evaluator."""
 
     meter: Meter | None = None
     charged = 0
-    """How much of the meter's bytes are this value's."""
+    """How many bytes of the meter's total are this vector's."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -36,7 +36,7 @@ class Vector:
         self.combinations: list[Hashable] = []
         """The keys of cached combinations that may use it."""
         self.changes = Derived()
-        """When values changed, and on which rows."""
+        """When values changed, and on which node rows."""
 
     def charge(self, nbytes: int) -> None:
         if self.meter is not None:
@@ -45,10 +45,10 @@ class Vector:
 
 
 class PluginVector(Vector):
-    """A vector that evaluates rows again when an input that its plugin declares has changed."""
+    """A vector whose node rows are evaluated again when an input that the plugin declares has changed."""
 
     dirty: ChangedRows = None
-    """The rows to evaluate; at first, and after an exception, all."""
+    """The node rows to evaluate; at first, and after an exception, all."""
     _position = _revision = _verified_at = _idle_at = NEVER
     _idle: Revision = _NEVER_CHANGES
 
@@ -60,11 +60,11 @@ class PluginVector(Vector):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the plugin is left out until one of some inputs changes."""
+        """Whether the plugin skips this pod until one of its declared inputs changes."""
         return self._idle.value == self._idle_at
 
     def collect_changes(self, use: PluginUse, refresh: Callable[..., Derived | Input], *arguments: Any) -> bool:
-        """Collect the rows that changed since the last call; return False when the plugin is left out from now on."""
+        """Collect the node rows that changed since the last call; return False if the plugin skips from now on."""
         position = use.log.changed_at
         if position != self._position:
             if self.dirty is not None:

@@ -17,7 +17,7 @@ from mooring.scheduler.dra.inventory import Inventory
 from mooring.scheduler.volumes.assumed import assumed
 
 Use: TypeAlias = tuple[DeviceId, dict[str, Quantity] | None]
-"""A device in use and, if it is shared, the used amounts of its capacities."""
+"""A device that a claim uses and, if it is shared, the used amounts of its capacities."""
 _ZERO = Quantity(0)
 
 
@@ -38,7 +38,7 @@ class Allocated:
     # -- what is in use
 
     def has(self, device: DeviceId) -> bool:
-        """Whether a device is allocated exclusively."""
+        """Whether a device is allocated to a claim that does not share it."""
         return device in self._exclusive
 
     def is_used(self, device: DeviceId) -> bool:
@@ -55,17 +55,17 @@ class Allocated:
         return found is not None and found.metadata.uid == claim.metadata.uid
 
     def begin(self, claim: ResourceClaim) -> None:
-        """Count an allocation as in flight: decided, but not written yet."""
+        """Count devices as in use from now on, although their allocation is not written yet."""
         self._in_flight[_key(claim)] = claim
         self._touched.add(_key(claim))
 
     def end(self, claim: ResourceClaim) -> None:
-        """Stop counting an allocation as in flight: it was written, or was given up."""
+        """Stop counting an unwritten allocation, because it was written or given up."""
         self._touched.add(_key(claim))
         self._in_flight.pop(_key(claim), None)
 
     def touch(self, claim: ResourceClaim) -> None:
-        """Recompute the use of a claim's devices, because the assumption about the claim changed."""
+        """Recompute which devices a claim uses, because the assumed state of the claim changed."""
         self._touched.add(_key(claim))
 
     # -- catching up

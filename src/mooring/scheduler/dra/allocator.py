@@ -28,7 +28,7 @@ from mooring.scheduler.dra.devices import DeviceId, PooledDevice, SelectorError
 from mooring.scheduler.dra.inventory import CounterName, NodePool, Pool
 
 MAX_DEVICES = 32
-"""The maximum number of devices of a claim."""
+"""The maximum number of devices that one claim may have."""
 MAX_ALTERNATIVES = 8
 _TRIES = 20_000
 _ZERO = Quantity(0)
@@ -39,23 +39,23 @@ class AllocationError(ValueError):
 
 
 class OutOfTriesError(Exception):
-    """The search reached its limit of tries."""
+    """The device search gave up because it reached its limit of tries."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """A claim for which devices must be found, with its requests."""
+    """A claim without devices, and its requests, for which the allocator searches devices."""
 
     claim: ResourceClaim
     requests: tuple[Alternatives, ...]
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """A device chosen for a request."""
+    """A device that the search chose for a request."""
 
     request: Request
     device: PooledDevice
     consumed: dict[str, Quantity] | None
-    """The amounts taken of the device's capacities, if it is shared."""
+    """The amounts that the request takes of the device's capacities, if the device is shared."""
 
 
 class Solution(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ class Solution(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Tries:
-    """The remaining number of tries: for all searches for a pod together, and for the search on one node."""
+    """The remaining number of tries of the device search: for one pod in total, and on one node."""
 
     left: int
     each: int = _TRIES
@@ -93,7 +93,7 @@ def allocate(
 
 
 class _Place(NamedTuple):
-    """The position of a search: claim, request, alternative and device."""
+    """The position of the device search: claim, request, alternative and device."""
 
     claim: int
     number: int

@@ -29,7 +29,7 @@ class Constraint:
         return True
 
     def remove(self, request: Request, _device: PooledDevice) -> None:
-        """Undo the last successful `add`."""
+        """Remove the device that the last successful `add` added."""
         if request.is_meant_by(self._requests):
             self._values.pop()
 

@@ -129,13 +129,13 @@ class PooledDevice(msgspec.Struct, eq=False):
 
 
 def qualified(name: str, driver: str) -> tuple[str, str]:
-    """Split a qualified name into domain and identifier; a name without a domain belongs to the driver's."""
+    """Split an attribute's name into domain and identifier; without a domain, the driver's name is the domain."""
     domain, slash, identifier = name.partition("/")
     return (domain, identifier) if slash else (driver, name)
 
 
 def attribute_of(device: PooledDevice, name: str) -> tuple[str, object] | None:
-    """Return the type and value of an attribute by its full name; None when the device does not have it."""
+    """Return the type and value of a device attribute by its full name; None if the device lacks it."""
     attributes = device.device.attributes
     attribute = attributes.get(name)
     if attribute is None:
@@ -151,7 +151,7 @@ def attribute_of(device: PooledDevice, name: str) -> tuple[str, object] | None:
 
 
 def attribute_value(attribute: DeviceAttribute) -> Any:
-    """Convert an attribute to a CEL value."""
+    """Convert a device attribute to a CEL value."""
     if attribute.version_value is not None:
         return _version(attribute.version_value)
     for value in (attribute.string_value, attribute.int_value, attribute.bool_value):

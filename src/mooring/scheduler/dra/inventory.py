@@ -40,13 +40,13 @@ class Pool(msgspec.Struct, eq=False):
     everywhere: list[PooledDevice] = msgspec.field(default_factory=list)
     by_row: dict[int, list[PooledDevice]] = msgspec.field(default_factory=dict)
     named: set[str] = msgspec.field(default_factory=set)
-    """The names of the nodes that the pool's slices name."""
+    """The names of the nodes that the pool's ResourceSlices name."""
     selects: bool = False
-    """Whether a slice of the pool selects nodes by labels."""
+    """Whether a ResourceSlice of the pool selects nodes by labels."""
 
     @property
     def rows(self) -> Rows:
-        """The rows of the nodes that can use a device of the pool."""
+        """The node rows from which a device of the pool can be used."""
         return ALL_ROWS if self.everywhere else np.fromiter(self.by_row, np.intp)
 
     def __str__(self) -> str:
@@ -104,9 +104,7 @@ class Inventory:
                 self._rebuild(key)
 
     def on(self, row: int) -> tuple[NodePool, ...]:
-        """Return the devices that a row's node can use: those without binding conditions first, then by driver and
-        pool.
-        """
+        """Return the devices that a node can use: those without binding conditions first, then by driver and pool."""
         found = self._on.get(row)
         if found is None:
             pools = {**self._by_row.get(row, {}), **self._everywhere}
@@ -114,7 +112,7 @@ class Inventory:
         return found
 
     def use_changed(self, devices: Iterable[DeviceId]) -> None:
-        """Invalidate search results for the nodes of devices that were allocated or freed."""
+        """Discard cached search results for the nodes of devices that were allocated or freed."""
         touched = {(device.driver, device.pool) for device in devices}
         if not touched:
             return

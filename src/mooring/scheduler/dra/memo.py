@@ -20,14 +20,14 @@ from mooring.scheduler.dra.inventory import Inventory
 from mooring.scheduler.framework import Codes, Rows, Scores
 
 FOUND, CANNOT, GAVE_UP, INVALID_POOL = 0, 1, 2, 3
-"""The possible results of a search on one row."""
+"""The possible results of a device search on one node."""
 _SIZE = 64
 _TRIES = 200_000
 _TRIES_PER_NODE = 50
 
 
 class Findings:
-    """The search results for one set of claims, by row."""
+    """The results of device searches for one set of claims, by node row."""
 
     def __init__(self) -> None:
         self.codes: Codes = np.empty(0, np.int32)
@@ -54,7 +54,7 @@ class Findings:
 
 
 class Memo:
-    """The search results of all profiles of a scheduler, by the requests of claims."""
+    """Cached device searches, shared by all profiles of a scheduler, by the requests of claims."""
 
     def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
         self._cluster = cluster
@@ -64,7 +64,7 @@ class Memo:
         self._known: OrderedDict[bytes, Findings] = OrderedDict()
 
     def of(self, wanted: Sequence[Wanted]) -> Findings:
-        """Return the cached results for claims with these requests; `evaluate` brings them up to date."""
+        """Return the cached results for claims with these requests; call `Memo.evaluate` next to update stale nodes."""
         specs = [entry.claim.spec for entry in wanted]
         key = codec.encode((specs, self._cluster.changed_at(DeviceClass)))
         found = self._known.get(key)
@@ -76,7 +76,7 @@ class Memo:
         return found
 
     def evaluate(self, findings: Findings, wanted: Sequence[Wanted], rows: Rows, *, is_limited: bool = True) -> None:
-        """Search devices on the rows whose results are stale. Raise AllocationError."""
+        """Search devices on the node rows whose cached results are stale. Raise AllocationError."""
         self._inventory.refresh()
         self.allocated.refresh()
         stale = findings.stale(self._inventory.changed_at) & self._cluster.labels.nodes
@@ -97,7 +97,7 @@ class Memo:
 
 
 def shared_memo(cluster: Cluster, options: ConstraintOptions) -> Memo:
-    """Return the memo that all profiles share, so that a device reserved by one profile is taken for the others."""
+    """Return the cache of device searches that all profiles share, so that one sees devices which another reserved."""
     found: Memo | None = cluster.shared.get(Memo)
     if found is None:
         found = cluster.shared[Memo] = Memo(cluster, options)

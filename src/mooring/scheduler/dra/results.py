@@ -21,7 +21,7 @@ FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
 
 def allocation_of(claim: ResourceClaim, chosen: Sequence[Chosen], node_name: str) -> AllocationResult:
-    """Return the allocation of a claim for a pod: devices, configuration, and the nodes that can use them."""
+    """Build the allocation for a claim's status: devices, configuration, and the nodes that can use them."""
     results = [_result(claim, number, entry) for number, entry in enumerate(chosen)]
     devices = DeviceAllocationResult(results=results, config=_configuration(claim, chosen))
     return AllocationResult(devices=devices, node_selector=_node_selector(chosen, node_name))

@@ -35,7 +35,7 @@ class ClaimWriteError(Exception):
 
 
 def given_to(pod: Pod, claim: ResourceClaim, allocation: AllocationResult | None) -> ResourceClaim:
-    """Return the claim with the pod in `reservedFor`, and with its new allocation if it has one."""
+    """Return the claim with the pod added to `reservedFor`, and with its new allocation, if any."""
     status = claim.status
     if allocation is not None:
         status = structs.replace(status, allocation=allocation)
@@ -56,7 +56,7 @@ class ClaimWriter:
         self._slots = asyncio.Semaphore(_MAX_CONCURRENT_WRITES)
 
     async def give(self, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
-        """Add the pod to `reservedFor` of the claim, and write the allocation if the claim has none; return the written
+        """Write the pod to the claim's `reservedFor`, and the allocation if the claim has none; return the written
         claim.
 
         On a conflict the claim is read again. If the server does not respond, the claim is read until the outcome is

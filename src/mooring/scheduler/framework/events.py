@@ -111,7 +111,7 @@ class EventWithHint(msgspec.Struct, frozen=True):
 
     event: ClusterEvent
     hint: HintFunction | None = None
-    """The queueing hint; without one, the event always wakes the pod."""
+    """The queueing hint function; without one, the event wakes every pod that the plugin rejected."""
     about: AboutFunction | None = None
     """Return the key of the object if the event can help only pods that refer to it (`refers_to`); None if it may help
     any pod.

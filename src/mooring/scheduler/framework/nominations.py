@@ -22,7 +22,7 @@ _Likeness: TypeAlias = tuple[tuple[PodSignature, Hashable], ...]
 
 
 class Expected:
-    """The nominated pods for which a pod must leave room, by row. Valid until a node is added or removed."""
+    """The nominated pods for which a pod must leave room, by node row. Valid until a node is added or removed."""
 
     def __init__(self, cluster: Cluster, promised: Iterable[PlacedPod] = ()) -> None:
         self._cluster = cluster
@@ -30,28 +30,28 @@ class Expected:
         self._by_signatures: dict[_Likeness, dict[int, None]] = {}
         self.made_for = _made_for(cluster)
         self.is_on: NDArray[np.bool_] = np.zeros(cluster.capacity, np.bool_)
-        """For each row, whether pods are nominated for its node."""
+        """For each node row, whether pods are nominated for its node."""
         self.usage: NDArray[np.int64] = np.zeros_like(cluster.resources.used)
         """The amounts that the nominated pods will use: a line for each resource, as in the resource columns."""
         self.changes = RowLog(cluster.capacity)
-        """Log of the rows whose nominated pods changed."""
+        """Log of the node rows whose nominated pods changed."""
         for placed in promised:
             self.add(placed)
 
     def __len__(self) -> int:
-        """Return the number of rows with nominated pods."""
+        """Return the number of node rows with nominated pods."""
         return len(self._pods)
 
     def on(self, row: int) -> Sequence[PlacedPod]:
         return self._pods.get(row, ())
 
     def signatures(self) -> Iterator[PodSignature]:
-        """Yield the signatures of all nominated pods, possibly repeated."""
+        """Yield the pod signatures of all nominated pods, possibly repeated."""
         for likeness in self._by_signatures:
             yield from (signature for signature, _ in likeness)
 
     def sorts(self) -> Iterator[tuple[int, Sequence[PlacedPod]]]:
-        """Yield one row for each distinct combination of nominated pods, with these pods."""
+        """Yield one node row for each distinct combination of nominated pods, with these pods."""
         for likeness, rows in self._by_signatures.items():
             if any(signature.terms.keys for signature, _ in likeness):
                 by_domains = {domains_of(self._cluster, row, self.on(row)): row for row in rows}
@@ -132,7 +132,7 @@ class Nominations:
         return [placed for key, placed in promised if key != own and priority(placed.pod) >= least]
 
     def expected(self, pod: Pod) -> Expected | None:
-        """Return the nominated pods for which `pod` must leave room, by row; None if there are none."""
+        """Return the nominated pods for which `pod` must leave room, by node row; None if there are none."""
         if not self._pods:
             return None
         own, least = self._pods.get(pod_key(pod)), priority(pod)
@@ -159,7 +159,7 @@ class Nominations:
 
 
 def domains_of(cluster: Cluster, row: int, pods: Iterable[PlacedPod]) -> Hashable:
-    """Return, for each affinity term of the given pods, whether the node of a row has the term's topology label."""
+    """Return, for each affinity term of the given pods, whether a node has the term's topology label."""
     info = cluster.nodes[row]
     labels = {} if info is None else info.node.metadata.labels
     return tuple(key.term.topology_key in labels for placed in pods for key in placed.signature.terms.keys)

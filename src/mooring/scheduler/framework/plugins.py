@@ -53,17 +53,17 @@ class Declaration(msgspec.Struct, frozen=True):
     pod: Part = Part.ALL
     """The parts of a pod that the plugin reads."""
     rows: Input = Input(0)
-    """Inputs for which a change on a row changes only the result for that row."""
+    """Inputs whose change on one node affects only the plugin's result for that node."""
     cluster: Input = Input(0)
-    """Inputs that may affect results for other rows: after changes the framework calls `refresh` or `refresh_score`."""
+    """Inputs whose change may affect any node: then the framework calls `refresh` or `refresh_score`."""
     only_resources: bool = False
-    """Whether a row's verdict depends only on its node's resources: the plugin then has `filter_resources`."""
+    """Whether a node row's verdict depends only on its node's resources: the plugin then has `filter_resources`."""
     compares_rows: bool = False
-    """Whether the plugin has `row_state`, which returns an equal value for rows with the same verdict."""
+    """Whether the plugin has `row_state`, a key that is equal for nodes with the same verdict."""
     is_normalized: bool = False
     """Whether scores are normalised to 0 to 100 by comparison with the feasible nodes: the plugin then has `span`."""
     depends_on_feasible: bool = False
-    """Whether scores depend on the set of feasible nodes; `refresh_score` is called when it changes."""
+    """Whether scores depend on which nodes are feasible; then `refresh_score` is called when that changes."""
     has_pre_point: bool = True
     """Whether kube-scheduler's plugin implements PreFilter or PreScore, so that metrics count it."""
 
@@ -94,7 +94,7 @@ class Plugin(Protocol):
 
 @runtime_checkable
 class SignPlugin(Protocol):
-    """Vectorised plugins that read pod fields which the signature does not contain."""
+    """Plugins that add pod fields which they read, such as an annotation, to the pod signature (the cache key)."""
 
     def sign(self, pod: Pod) -> object:
         """Return the additional pod fields that the plugin reads, such as an annotation, in a form that can be encoded.
@@ -153,7 +153,7 @@ class PreEnqueuePlugin(Protocol):
 
 
 class FilterPlugin(Generic[S]):
-    """A vectorised Filter plugin: decides for each row whether the pod can run there."""
+    """A vectorised Filter plugin: decides for all nodes at once (by node row) whether the pod can run there."""
 
     name: str
     filters: Declaration
@@ -167,7 +167,7 @@ class FilterPlugin(Generic[S]):
         raise NotImplementedError
 
     def filter(self, state: S, rows: Rows) -> Verdicts | Status:
-        """Return the verdicts on `rows`. A returned `Status` is an error and ends the cycle."""
+        """Return the verdicts on the node rows `rows`. A returned `Status` is an error and ends the cycle."""
         raise NotImplementedError
 
     def applies_to(self, _spec: PodSpec) -> Status | None:
@@ -187,15 +187,15 @@ class FilterPlugin(Generic[S]):
         raise NotImplementedError
 
     def may_apply_after(self, _shape: PodSignature) -> bool:
-        """Return whether a plugin that is left out now may apply once a pod with the given signature is placed."""
+        """Return whether the plugin, if it skips a pod now, may apply once a pod with the given signature is placed."""
         return True
 
     def row_state(self, _state: S, _row: int) -> Hashable:
-        """Return a key that is equal for rows with the same verdict, before and after the same pods are moved there."""
+        """Return a key equal for node rows with the same verdict, before and after the same pods are moved there."""
         return None
 
     def fits_resources(self, state: S, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Mask:
-        """Return which nodes would pass with the given amounts: a line for each resource, a column for each node."""
+        """Return which nodes would pass with the given amounts (a line for each resource, a column for each node)."""
         raise NotImplementedError
 
     def filter_resources(self, state: S, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Verdicts:
@@ -238,7 +238,7 @@ class PostFilterPlugin(Protocol):
 
 
 class ScorePlugin(Generic[S]):
-    """A vectorised Score plugin: gives each row a score."""
+    """A vectorised Score plugin: gives all nodes a score at once (by node row)."""
 
     name: str
     scores: Declaration
@@ -262,7 +262,7 @@ class ScorePlugin(Generic[S]):
         raise NotImplementedError
 
     def span(self, _scores: Scores, _feasible: Mask) -> tuple[int, ...]:
-        """Return the summary of the feasible nodes' scores, such as their maximum, that `normalized` needs.
+        """Return the summary of the feasible nodes' scores, such as their maximum, on which normalising depends.
 
         As long as it is equal, so are the normalised scores.
         """
@@ -290,7 +290,7 @@ class ChoosePlugin(Protocol):
     """Plugins that choose among the nodes with the highest score; without one, the choice is random."""
 
     def choose(self, pod: Pod, rows: NDArray[np.intp]) -> int:
-        """Return one of at least two rows, which are in ascending order."""
+        """Return one of at least two node rows, which are in ascending order."""
         ...
 
 

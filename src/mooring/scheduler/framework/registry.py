@@ -41,7 +41,7 @@ class Handle(msgspec.Struct, frozen=True):
     nominations: "Nominations | None" = None
     """The nominated pods of the scheduler."""
     lot: random.Random = msgspec.field(default_factory=random.Random)
-    """The random generator that chooses among equals; a seed makes choices repeatable."""
+    """The random generator that chooses among nodes with equal scores; a seed makes choices repeatable."""
     waiting: "WaitingPods | None" = None
     """The pods that Permit plugins make wait, to be allowed or rejected; None if pods are not bound."""
     workload: Iterable[Pod] = ()

@@ -32,7 +32,7 @@ class Code(IntEnum):
 
 _NAMES = {code: "".join(word.capitalize() for word in code.name.split("_")) for code in Code}
 _SUCCESS, _SKIP = Code.SUCCESS, Code.SKIP
-"""Compared many times for each pod; looking up a member of an enumeration takes 0.1 µs in Python 3.11."""
+"""Codes that are compared often for each pod, as constants: enumeration lookups take 0.1 µs in Python 3.11."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class Status(msgspec.Struct, frozen=True):
         return ", ".join(self.reasons)
 
     def by(self, plugin: str) -> "Status":
-        """Return the status with the name of the plugin that gave it, unless it has one."""
+        """Return the status with the name of the plugin that returned it, unless it has one already."""
         return self if self.plugin else Status(self.code, self.reasons, plugin)
 
 
@@ -69,7 +69,7 @@ SKIP = Status(Code.SKIP)
 
 
 def is_skip(found: object) -> bool:
-    """Return whether a plugin said SKIP; it may have returned something else than a status."""
+    """Return whether a plugin returned the code SKIP; any other value is accepted and is no skip."""
     return found is SKIP or (isinstance(found, Status) and found.is_skip)
 
 
@@ -94,5 +94,5 @@ def wait(*reasons: str) -> Status:
 
 
 def first_rejection(statuses: Iterable[Status]) -> Status:
-    """Return the first status that is no success, else success."""
+    """Return the first status that is not a success; if there is none, success."""
     return next((status for status in statuses if not status.is_success), SUCCESS)

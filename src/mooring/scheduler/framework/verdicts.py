@@ -25,18 +25,19 @@ MAX_NODE_SCORE = 100
 
 
 class Verdicts(NamedTuple):
-    """The verdicts of one Filter plugin: 0 passes, a positive code is Unschedulable, a negative one Unresolvable.
+    """A Filter plugin's verdicts by node row: 0 passes, a positive code is Unschedulable, a negative one
+    Unresolvable.
 
     The framework keeps the array and modifies it.
     """
 
     codes: Codes
     reasons: Callable[[int], tuple[str, ...]]
-    """Return the reasons for the absolute value of a code. Called only for messages."""
+    """Return the reasons that a verdict code (its absolute value) stands for. Called only for messages."""
 
 
 class ReasonSets(Generic[K]):
-    """Sets of reasons, numbered from 1: the codes of one plugin. `describe` makes messages from a set's key."""
+    """Numbered sets of reasons; the numbers are one plugin's verdict codes. `describe` formats a set's key."""
 
     def __init__(self, describe: Callable[[K], tuple[str, ...]]) -> None:
         self._describe = describe
@@ -64,7 +65,7 @@ def status_of(code: int, reasons: Callable[[int], tuple[str, ...]], plugin: str)
 
 
 def counted(codes: Codes) -> list[tuple[int, int]]:
-    """Return the distinct codes in ascending order, with the number of occurrences of each."""
+    """Return the distinct verdict codes in ascending order, with the number of occurrences of each."""
     if not len(codes):
         return []
     lowest, highest = int(codes.min()), int(codes.max())

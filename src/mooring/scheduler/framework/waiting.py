@@ -28,7 +28,7 @@ class WaitingPod:
         self._decide(unschedulable(reason).by(plugin))
 
     async def decided(self, clock: Clock) -> Status:
-        """Wait for the decision; a plugin whose timeout expires rejects the pod."""
+        """Wait until every plugin has allowed the pod or one rejects it; an expired timeout rejects it."""
         plugin, seconds = min(self._timeouts.items(), key=lambda entry: entry[1])
         timer: asyncio.Future[None] = asyncio.ensure_future(clock.sleep(seconds))
         either: set[asyncio.Future[Any]] = {timer, self._decided}

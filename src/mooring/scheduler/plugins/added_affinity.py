@@ -19,7 +19,7 @@ _NOT_A_NUMBER = "for 'Gt', 'Lt' operators, the value must be an integer"
 
 
 def problems(added: NodeAffinity) -> Errors:
-    """Return every mistake with its field. Missing or empty terms are allowed, as in kube-scheduler."""
+    """Return every mistake in `addedAffinity` with its field. Missing or empty terms are allowed, as upstream."""
     # Expressions of a configuration are not new ones of a client: whatever this version understands may be there.
     rules = NodeSelectorRules(semver_operators=True, check_expression=AdmissionOptions().expression_checks.stored_node)
     found: Errors = []

@@ -47,7 +47,7 @@ REASON_INVALID_POOL = "invalid resource pools were encountered"
 REASON_ELSEWHERE = "resourceclaim not available on the node"
 _ELSEWHERE = memo.INVALID_POOL + 1
 _NOTHING_TO_FREE = fwk.PostFilterResult(fwk.unschedulable())
-"""The result of `post_filter` if there is no claim to deallocate: without a message, as in Kubernetes since 1.37."""
+"""The result of `post_filter` if no claim can be deallocated: without a message, as in Kubernetes since 1.37."""
 _REASONS = ("", REASON_CANNOT, REASON_GAVE_UP, REASON_INVALID_POOL, REASON_ELSEWHERE)
 
 
@@ -69,11 +69,11 @@ class PodState(msgspec.Struct):
     wanted: list[Wanted] = msgspec.field(default_factory=list)
     """The claims that still need devices."""
     findings: Findings | None = None
-    """The search results for the claims that need devices, by row."""
+    """The results of the device search for these claims, by node row."""
     allocations: dict[str, AllocationResult] = msgspec.field(default_factory=dict)
-    """The allocations that `reserve` assumed, by claim uid."""
+    """The allocations that `reserve` chose and that are not written yet, by claim uid."""
     reserved: list[ResourceClaim] = msgspec.field(default_factory=list)
-    """The claims as they will be once these allocations are written."""
+    """The claims in the state that they will have once these allocations are written."""
 
 
 class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
@@ -175,7 +175,7 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
     # -- what could be done when there is none
 
     def post_filter(self, pod: PodInfo, statuses: Mapping[str, fwk.Status]) -> fwk.PostFilterResult:
-        """Deallocate a claim of the pod that no pod uses and whose devices the pod cannot reach."""
+        """Deallocate one of the pod's claims that no pod uses and whose devices are on no node that fits the pod."""
         if not pod.pod.spec.resource_claims:
             return _NOTHING_TO_FREE
         try:
@@ -310,7 +310,7 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
                 yield object_key(pod.metadata.namespace, name)
 
     def opened_by(self, event: fwk.ClusterEvent, old: Any, new: Any) -> bool | str:
-        """Return the key of the claim that changed: `pre_enqueue` may now admit pods that use it."""
+        """Return the key of the claim that changed: only pods that use it may now pass `pre_enqueue`."""
         return _key(new or old) if event.kind is fwk.Kind.RESOURCE_CLAIM else False
 
     def _after_claim_change(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim | None) -> fwk.QueueingHint:

@@ -15,7 +15,7 @@ from mooring.scheduler.columns.signatures import PodInfo
 _MB = 1024 * 1024
 _LEAST = 23 * _MB
 _MOST = 1000 * _MB
-"""The image size per container with the highest score; nine of ten public images are between both limits."""
+"""The image size, per container, from which the score is the highest."""
 
 
 class _Needed(msgspec.Struct):

@@ -26,9 +26,9 @@ REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 _FEW_ROWS = 64
-"""Up to this number of rows, each is evaluated alone."""
+"""The maximum number of nodes that are evaluated one by one."""
 _PART = 64
-"""Only changed rows are evaluated if at most one row in this number has changed."""
+"""If more than one node row in this number has changed, all nodes are evaluated again."""
 _INPUTS = fwk.Input.PODS | fwk.Input.NODE_LABELS | fwk.Input.NAMESPACES
 _REASONS = ("", REASON_AFFINITY, REASON_ANTI_AFFINITY, REASON_EXISTING)
 
@@ -43,13 +43,13 @@ class InterPodAffinityArgs(Object):
 
 
 class _Terms:
-    """Counts by domain for pods of one signature: for its own terms, and for placed pods' terms that select it."""
+    """Pods counted by domain, for a pod signature's own terms and for the placed pods' terms that select it."""
 
     def __init__(self, cluster: Cluster, signature: PodSignature, kinds: Sequence[TermKind]) -> None:
         self.cluster = cluster
         self.signature = signature
         self.derived = Derived()
-        """Log of the rows whose verdict or score changed."""
+        """Log of the node rows whose verdict or score changed."""
         self.existing: list[OwnedTerm] = []
         """The terms of placed pods that select the pod."""
         self._kinds = kinds
@@ -69,7 +69,7 @@ class _Terms:
                 self.existing, self._counts_verified_at = found, None
 
     def note_changes(self, counted: Sequence[DomainCounts], logs: Sequence[ChangeLog[int]]) -> None:
-        """Record the rows in domains whose counts changed; all rows if the set of counts changed."""
+        """Record the node rows in domains whose counts changed; all rows if the set of counts changed."""
         before = self._counts_verified_at
         self._counts_verified_at = [log.changed_at for log in logs]
         if before is None or len(before) != len(logs):
@@ -92,7 +92,7 @@ class _Terms:
 
 
 class _Required(_Terms):
-    """Required terms of a signature, and required anti-affinity terms of placed pods that select it."""
+    """The required terms of a pod signature, and the placed pods' required anti-affinity terms that select it."""
 
     def __init__(self, cluster: Cluster, signature: PodSignature) -> None:
         super().__init__(cluster, signature, (TermKind.ANTI_AFFINITY,))
@@ -152,7 +152,7 @@ class _Required(_Terms):
 
 
 class _Preferred(_Terms):
-    """Preferred terms of a signature, and terms of placed pods that attract or repel it."""
+    """The preferred terms of a pod signature, and the placed pods' terms that attract or repel it."""
 
     def __init__(self, cluster: Cluster, signature: PodSignature, kinds: Sequence[TermKind], hard_weight: int) -> None:
         super().__init__(cluster, signature, kinds)
@@ -177,10 +177,10 @@ class _Preferred(_Terms):
 
     def points(self, rows: fwk.Rows) -> fwk.Scores:
         if isinstance(rows, slice) or len(rows) > _FEW_ROWS:
-            return self._all_points()[rows]
+            return self._sum_weights_by_row()[rows]
         return np.array([self._points(row) for row in rows.tolist()], np.int64)
 
-    def _all_points(self) -> fwk.Scores:
+    def _sum_weights_by_row(self) -> fwk.Scores:
         tables: dict[Topology, fwk.Scores] = {}
         for counts, weight in self._weighted:
             table = tables.get(counts.topology)
@@ -220,7 +220,7 @@ class InterPodAffinity(fwk.FilterPlugin[_Required], fwk.ScorePlugin[_Preferred])
         return fwk.PreFilterResult(_Required(cluster, pod.signature))
 
     def may_apply_after(self, signature: PodSignature) -> bool:
-        """Return whether the placed pod has affinity terms: without terms on either side, the plugin does not apply."""
+        """Return whether the placed pod has affinity terms; if no pod has any, the plugin does not apply."""
         return bool(signature.terms.keys)
 
     def refresh(self, state: _Required) -> Derived | fwk.Input:

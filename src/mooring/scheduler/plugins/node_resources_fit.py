@@ -34,7 +34,7 @@ TOO_MANY_PODS = "Too many pods"
 _MANY_SETS = 1 << 14
 _BITS = 32
 _FEW = 30
-"""Up to this number of requested resources, a verdict code has one bit for each lacking resource."""
+"""Up to this number of requested resources, a verdict code has one bit for each insufficient resource."""
 _NATIVE = (requests.CPU, requests.MEMORY, requests.EPHEMERAL_STORAGE)
 
 
@@ -42,7 +42,7 @@ class RequestedToCapacityRatio(Object):
     """The function from utilisation to score, for the strategy RequestedToCapacityRatio."""
 
     shape: list[UtilizationShapePoint] = []  # noqa: RUF012 - msgspec copies it
-    """The points of the function; values between them are interpolated."""
+    """The points (utilisation and score) of the function; between them, scores are interpolated."""
 
 
 class ScoringStrategy(Object):
@@ -67,8 +67,8 @@ class NodeResourcesFitArgs(Object):
     """The strategy and resources by which nodes are scored."""
 
 
-class _Asked:
-    """The requests of a signature: line and amount of each resource, and the reason if it is insufficient."""
+class _Requests:
+    """The resource requests of a pod signature: index and amount of each resource, and the reason if insufficient."""
 
     def __init__(self, columns: ResourceColumns, asked: Sequence[tuple[str, int]], nodes: fwk.Mask) -> None:
         self._nodes = nodes
@@ -188,7 +188,7 @@ def _group_columns(columns: fwk.Mask) -> tuple[NDArray[np.intp], NDArray[np.intp
     return first, numbers
 
 
-class NodeResourcesFit(fwk.FilterPlugin[_Asked], fwk.ScorePlugin[ScoredResources]):
+class NodeResourcesFit(fwk.FilterPlugin[_Requests], fwk.ScorePlugin[ScoredResources]):
     name = "NodeResourcesFit"
     filters = fwk.Declaration(
         fwk.Part.RESOURCES, fwk.Input.NODE_ALLOCATABLE | fwk.Input.PODS, only_resources=True, compares_rows=True
@@ -219,8 +219,10 @@ class NodeResourcesFit(fwk.FilterPlugin[_Asked], fwk.ScorePlugin[ScoredResources
         ratio = strategy.requested_to_capacity_ratio
         return requested_to_capacity_ratio(checked_shape(self.name, ratio.shape if ratio else []))
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Asked]:
-        return fwk.PreFilterResult(_Asked(cluster.resources, self._asked(pod.signature.requests), cluster.labels.nodes))
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Requests]:
+        return fwk.PreFilterResult(
+            _Requests(cluster.resources, self._asked(pod.signature.requests), cluster.labels.nodes)
+        )
 
     def _asked(self, amounts: dict[str, int]) -> list[tuple[str, int]]:
         native = [(resource, amounts[resource]) for resource in _NATIVE if amounts.get(resource, 0) > 0]
@@ -236,16 +238,18 @@ class NodeResourcesFit(fwk.FilterPlugin[_Asked], fwk.ScorePlugin[ScoredResources
             return False
         return resource in self._ignored or resource.partition("/")[0] in self._ignored_groups
 
-    def filter(self, state: _Asked, rows: fwk.Rows) -> fwk.Verdicts:
+    def filter(self, state: _Requests, rows: fwk.Rows) -> fwk.Verdicts:
         return state.verdicts(rows)
 
-    def fits_resources(self, state: _Asked, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> fwk.Mask:
+    def fits_resources(self, state: _Requests, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> fwk.Mask:
         return state.fits_with(allocatable, used)
 
-    def filter_resources(self, state: _Asked, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> fwk.Verdicts:
+    def filter_resources(
+        self, state: _Requests, allocatable: NDArray[np.int64], used: NDArray[np.int64]
+    ) -> fwk.Verdicts:
         return fwk.Verdicts(state.codes_with(allocatable, used), state.reasons)
 
-    def row_state(self, state: _Asked, row: int) -> bytes:
+    def row_state(self, state: _Requests, row: int) -> bytes:
         return state.columns.state(row)
 
     def pre_score(self, pod: PodInfo, _cluster: Cluster) -> ScoredResources:

@@ -23,14 +23,14 @@ from mooring.scheduler.volumes.csi import Attachment
 REASON = "node(s) exceed max volume count"
 
 
-class _Wanted(msgspec.Struct, frozen=True):
+class _PodVolumes(msgspec.Struct, frozen=True):
     cluster: Cluster
     volumes: frozenset[Attachment]
     missing: str
     """The reason why the pod can run on no node: a claim that does not exist, or that belongs to another pod."""
 
 
-class NodeVolumeLimits(fwk.FilterPlugin[_Wanted]):
+class NodeVolumeLimits(fwk.FilterPlugin[_PodVolumes]):
     name = "NodeVolumeLimits"
     filters = fwk.Declaration(fwk.Part.POD)
 
@@ -40,15 +40,15 @@ class NodeVolumeLimits(fwk.FilterPlugin[_Wanted]):
     def applies_to(self, spec: PodSpec) -> fwk.Status | None:
         return None if any(map(csi.is_counted, spec.volumes)) else fwk.SKIP
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Wanted] | fwk.Status:
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_PodVolumes] | fwk.Status:
         if not any(csi.is_counted(volume) for volume in pod.pod.spec.volumes):
             return fwk.SKIP
         missing: list[str] = []
         volumes = frozenset(csi.attachments(pod.pod, cluster, missing))
         # Missing claims are reported by node; VolumeBinding rejects the pod as a whole with a better message.
-        return fwk.PreFilterResult(_Wanted(cluster, volumes, missing[0] if missing else ""))
+        return fwk.PreFilterResult(_PodVolumes(cluster, volumes, missing[0] if missing else ""))
 
-    def filter(self, state: _Wanted, rows: fwk.Rows) -> fwk.Verdicts:
+    def filter(self, state: _PodVolumes, rows: fwk.Rows) -> fwk.Verdicts:
         codes = np.full(state.cluster.capacity, -1 if state.missing else 0, np.int32)
         if state.volumes and not state.missing:
             for row in self._attached.rows_to_look_at(state.volumes).tolist():

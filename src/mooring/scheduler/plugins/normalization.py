@@ -8,7 +8,7 @@ S = TypeVar("S")
 
 
 class Proportional(ScorePlugin[S]):
-    """Scale scores so that the highest becomes 100; reversed, the lowest score becomes 100.
+    """Scale the scores of feasible nodes so that the highest becomes 100; reversed, the lowest score becomes 100.
 
     If every score is 0, all become 0, or 100 when reversed.
     """

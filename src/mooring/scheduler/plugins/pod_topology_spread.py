@@ -33,7 +33,7 @@ _NO_DOMAIN = 2**31 - 1
 
 
 class _Counted:
-    """One constraint of a signature, with the number of matching pods by domain on the included nodes."""
+    """One spread constraint of a pod signature, with the number of matching pods by topology domain."""
 
     def __init__(self, constraint: SpreadConstraint, signature: PodSignature, cluster: Cluster) -> None:
         self.constraint = constraint
@@ -47,13 +47,13 @@ class _Counted:
         self._number_of_codes = 0
 
     def include(self, nodes: fwk.Mask, domains: NDArray[np.intp]) -> None:
-        """Include these nodes and their domains in the count from now on."""
+        """Set the nodes on which pods are counted, and their domains."""
         self.counts = self.pods.by_domain(self.topology, nodes)
         self._number_of_codes = len(self.topology.values)
         self._domains = domains
 
     def refusals(self) -> fwk.Codes:
-        """Return the verdict for each domain."""
+        """Return the verdict code of the constraint for each domain."""
         table = self.counts.table()[: self._number_of_codes]
         least = int(np.minimum.reduce(table.take(self._domains), initial=_NO_DOMAIN))
         if len(self._domains) < self.constraint.min_domains:
@@ -64,7 +64,7 @@ class _Counted:
 
 
 class _Constraints:
-    """The counted constraints of a signature; recounted when nodes or the selecting Services or workloads change."""
+    """The counted spread constraints of a pod signature; recounted when nodes, Services or workloads change."""
 
     def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints, action: str) -> None:
         self.cluster = cluster
@@ -72,7 +72,7 @@ class _Constraints:
         self._nodes: CountedNodes
         self.needs_all_labels = rules.need_all_labels(signature)
         self.derived = Derived()
-        """Log of the rows whose verdict or score changed."""
+        """Log of the node rows whose verdict or score changed."""
         self.verified_at = NEVER
         self._shape = signature
         self._rules = rules
@@ -81,7 +81,7 @@ class _Constraints:
         self._nodes_verified_at = (NEVER, NEVER)
 
     def catch_up(self) -> bool:
-        """Recount if inputs changed; return whether the pod has constraints."""
+        """Recount the pods if inputs changed; return whether the pod has spread constraints."""
         self._find_constraints()
         if not self.counted:
             return False
@@ -110,7 +110,7 @@ class _Constraints:
             counted.include(nodes, domains)
 
     def spreads_over(self) -> list[_Counted]:
-        """Return the constraints whose counts by domain change the result."""
+        """Return the constraints for which a change of the number of pods in a domain changes the result."""
         return self.counted
 
     def counts_changed_at(self) -> int:
@@ -147,21 +147,21 @@ class _Hard(_Constraints):
 
 
 class _Competition(NamedTuple):
-    """The nodes among which scores are normalised, and the groups that these nodes form."""
+    """The feasible nodes among which spreading scores are normalised, in groups of nodes with equal scores."""
 
     feasible: fwk.Mask
     rows: fwk.Mask
     number: int
     present: NDArray[np.bool_]
-    """Whether a group has such a node, by level and domain (see `CountedDomains`)."""
+    """Whether a group has a feasible node, by level and domain (see `CountedDomains`)."""
     groups: NDArray[np.intp]
-    """The codes of the groups that have such a node."""
+    """The codes of the groups that have a feasible node."""
     of_hosts: NDArray[np.float64]
-    """The score of a constraint over hosts, by level."""
+    """The score of the constraint on the host name label, by level (number of pods on the node)."""
     weights: list[tuple[NDArray[np.float64], NDArray[np.float64]]]
     """By other constraint and domain: the score per matching pod and without any; 0 for nodes without the label."""
     halves: NDArray[np.float64]
-    """The value 0.5 for each group, added for rounding."""
+    """The value 0.5 for each group, added to round scores."""
 
 
 class _Soft(_Constraints):

@@ -22,15 +22,15 @@ from mooring.scheduler.plugins import arguments as plugin_arguments
 T = TypeVar("T")
 Table: TypeAlias = NDArray[np.int64]
 Strategy: TypeAlias = Callable[[Table, Table, Table], Scores]
-"""A function of the requested amounts, the allocatable amounts, and the weights as a column."""
+"""A function that scores nodes, given requested amounts, allocatable amounts, and weights as a column."""
 _MAX_EXACT = 1 << 45
 """Amounts above this are divided as integers, because floats would be inexact."""
 _MAX_ROUNDED = 1 << 42
 _ROUNDING = 2.0**-43
 _FEW_ROWS = 16
-"""The maximum number of changed rows that are updated one by one."""
+"""The maximum number of changed node rows that are updated one by one."""
 _MOST_STATES = 4096
-"""The maximum number of cached row states; the cache is cleared when it is full."""
+"""The maximum number of node states with cached scores; the cache is cleared when it is full."""
 
 
 class ResourceSpec(Object):
@@ -55,7 +55,7 @@ CPU_AND_MEMORY = (ResourceSpec(name=requests.CPU, weight=1), ResourceSpec(name=r
 
 
 class RowMemo(dict[bytes, T]):
-    """Cached scores by the state of a row: nodes of the same size and usage share them."""
+    """Cached scores by node state, so that nodes of the same size and usage share them."""
 
     def keep(self, state: bytes, said: T) -> T:
         if len(self) >= _MOST_STATES:
@@ -72,7 +72,7 @@ class ScoredResources(msgspec.Struct, frozen=True):
     memo: RowMemo[Scores] = msgspec.field(default_factory=RowMemo)
 
     def score(self, points: Callable[["ScoredResources", Rows], Scores], rows: Rows) -> Scores:
-        """Return the scores that `points` computes, from the cache for single rows in a known state."""
+        """Return the scores that the function `points` computes, cached for single nodes in a known state."""
         if isinstance(rows, slice) or len(rows) != 1:
             return points(self, rows)
         state = self.by.columns.state(rows.item())
@@ -80,7 +80,7 @@ class ScoredResources(msgspec.Struct, frozen=True):
         return self.memo.keep(state, points(self, rows)) if found is None else found
 
     def tables(self, rows: Rows) -> tuple[Table, Table]:
-        """Return the used amounts on some rows without the pod, and the allocatable amounts."""
+        """Return the used amounts on some node rows without the pod, and the allocatable amounts."""
         return self.by.tables(rows)
 
 
@@ -99,7 +99,7 @@ class Scoring:
             cluster.resources.name(entry.name)
 
     def of(self, asked: Mapping[str, int]) -> ScoredResources:
-        """Return a pod's scored resources; beside cpu, memory and ephemeral storage, only those that it requests."""
+        """Return the scored resources of a pod: cpu, memory and ephemeral storage, and others that it requests."""
         counted = self._specs
         if self._optional:
             counted = [entry for entry in counted if entry.name not in self._optional or asked.get(entry.name)]
@@ -133,11 +133,11 @@ class ResourceLines:
         self._has_balance = False
 
     def tables(self, rows: Rows) -> tuple[Table, Table]:
-        """Return the used and the allocatable amounts on some rows."""
+        """Return the used and the allocatable amounts on some node rows."""
         return self.columns.used[self._lines][:, rows], self.columns.allocatable[self._lines][:, rows]
 
     def least_allocated(self, asked: Table) -> Scores:
-        """Return the LeastAllocated scores of all rows."""
+        """Return the LeastAllocated scores of all node rows."""
         self._refresh()
         if not self._is_exact:
             used, allocatable = self.tables(ALL_ROWS)
@@ -153,7 +153,7 @@ class ResourceLines:
         return total
 
     def balance_change(self, asked: Table) -> Scores:
-        """Return, for all rows, how much more balanced the use of resources would be with a pod."""
+        """Return, for all node rows, how much more balanced the use of resources would be with a pod."""
         self._refresh()
         fractions = np.add(self._used, asked.astype(np.float64), out=self._buffer)
         np.divide(fractions, self._whole, out=fractions)
@@ -284,7 +284,7 @@ def requested_to_capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Strat
 
 
 def points_by_percent(shape: Sequence[UtilizationShapePoint]) -> list[int]:
-    """Return the scores for utilisations of 0 to 100 per cent."""
+    """Return the score that a piecewise linear function gives each utilisation from 0 to 100 per cent."""
     at = [point.utilization for point in shape]
     worth = [point.score * 10 for point in shape]  # given from 0 to 10
     return [_on_broken_line(percent, at, worth) for percent in range(101)]
@@ -301,7 +301,7 @@ def _on_broken_line(percent: int, at: list[int], worth: list[int]) -> int:
 
 
 def balance(requested: Table, allocatable: Table) -> Scores:
-    """Score from 50 to 100: higher, the closer together the used fractions of the resources are."""
+    """Score nodes from 50 to 100: higher, the closer together the used fractions of their resources are."""
     fractions = requested / np.maximum(allocatable, 1)
     np.minimum(fractions, 1.0, out=fractions)
     if len(allocatable) == 2:

@@ -42,7 +42,7 @@ class PodTopologySpreadArgs(Object):
 
 
 class SpreadConstraint(msgspec.Struct, frozen=True):
-    """A compiled spread constraint."""
+    """A spread constraint with its selector compiled."""
 
     topology_key: str
     max_skew: int
@@ -86,18 +86,18 @@ class SpreadConstraints:
         return bool(signature.spec.topology_spread_constraints) or not self._is_system
 
     def changed_at(self, signature: PodSignature) -> int:
-        """Return the latest revision at which the constraints of a signature may have changed."""
+        """Return the latest revision at which the spread constraints of a pod signature may have changed."""
         if signature.spec.topology_spread_constraints or not self._defaults:
             return 0
         return self._cluster.changed_at(Service, ReplicaSet, StatefulSet, ReplicationController)
 
     def may_have(self, signature: PodSignature, action: str) -> bool:
-        """Return whether a signature has constraints with this `whenUnsatisfiable`, or may get default ones."""
+        """Return whether a pod signature has constraints with this `whenUnsatisfiable`, or may get default ones."""
         constraints = signature.spec.topology_spread_constraints or self._defaults
         return any(entry.when_unsatisfiable == action for entry in constraints)
 
     def of(self, signature: PodSignature, action: str) -> list[SpreadConstraint]:
-        """Return the constraints of a signature with this `whenUnsatisfiable`."""
+        """Return the spread constraints of a pod signature that have this `whenUnsatisfiable`."""
         own = signature.spec.topology_spread_constraints
         if own:
             return [self._compiled(entry, signature.labels) for entry in own if entry.when_unsatisfiable == action]
@@ -165,7 +165,8 @@ class IncludedNodes:
     def of(
         self, spec: PodSpec, required: Sequence[Topology], constraints: Sequence[SpreadConstraint]
     ) -> "CountedNodes":
-        """Return the nodes that each constraint counts: with the labels of all `required` topologies, by its policies.
+        """Return the nodes on which pods are counted for a pod spec: they have all `required` topology label
+        keys.
 
         Pods with equal constraints, node affinity and tolerations share the result.
         """
@@ -185,7 +186,7 @@ class IncludedNodes:
 
 
 class CountedNodes:
-    """The nodes on which the constraints of a pod count, by domain. Pods share it until a node changes."""
+    """The nodes on which a pod's constraints count pods, with their domains; shared until a node changes."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ from mooring.scheduler.plugins.normalization import Proportional
 
 
 class _Tolerating:
-    """The taints of all nodes, evaluated for the tolerations of one signature."""
+    """The verdicts and scores for the taints of all nodes, given the tolerations of one pod signature."""
 
     def __init__(self, columns: TaintColumns, pod: PodInfo) -> None:
         self.columns = columns

@@ -53,7 +53,7 @@ class VolumeBindingArgs(Object):
 
 
 class PodState(msgspec.Struct):
-    """The claims of a pod during one scheduling cycle, with the choice of volumes for each row."""
+    """The claims of a pod during one scheduling cycle, with the volumes chosen for each node row."""
 
     cluster: Cluster
     claims: PodClaims
@@ -62,7 +62,7 @@ class PodState(msgspec.Struct):
     reserved: PodVolumes | None = None
 
     def volumes_on(self, node_name: str) -> PodVolumes:
-        """Return the objects to write when the pod is bound to the node of a row."""
+        """Return the volumes and claims to write when the pod is bound to a node."""
         row = self.cluster.row_of[node_name]
         to_provision = [entry.claim for entry in self.provisions if entry.rows[row]]
         return pod_volumes(matching.volumes_on(self.choices, row), to_provision, node_name)

@@ -20,14 +20,14 @@ _REASONS = ("", REASON_DISK, REASON_ONE_POD)
 _ONE_POD = "ReadWriteOncePod"
 
 
-class _Wanted(msgspec.Struct, frozen=True):
+class _PodDisksAndClaims(msgspec.Struct, frozen=True):
     pod: Pod
     cluster: Cluster
     is_taken: bool
     """Whether a pod on any node uses a ReadWriteOncePod claim of this pod."""
 
 
-class VolumeRestrictions(fwk.FilterPlugin[_Wanted]):
+class VolumeRestrictions(fwk.FilterPlugin[_PodDisksAndClaims]):
     name = "VolumeRestrictions"
     filters = fwk.Declaration(fwk.Part.POD)
 
@@ -37,7 +37,7 @@ class VolumeRestrictions(fwk.FilterPlugin[_Wanted]):
     def applies_to(self, spec: PodSpec) -> fwk.Status | None:
         return None if any(each.persistent_volume_claim or is_disk(each) for each in spec.volumes) else fwk.SKIP
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Wanted] | fwk.Status:
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_PodDisksAndClaims] | fwk.Status:
         if not pod.pod.spec.volumes:
             return fwk.SKIP
         taken = False
@@ -52,9 +52,9 @@ class VolumeRestrictions(fwk.FilterPlugin[_Wanted]):
             taken = taken or (_ONE_POD in claim.spec.access_modes and self._use.claims[key] > 0)
         if not taken and not has_disks(pod.pod):
             return fwk.SKIP
-        return fwk.PreFilterResult(_Wanted(pod.pod, cluster, taken))
+        return fwk.PreFilterResult(_PodDisksAndClaims(pod.pod, cluster, taken))
 
-    def filter(self, state: _Wanted, rows: fwk.Rows) -> fwk.Verdicts:
+    def filter(self, state: _PodDisksAndClaims, rows: fwk.Rows) -> fwk.Verdicts:
         codes = np.full(state.cluster.capacity, 2 if state.is_taken else 0, np.int32)
         if has_disks(state.pod):
             for name, pods in self._use.disks.items():

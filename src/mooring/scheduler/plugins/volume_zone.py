@@ -29,12 +29,12 @@ class _Topology(msgspec.Struct, frozen=True):
     values: tuple[str, ...]
 
 
-class _Wanted(msgspec.Struct, frozen=True):
+class _PodVolumeZones(msgspec.Struct, frozen=True):
     cluster: Cluster
     topologies: tuple[_Topology, ...]
 
 
-class VolumeZone(fwk.FilterPlugin[_Wanted]):
+class VolumeZone(fwk.FilterPlugin[_PodVolumeZones]):
     name = "VolumeZone"
     filters = fwk.Declaration(fwk.Part.POD)
 
@@ -44,7 +44,7 @@ class VolumeZone(fwk.FilterPlugin[_Wanted]):
     def applies_to(self, spec: PodSpec) -> fwk.Status | None:
         return None if any(each.persistent_volume_claim for each in spec.volumes) else fwk.SKIP
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Wanted] | fwk.Status:
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_PodVolumeZones] | fwk.Status:
         found: list[_Topology] = []
         for volume in pod.pod.spec.volumes:
             if volume.persistent_volume_claim is None:
@@ -60,9 +60,9 @@ class VolumeZone(fwk.FilterPlugin[_Wanted]):
                 return bound
             if bound is not None:
                 found += _topologies(bound.metadata.labels)
-        return fwk.PreFilterResult(_Wanted(cluster, tuple(found))) if found else fwk.SKIP
+        return fwk.PreFilterResult(_PodVolumeZones(cluster, tuple(found))) if found else fwk.SKIP
 
-    def filter(self, state: _Wanted, rows: fwk.Rows) -> fwk.Verdicts:
+    def filter(self, state: _PodVolumeZones, rows: fwk.Rows) -> fwk.Verdicts:
         labels = state.cluster.labels
         fits: fwk.Mask = np.ones(state.cluster.capacity, np.bool_)
         for topology in state.topologies:

@@ -15,7 +15,7 @@ _Entry = tuple[tuple[Any, ...], int, QueuedPod]
 
 
 class Heap:
-    """Pods by key, ordered by a sort key; among equal keys, first in, first out."""
+    """A heap of pods by pod key, ordered by a sort key; pods with equal sort keys are first in, first out."""
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []

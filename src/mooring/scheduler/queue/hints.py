@@ -24,7 +24,7 @@ EVERYTHING = fwk.ClusterEvent(fwk.Kind.WILDCARD, fwk.Action.ALL)
 
 
 class Help(Enum):
-    """The action on a pod after an event."""
+    """The decision about a pod after an event: leave it, move it to backoff, or make it active."""
 
     NONE = "leave it where it is"
     AFTER_BACKOFF = "try it again once its backoff is over"
@@ -42,7 +42,7 @@ class Refusal(NamedTuple):
 
 
 Concerned = bool | str
-"""The pods that an event may help: True for all, False for none, or the key of the object that they refer to."""
+"""The pods that an event may help: True for all, False for none, or the key of an object that they must refer to."""
 
 
 class _Registration(msgspec.Struct, frozen=True):
@@ -107,7 +107,7 @@ class Hints:
         return keys.pop() if len(keys) == 1 else bool(keys)
 
     def help_for(self, queued: QueuedPod, event: fwk.ClusterEvent, old: Any, new: Any) -> Help:
-        """Return whether an event, with the object before and after, may make a pod schedulable."""
+        """Return what to do with a pod after an event, given the object before and after it."""
         if not queued.refused_by or event is EVERYTHING:
             return Help.AFTER_BACKOFF
         best = Help.NONE

@@ -22,9 +22,9 @@ class Happened(NamedTuple):
     old: Any
     new: Any
     only: str
-    """The key of the only pod that the event concerns; empty if it may concern any pod."""
+    """The key of the only pod that an event concerns; empty if it may concern any pod."""
     but: str
-    """The key of the pod whose scheduling caused the event; the event does not concern it."""
+    """The key of the pod whose own scheduling caused the event, which the event therefore does not concern."""
 
 
 class _Flight(msgspec.Struct):

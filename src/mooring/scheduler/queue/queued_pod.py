@@ -26,13 +26,13 @@ class QueuedPod:
     refused_by: frozenset[str] = NO_PLUGINS
     """The plugins that rejected the pod in its last attempt; only events that concern one of them can help."""
     waits_for: frozenset[str] = NO_PLUGINS
-    """Plugins among `refused_by` that wait for something outside; when it happens, there is no backoff."""
+    """The plugins among `refused_by` that wait for an external event, after which there is no backoff."""
     gated_by: str = ""
     """The PreEnqueue plugin that keeps the pod out of the active pool; empty if none."""
     is_held: bool = False
     """Whether the pod is kept out because its victims are still being deleted."""
     likeness: Hashable = None
-    """A key equal for pods that the last attempt could not distinguish (`SignatureTable.likeness`); None before it."""
+    """A key equal for pods that the last attempt could not distinguish; None before the first attempt."""
     key: str = field(init=False)
     """Return the pod key, which is equal for all versions of the pod."""
 

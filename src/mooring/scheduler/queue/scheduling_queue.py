@@ -34,7 +34,7 @@ from mooring.scheduler.queue.unschedulable_pods import Crowd, UnschedulablePods
 log = logs.get(__name__)
 
 _WINDOW = 1.0
-"""Seconds. Pods whose backoffs end within the same window leave the backoff pool by priority."""
+"""Pods whose backoffs end within the same window of this many seconds leave the backoff pool by priority."""
 
 
 class Pool(StrEnum):
@@ -124,7 +124,7 @@ class SchedulingQueue:
             yield from pool
 
     def turn_of(self, queued: QueuedPod) -> tuple[Any, ...]:
-        """Return the sort key of a pod in the active pool; the lowest is popped first."""
+        """Return the sort key of a pod in the active pool; the pod with the lowest one is popped first."""
         return self._sort_key(queued.pod, queued.queued_at)
 
     def backoff_of(self, queued: QueuedPod) -> float:
@@ -132,7 +132,7 @@ class SchedulingQueue:
         return self._backoffs.after(queued.errors or queued.refusals)
 
     def waits_in_crowd(self, queued: QueuedPod) -> bool:
-        """Return whether a pod waits in a crowd: an event that helps one of these pods helps all of them."""
+        """Return whether a pod is in a group of unschedulable pods that every event helps together or not at all."""
         key = queued.key
         return self._unschedulable.get(key) is queued and not queued.gated_by and self._hints.shared(queued)
 
@@ -275,7 +275,7 @@ class SchedulingQueue:
         return len(keys)
 
     def hold(self, key: str, plugin: str) -> None:
-        """Keep a pod from being tried while a plugin's victims are being deleted for it."""
+        """Keep a preempting pod out of the active pool while its victims are being deleted."""
         self._let_go(key)
         self._held[key] = plugin
 
@@ -291,7 +291,7 @@ class SchedulingQueue:
             self.release(key)
 
     def release(self, key: str, *, wake: bool = False) -> None:
-        """Release a held pod, so that the deletion of its last victim wakes it; with `wake`, make it active at once."""
+        """Stop holding a preempting pod: its last victim's deletion wakes it or, with `wake`, it is active at once."""
         self._let_go(key)
         queued = self._unschedulable.take(key)
         if queued is None:

@@ -19,7 +19,7 @@ from mooring.scheduler.queue.queued_pod import QueuedPod
 
 @dataclass(slots=True)
 class Crowd:
-    """Pods by key that always get the same hints, so that a hint is evaluated for one of them."""
+    """Pods by pod key that always get the same queueing hints, so that hints are evaluated once for all."""
 
     pods: dict[str, QueuedPod] = field(default_factory=dict)
 
@@ -43,8 +43,8 @@ class Group:
         return [self.crowds[where] for where in self.by_reference.get(concerned, ())]
 
 
-class _Place(NamedTuple):
-    """The group and crowd that a pod is in, and the objects it refers to."""
+class _PodPosition(NamedTuple):
+    """The group and crowd that an unschedulable pod is in, and the objects that it refers to."""
 
     group: Refusal
     crowd: Hashable
@@ -55,7 +55,7 @@ class UnschedulablePods:
     def __init__(self, hints: Hints) -> None:
         self._hints = hints
         self._groups: dict[Refusal, Group] = {}
-        self._where: dict[str, _Place] = {}
+        self._where: dict[str, _PodPosition] = {}
         self.gated = 0
         """The number of pods that a PreEnqueue plugin gates."""
 
@@ -79,7 +79,7 @@ class UnschedulablePods:
         group_key = Refusal(queued.profile, queued.refused_by, queued.gated_by, queued.is_held)
         is_shared = not queued.gated_by and self._hints.shared(queued)
         crowd: Hashable = (queued.likeness, queued.waits_for) if is_shared else key
-        place = self._where[key] = _Place(group_key, crowd, () if is_shared else self._hints.references(queued))
+        place = self._where[key] = _PodPosition(group_key, crowd, () if is_shared else self._hints.references(queued))
         group = self._groups.setdefault(group_key, Group())
         group.crowds.setdefault(crowd, Crowd()).pods[key] = queued
         for reference in place.references:

@@ -22,7 +22,7 @@ log = logs.get(__name__)
 _LOOK_AGAIN = Backoff(initial=0.2, maximum=5.0, jitter=0.5)
 
 Settle = Callable[[AssumedPod, Exception | None], None]
-"""A callback for the outcome of binding a pod: None if it was bound."""
+"""A callback for the end of binding a pod: its argument is the error, or None if the pod was bound."""
 
 
 class Binder:
@@ -52,14 +52,14 @@ class Binder:
                 group, self._waiting = self._waiting, []
                 task = asyncio.create_task(self._bind(group))
                 self._tasks.add(task)
-                task.add_done_callback(self._ended)
+                task.add_done_callback(self._handle_task_end)
         finally:
             tasks = list(self._tasks)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _handle_task_end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("binding a group of pods failed", exc_info=error)

@@ -172,7 +172,7 @@ def _leader_election(found: _LeaderElection) -> LeaderElection:
 
 
 def seconds(text: str, field: str) -> float:
-    """Parse a duration as Go writes it (`15s`, `1m30s`, `500ms`) into seconds."""
+    """Parse a duration in Go's format (`15s`, `1m30s`, `500ms`) into seconds."""
     try:
         return durations.parse_seconds(text)
     except ValueError as problem:

@@ -35,7 +35,7 @@ from mooring.scheduler.running.victims import Victims
 log = logs.get(__name__)
 
 _TURN_SECONDS = 0.002
-"""After this time other tasks get a turn: informers, and the batches that are being bound."""
+"""After scheduling for this long, the cycle yields to the event loop: informers, and batches being bound."""
 _SLOW_SECONDS = 0.1
 
 

@@ -56,7 +56,7 @@ class EventHandlers:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether many pods changed together a moment ago."""
+        """Return whether many pods changed together a moment ago, so that events are delayed."""
         return self._clock.monotonic() - self._rushed_at < _RUSH_SECONDS
 
     # -- nodes

@@ -118,7 +118,7 @@ class SchedulerMetrics(Collector):
         self._gauges.append((name, about, labels, read))
 
     def counter(self, name: str, about: str, labels: Sequence[str], read: Gauges) -> None:
-        """Register a counter whose value is read from its owner when the page is rendered."""
+        """Register a counter whose value a function returns when the metrics page is rendered."""
         self._counters.append((name, about, labels, read))
 
     def collect(self) -> Iterator[Metric]:

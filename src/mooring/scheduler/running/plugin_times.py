@@ -34,7 +34,7 @@ _POINTS = {
 _ORDER = ("PreFilter", "Filter", "PreScore", "Score")
 _NOTHING_SPENT = dict.fromkeys(_ORDER, 0.0)
 _COUNTED = 10
-"""One call in this number is observed in the plugin's own histogram."""
+"""One plugin call in this number is observed in the plugin's own histogram."""
 
 
 class _Timed:

@@ -50,7 +50,7 @@ class Victims:
         task.add_done_callback(self._tasks.discard)
 
     async def settled(self) -> None:
-        """Wait until all victims have been asked to be deleted."""
+        """Wait until a delete request was sent for all victims."""
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 

@@ -1,4 +1,4 @@
-"""Assume objects as they will be once our own writes are visible in informers.
+"""Cache PersistentVolumes and claims as they will be once our own writes are visible in informers.
 
 Between the choice of a node and the informer's event for the write, the next pod must not get the same volume. An
 assumption is valid while the informer shows the object version for which it was made; a newer version ends it, because
@@ -16,7 +16,7 @@ T = TypeVar("T", bound=Resource)
 
 
 class Assumed(Generic[T]):
-    """The assumed objects of one kind."""
+    """The objects of one kind in the state that our own writes, not yet visible in informers, give them."""
 
     def __init__(self, cluster: Cluster, kind: type[T]) -> None:
         self._objects = cluster.objects(kind)
@@ -35,7 +35,7 @@ class Assumed(Generic[T]):
         return current
 
     def names(self) -> frozenset[str]:
-        """Return the keys of assumed objects; some assumptions may have ended."""
+        """Return the keys of assumed objects, including some that informers have overtaken."""
         return frozenset(self._assumed)
 
     def assume(self, thing: T) -> bool:
@@ -55,7 +55,7 @@ class Assumed(Generic[T]):
             self.assume(thing)
 
     def restore(self, thing: T) -> None:
-        """Drop an assumption, unless another one has replaced it."""
+        """Drop the assumed state of an object, unless another write has replaced it."""
         key = object_key(thing.metadata.namespace, thing.metadata.name)
         found = self._assumed.get(key)
         if found is not None and found[1] is thing:
@@ -64,7 +64,7 @@ class Assumed(Generic[T]):
 
 
 def assumed(cluster: Cluster, kind: type[T]) -> Assumed[T]:
-    """Return the assumptions about a kind, which all profiles of a scheduler share."""
+    """Return the assumed objects of a kind, one instance for all profiles of a scheduler."""
     found: Assumed[T] | None = cluster.shared.get((Assumed, kind))
     if found is None:
         found = cluster.shared[Assumed, kind] = Assumed(cluster, kind)

@@ -42,7 +42,7 @@ class AttachedVolumes:
         self._are_known = True
 
     def rows_to_look_at(self, volumes: Iterable[Attachment]) -> NDArray[np.intp]:
-        """Return the rows where the given volumes could exceed a limit."""
+        """Return the node rows where the given volumes could exceed a limit."""
         self._catch_up()
         found = np.zeros(self._cluster.capacity, np.bool_)
         for driver, number in Counter(volume.driver for volume in volumes).items():
@@ -52,7 +52,7 @@ class AttachedVolumes:
         return np.flatnonzero(found)
 
     def on(self, row: int) -> frozenset[tuple[str, str]]:
-        """Return driver and volume id of each volume on a row."""
+        """Return driver and volume id of each volume on a node row."""
         return self._on.get(row, _NOTHING)
 
     def csi_node(self, row: int) -> CSINode | None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mooring.client import Client
 
 _LOOK_AGAIN = 0.1
-"""The interval, in seconds, at which is checked whether all claims are bound."""
+"""The interval, in seconds, between checks whether all claims are bound."""
 
 
 class StaticBinding(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class StaticBinding(msgspec.Struct, frozen=True):
 
 
 class PodVolumes(msgspec.Struct, frozen=True):
-    """The volumes and claims to write for a pod on its node."""
+    """The volumes and claims to write when a pod is bound to its node."""
 
     static: tuple[StaticBinding, ...] = ()
     provisions: tuple[PersistentVolumeClaim, ...] = ()
@@ -98,7 +98,7 @@ class VolumeBinder:
         self._options = options
 
     def assume(self, wanted: PodVolumes) -> Status:
-        """Assume the bindings of a pod's volumes."""
+        """Cache the bindings of a pod's volumes as if they were written already."""
         for binding in wanted.static:
             if not self._volumes.assume(binding.volume):
                 return error(f'volume "{binding.volume.metadata.name}" does not exist any more')
@@ -125,14 +125,14 @@ class VolumeBinder:
             return error(str(problem))
         until = client.clock.monotonic() + seconds
         while True:
-            outcome = self._state(pod, node_name, wanted, volumes, claims)
+            outcome = self._check_bindings(pod, node_name, wanted, volumes, claims)
             if outcome is not None:
                 return outcome
             if client.clock.monotonic() >= until:
                 return error("binding volumes: context deadline exceeded")
             await client.clock.sleep(_LOOK_AGAIN)
 
-    def _state(
+    def _check_bindings(
         self,
         pod: Pod,
         node_name: str,
@@ -163,7 +163,7 @@ class VolumeBinder:
         if _is_older(volume.metadata, written.metadata):
             return None
         if not self._can_be_used(volume, node):
-            return self._elsewhere(volume, node)
+            return self._unreachable_status(volume, node)
         if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
             return error(f'binding volumes: ClaimRef got reset for pv "{volume.metadata.name}"')
         return SUCCESS if is_bound(current) else None
@@ -182,14 +182,14 @@ class VolumeBinder:
             if volume is None:
                 return None
             if not self._can_be_used(volume, node):
-                return self._elsewhere(volume, node)
+                return self._unreachable_status(volume, node)
         return SUCCESS if is_bound(claim) else None
 
     def _can_be_used(self, volume: PersistentVolume, node: Node) -> bool:
         known = self._cluster.objects(CSINode).get(node.metadata.name)
         return volume_matches(migration.on_node(volume, known), node.metadata.labels, self._options)
 
-    def _elsewhere(self, volume: PersistentVolume, node: Node) -> Status:
+    def _unreachable_status(self, volume: PersistentVolume, node: Node) -> Status:
         names = f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{node.metadata.name}"'
         return error(f"binding volumes: {names}: no matching NodeSelectorTerms")
 

@@ -42,7 +42,7 @@ class CapacityScore:
 
 
 _Classes = dict[str, tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]]
-"""Requested amounts, capacities and rows, by StorageClass."""
+"""Requested amounts, capacities and node rows, by StorageClass."""
 
 
 def _entry(

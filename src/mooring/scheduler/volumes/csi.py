@@ -26,7 +26,7 @@ class Attachment(msgspec.Struct, frozen=True):
     migrated_from: str = ""
     """The in-tree driver that the volume is written for; it counts only where CSI replaced that driver."""
     is_to_be_made: bool = False
-    """Whether it stands for a volume that is not provisioned yet."""
+    """Whether the volume is not provisioned yet."""
 
     def counts_on(self, node: CSINode | None) -> bool:
         return not self.migrated_from or self.migrated_from in migrated_plugins(node)

@@ -25,14 +25,14 @@ _FILESYSTEM = "Filesystem"
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """The groups of suitable volumes for a claim, and for each row the index of the chosen group, or `NONE`."""
+    """The groups of volumes that suit a claim, and for each node row the index of the chosen group, or `NONE`."""
 
     claim: PersistentVolumeClaim
     groups: Sequence[Group]
     by_row: NDArray[np.int32]
 
     def taken(self, group: Group) -> NDArray[np.bool_] | None:
-        """Return the rows on which the claim takes a volume of a group; None if there is no row."""
+        """Return the node rows on which the claim takes a volume of a group; None if there is no row."""
         index = next((index for index, own in enumerate(self.groups) if own.key == group.key), None)
         return None if index is None else self.by_row == index
 
@@ -55,7 +55,7 @@ def match(claims: Sequence[PersistentVolumeClaim], stock: Stock, reach: Reach, c
 
 
 def volumes_on(choices: Sequence[Choice], row: int) -> list[tuple[PersistentVolume, PersistentVolumeClaim]]:
-    """Return the volumes that the claims get on a row."""
+    """Return the volumes that the claims get on a node row."""
     found: list[tuple[PersistentVolume, PersistentVolumeClaim]] = []
     taken: set[str] = set()
     for choice in choices:

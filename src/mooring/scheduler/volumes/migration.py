@@ -113,7 +113,7 @@ def _renamed(term: NodeSelectorTerm, old: str, new: str) -> NodeSelectorTerm:
 
 
 class MigratedReach:
-    """The rows from which volumes can be used, corrected on nodes where CSI replaced their in-tree driver."""
+    """The node rows from which volumes can be used, corrected where CSI replaced the in-tree driver."""
 
     def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
         self._cluster = cluster
@@ -122,7 +122,7 @@ class MigratedReach:
         self._rows: dict[str, Mask] = {}
 
     def corrected(self, volume: PersistentVolume, reachable: Mask | None) -> Mask | None:
-        """Return the reachable rows with the correction; `reachable` is without it, None stands for everywhere."""
+        """Return the corrected node rows; `reachable` are those without correction, None for all."""
         name = built_in_driver(volume)
         if not name:
             return reachable

@@ -25,17 +25,17 @@ _PLAIN = ConstraintOptions(numeric_tolerations=False, semver_operators=False, ce
 
 
 class Provision(msgspec.Struct):
-    """A claim for which a volume would be provisioned, and the rows where it can be."""
+    """A claim for which a volume would be provisioned, and the node rows where it can be."""
 
     claim: PersistentVolumeClaim
     possible: Mask
-    """By row, whether the StorageClass allows the topology."""
+    """By node row, whether the StorageClass allows the topology."""
     sufficient: Mask
-    """By row, whether the driver has enough capacity."""
+    """By node row, whether the driver has enough capacity."""
     capacity: NDArray[np.int64]
-    """By row, the reported capacity that was found sufficient; or `UNKNOWN`."""
+    """By node row, the reported capacity that was found sufficient; or `UNKNOWN`."""
     rows: Mask = msgspec.field(default_factory=lambda: np.empty(0, np.bool_))
-    """The rows on which the volume would be provisioned, because no existing one matches."""
+    """The node rows on which the volume would be provisioned, because no existing one matches."""
 
 
 class ProvisioningError(ValueError):

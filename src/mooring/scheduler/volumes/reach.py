@@ -23,7 +23,7 @@ _FEW = 8
 
 
 class Reach:
-    """The reachable rows of each PersistentVolume."""
+    """The node rows from which each PersistentVolume can be used."""
 
     def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
         self._cluster = cluster
@@ -34,7 +34,7 @@ class Reach:
         self._by_label: dict[str, dict[str, list[int]]] = {}
 
     def rows(self, volume: PersistentVolume) -> Rows:
-        """Return `ALL_ROWS`, or the numbers of the rows whose node can use the volume."""
+        """Return `ALL_ROWS`, or the numbers of the node rows whose node can use the volume."""
         selector = self.selector(volume)
         if selector is None:
             return ALL_ROWS

@@ -24,7 +24,7 @@ from mooring.scheduler.volumes.reach import Reach
 _ZERO = Quantity(0)
 _FILESYSTEM = "Filesystem"
 _FEW = 8
-"""Volumes that at most this number of rows can use are indexed by row."""
+"""Volumes that at most this number of nodes can use are indexed by node row."""
 
 
 class GroupKey(NamedTuple):
@@ -36,12 +36,12 @@ class GroupKey(NamedTuple):
 
 
 class Group:
-    """Volumes with the same class, size and modes."""
+    """Unbound volumes with the same class, size and modes."""
 
     def __init__(self, key: GroupKey, capacity: int) -> None:
         self.key = key
         self.counts: NDArray[np.int32] = np.zeros(capacity, np.int32)
-        """By row, how many volumes of the group can be used there."""
+        """By node row, how many volumes of the group can be used there."""
         self.volumes: dict[str, tuple[PersistentVolume, Rows]] = {}
         self._local: dict[int, set[str]] = {}
         self._wide: set[str] = set()
@@ -66,7 +66,7 @@ class Group:
                 self._local[row].discard(name)
 
     def on(self, row: int) -> Iterator[PersistentVolume]:
-        """Yield the volumes of the group that can be used on a row, by name."""
+        """Yield the volumes of the group that can be used on a node row, by name."""
         for name in sorted(self._local.get(row, set()) | self._wide):
             volume, rows = self.volumes[name]
             if isinstance(rows, slice) or row in rows:
@@ -98,7 +98,7 @@ class Stock:
         self._claim_of: dict[str, str] = {}
 
     def groups(self, class_name: str) -> Sequence[Group]:
-        """Return the groups of a class, the smallest volumes first."""
+        """Return the groups of volumes of a StorageClass, the smallest volumes first."""
         self._refresh()
         return self._by_class.get(class_name, ())
 
