@@ -197,7 +197,8 @@ class _Explaining:
         return self.subject.pod
 
     def result(self) -> SchedulingExplanation:
-        self._note_rights()
+        if self.snapshot.forbidden:
+            self.facts.append(self.snapshot.rights_note)
         if self.subject.asked is not None:
             found = self._of_workload(self.subject.asked)
             if found is not None:
@@ -220,10 +221,13 @@ class _Explaining:
             return self._state("NotAttempted", f"the pod has ended ({pod.status.phase}): it needs no node")
         if pod.metadata.deletion_timestamp is not None and not pod.spec.node_name:
             return self._state("NotAttempted", "the pod is being deleted: the scheduler leaves it alone")
-        self._note_nomination()
+        nominated = pod.status.nominated_node_name
+        if nominated and not pod.spec.node_name:
+            self.facts.append(f"room on node {nominated} is reserved for it (nominatedNodeName)")
         self._note_policies()
         if pod.spec.node_name:
-            return self._placed()
+            with self.engine.cluster.trial(remove=[pod]):
+                return self._placed()
         if (pod.spec.scheduler_name or "default-scheduler") not in self.engine.profiles:
             return self._of_another_scheduler()
         return self._waiting()
@@ -334,22 +338,9 @@ class _Explaining:
         cause = attempts.of_another_scheduler(self.snapshot, self._pod, known)
         return self._stated("NotAttempted", cause, self._verified(found))
 
-    def _note_rights(self) -> None:
-        if self.snapshot.forbidden:
-            self.facts.append(self.snapshot.rights_note)
-
-    def _note_nomination(self) -> None:
-        nominated = self._pod.status.nominated_node_name
-        if nominated and not self._pod.spec.node_name:
-            self.facts.append(f"room on node {nominated} is reserved for it (nominatedNodeName)")
-
     # -- pods with a node
 
     def _placed(self) -> SchedulingExplanation:
-        with self.engine.cluster.trial(remove=[self._pod]):
-            return self._without_it()
-
-    def _without_it(self) -> SchedulingExplanation:
         pod = self._pod
         name = pod.spec.node_name
         if self.engine.cluster.node(name) is None:

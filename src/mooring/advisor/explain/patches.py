@@ -133,6 +133,13 @@ def modification(before: Resource, after: Resource, command: str = "") -> Change
     return Change(target=target, action="patch", patch=operations, command=command or patch_command(target, operations))
 
 
+def recreation(before: Resource, after: Resource) -> Change:
+    """Return the change of an object with immutable fields: it is deleted and created again."""
+    operations = difference(codec.to_tree(before), codec.to_tree(after))
+    target = target_of(before)
+    return Change(target=target, action="patch", patch=operations, command=recreate_command(target, operations))
+
+
 def resource_of(target: Target) -> str:
     """Return kubectl's name of a kind, such as `deployment` or `storageclass.storage.k8s.io`."""
     group = target.api_version.rpartition("/")[0]

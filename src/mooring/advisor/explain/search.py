@@ -214,8 +214,6 @@ class Search:
         for remedy in chosen:
             if remedy.edit is not None and subject is not None:
                 subject = subject.edited(remedy.edit)
-            if remedy.edit_source is not None and subject is not None:
-                subject = subject.with_source(remedy.edit_source)
         return subject
 
     def _is_known(self, chosen: Sequence[Remedy]) -> bool:

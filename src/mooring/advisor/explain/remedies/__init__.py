@@ -4,6 +4,7 @@ Read next: ``remedy.py`` for the type; ``nodes.py``, ``pods.py``, ``storage.py``
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from mooring.advisor.explain.remedies import devices, nodes, pods, storage
 from mooring.advisor.explain.remedies.remedy import BOUND, Remedy
@@ -18,7 +19,7 @@ __all__ = ["Remedy", "remedies"]
 def _gates(view: View, _info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     names = ", ".join(gate.name for gate in view.pod.spec.scheduling_gates)
     summary = f"remove the scheduling gate {names}"
-    yield Remedy("SchedulingGates", "open gates", BOUND, summary, edit=setting(scheduling_gates=[]))
+    yield Remedy("open gates", BOUND, summary, edit=setting(scheduling_gates=[]))
 
 
 _BY_PLUGIN: Mapping[str, Callable[[View, NodeInfo, Status], Iterator[Remedy]]] = {
@@ -43,8 +44,7 @@ _BY_PLUGIN: Mapping[str, Callable[[View, NodeInfo, Status], Iterator[Remedy]]] =
 def remedies(view: View, info: NodeInfo, status: Status) -> list[Remedy]:
     """Return changes that may help if a plugin rejects a node, the smallest first; none for unknown plugins."""
     found = _BY_PLUGIN.get(status.plugin)
-    return (
-        sorted(found(view, info, status), key=lambda remedy: (remedy.size, remedy.distance))
-        if found is not None
-        else []
-    )
+    if found is None:
+        return []
+    made = [replace(remedy, plugin=status.plugin) for remedy in found(view, info, status)]
+    return sorted(made, key=lambda remedy: (remedy.size, remedy.distance))

@@ -9,10 +9,9 @@ from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL,
 from mooring.advisor.explain.results import Change
 from mooring.advisor.explain.view import View, full_name
 from mooring.advisor.node_facts import similar
-from mooring.api import codec
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Pod, PodResourceClaim
-from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.resource_v1 import (
     DeviceClaim,
     DeviceClass,
@@ -27,7 +26,6 @@ from mooring.api.resource_v1 import (
 from mooring.scheduler.facade import ClaimError, NodeInfo, device_claim_name
 from mooring.scheduler.framework import Status
 
-PLUGIN = "DynamicResources"
 _KEPT = "pods that exist keep the claims they have"
 _IMMUTABLE = "a claim cannot be changed: it is deleted and made again"
 Asked = ExactDeviceRequest | DeviceSubRequest
@@ -44,20 +42,20 @@ def devices(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
 def _for_request(view: View, found: Found) -> Iterator[Remedy]:
     name, count = f"request {found.request.name} of claim {full_name(found.claim)}", len(found.free)
     if count and not found.request.wants_all:
-        idea = Remedy(PLUGIN, "fewer devices", MODEST, f"let {name} ask for {count} instead of {found.request.count}")
+        idea = Remedy("fewer devices", MODEST, f"let {name} ask for {count} instead of {found.request.count}")
         yield _changed(view, found.claim, idea, _in_request(found, lambda asked: setattr(asked, "count", count)))
     expression = found.failing[0]
     if expression and any(each.cel and each.cel.expression == expression for each in found.request.selectors):
-        idea = Remedy(PLUGIN, "drop selector", LARGE - 1, f"drop the selector `{expression}` of {name}")
+        idea = Remedy("drop selector", LARGE - 1, f"drop the selector `{expression}` of {name}")
         yield _changed(view, found.claim, idea, _in_request(found, lambda asked: _drop_selector(asked, expression)))
     taints = found.taints()
     if taints:
         toleration = DeviceToleration(key=taints[0].key, operator="Exists", effect=taints[0].effect)
-        idea = Remedy(PLUGIN, "tolerate device", SMALL + 1, f"let {name} tolerate the device taint {taints[0].key}")
+        idea = Remedy("tolerate device", SMALL + 1, f"let {name} tolerate the device taint {taints[0].key}")
         yield _changed(view, found.claim, idea, _in_request(found, lambda asked: asked.tolerations.append(toleration)))
     taken = [device for device in found.tolerated if device not in found.free]
     missing = max(found.request.count - len(found.free), 1)
-    for remedy in delete_pods(view, PLUGIN, holders(view, taken[:missing]), ", which has the device"):
+    for remedy in delete_pods(view, holders(view, taken[:missing]), ", which has the device"):
         freed = [claim for claim in view.objects(ResourceClaim).values() if _is_held_by(claim, remedy)]
         yield replace(remedy, put=tuple(_freed(claim) for claim in freed))
 
@@ -85,10 +83,10 @@ def _changed(view: View, claim: ResourceClaim, idea: Remedy, change: Callable[[R
     wanted = entry.resource_claim_template_name if entry is not None else None
     template = view.object(ResourceClaimTemplate, wanted, view.namespace) if wanted else None
     if template is None:
-        return replace(idea, put=(after,), changes=(_made_again(claim, after),), caveat=_IMMUTABLE)
+        return replace(idea, put=(after,), changes=(patches.recreation(claim, after),), caveat=_IMMUTABLE)
     new = copy_of(template)
     change(new.spec.spec)
-    changes = [_made_again(template, new)]
+    changes = [patches.recreation(template, new)]
     if isinstance(view.subject.source, Pod):
         edit = (lambda _: True) if view.subject.exists else None  # the pod is created again, for its new claim
         return replace(idea, edit=edit, put=(after, new), changes=tuple(changes), caveat=_KEPT)
@@ -121,12 +119,6 @@ def _in_request(found: Found, change: Callable[[Asked], None]) -> Callable[[Reso
     return edit
 
 
-def _made_again(before: Resource, after: Resource) -> Change:
-    operations = patches.difference(codec.to_tree(before), codec.to_tree(after))
-    target = patches.target_of(before)
-    return Change(target=target, action="patch", patch=operations, command=patches.recreate_command(target, operations))
-
-
 def _asked_in(spec: ResourceClaimSpec) -> Iterator[Asked]:
     for request in spec.devices.requests:
         yield from [request.exactly] if request.exactly is not None else request.first_available
@@ -139,7 +131,7 @@ def _missing_classes(view: View) -> Iterator[Remedy]:
             if view.object(DeviceClass, name) is not None:
                 continue
             if meant := similar(name, view.objects(DeviceClass)):
-                idea = Remedy(PLUGIN, "correct class", BOUND, f"correct DeviceClass {name} to {meant}")
+                idea = Remedy("correct class", BOUND, f"correct DeviceClass {name} to {meant}")
                 yield _changed(view, claim, idea, _renaming_class(name, meant))
             made = DeviceClass(api_version="resource.k8s.io/v1", kind="DeviceClass", metadata=ObjectMeta(name=name))
             yield _creating(made, f"create the DeviceClass {name}", "it has no selectors: every device is of it")
@@ -176,4 +168,4 @@ def _claim(view: View, entry: PodResourceClaim, device_class: str) -> ResourceCl
 
 def _creating(made: DeviceClass | ResourceClaim, summary: str, caveat: str = "") -> Remedy:
     change = patches.creation(made)
-    return Remedy(PLUGIN, "create", LARGE, summary, put=(made,), changes=(change,), caveat=caveat)
+    return Remedy("create", LARGE, summary, put=(made,), changes=(change,), caveat=caveat)

@@ -56,11 +56,10 @@ def unschedulable(_view: View, info: NodeInfo, _status: Status) -> Iterator[Reme
         node.spec.taints = [taint for taint in node.spec.taints if taint.key != _UNSCHEDULABLE]
 
     command = patches.kubectl("uncordon", info.name)
-    idea = Remedy("NodeUnschedulable", "uncordon", BOUND, f"uncordon node {info.name}")
+    idea = Remedy("uncordon", BOUND, f"uncordon node {info.name}")
     yield node_change(idea, info.node, uncordon, command)
     toleration = Toleration(key=_UNSCHEDULABLE, operator="Exists", effect="NoSchedule")
     yield Remedy(
-        "NodeUnschedulable",
         "tolerate cordons",
         LARGE,
         f"tolerate the taint {_UNSCHEDULABLE}",
@@ -71,7 +70,7 @@ def unschedulable(_view: View, info: NodeInfo, _status: Status) -> Iterator[Reme
 
 def node_name(view: View, _info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     summary = f"let the scheduler choose: drop spec.nodeName {view.pod.spec.node_name}"
-    yield Remedy("NodeName", "drop nodeName", SMALL, summary, edit=setting(node_name=""))
+    yield Remedy("drop nodeName", SMALL, summary, edit=setting(node_name=""))
 
 
 # -- taints
@@ -83,17 +82,16 @@ def taints(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         return
     steps = [step for taint in untolerated if (step := _adjust_toleration(view, taint)) is not None]
     if len(steps) == len(untolerated):
-        yield _combined("TaintToleration", "move bound", steps)
+        yield _combined("move bound", steps)
     edits = [_add_toleration_edit(_exact_toleration(taint)) for taint in untolerated]
     shown = " and ".join(shown_taint(taint) for taint in untolerated)
     if any(taint.key in _DEAD for taint in untolerated):  # a pod would not run there
-        yield add_node(view, "TaintToleration", info.node)
+        yield add_node(view, info.node)
         return
     yield from _corrected_tolerations(view, untolerated)
     is_system = any(taint.key.startswith(_SYSTEM) for taint in untolerated)
     is_control_plane = any(taint.key in _CONTROL_PLANE for taint in untolerated)
     yield Remedy(
-        "TaintToleration",
         "tolerate",
         (LARGE if is_system or is_control_plane else SMALL) * len(edits),
         f"tolerate the taint {shown}" if len(edits) == 1 else f"tolerate the taints {shown}",
@@ -121,7 +119,6 @@ def _corrected_tolerations(view: View, untolerated: Sequence[Taint]) -> Iterator
                 toleration_seconds=each.toleration_seconds,
             )
             yield Remedy(
-                "TaintToleration",
                 "correct toleration",
                 BOUND,
                 f"correct the toleration {_shown_toleration(each)} to {_shown_toleration(wanted)}",
@@ -169,7 +166,6 @@ def _ranged_tolerations(view: View, untolerated: Sequence[Taint]) -> Iterator[Re
     bound = min(numbers) - 1
     toleration = Toleration(key=key, operator="Gt", value=str(bound), effect=effect)
     yield Remedy(
-        "TaintToleration",
         "tolerate range",
         MODEST,
         f"tolerate {key} with any value above {bound} ({len(numbers)} values are in use)",
@@ -188,7 +184,7 @@ def _untaint(node: Node, untolerated: Sequence[Taint]) -> Remedy:
     command = patches.kubectl("taint", "node", name, *(f"{text}-" for text in shown))
     size = (MODEST + 1) * len(shown)
     summary = f"remove {' and '.join(shown)} from node {name}"
-    idea = Remedy("TaintToleration", "untaint", size, summary, caveat="other pods may then come too")
+    idea = Remedy("untaint", size, summary, caveat="other pods may then come too")
     return node_change(idea, node, change, command)
 
 
@@ -200,10 +196,9 @@ class _Step:
     distance: float = 0
 
 
-def _combined(plugin: str, family: str, steps: Sequence[_Step], size: int = 0) -> Remedy:
+def _combined(family: str, steps: Sequence[_Step], size: int = 0) -> Remedy:
     """Return one remedy that makes several changes; `size` is added to the sizes of these."""
     return Remedy(
-        plugin,
         family,
         size + sum(step.size for step in steps),
         " and ".join(step.text for step in steps),
@@ -275,12 +270,12 @@ def affinity(view: View, info: NodeInfo, status: Status) -> Iterator[Remedy]:
     fewest = min(terms, key=len, default=[])
     yield from _corrected_labels(info.node, [*pairs, *fewest])
     wanted = label_values.satisfying(view, info.node, [*pairs, *fewest])
-    yield from label_node(view, "NodeAffinity", info.node, wanted or {})
+    yield from label_node(view, info.node, wanted or {})
     steps = [_relax_requirement(each, info.node) for each in (*pairs, *fewest)]
     if steps:
-        yield _combined("NodeAffinity", "relax affinity", steps)
+        yield _combined("relax affinity", steps)
     if terms:
-        yield Remedy("NodeAffinity", "drop affinity", LARGE + 1, "drop the required node affinity", edit=_drop_required)
+        yield Remedy("drop affinity", LARGE + 1, "drop the required node affinity", edit=_drop_required)
 
 
 def _corrected_labels(node: Node, unmet: Sequence[Unmet]) -> Iterator[Remedy]:
@@ -301,7 +296,7 @@ def _corrected_labels(node: Node, unmet: Sequence[Unmet]) -> Iterator[Remedy]:
         new = f"{key}={value}" if value else key
         fields: dict[str, Any] = {"key": key} | ({"values": [value]} if value else {})
         edit = _renaming_pair(each.key, key, value) if each.term is None else _setting_entry(each, **fields)
-        yield Remedy("NodeAffinity", "correct label", BOUND, f"correct `{old}` to `{new}`", edit=edit)
+        yield Remedy("correct label", BOUND, f"correct `{old}` to `{new}`", edit=edit)
 
 
 def _renaming_pair(old: str, key: str, value: str) -> Edit:
@@ -387,7 +382,7 @@ def resources(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     too_small = [each for each in shortages if each.allocatable < each.asked]
     freed = next(_delete_pods_remedies(view, info, [each for each in shortages if each not in too_small]), None)
     if not too_small:
-        yield add_node(view, "NodeResourcesFit", info.node)
+        yield add_node(view, info.node)
     if not too_small and freed is not None:
         yield freed
     if less is None and too_small:  # neither is enough: ask for what an emptier node has
@@ -420,7 +415,6 @@ def _renamed_resource(view: View, resource: str) -> Iterator[Remedy]:
 
     also = f", and tolerate the taint {' and '.join(map(shown_taint, taints))}" if taints else ""
     yield Remedy(
-        "NodeResourcesFit",
         "correct resource",
         BOUND,
         f"ask for {meant} instead of {resource}{also}",
@@ -433,7 +427,7 @@ def _asking_for_less(view: View, shortages: Sequence[Shortage]) -> Remedy | None
     steps = [step for each in shortages if (step := _reduce_request(view, each)) is not None]
     if not steps or len(steps) < len(shortages):
         return None
-    return _combined("NodeResourcesFit", "ask for less", steps, MODEST)
+    return _combined("ask for less", steps, MODEST)
 
 
 def _delete_pods_remedies(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> Iterator[Remedy]:
@@ -442,7 +436,7 @@ def _delete_pods_remedies(view: View, info: NodeInfo, shortages: Sequence[Shorta
         for each in shortages
     )
     victims = _in_the_way(view, info, shortages) if shortages else []
-    return delete_pods(view, "NodeResourcesFit", victims, f", which frees {freed} on node {info.name}")
+    return delete_pods(view, victims, f", which frees {freed} on node {info.name}")
 
 
 def _reduce_request(view: View, shortage: Shortage) -> _Step | None:
@@ -529,7 +523,7 @@ def declared_features(view: View, info: NodeInfo, _status: Status) -> Iterator[R
         node.status.declared_features = sorted({*node.status.declared_features, *missing})
 
     summary = f"upgrade the kubelet of node {info.name}, so that it declares {' and '.join(missing)}"
-    idea = Remedy("NodeDeclaredFeatures", "upgrade kubelet", LARGE, summary)
+    idea = Remedy("upgrade kubelet", LARGE, summary)
     changed = node_change(idea, info.node, upgrade)
     change = structs.replace(changed.changes[0], command="")  # nothing that kubectl could do
     yield replace(changed, changes=(change,))
@@ -549,9 +543,9 @@ def ports(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
             wanted[port.port] = free if free < 65536 else next(each for each in range(1024, 65536) if each not in taken)
             own.add(wanted[port.port])
     shown = " and ".join(f"{old} to {new}" for old, new in wanted.items())
-    yield Remedy("NodePorts", "other port", MODEST, f"change the host port {shown}", edit=_moving_ports(wanted))
-    yield add_node(view, "NodePorts", info.node)
-    yield from delete_pods(view, "NodePorts", [pod for _, pod in held], f", which has the port on node {info.name}")
+    yield Remedy("other port", MODEST, f"change the host port {shown}", edit=_moving_ports(wanted))
+    yield add_node(view, info.node)
+    yield from delete_pods(view, [pod for _, pod in held], f", which has the port on node {info.name}")
 
 
 def _moving_ports(wanted: dict[int, int]) -> Edit:

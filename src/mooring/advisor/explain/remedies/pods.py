@@ -30,7 +30,6 @@ def spread(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     if unlabelled:
         if meant := similar(unlabelled[0].constraint.topology_key, info.node.metadata.labels):
             yield Remedy(
-                "PodTopologySpread",
                 "correct topologyKey",
                 BOUND,
                 f"correct topologyKey {unlabelled[0].constraint.topology_key} to {meant}",
@@ -39,20 +38,18 @@ def spread(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         wanted: dict[str, str | None] = {
             each.constraint.topology_key: each.least_domain or info.name for each in unlabelled
         }
-        yield from label_node(view, "PodTopologySpread", info.node, wanted, caveat="if the node really is there")
+        yield from label_node(view, info.node, wanted, caveat="if the node really is there")
         return
     old = [each for each in broken if view.old_pods_counted(each.index)]
     if old and view.features.spread_label_keys:
         keys = " and ".join(each.constraint.topology_key for each in old)
         yield Remedy(
-            "PodTopologySpread",
             "count the new revision",
             BOUND,
             f"spread over {keys} counting only pods of the new template (matchLabelKeys: pod-template-hash)",
             edit=_each(old, lambda own, _: own.match_label_keys.append("pod-template-hash")),
         )
     yield Remedy(
-        "PodTopologySpread",
         "raise maxSkew",
         SMALL * len(broken),
         " and ".join(f"raise maxSkew of {each.constraint.topology_key} to {each.skew}" for each in broken),
@@ -61,14 +58,12 @@ def spread(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     few = [each for each in broken if each.constraint.min_domains and each.domains < each.constraint.min_domains]
     if few:
         yield Remedy(
-            "PodTopologySpread",
             "lower minDomains",
             SMALL * len(few),
             " and ".join(f"lower minDomains of {each.constraint.topology_key} to {each.domains}" for each in few),
             edit=_each(few, lambda own, each: setattr(own, "min_domains", max(each.domains, 1))),
         )
     yield Remedy(
-        "PodTopologySpread",
         "spread softly",
         MODEST * len(broken),
         f"spread over {' and '.join(each.constraint.topology_key for each in broken)} as far as possible only"
@@ -94,18 +89,18 @@ def affinity(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     unlabelled: dict[str, str | None] = {
         each.term.topology_key: view.domain_with_pods(each.index) or info.name for each in apart if each.domain is None
     }
-    yield from label_node(view, "InterPodAffinity", info.node, unlabelled, caveat="if the node really is there")
+    yield from label_node(view, info.node, unlabelled, caveat="if the node really is there")
     own = [each for each in apart if each.kind != "existing"]
     if own and len(own) == len(apart):
         terms = " and ".join(f"the {each.kind} to pods with {term_text(each.term)}" for each in own)
         soften, drop = partial(_take, apart=own, softly=True), partial(_take, apart=own, softly=False)
-        yield Remedy("InterPodAffinity", "soften affinity", MODEST * len(own), f"make {terms} a preference", soften)
-        yield Remedy("InterPodAffinity", "drop affinity", LARGE * len(own), f"drop {terms}", drop)
+        yield Remedy("soften affinity", MODEST * len(own), f"make {terms} a preference", soften)
+        yield Remedy("drop affinity", LARGE * len(own), f"drop {terms}", drop)
     if apart and all(each.kind != "affinity" for each in apart):
-        yield add_node(view, "InterPodAffinity", info.node)
+        yield add_node(view, info.node)
     held = [pod for each in apart for pod in each.holders]
     if held and all(each.holders for each in apart):
-        yield from delete_pods(view, "InterPodAffinity", held, ", which anti-affinity keeps apart from this one")
+        yield from delete_pods(view, held, ", which anti-affinity keeps apart from this one")
 
 
 def _corrected_terms(view: View, info: NodeInfo, apart: list[UnmetPodTerm]) -> Iterator[Remedy]:
@@ -114,19 +109,17 @@ def _corrected_terms(view: View, info: NodeInfo, apart: list[UnmetPodTerm]) -> I
         key = each.term.topology_key
         if each.domain is None and (meant := similar(key, info.node.metadata.labels)):
             edit = _edit_pod_terms(each, partial(_set_topology_key, meant))
-            yield Remedy(
-                "InterPodAffinity", "correct topologyKey", BOUND, f"correct topologyKey {key} to {meant}", edit
-            )
+            yield Remedy("correct topologyKey", BOUND, f"correct topologyKey {key} to {meant}", edit)
         elif each.kind == "affinity" and (found := view.misspelled_peer(each.index)) is not None:
             label, old, new, node = found
             summary = f"correct the affinity to pods with {label}={old} to {label}={new}"
             edit = _edit_pod_terms(each, partial(_set_peer, label, new))
-            yield Remedy("InterPodAffinity", "correct peer", BOUND, summary, edit, node=node)
+            yield Remedy("correct peer", BOUND, summary, edit, node=node)
         elif each.kind == "affinity":
             for namespace, node in sorted(view.namespaces_with_peers(each.index).items())[:1]:
                 edit = _edit_pod_terms(each, partial(_set_namespace, namespace))
                 summary = f"look for pods with {term_text(each.term)} in namespace {namespace}"
-                yield Remedy("InterPodAffinity", "correct namespace", BOUND, summary, edit, node=node)
+                yield Remedy("correct namespace", BOUND, summary, edit, node=node)
 
 
 def _set_topology_key(wanted: str, term: PodAffinityTerm) -> None:

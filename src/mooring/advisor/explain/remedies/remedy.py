@@ -32,15 +32,12 @@ _MANY_VICTIMS = 6
 
 @dataclass(frozen=True)
 class Remedy:
-    plugin: str
     family: str
     """The key of remedies that do the same thing in different places; only the best few of a family are shown."""
     size: int
     summary: str
     edit: Edit | None = None
     """The function that changes the pod's spec, and the template that the pod is created from."""
-    edit_source: Callable[[Any], bool] | None = None
-    """The function that changes the workload's spec outside of its pod template."""
     put: tuple[Resource, ...] = ()
     """The objects that the remedy adds or replaces, including those that controllers would create."""
     remove: tuple[Resource, ...] = ()
@@ -52,6 +49,8 @@ class Remedy:
     """How far a bound is moved, to choose among remedies of the same size."""
     node: str = ""
     """The node on which to check whether the remedy helps; by default, the node that rejected the pod."""
+    plugin: str = ""
+    """The plugin whose rejection it resolves; `remedies` sets it."""
 
 
 def node_change(idea: Remedy, before: Node, change: Callable[[Node], None], command: str = "") -> Remedy:
@@ -61,9 +60,7 @@ def node_change(idea: Remedy, before: Node, change: Callable[[Node], None], comm
     return replace(idea, put=(after,), changes=(patches.modification(before, after, command),))
 
 
-def label_node(
-    view: View, plugin: str, node: Node, labels: dict[str, str | None], *, caveat: str = ""
-) -> Iterator[Remedy]:
+def label_node(view: View, node: Node, labels: dict[str, str | None], *, caveat: str = "") -> Iterator[Remedy]:
     """Yield the remedy that sets or removes labels of a node, if labels can fix the condition.
 
     The caveat names a pod on the node that selects nodes by one of these labels.
@@ -88,7 +85,7 @@ def label_node(
     size = sum(LARGE if key in old else MODEST for key in labels)
     summary = f"label node {name} with {' and '.join(words)}"
     command = patches.kubectl("label", "node", name, *words, *overwrite)
-    yield node_change(Remedy(plugin, "label node", size, summary, caveat=caveat), node, change, command)
+    yield node_change(Remedy("label node", size, summary, caveat=caveat), node, change, command)
 
 
 def _selecting(view: View, node: Node, keys: set[str]) -> str:
@@ -102,7 +99,7 @@ def _selecting(view: View, node: Node, keys: set[str]) -> str:
     return ""
 
 
-def add_node(view: View, plugin: str, model: Node) -> Remedy:
+def add_node(view: View, model: Node) -> Remedy:
     """Suggest to add an empty node, identical to an existing one except for its name."""
     model = view.first_like(model)
     name = f"{model.metadata.name}-like"
@@ -126,7 +123,6 @@ def add_node(view: View, plugin: str, model: Node) -> Remedy:
     shown = codec.to_tree(made)["status"]  # a kubelet, too, registers with its status
     tree = {**(change.object or {}), "status": {part: shown[part] for part in _NODE_PARTS if part in shown}}
     return Remedy(
-        plugin,
         "add node",
         NEW_NODE,
         f"add a node like {model.metadata.name}",
@@ -148,7 +144,7 @@ def numbered_node(model: Node, change: Change, number: int) -> tuple[Node, Chang
     return after, structs.replace(change, target=patches.target_of(after), object=tree, command=command)
 
 
-def delete_pods(view: View, plugin: str, victims: Iterable[Pod], why: str) -> Iterator[Remedy]:
+def delete_pods(view: View, victims: Iterable[Pod], why: str) -> Iterator[Remedy]:
     """Yield the deletion of pods, unless there are too many, or one belongs to the workload or to the node itself."""
     chosen = list({id(pod): pod for pod in victims}.values())
     if not chosen or len(chosen) > _MANY_VICTIMS or any(_is_fixed(pod) or view.is_sibling(pod) for pod in chosen):
@@ -161,7 +157,6 @@ def delete_pods(view: View, plugin: str, victims: Iterable[Pod], why: str) -> It
         caveat = f"the owner of {full_name(returning[0])} makes another pod, which may be faster: scale it down instead"
     summary = f"delete pod {names}{why}" if len(chosen) == 1 else f"delete pods {names}{why}"
     yield Remedy(
-        plugin,
         "delete pods",
         DRASTIC + 2 * len(chosen) + 6 * len(above),
         summary,

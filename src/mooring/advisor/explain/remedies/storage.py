@@ -6,7 +6,6 @@ from functools import partial
 from mooring.advisor.explain import patches
 from mooring.advisor.explain.labels import satisfying
 from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, Remedy, delete_pods, label_node
-from mooring.advisor.explain.results import Change
 from mooring.advisor.explain.storage import (
     claims_of,
     disk_holders,
@@ -18,7 +17,6 @@ from mooring.advisor.explain.storage import (
 )
 from mooring.advisor.explain.view import Unmet, View, full_name
 from mooring.advisor.node_facts import similar
-from mooring.api import codec
 from mooring.api.apps_v1 import StatefulSet
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import (
@@ -52,10 +50,10 @@ _SIZE = "1Gi"
 
 
 def restrictions(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
-    yield from _missing(view, "VolumeRestrictions")
+    yield from _missing(view)
     held = one_pod_holders(view)
     why = ", which uses the claim" if held else f", which has the disk on node {info.name}"
-    yield from delete_pods(view, "VolumeRestrictions", held or disk_holders(view, info), why)
+    yield from delete_pods(view, held or disk_holders(view, info), why)
 
 
 # -- claims and volumes
@@ -63,7 +61,7 @@ def restrictions(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy
 
 def binding(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     if missing_claims(view):
-        yield from _missing(view, "VolumeBinding")
+        yield from _missing(view)
         return
     lost = [claim for claim in claims_of(view) if claim.spec.volume_name and volume_of(view, claim) is None]
     if lost:
@@ -76,7 +74,7 @@ def binding(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         yield _create_volumes([(claim, _volume_for(view, claim)) for claim in immediate], bind=True)
         return
     labels = _labels_to_reach(view, info)
-    yield from label_node(view, "VolumeBinding", info.node, labels, caveat="if the volume really can be used there")
+    yield from label_node(view, info.node, labels, caveat="if the volume really can be used there")
     waiting = [claim for claim in claims_of(view) if not is_bound(claim)]
     if waiting:
         yield _create_volumes([(claim, _volume_for(view, claim)) for claim in waiting], bind=False)
@@ -95,7 +93,7 @@ def _missing_class(view: View, claim: PersistentVolumeClaim) -> Iterator[Remedy]
             after.spec.storage_class_name = each.metadata.name
             summary = f"give claim {full_name(claim)} the StorageClass {each.metadata.name}"
             change = patches.modification(claim, after)
-            yield Remedy("VolumeBinding", "correct class", BOUND, summary, put=(after,), changes=(change,))
+            yield Remedy("correct class", BOUND, summary, put=(after,), changes=(change,))
         return
     meant = similar(name, [each.metadata.name for each in usable])
     volume = _ephemeral_volume(view, claim)
@@ -104,23 +102,20 @@ def _missing_class(view: View, claim: PersistentVolumeClaim) -> Iterator[Remedy]
         after.spec.storage_class_name = meant
         summary = f"correct the StorageClass of volume {volume} from {name} to {meant}"
         edit = partial(_set_class, volume, meant)
-        yield Remedy("VolumeBinding", "correct class", BOUND, summary, edit, put=(after,))
+        yield Remedy("correct class", BOUND, summary, edit, put=(after,))
     elif meant and not is_numbered(view, claim):
         after = copy_of(claim)
         after.spec.storage_class_name = meant
-        operations = patches.difference(codec.to_tree(claim), codec.to_tree(after))
-        target = patches.target_of(claim)
-        command = patches.recreate_command(target, operations)
-        change = Change(target=target, action="patch", patch=operations, command=command)
+        change = patches.recreation(claim, after)
         summary = f"correct the StorageClass of claim {full_name(claim)} from {name} to {meant}"
         caveat = "a claim cannot be changed: it is deleted and created again"
-        yield Remedy("VolumeBinding", "correct class", BOUND, summary, put=(after,), changes=(change,), caveat=caveat)
+        yield Remedy("correct class", BOUND, summary, put=(after,), changes=(change,), caveat=caveat)
     for model in [each for each in usable if each.provisioner != NO_PROVISIONER][:1]:
         made = copy_of(model)
         made.metadata = ObjectMeta(name=name)
         change = patches.creation(made)
         summary = f"create StorageClass {name} like {model.metadata.name}"
-        yield Remedy("VolumeBinding", "create class", LARGE - 1, summary, put=(made,), changes=(change,))
+        yield Remedy("create class", LARGE - 1, summary, put=(made,), changes=(change,))
 
 
 def _ephemeral_volume(view: View, claim: PersistentVolumeClaim) -> str | None:
@@ -182,7 +177,6 @@ def _create_volumes(pairs: list[tuple[PersistentVolumeClaim, PersistentVolume]],
         f"a PersistentVolume of {volume.spec.capacity[STORAGE]} for claim {full_name(claim)}" for claim, volume in pairs
     ]
     return Remedy(
-        "VolumeBinding",
         "create volume",
         LARGE * len(pairs),
         f"create {' and '.join(words)}",
@@ -218,7 +212,7 @@ def _labels_to_reach(view: View, info: NodeInfo) -> dict[str, str | None]:
     return wanted
 
 
-def _missing(view: View, plugin: str) -> Iterator[Remedy]:
+def _missing(view: View) -> Iterator[Remedy]:
     names = missing_claims(view)
     if not names:
         return
@@ -229,7 +223,6 @@ def _missing(view: View, plugin: str) -> Iterator[Remedy]:
     bound = {id(claim): _bound(claim, volume) for claim, volume in pairs}
     volumes = [volume for _, volume in pairs]
     yield Remedy(
-        plugin,
         "create claim",
         (LARGE - 1) * len(claims) + LARGE * len(pairs),
         f"create {' and '.join(words)}",
@@ -272,11 +265,11 @@ def _claim(view: View, name: str) -> PersistentVolumeClaim:
 
 
 def zone(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
-    yield from _missing(view, "VolumeZone")
+    yield from _missing(view)
     labels = info.node.metadata.labels
     wrong = [entry for entry in volume_zones(view) if labels.get(entry[1]) not in entry[2]]
     wanted: dict[str, str | None] = {key: values[0] for _, key, values in wrong}
-    yield from label_node(view, "VolumeZone", info.node, wanted, caveat="only if the node really is there")
+    yield from label_node(view, info.node, wanted, caveat="only if the node really is there")
     for volume, key, _ in wrong:
         after = copy_of(volume)
         if key in labels:
@@ -286,7 +279,6 @@ def zone(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         word = f"{key}={labels[key]}" if key in labels else f"{key}-"
         name = volume.metadata.name
         yield Remedy(
-            "VolumeZone",
             "label volume",
             LARGE + 1,
             f"label volume {name} with {word}",
@@ -297,7 +289,7 @@ def zone(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
 
 
 def limits(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
-    yield from _missing(view, "NodeVolumeLimits")
+    yield from _missing(view)
     cluster = view.engine.cluster
     wanted = {each.driver for each in attachments(view.pod, cluster, [])}
     users = [
@@ -306,4 +298,4 @@ def limits(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         if pod.spec.volumes and any(each.driver in wanted for each in attachments(pod, cluster, []))
     ]
     for pod in users[:2]:
-        yield from delete_pods(view, "NodeVolumeLimits", [pod], f", which has such a volume on node {info.name}")
+        yield from delete_pods(view, [pod], f", which has such a volume on node {info.name}")
