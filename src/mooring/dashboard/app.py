@@ -78,7 +78,7 @@ class App:
             rest = self._gate.check(scope["method"], path, headers)
             reply = await self._reply(scope, rest, headers, receive)
         except RefusedError as error:
-            reply = _text(error.status, str(error))
+            reply = _Reply(error.status, f"{error!s}\n".encode(), "text/plain; charset=utf-8", {})
         except (NotFoundError, BadRequestError) as error:
             status = 404 if isinstance(error, NotFoundError) else 400
             reply = self._wrapped(layout.problem(str(error), self._cluster, self._links), status)
@@ -213,10 +213,6 @@ def _files() -> dict[str, bytes]:
 
 
 # -- sending
-
-
-def _text(status: int, message: str) -> _Reply:
-    return _Reply(status, f"{message}\n".encode(), "text/plain; charset=utf-8", {})
 
 
 async def _send(send: Send, receive: Receive, reply: _Reply) -> None:

@@ -105,9 +105,9 @@ def choice(name: str, options: Iterable[tuple[str, str]], chosen: str, **attribu
     return tag("select", *made, name=name, **attributes)
 
 
-def chooser(*controls: object, text: str = "Show", **attributes: object) -> Markup:
+def chooser(*controls: object, text: str = "Show", is_main: bool = False, **attributes: object) -> Markup:
     """Show a form that asks for another view of a page; `text` is on its button."""
-    button = tag("button", text, type="submit")
+    button = tag("button", text, type="submit", class_="main" if is_main else None)
     return tag("form", *controls, button, class_="chooser", method="get", **attributes)
 
 

@@ -50,7 +50,8 @@ class History:
 
     def __init__(self, snapshot: Snapshot, now: datetime) -> None:
         self.began = now
-        self.lines: deque[Line] = deque(_past(snapshot), _LINES)
+        found = heapq.nlargest(_LINES, (*_pod_past(snapshot.all(Pod)), *_node_past(snapshot.all(Node))))
+        self.lines: deque[Line] = deque(found[::-1], _LINES)
         """The newest last."""
         self.waits: deque[Wait] = deque(_past_waits(snapshot.all(Pod)), _WAITS)
         self.moments: list[Moment] = []
@@ -149,11 +150,6 @@ def _node_news(old: Node | None, new: Node | None) -> Iterator[tuple[str, str]]:
 
 
 # -- the past, as objects tell it
-
-
-def _past(snapshot: Snapshot) -> list[Line]:
-    found = heapq.nlargest(_LINES, (*_pod_past(snapshot.all(Pod)), *_node_past(snapshot.all(Node))))
-    return found[::-1]
 
 
 def _pod_past(pods: Iterable[Pod]) -> Iterator[Line]:

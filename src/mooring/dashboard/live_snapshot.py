@@ -62,7 +62,9 @@ class LiveSnapshot:
                 self._put(old, new)
             elif old is not None:
                 removed.append(old)
-                self._remove(old)
+                self._count(old, -1)
+                self.engine.remove(old)
+                self._forget_names(old, None)
         self.snapshot = self.snapshot.replace(put=put, remove=removed)
         self.revision += 1
         self.read_at = now
@@ -92,11 +94,6 @@ class LiveSnapshot:
         else:
             self.engine.put(new)
             self._forget_names(old, new)
-
-    def _remove(self, old: Resource) -> None:
-        self._count(old, -1)
-        self.engine.remove(old)
-        self._forget_names(old, None)
 
     def _forget_names(self, old: Resource | None, new: Resource | None) -> None:
         if isinstance(old or new, Node) and (old is None or new is None):

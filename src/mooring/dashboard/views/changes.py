@@ -99,10 +99,6 @@ def _taint(live: LiveSnapshot, asked: Asked) -> Proposal:
     return changing.taint(node, key, value, effect, caveat)
 
 
-def _untaint(live: LiveSnapshot, asked: Asked) -> Proposal:
-    return changing.untaint(_node(live, asked), asked.value("key"), asked.value("effect"))
-
-
 def _delete_pod(live: LiveSnapshot, asked: Asked) -> Proposal:
     namespace, name = asked.value("namespace"), asked.value("name")
     pod = live.snapshot.find(Pod, namespace, name)
@@ -128,7 +124,7 @@ _MADE: Mapping[str, Callable[[LiveSnapshot, Asked], Proposal]] = {
     "cordon": lambda live, asked: changing.cordon(_node(live, asked), wanted=True),
     "uncordon": lambda live, asked: changing.cordon(_node(live, asked), wanted=False),
     "taint": _taint,
-    "untaint": _untaint,
+    "untaint": lambda live, asked: changing.untaint(_node(live, asked), asked.value("key"), asked.value("effect")),
     "delete-pod": _delete_pod,
 }
 """By the name that a form gives."""

@@ -12,7 +12,7 @@ from mooring.advisor.snapshot import SnapshotError
 from mooring.advisor.upgrade.page import sections
 from mooring.dashboard import options
 from mooring.dashboard.asking import Asked, BadRequestError, Fragment, Page
-from mooring.dashboard.elements import choice, field, notice, soft
+from mooring.dashboard.elements import choice, chooser, field, notice, soft
 
 _MOST_AT_ONCE = 10
 
@@ -22,8 +22,7 @@ async def page(asked: Asked) -> Page:
     versions = options.emulated()
     running = str(asked.cluster.running().component.versions.emulation)
     numbers = [(str(number), str(number)) for number in range(_MOST_AT_ONCE + 1)]
-    form = tag(
-        "form",
+    form = chooser(
         field("From", choice("start", [(each, each) for each in versions], asked.value("start") or running)),
         field("To", choice("to", [(each, each) for each in versions], asked.value("to") or versions[-1])),
         field("New nodes first", choice("surge", numbers, asked.value("surge") or "0")),
@@ -31,9 +30,8 @@ async def page(asked: Asked) -> Page:
             "Nodes missing at once", choice("unavailable", [("", "default"), *numbers[1:]], asked.value("unavailable"))
         ),
         field("The way back too", choice("back", [("", "no"), ("yes", "yes")], asked.value("back"))),
-        tag("button", "Check", type="submit", class_="main"),
-        class_="chooser",
-        method="get",
+        text="Check",
+        is_main=True,
         action=asked.links.to("upgrade", "check"),
         data_into="check",
         data_address=asked.links.to("upgrade"),

@@ -13,7 +13,7 @@ from mooring.advisor.simulate.html.markup import Markup, card, table, tag, toget
 from mooring.advisor.snapshot import SnapshotError
 from mooring.dashboard import options
 from mooring.dashboard.asking import Asked, BadRequestError, Fragment, Model, Page
-from mooring.dashboard.elements import and_more, badge, choice, command, field, folded, notice, soft
+from mooring.dashboard.elements import and_more, badge, choice, chooser, command, field, folded, notice, soft
 from mooring.dashboard.options import GateRow, Running
 
 _SHOWN = 200
@@ -65,8 +65,7 @@ async def page(asked: Asked) -> Page:
 def _form(model: Versions, asked: Asked) -> Markup:
     same = ("", "as it is")
     gates = [(each.name, each.name) for each in model.gates]
-    return tag(
-        "form",
+    return chooser(
         field("Emulation version", choice("to", [same, *((each, each) for each in model.versions)], asked.value("to"))),
         field(
             "Minimum compatibility version",
@@ -74,9 +73,8 @@ def _form(model: Versions, asked: Asked) -> Markup:
         ),
         field("Switch off", choice("off", [("", "no gate"), *gates], asked.value("off"))),
         field("Switch on", choice("on", [("", "no gate"), *gates], asked.value("on"))),
-        tag("button", "What breaks?", type="submit", class_="main"),
-        class_="chooser",
-        method="get",
+        text="What breaks?",
+        is_main=True,
         action=asked.links.to("versions", "audit"),
         data_into="audit",
         data_address=asked.links.to("versions"),

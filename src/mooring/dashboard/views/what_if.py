@@ -50,10 +50,6 @@ def _label(_: str, asked: Asked) -> dict[str, Any]:
     return {"label": [{"nodes": _nodes(asked), "labels": {asked.value("key"): asked.value("value") or None}}]}
 
 
-def _add_nodes(_: str, asked: Asked) -> dict[str, Any]:
-    return {"addNodes": [{"count": asked.number("number", 1, _MOST_NODES)}]}
-
-
 def _add(_: str, asked: Asked) -> dict[str, Any]:
     try:
         objects = [each for each in yaml.safe_load_all(asked.value("objects")) if each is not None]
@@ -75,7 +71,7 @@ _STEPS: dict[str, tuple[str, Callable[[str, Asked], dict[str, Any]]]] = {
     "taint": ("taint nodes", _taint),
     "untaint": ("untaint nodes", _taint),
     "label": ("label nodes", _label),
-    "addNodes": ("add nodes", _add_nodes),
+    "addNodes": ("add nodes", lambda _, asked: {"addNodes": [{"count": asked.number("number", 1, _MOST_NODES)}]}),
     "add": ("add a workload", _add),
 }
 """By name in the file: what it is called, and how it is made of the form."""
