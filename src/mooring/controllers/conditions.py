@@ -1,7 +1,10 @@
 """Find conditions in a status, and keep their transition times."""
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any, Protocol, TypeVar
+
+from mooring.api import times
 
 
 class Condition(Protocol):
@@ -37,3 +40,9 @@ def new_condition(
     old = find_condition(before, kind)
     since = old.last_transition_time if old is not None and old.status == status else None
     return cls(type=kind, status=status, reason=reason, message=message, last_transition_time=since or now, **fields)
+
+
+def disruption_target(reason: str, message: str, now: datetime) -> dict[str, str]:
+    """Return the condition of a pod that a controller is going to delete, for a patch of its status."""
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+    return {**condition, "lastTransitionTime": times.to_seconds(now)}

@@ -12,13 +12,13 @@
             ...  # compare actual with desired state and write the difference; return when to look again, in seconds
 
 A controller keeps no state that is not in the API server, so a restart changes no outcome. Time comes from the client's
-clock, which tests control. A reconcile that raises is retried with a growing delay. A controller without a queue of
-keys overrides `run`. Constructed by ``run.py``.
+clock, which tests control. A reconcile that raises is retried with a growing delay. Work that no key
+starts is listed in `periodic`. Constructed by ``run.py``.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -117,6 +117,8 @@ class Controller(ABC):
     name: str
     retry: Backoff = RETRY
     workers = 32
+    periodic: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
+    """Endless coroutines that run beside the workers."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -168,6 +170,8 @@ class Controller(ABC):
         """Work until cancelled. Called when all informers have synced."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._work(tasks, self.workers - 1))
+            for work in self.periodic:
+                tasks.create_task(work())
 
     async def _work(self, tasks: asyncio.TaskGroup, more: int) -> None:
         """Run one worker. The first key that it gets starts another worker, while `more` are allowed."""

@@ -15,13 +15,14 @@ from typing import Any
 
 import msgspec
 
-from mooring.api import errors, times
+from mooring.api import errors
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import OwnerReference, Resource
 from mooring.api.states import has_ended, is_ready
 from mooring.base import logs
 from mooring.client import Index, Informer, PatchType, key_of
+from mooring.controllers.conditions import disruption_target
 from mooring.controllers.controller import Context, Controller, index_by_owner
 from mooring.controllers.taint_eviction import pods_by_node
 
@@ -296,11 +297,7 @@ class PodGarbageCollector(Controller):
         self._by_node = pods_by_node(self._pods)
         self._missing: dict[str, float] = {}
         """Nodes that pods refer to and that do not exist, and since when that is known."""
-
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(super().run())
-            tasks.create_task(self._look_over())
+        self.periodic = (self._look_over,)
 
     async def _look_over(self) -> None:
         while True:
@@ -362,13 +359,6 @@ class PodGarbageCollector(Controller):
         """Set the phase Failed, so that owners that count pods do not wait for this one."""
         status: dict[str, object] = {"phase": "Failed"}
         if orphaned:
-            status["conditions"] = [
-                {
-                    "type": "DisruptionTarget",
-                    "status": "True",
-                    "reason": "DeletionByPodGC",
-                    "message": "PodGC: node no longer exists",
-                    "lastTransitionTime": times.to_seconds(self.clock.now()),
-                }
-            ]
+            why = ("DeletionByPodGC", "PodGC: node no longer exists")
+            status["conditions"] = [disruption_target(*why, self.clock.now())]
         await self.patch_status(pod, status)

@@ -7,7 +7,6 @@ once, this controller is more likely disconnected itself. Silence is measured by
 change that it saw, so clocks of nodes may be wrong and a restart starts every countdown again.
 """
 
-import asyncio
 from collections.abc import Iterable
 from datetime import timedelta
 from enum import Enum
@@ -145,6 +144,7 @@ class NodeLifecycle(Controller):
         """By node, the time at which its Lease or status was last seen to change."""
         self._nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
         self.follow(self._leases, self._lease_changed)
+        self.periodic = (self._monitor,)
 
     def _node_added(self, node: Node) -> None:
         self._last_seen.setdefault(node.metadata.name, self.clock.monotonic())
@@ -162,11 +162,6 @@ class NodeLifecycle(Controller):
     def _lease_changed(self, lease: Lease) -> None:
         if lease.metadata.namespace == LEASES:
             self._last_seen[lease.metadata.name] = self.clock.monotonic()
-
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(super().run())
-            tasks.create_task(self._monitor())
 
     async def _monitor(self) -> None:
         while True:

@@ -221,7 +221,10 @@ class PersistentVolumeBinder(Controller):
             if claim is not None:
                 self.enqueue(claim)
         elif await self._is_gone(reference):
-            await self._reclaim(volume)
+            await self._write_volume_phase(volume, "Released")
+            ours = volume.metadata.annotations.get(PROVISIONED_BY) == PROVISIONER
+            if ours and volume.spec.persistent_volume_reclaim_policy == "Delete":
+                await self.delete(volume)
 
     async def _is_gone(self, reference: ObjectReference) -> bool:
         try:
@@ -229,12 +232,6 @@ class PersistentVolumeBinder(Controller):
         except errors.NotFound:
             return True
         return found.metadata.uid != reference.uid
-
-    async def _reclaim(self, volume: PersistentVolume) -> None:
-        await self._write_volume_phase(volume, "Released")
-        ours = volume.metadata.annotations.get(PROVISIONED_BY) == PROVISIONER
-        if ours and volume.spec.persistent_volume_reclaim_policy == "Delete":
-            await self.delete(volume)
 
     async def _write_volume_phase(self, volume: PersistentVolume, phase: str) -> None:
         if volume.status.phase != phase:

@@ -26,6 +26,7 @@ from mooring.base import logs
 from mooring.client import Index, Informer, key_of
 from mooring.constraints.expressions import parse_time_added
 from mooring.constraints.tolerations import NO_EXECUTE, TaintLike, device_eviction_time, eviction_time
+from mooring.controllers.conditions import disruption_target
 from mooring.controllers.controller import Context, Controller
 
 _LONGEST_WAIT = 86400.0
@@ -91,13 +92,7 @@ class Eviction(Controller):
     async def _evict(self, pod: Pod) -> None:
         meta = pod.metadata
         self._recorder.event(pod, "Normal", self.event_reason, f"Marking for deletion Pod {key_of(pod)}")
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": self.condition_reason,
-            "message": self.condition_message,
-            "lastTransitionTime": times.to_seconds(self.clock.now()),
-        }
+        condition = disruption_target(self.condition_reason, self.condition_message, self.clock.now())
         body = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
         try:
             await self.client.patch(Pod, meta.name, body, meta.namespace, subresource="status")

@@ -29,13 +29,7 @@ Measures: TypeAlias = Mapping[str, int]
 
 def annotated(metadata: ObjectMeta, name: str) -> int | None:
     """Return the value of an annotation, in thousandths."""
-    text = metadata.annotations.get(PREFIX + name)
-    if text is None:
-        return None
-    try:
-        return parse(text).milli_value()
-    except QuantityError:
-        return None
+    return _milli(metadata.annotations.get(PREFIX + name))
 
 
 def of_pods(pods: Sequence[Pod], target: ObjectMeta, name: str, container: str = "") -> Measures:

@@ -4,7 +4,6 @@ Heartbeats are spread over their period in one loop for all nodes. With many nod
 two in the grace period of a node.
 """
 
-import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -53,6 +52,7 @@ class SimulatedNodes(Controller):
         self._nodes.add_handler(deleted=self._gone)
         self.follow(context.informers.of(Pod), self._pod_seen)
         self._pulled: dict[str, dict[str, None]] = {}
+        self.periodic = (self._beat, self._report_images)
 
     def _seen(self, node: Node) -> None:
         name = node.metadata.name
@@ -89,12 +89,6 @@ class SimulatedNodes(Controller):
             "spec": {"podCIDR": network, "podCIDRs": [network]},
         }
         return await self.client.patch(Node, name, body, type=PatchType.MERGE)
-
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(super().run())
-            tasks.create_task(self._beat())
-            tasks.create_task(self._report_images())
 
     async def _beat(self) -> None:
         await _by_several([name for name in self._slots if self._leases.get(name, LEASES) is None], self._renew)

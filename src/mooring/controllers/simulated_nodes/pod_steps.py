@@ -161,8 +161,11 @@ def _live(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
     first = statuses[0]
     if first.state.running is not None:
         return _running(pod, runs, now, first)
-    if first.last_state.terminated is not None:
-        return _after_backoff(pod, runs, now, first)
+    ended = first.last_state.terminated
+    if ended is not None:
+        finished = times.parse(ended.finished_at) if ended.finished_at else now
+        due = times.add_seconds(finished, backoff_seconds(first.restart_count))
+        return _run(pod, runs, now, first.restart_count + 1) if now >= due else Step(again_at=due)
     starts = times.add_seconds(times.parse(pod.status.start_time), rules.start_seconds)
     return _start(pod, runs, now) if now >= starts else Step(again_at=starts)
 
@@ -282,13 +285,6 @@ def _finish(pod: Pod, runs: PodRuns, run: Run, now: datetime, restarts: int) -> 
         "container_statuses": pod_status.waiting(pod, "CrashLoopBackOff", message, ended),
     }
     return Step(status, times.add_seconds(now, delay), event="BackOff")
-
-
-def _after_backoff(pod: Pod, runs: PodRuns, now: datetime, first: ContainerStatus) -> Step:
-    ended = first.last_state.terminated
-    finished = times.parse(ended.finished_at) if ended and ended.finished_at else now
-    due = times.add_seconds(finished, backoff_seconds(first.restart_count))
-    return _run(pod, runs, now, first.restart_count + 1) if now >= due else Step(again_at=due)
 
 
 def backoff_seconds(restarts: int) -> float:

@@ -190,13 +190,8 @@ class CronJobController(Workload[CronJob]):
                 await self._delete(key, owner, job)
 
     async def _delete(self, key: str, owner: CronJob, job: Job) -> None:
-        meta = job.metadata
-        try:
-            await self.client.delete(Job, meta.name, meta.namespace, uid=meta.uid, propagation_policy="Background")
-        except (errors.NotFound, errors.Conflict):
-            return
-        self.expectations.deleted(key, self._jobs.informer, job)
-        self.recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted job {meta.name}")
+        if await self._jobs.delete(key, job, self.expectations, propagation_policy="Background"):
+            self.recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted job {job.metadata.name}")
 
     async def _schedule(self, key: str, owner: CronJob, status: CronJobStatus) -> float | None:
         now = self.clock.now()

@@ -271,12 +271,7 @@ class DeploymentController(Workload[Deployment]):
 
     async def _clean_up(self, rollout: _Rollout) -> None:
         for each in replica_sets.revisions_to_delete(rollout.deployment, rollout.old):
-            meta = each.metadata
-            try:
-                await self.client.delete(ReplicaSet, meta.name, meta.namespace, uid=meta.uid)
-            except (errors.NotFound, errors.Conflict):
-                continue
-            self.expectations.deleted(rollout.key, self._sets.informer, each)
+            await self._sets.delete(rollout.key, each, self.expectations)
 
     # -- status
 

@@ -94,6 +94,16 @@ class Children(Generic[T]):
                 claimed += [adopted] if adopted is not None else []
         return claimed
 
+    async def delete(self, key: str, child: T, expectations: "Expectations", **options: Any) -> bool:
+        """Delete a child of the workload with a key; return False if it is gone or was replaced."""
+        meta = child.metadata
+        try:
+            await self._client.delete(self._cls, meta.name, meta.namespace, uid=meta.uid, **options)
+        except (errors.NotFound, errors.Conflict):
+            return False
+        expectations.deleted(key, self.informer, child)
+        return True
+
     async def _may_adopt(self, owner: Resource) -> bool:
         meta = owner.metadata
         try:

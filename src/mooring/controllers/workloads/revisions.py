@@ -122,13 +122,7 @@ class Revisions:
             and each.metadata.uid != history.update.metadata.uid
         ]
         for each in unused[: max(0, len(unused) - limit)]:
-            try:
-                await self._client.delete(
-                    ControllerRevision, each.metadata.name, each.metadata.namespace, uid=each.metadata.uid
-                )
-            except (errors.NotFound, errors.Conflict):
-                continue
-            self._expectations.deleted(key, self.children.informer, each)
+            await self.children.delete(key, each, self._expectations)
 
 
 def by_name(revisions: Sequence[ControllerRevision], name: str) -> ControllerRevision | None:

@@ -135,7 +135,10 @@ class StatefulSetController(Workload[StatefulSet]):
         if not await self._remove_condemned(look):
             return None
         if look.owner.spec.update_strategy.type == "RollingUpdate":
-            await self._replace_old(look)
+            doomed = stateful_pods.to_replace(
+                look.owner, look.pods, is_old=look.is_old, works=look.is_available, at_once=self._at_once
+            )
+            await self.pod_control.delete(look.key, look.owner, doomed)
         return None
 
     async def _repair(self, look: _Pass) -> None:
@@ -179,12 +182,6 @@ class StatefulSetController(Workload[StatefulSet]):
             await self.pod_control.delete(look.key, look.owner, [pod])
             return False
         return True
-
-    async def _replace_old(self, look: _Pass) -> None:
-        doomed = stateful_pods.to_replace(
-            look.owner, look.pods, is_old=look.is_old, works=look.is_available, at_once=self._at_once
-        )
-        await self.pod_control.delete(look.key, look.owner, doomed)
 
     async def _create_claims(self, look: _Pass, ordinals: Sequence[int]) -> None:
         if not look.owner.spec.volume_claim_templates:
