@@ -73,7 +73,7 @@ _LENGTH = re.compile(r"[0-9]{1,3}")
 
 
 def network_of(text: str) -> Network | None:
-    """Parse a CIDR, which may have host bits set; None if it is malformed."""
+    """Parse a CIDR, whose host bits may be set; None if it is malformed."""
     address, slash, length = text.partition("/")
     found = _parse_ip(address)
     if not slash or found is None or not _LENGTH.fullmatch(length) or int(length) > found.max_prefixlen:

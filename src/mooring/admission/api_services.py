@@ -57,7 +57,7 @@ class APIServiceStrategy(RuleStrategy[APIService]):
         return errors + self.rules(obj, None, request)
 
     def rules(self, obj: APIService, old: APIService | None, request: Request) -> Errors:
-        return _versions(obj.spec) + _server(obj.spec)
+        return _validate_versions(obj.spec) + _validate_server(obj.spec)
 
     def status_rules(self, new: APIService, old: APIService, request: Request) -> Errors:
         return [
@@ -67,7 +67,7 @@ class APIServiceStrategy(RuleStrategy[APIService]):
         ]
 
 
-def _versions(spec: APIServiceSpec) -> Errors:
+def _validate_versions(spec: APIServiceSpec) -> Errors:
     errors: Errors = []
     if not spec.group and spec.version != "v1":
         detail = "only v1 may have an empty group and it better be legacy kube"
@@ -83,7 +83,7 @@ def _versions(spec: APIServiceSpec) -> Errors:
     return errors
 
 
-def _server(spec: APIServiceSpec) -> Errors:
+def _validate_server(spec: APIServiceSpec) -> Errors:
     service, skips = spec.service, _SPEC.child("insecureSkipTLSVerify")
     errors: Errors = []
     if service is None:

@@ -60,17 +60,17 @@ class HorizontalPodAutoscalerStrategy(RuleStrategy[v2.HorizontalPodAutoscaler]):
         if spec.min_replicas is not None and spec.max_replicas < spec.min_replicas:
             detail = "must be greater than or equal to `minReplicas`"
             errors.append(field_errors.invalid(most, spec.max_replicas, detail))
-        errors += _reference(spec.scale_target_ref, _SPEC.child("scaleTargetRef"), needs_group=True)
+        errors += _validate_reference(spec.scale_target_ref, _SPEC.child("scaleTargetRef"), needs_group=True)
         metrics = _SPEC.child("metrics")
         for index, metric in enumerate(spec.metrics):
-            errors += _metric(metric, metrics.index(index))
+            errors += _validate_metric(metric, metrics.index(index))
         if spec.min_replicas == 0 and not any(metric.type in ("Object", "External") for metric in spec.metrics):
             detail = "must specify at least one Object or External metric to support scaling to zero replicas"
             errors.append(field_errors.forbidden(metrics, detail))
         if spec.behavior is not None:
             here = _SPEC.child("behavior")
-            errors += _behavior(spec.behavior.scale_up, here.child("scaleUp"))
-            errors += _behavior(spec.behavior.scale_down, here.child("scaleDown"))
+            errors += _validate_behavior(spec.behavior.scale_up, here.child("scaleUp"))
+            errors += _validate_behavior(spec.behavior.scale_down, here.child("scaleDown"))
         return errors
 
     def status_rules(
@@ -97,7 +97,7 @@ def _default_rules(
     return rules
 
 
-def _reference(reference: v2.CrossVersionObjectReference, path: Path, *, needs_group: bool) -> Errors:
+def _validate_reference(reference: v2.CrossVersionObjectReference, path: Path, *, needs_group: bool) -> Errors:
     errors = require_name(reference.kind, path.child("kind"), names.path_segment_name)
     errors += require_name(reference.name, path.child("name"), names.path_segment_name)
     here, version = path.child("apiVersion"), reference.api_version
@@ -108,7 +108,7 @@ def _reference(reference: v2.CrossVersionObjectReference, path: Path, *, needs_g
     return errors
 
 
-def _metric(metric: v2.MetricSpec, path: Path) -> Errors:
+def _validate_metric(metric: v2.MetricSpec, path: Path) -> Errors:
     here = path.child("type")
     errors = require(metric.type, here, "must specify a metric source type")
     if metric.type not in _METRICS:
@@ -134,17 +134,21 @@ def _metric(metric: v2.MetricSpec, path: Path) -> Errors:
     return errors
 
 
-def _object(source: v2.ObjectMetricSource, path: Path) -> Errors:
-    errors = _reference(source.described_object, path.child("describedObject"), needs_group=False)
-    errors += _identifier(source.metric, path.child("metric")) + _target(source.target, path.child("target"))
+def _validate_object(source: v2.ObjectMetricSource, path: Path) -> Errors:
+    errors = _validate_reference(source.described_object, path.child("describedObject"), needs_group=False)
+    errors += _validate_identifier(source.metric, path.child("metric")) + _validate_target(
+        source.target, path.child("target")
+    )
     if source.target.value is None and source.target.average_value is None:
         here = path.child("target", "averageValue")
         errors.append(field_errors.required(here, "must set either a target value or averageValue"))
     return errors
 
 
-def _external(source: v2.ExternalMetricSource, path: Path) -> Errors:
-    errors = _identifier(source.metric, path.child("metric")) + _target(source.target, path.child("target"))
+def _validate_external(source: v2.ExternalMetricSource, path: Path) -> Errors:
+    errors = _validate_identifier(source.metric, path.child("metric")) + _validate_target(
+        source.target, path.child("target")
+    )
     value, average = source.target.value, source.target.average_value
     if value is None and average is None:
         here = path.child("target", "averageValue")
@@ -155,28 +159,30 @@ def _external(source: v2.ExternalMetricSource, path: Path) -> Errors:
     return errors
 
 
-def _pods(source: v2.PodsMetricSource, path: Path) -> Errors:
-    errors = _identifier(source.metric, path.child("metric")) + _target(source.target, path.child("target"))
+def _validate_pods(source: v2.PodsMetricSource, path: Path) -> Errors:
+    errors = _validate_identifier(source.metric, path.child("metric")) + _validate_target(
+        source.target, path.child("target")
+    )
     if source.target.average_value is None:
         here = path.child("target", "averageValue")
         errors.append(field_errors.required(here, "must specify a positive target averageValue"))
     return errors
 
 
-def _resource(source: v2.ResourceMetricSource, path: Path) -> Errors:
+def _validate_resource(source: v2.ResourceMetricSource, path: Path) -> Errors:
     errors = require(source.name, path.child("name"), "must specify a resource name")
-    return errors + _use(source.target, path.child("target"))
+    return errors + _validate_use(source.target, path.child("target"))
 
 
-def _container_resource(source: v2.ContainerResourceMetricSource, path: Path) -> Errors:
+def _validate_container_resource(source: v2.ContainerResourceMetricSource, path: Path) -> Errors:
     name, container = path.child("name"), path.child("container")
     errors = require_name(source.name, name, container_resource_problems, "must specify a resource name")
     errors += require_name(source.container, container, names.dns1123_label, "must specify a container")
-    return errors + _use(source.target, path.child("target"))
+    return errors + _validate_use(source.target, path.child("target"))
 
 
-def _use(target: v2.MetricTarget, path: Path) -> Errors:
-    errors = _target(target, path)
+def _validate_use(target: v2.MetricTarget, path: Path) -> Errors:
+    errors = _validate_target(target, path)
     if target.average_utilization is None and target.average_value is None:
         detail = "must set either a target raw value or a target utilization"
         errors.append(field_errors.required(path.child("averageUtilization"), detail))
@@ -187,19 +193,19 @@ def _use(target: v2.MetricTarget, path: Path) -> Errors:
 
 
 _SOURCES: dict[type, Callable[[Any, Path], Errors]] = {
-    v2.ObjectMetricSource: _object,
-    v2.ExternalMetricSource: _external,
-    v2.PodsMetricSource: _pods,
-    v2.ResourceMetricSource: _resource,
-    v2.ContainerResourceMetricSource: _container_resource,
+    v2.ObjectMetricSource: _validate_object,
+    v2.ExternalMetricSource: _validate_external,
+    v2.PodsMetricSource: _validate_pods,
+    v2.ResourceMetricSource: _validate_resource,
+    v2.ContainerResourceMetricSource: _validate_container_resource,
 }
 
 
-def _identifier(metric: v2.MetricIdentifier, path: Path) -> Errors:
+def _validate_identifier(metric: v2.MetricIdentifier, path: Path) -> Errors:
     return require_name(metric.name, path.child("name"), names.path_segment_name, "must specify a metric name")
 
 
-def _target(target: v2.MetricTarget, path: Path) -> Errors:
+def _validate_target(target: v2.MetricTarget, path: Path) -> Errors:
     here = path.child("type")
     errors = require(target.type, here, "must specify a metric target type")
     if target.type not in _TARGETS:
@@ -213,7 +219,7 @@ def _target(target: v2.MetricTarget, path: Path) -> Errors:
     return errors
 
 
-def _behavior(rules: v2.HPAScalingRules | None, path: Path) -> Errors:
+def _validate_behavior(rules: v2.HPAScalingRules | None, path: Path) -> Errors:
     if rules is None:
         return []
     errors: Errors = []
@@ -226,11 +232,11 @@ def _behavior(rules: v2.HPAScalingRules | None, path: Path) -> Errors:
     policies = path.child("policies")
     errors += require(rules.policies, policies, "must specify at least one Policy")
     for index, policy in enumerate(rules.policies or ()):
-        errors += _policy(policy, policies.index(index))
+        errors += _validate_policy(policy, policies.index(index))
     return errors + non_negative_quantity(rules.tolerance, path.child("tolerance"))
 
 
-def _policy(policy: v2.HPAScalingPolicy, path: Path) -> Errors:
+def _validate_policy(policy: v2.HPAScalingPolicy, path: Path) -> Errors:
     errors = one_of(policy.type, _POLICIES, path.child("type"))
     if policy.value <= 0:
         errors.append(field_errors.invalid(path.child("value"), policy.value, "must be greater than zero"))

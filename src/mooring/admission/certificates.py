@@ -62,8 +62,8 @@ class PodCertificateRequestStrategy(RuleStrategy[PodCertificateRequest]):
             ("serviceAccountUID", spec.service_account_uid),
             ("nodeUID", spec.node_uid),
         ):
-            errors += _uid(uid, _SPEC.child(field))
-        return errors + _life(spec) + _key(spec)
+            errors += _validate_uid(uid, _SPEC.child(field))
+        return errors + _validate_life(spec) + _validate_key(spec)
 
     def status_rules(self, new: PodCertificateRequest, old: PodCertificateRequest, request: Request) -> Errors:
         conditions = _STATUS.child("conditions")
@@ -78,16 +78,16 @@ class PodCertificateRequestStrategy(RuleStrategy[PodCertificateRequest]):
             detail = 'There may be at most one condition with type "Issued", "Denied", or "Failed"'
             errors.append(field_errors.invalid(conditions, new.status.conditions[-1].type, detail))
         errors += validate_conditions(new.status.conditions, conditions)
-        return errors or _answer(new.status, old.status)
+        return errors or _validate_answer(new.status, old.status)
 
 
-def _uid(uid: str, path: Path) -> Errors:
+def _validate_uid(uid: str, path: Path) -> Errors:
     if not uid:
         return [field_errors.invalid(path, uid, "must not be empty")]
     return [field_errors.too_long(path, _LONGEST_UID)] if len(uid) > _LONGEST_UID else []
 
 
-def _life(spec: PodCertificateRequestSpec) -> Errors:
+def _validate_life(spec: PodCertificateRequestSpec) -> Errors:
     longest = _DAY if spec.signer_name.partition("/")[0].endswith("kubernetes.io") else 91 * _DAY
     seconds = spec.max_expiration_seconds or 0
     if _HOUR <= seconds <= longest:
@@ -96,7 +96,7 @@ def _life(spec: PodCertificateRequestSpec) -> Errors:
     return [field_errors.invalid(here, seconds, f"must be in the range [{_HOUR}, {longest}]")]
 
 
-def _key(spec: PodCertificateRequestSpec) -> Errors:
+def _validate_key(spec: PodCertificateRequestSpec) -> Errors:
     if not spec.stub_pkcs10_request:
         detail = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set"
         return [field_errors.invalid(_SPEC, OMIT_VALUE, detail)]
@@ -122,7 +122,7 @@ def _key(spec: PodCertificateRequestSpec) -> Errors:
     return [] if is_signed else [field_errors.invalid(_KEY, OMIT_VALUE, "invalid signature")]
 
 
-def _answer(new: PodCertificateRequestStatus, old: PodCertificateRequestStatus) -> Errors:
+def _validate_answer(new: PodCertificateRequestStatus, old: PodCertificateRequestStatus) -> Errors:
     if old.conditions:
         detail = "immutable after PodCertificateRequest is issued, denied, or failed"
         return [] if new == old else [field_errors.invalid(_STATUS, new, detail)]
@@ -174,7 +174,7 @@ class ClusterTrustBundleStrategy(RuleStrategy[ClusterTrustBundle]):
         if spec.signer_name:
             errors += validate_signer_name(spec.signer_name, _SPEC.child("signerName"))
         if old is None or spec.trust_bundle != old.spec.trust_bundle:
-            errors += _bundle(spec.trust_bundle)
+            errors += _validate_bundle(spec.trust_bundle)
         if old is not None:
             errors += meta.immutable(spec.signer_name, old.spec.signer_name, _SPEC, "signerName")
         return errors
@@ -194,7 +194,7 @@ def _name_check(signer: str) -> Callable[[str], names.Messages]:
     return check
 
 
-def _bundle(text: str) -> Errors:
+def _validate_bundle(text: str) -> Errors:
     if len(text.encode()) > _LARGEST:
         return [field_errors.too_long(_BUNDLE, _LARGEST)]
     problems: list[str] = []

@@ -128,7 +128,7 @@ def number_or_percent(value: int | str, path: Path) -> Errors:
 
 
 def at_most_all(value: int | str, path: Path) -> Errors:
-    """Validate that a percentage is at most 100 %; plain numbers pass."""
+    """Validate that a percentage (of pods) is at most 100 %; plain numbers pass."""
     part = _percent(value)
     return (
         [field_errors.invalid(path, value, "must not be greater than 100%")] if part is not None and part > 100 else []
@@ -153,11 +153,11 @@ def validate_conditions(conditions: list[Condition], path: Path) -> Errors:
     for index, condition in enumerate(conditions):
         here = path.index(index)
         errors += seen.add(condition.type, here)
-        errors += _condition(condition, here)
+        errors += _validate_condition(condition, here)
     return errors
 
 
-def _condition(condition: Condition, path: Path) -> Errors:
+def _validate_condition(condition: Condition, path: Path) -> Errors:
     errors = require_name(condition.type, path.child("type"), names.label_key, "is required")
     errors += require_one_of(condition.status, STATUSES, path.child("status"))
     if condition.observed_generation < 0:

@@ -29,9 +29,9 @@ class ConfigMapStrategy(RuleStrategy[ConfigMap]):
                 errors.append(field_errors.forbidden(_BINARY_DATA, WHEN_IMMUTABLE))
         for key in obj.data:
             if key in obj.binary_data or not names.is_valid_config_key(key):
-                errors += _key(key, _DATA, "binaryData" if key in obj.binary_data else "")
+                errors += _validate_key(key, _DATA, "binaryData" if key in obj.binary_data else "")
         for key in obj.binary_data:
-            errors += _key(key, _BINARY_DATA, "")
+            errors += _validate_key(key, _BINARY_DATA, "")
         if _may_be_long(obj) and _size(obj) > MAX_BYTES:
             errors.append(field_errors.too_long(Path(""), MAX_BYTES))
         return errors
@@ -57,7 +57,7 @@ class SecretStrategy(RuleStrategy[Secret]):
             errors += names.validate(_DATA.key(key), key, names.config_map_key(key))
         if sum(map(len, obj.data.values())) > MAX_BYTES:
             errors.append(field_errors.too_long(_DATA, MAX_BYTES))
-        return errors + _secret_type(obj)
+        return errors + _validate_secret_type(obj)
 
 
 class ServiceAccountStrategy(RuleStrategy[ServiceAccount]):
@@ -94,7 +94,7 @@ def _size(obj: ConfigMap) -> int:
     return size + sum(map(len, obj.binary_data.values()))
 
 
-def _key(key: str, path: Path, also_in: str) -> Errors:
+def _validate_key(key: str, path: Path, also_in: str) -> Errors:
     wrong = names.config_map_key(key)
     errors = names.validate(path.key(key), key, wrong) if wrong else []
     if also_in:
@@ -102,16 +102,16 @@ def _key(key: str, path: Path, also_in: str) -> Errors:
     return errors
 
 
-def _secret_type(secret: Secret) -> Errors:
+def _validate_secret_type(secret: Secret) -> Errors:
     data = secret.data
     match secret.type:
         case "kubernetes.io/service-account-token":
             if not secret.metadata.annotations.get(_SERVICE_ACCOUNT):
                 return [field_errors.required(Path("metadata", "annotations").key(_SERVICE_ACCOUNT))]
         case "kubernetes.io/dockercfg":
-            return _json(data, ".dockercfg")
+            return _validate_json(data, ".dockercfg")
         case "kubernetes.io/dockerconfigjson":
-            return _json(data, ".dockerconfigjson")
+            return _validate_json(data, ".dockerconfigjson")
         case "kubernetes.io/basic-auth":
             if "username" not in data and "password" not in data:
                 return [field_errors.required(_DATA.key(key)) for key in ("username", "password")]
@@ -123,7 +123,7 @@ def _secret_type(secret: Secret) -> Errors:
     return []
 
 
-def _json(data: dict[str, bytes], key: str) -> Errors:
+def _validate_json(data: dict[str, bytes], key: str) -> Errors:
     if key not in data:
         return [field_errors.required(_DATA.key(key))]
     try:

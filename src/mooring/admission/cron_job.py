@@ -34,13 +34,13 @@ class CronJobStrategy(TemplateStrategy[CronJob]):
 
     def rules(self, obj: CronJob, old: CronJob | None, request: Request) -> Errors:
         spec = obj.spec
-        errors = _schedule(spec, old.spec if old is not None else None, SPEC.child("schedule"))
+        errors = _validate_schedule(spec, old.spec if old is not None else None, SPEC.child("schedule"))
         errors += non_negative(spec.starting_deadline_seconds, SPEC.child("startingDeadlineSeconds"))
         if spec.time_zone is not None:
-            errors += _time_zone(spec.time_zone, SPEC.child("timeZone"))
+            errors += _validate_time_zone(spec.time_zone, SPEC.child("timeZone"))
         errors += one_of(spec.concurrency_policy, _POLICIES, SPEC.child("concurrencyPolicy"))
         old_template = old.spec.job_template if old is not None else None
-        errors += _job_template(spec.job_template, old_template, request)
+        errors += _validate_job_template(spec.job_template, old_template, request)
         errors += non_negative(spec.successful_jobs_history_limit, SPEC.child("successfulJobsHistoryLimit"))
         errors += non_negative(spec.failed_jobs_history_limit, SPEC.child("failedJobsHistoryLimit"))
         if old is None and len(obj.metadata.name) > MAX_NAME:
@@ -49,7 +49,7 @@ class CronJobStrategy(TemplateStrategy[CronJob]):
         return errors
 
 
-def _schedule(spec: CronJobSpec, old: CronJobSpec | None, path: Path) -> Errors:
+def _validate_schedule(spec: CronJobSpec, old: CronJobSpec | None, path: Path) -> Errors:
     if not spec.schedule:
         return [field_errors.required(path)]
     problem = find_schedule_problem(spec.schedule)
@@ -64,7 +64,7 @@ def _schedule(spec: CronJobSpec, old: CronJobSpec | None, path: Path) -> Errors:
     return errors
 
 
-def _time_zone(name: str, path: Path) -> Errors:
+def _validate_time_zone(name: str, path: Path) -> Errors:
     if not name:
         return [field_errors.invalid(path, name, "timeZone must be nil or non-empty string")]
     if name.lower() == "local":
@@ -79,7 +79,7 @@ def _time_zone(name: str, path: Path) -> Errors:
     return []
 
 
-def _job_template(template: JobTemplateSpec, old: JobTemplateSpec | None, request: Request) -> Errors:
+def _validate_job_template(template: JobTemplateSpec, old: JobTemplateSpec | None, request: Request) -> Errors:
     here = SPEC.child("jobTemplate", "spec")
     errors = validate_job_spec(template.spec, old.spec if old is not None else None, here, request)
     if template.spec.selector is not None:

@@ -64,7 +64,7 @@ class DaemonSetStrategy(TemplateStrategy[DaemonSet]):
         old_template = old.spec.template if old is not None else None
         errors += validate_lasting_template(spec.template, old_template, TEMPLATE, "DaemonSet", request)
         errors += non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
-        errors += _update_strategy(spec.update_strategy, SPEC.child("updateStrategy"))
+        errors += _validate_update_strategy(spec.update_strategy, SPEC.child("updateStrategy"))
         errors += non_negative(spec.revision_history_limit, SPEC.child("revisionHistoryLimit"))
         return errors if old is None else errors + immutable(spec.selector, old.spec.selector, SPEC, "selector")
 
@@ -74,7 +74,7 @@ class DaemonSetStrategy(TemplateStrategy[DaemonSet]):
         return non_negative_fields(new.status, STATUS, *nodes, "observedGeneration", *updated, "collisionCount")
 
 
-def _update_strategy(strategy: DaemonSetUpdateStrategy, path: Path) -> Errors:
+def _validate_update_strategy(strategy: DaemonSetUpdateStrategy, path: Path) -> Errors:
     here, pace = path.child("rollingUpdate"), strategy.rolling_update
     match strategy.type:
         case "OnDelete":

@@ -82,7 +82,7 @@ def _validate_spec(spec: DeploymentSpec, old: DeploymentSpec | None, request: Re
     old_template = old.template if old is not None else None
     if is_valid(spec.selector):
         errors += validate_lasting_template(spec.template, old_template, TEMPLATE, "ReplicaSet", request)
-    errors += _strategy(spec.strategy, SPEC.child("strategy"))
+    errors += _validate_strategy(spec.strategy, SPEC.child("strategy"))
     errors += non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
     errors += non_negative(spec.revision_history_limit, SPEC.child("revisionHistoryLimit"))
     deadline = spec.progress_deadline_seconds
@@ -94,7 +94,7 @@ def _validate_spec(spec: DeploymentSpec, old: DeploymentSpec | None, request: Re
     return errors
 
 
-def _strategy(strategy: UpdateStrategy, path: Path) -> Errors:
+def _validate_strategy(strategy: UpdateStrategy, path: Path) -> Errors:
     here, pace = path.child("rollingUpdate"), strategy.rolling_update
     match strategy.type:
         case "Recreate":
@@ -132,7 +132,7 @@ class ReplicaSetStrategy(TemplateStrategy[ReplicaSet]):
         return errors if old is None else errors + immutable(spec.selector, old.spec.selector, SPEC, "selector")
 
     def status_rules(self, new: ReplicaSet, old: ReplicaSet, request: Request) -> Errors:
-        return _status(new.status, "terminatingReplicas")
+        return _validate_status(new.status, "terminatingReplicas")
 
 
 class ReplicationControllerStrategy(TemplateStrategy[ReplicationController]):
@@ -163,7 +163,7 @@ class ReplicationControllerStrategy(TemplateStrategy[ReplicationController]):
         return errors + runs_for_ever(spec.template, TEMPLATE, "ReplicationController")
 
     def status_rules(self, new: ReplicationController, old: ReplicationController, request: Request) -> Errors:
-        return _status(new.status)
+        return _validate_status(new.status)
 
 
 class PodTemplateStrategy(TemplateStrategy[PodTemplate]):
@@ -184,7 +184,7 @@ class PodTemplateStrategy(TemplateStrategy[PodTemplate]):
         return validate_template(obj.template, old.template if old is not None else None, Path("template"), request)
 
 
-def _status(status: ReplicaSetStatus | ReplicationControllerStatus, *more: str) -> Errors:
+def _validate_status(status: ReplicaSetStatus | ReplicationControllerStatus, *more: str) -> Errors:
     parts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
     errors = non_negative_fields(status, STATUS, "replicas", *parts, "observedGeneration", *more)
     return errors + validate_replica_counts(status, MORE_THAN_READY, *parts)

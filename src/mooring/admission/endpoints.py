@@ -33,22 +33,26 @@ class EndpointsStrategy(RuleStrategy[Endpoints]):
         if old is not None and obj.subsets == old.subsets:
             return []
         here, strict = Path("subsets"), request.options.strict_addresses
-        return [error for index, each in enumerate(obj.subsets) for error in _subset(each, here.index(index), strict)]
+        return [
+            error
+            for index, each in enumerate(obj.subsets)
+            for error in _validate_subset(each, here.index(index), strict)
+        ]
 
 
-def _subset(subset: EndpointSubset, path: Path, strict: bool) -> Errors:
+def _validate_subset(subset: EndpointSubset, path: Path, strict: bool) -> Errors:
     errors: Errors = []
     if not subset.addresses and not subset.not_ready_addresses:
         errors.append(field_errors.required(path, "must specify `addresses` or `notReadyAddresses`"))
     for name, addresses in (("addresses", subset.addresses), ("notReadyAddresses", subset.not_ready_addresses)):
         for index, address in enumerate(addresses):
-            errors += _address(address, path.child(name).index(index), strict)
+            errors += _validate_address(address, path.child(name).index(index), strict)
     for index, port in enumerate(subset.ports):
-        errors += _port(port, path.child("ports").index(index), needs_name=len(subset.ports) > 1)
+        errors += _validate_port(port, path.child("ports").index(index), needs_name=len(subset.ports) > 1)
     return errors
 
 
-def _address(address: EndpointAddress, path: Path, strict: bool) -> Errors:
+def _validate_address(address: EndpointAddress, path: Path, strict: bool) -> Errors:
     here = path.child("ip")
     errors = validate_legacy_ip(address.ip, here, strict=strict)
     if is_ip(address.ip):
@@ -59,7 +63,7 @@ def _address(address: EndpointAddress, path: Path, strict: bool) -> Errors:
     return errors + optional_name(address.node_name, path.child("nodeName"), names.dns1123_subdomain)
 
 
-def _port(port: EndpointPort, path: Path, *, needs_name: bool) -> Errors:
+def _validate_port(port: EndpointPort, path: Path, *, needs_name: bool) -> Errors:
     errors = [field_errors.required(path.child("name"))] if needs_name and not port.name else []
     errors += optional_name(port.name or None, path.child("name"), names.dns1123_label)
     errors += [field_errors.invalid(path.child("port"), port.port, message) for message in names.port_number(port.port)]
@@ -79,8 +83,8 @@ class EndpointSliceStrategy(RuleStrategy[discovery_v1.EndpointSlice]):
         errors = require_one_of(obj.address_type, _ADDRESS_TYPES, Path("addressType"))
         if old is None or obj.endpoints != old.endpoints:
             strict = request.options.strict_addresses
-            errors += _slice_endpoints(obj.endpoints, obj.address_type, Path("endpoints"), strict)
-        errors += _slice_ports(obj.ports, Path("ports"))
+            errors += _validate_slice_endpoints(obj.endpoints, obj.address_type, Path("endpoints"), strict)
+        errors += _validate_slice_ports(obj.ports, Path("ports"))
         if old is not None and obj.address_type != old.address_type:
             errors.append(field_errors.invalid(Path("addressType"), obj.address_type, IMMUTABLE))
         return errors
@@ -106,23 +110,25 @@ class EndpointSliceStrategy(RuleStrategy[discovery_v1.EndpointSlice]):
         return ["spec.addressType: FQDN endpoints are deprecated"]
 
 
-def _slice_endpoints(endpoints: list[discovery_v1.Endpoint], kind: str, path: Path, strict: bool) -> Errors:
+def _validate_slice_endpoints(endpoints: list[discovery_v1.Endpoint], kind: str, path: Path, strict: bool) -> Errors:
     if len(endpoints) > MAX_ENDPOINTS:
         return [field_errors.too_many(path, len(endpoints), MAX_ENDPOINTS)]
     errors: Errors = []
     for index, endpoint in enumerate(endpoints):
         here = path.index(index)
-        errors += _slice_addresses(endpoint.addresses, kind, here.child("addresses"), strict)
+        errors += _validate_slice_addresses(endpoint.addresses, kind, here.child("addresses"), strict)
         errors += optional_name(endpoint.node_name, here.child("nodeName"), names.dns1123_subdomain)
         errors += optional_name(endpoint.hostname, here.child("hostname"), names.dns1123_label)
         if endpoint.hints is not None:
             hints, at = endpoint.hints, here.child("hints")
-            errors += _hints([zone.name for zone in hints.for_zones], at.child("forZones"), names.label_value)
-            errors += _hints([node.name for node in hints.for_nodes], at.child("forNodes"), names.dns1123_subdomain)
+            errors += _validate_hints([zone.name for zone in hints.for_zones], at.child("forZones"), names.label_value)
+            errors += _validate_hints(
+                [node.name for node in hints.for_nodes], at.child("forNodes"), names.dns1123_subdomain
+            )
     return errors
 
 
-def _hints(given: list[str], path: Path, check: Callable[[str], names.Messages]) -> Errors:
+def _validate_hints(given: list[str], path: Path, check: Callable[[str], names.Messages]) -> Errors:
     if len(given) > MAX_HINTS:
         return [field_errors.too_many(path, len(given), MAX_HINTS)]
     errors, seen = Errors(), Unique()
@@ -132,7 +138,7 @@ def _hints(given: list[str], path: Path, check: Callable[[str], names.Messages])
     return errors
 
 
-def _slice_addresses(addresses: list[str], kind: str, path: Path, strict: bool) -> Errors:
+def _validate_slice_addresses(addresses: list[str], kind: str, path: Path, strict: bool) -> Errors:
     errors = require(addresses, path)
     errors += limit_items(addresses, MAX_ADDRESSES, path)
     for index, address in enumerate(addresses):
@@ -150,7 +156,7 @@ def _slice_addresses(addresses: list[str], kind: str, path: Path, strict: bool) 
     return errors
 
 
-def _slice_ports(ports: list[discovery_v1.EndpointPort], path: Path) -> Errors:
+def _validate_slice_ports(ports: list[discovery_v1.EndpointPort], path: Path) -> Errors:
     if len(ports) > MAX_PORTS:
         return [field_errors.too_many(path, len(ports), MAX_PORTS)]
     errors: Errors = []

@@ -40,11 +40,11 @@ def _validate_new_form(event: Event) -> Errors:
         ("reason", event.reason),
     ):
         errors += require(value, Path(name))
-        errors += _limit_text(value, _MAX_BYTES, Path(name))
-    return errors + _limit_text(event.message, _MAX_NOTE_BYTES, Path("message"))
+        errors += _validate_limit_text(value, _MAX_BYTES, Path(name))
+    return errors + _validate_limit_text(event.message, _MAX_NOTE_BYTES, Path("message"))
 
 
-def _limit_text(text: str, limit: int, path: Path) -> Errors:
+def _validate_limit_text(text: str, limit: int, path: Path) -> Errors:
     if len(text.encode(errors="surrogatepass")) <= limit:
         return []
     return [field_errors.invalid(path, "", f"can have at most {limit} characters")]

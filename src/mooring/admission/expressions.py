@@ -28,7 +28,7 @@ _COST = 25
 
 
 class Fault(StrEnum):
-    """The kind of error of an expression."""
+    """The kind of error of a rejected CEL expression."""
 
     INVALID = "it does not compile, or not to a boolean"
     INTERNAL = "no program can be made of it, because a constant part of it has no value"
@@ -43,7 +43,7 @@ class ExpressionError(msgspec.Struct, frozen=True):
 
 
 ExpressionCheck = Callable[[str], ExpressionError | None]
-"""A function that checks an expression; it returns why the expression is rejected, or None."""
+"""A function that checks a CEL expression; it returns why the expression is rejected, or None."""
 
 
 class ExpressionChecks(msgspec.Struct, frozen=True, eq=False):

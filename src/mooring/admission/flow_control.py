@@ -28,18 +28,18 @@ class FlowSchemaStrategy(RuleStrategy[v1.FlowSchema]):
         obj.spec.matching_precedence = obj.spec.matching_precedence or 1000
 
     def rules(self, obj: v1.FlowSchema, old: v1.FlowSchema | None, request: Request) -> Errors:
-        errors = _flow_schema(obj)
+        errors = _validate_flow_schema(obj)
         fixed = defaults.MANDATORY_SCHEMAS.get(obj.metadata.name)
         if fixed is not None and obj.spec != fixed.spec:
             detail = f"spec of '{obj.metadata.name}' must equal the fixed value"
             errors.append(field_errors.invalid(_SPEC, obj.spec, detail))
-        return errors + _conditions(obj.status.conditions)
+        return errors + _validate_conditions(obj.status.conditions)
 
     def status_rules(self, new: v1.FlowSchema, old: v1.FlowSchema, request: Request) -> Errors:
-        return _conditions(new.status.conditions)
+        return _validate_conditions(new.status.conditions)
 
 
-def _flow_schema(obj: v1.FlowSchema) -> Errors:
+def _validate_flow_schema(obj: v1.FlowSchema) -> Errors:
     spec, errors = obj.spec, []
     here, precedence = _SPEC.child("matchingPrecedence"), spec.matching_precedence
     if precedence <= 0:
@@ -55,26 +55,26 @@ def _flow_schema(obj: v1.FlowSchema) -> Errors:
     level, at = spec.priority_level_configuration.name, _SPEC.child("priorityLevelConfiguration", "name")
     errors += require_name(level, at, names.dns1123_subdomain, "must reference a priority level")
     for index, rule in enumerate(spec.rules):
-        errors += _rule(rule, _SPEC.child("rules").index(index))
+        errors += _validate_rule(rule, _SPEC.child("rules").index(index))
     return errors
 
 
-def _rule(rule: v1.PolicyRulesWithSubjects, path: Path) -> Errors:
+def _validate_rule(rule: v1.PolicyRulesWithSubjects, path: Path) -> Errors:
     errors: Errors = []
     for index, subject in enumerate(rule.subjects):
-        errors += _subject(subject, path.child("subjects").index(index))
+        errors += _validate_subject(subject, path.child("subjects").index(index))
     errors += require(rule.subjects, path.child("subjects"), "subjects must contain at least one value")
     if not rule.resource_rules and not rule.non_resource_rules:
         detail = "at least one of resourceRules and nonResourceRules has to be non-empty"
         errors.append(field_errors.required(path, detail))
     for index, resource_rule in enumerate(rule.resource_rules):
-        errors += _resource_rule(resource_rule, path.child("resourceRules").index(index))
+        errors += _validate_resource_rule(resource_rule, path.child("resourceRules").index(index))
     for index, other in enumerate(rule.non_resource_rules):
-        errors += _non_resource_rule(other, path.child("nonResourceRules").index(index))
+        errors += _validate_non_resource_rule(other, path.child("nonResourceRules").index(index))
     return errors
 
 
-def _subject(subject: v1.Subject, path: Path) -> Errors:
+def _validate_subject(subject: v1.Subject, path: Path) -> Errors:
     wanted = _SUBJECTS.get(subject.kind)
     if wanted is None:
         return [field_errors.not_supported(path.child("kind"), subject.kind, _SUBJECTS)]
@@ -84,7 +84,7 @@ def _subject(subject: v1.Subject, path: Path) -> Errors:
     if given[wanted] is None:
         errors.append(field_errors.required(here, f"{wanted} is required when subject kind is '{subject.kind}'"))
     elif subject.kind == "ServiceAccount" and subject.service_account is not None:
-        errors += _account(subject.service_account.name, subject.service_account.namespace, here)
+        errors += _validate_account(subject.service_account.name, subject.service_account.namespace, here)
     else:
         errors += require(getattr(given[wanted], "name", ""), here.child("name"))
     for kind, name in (("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")):
@@ -94,7 +94,7 @@ def _subject(subject: v1.Subject, path: Path) -> Errors:
     return errors
 
 
-def _account(name: str, namespace: str, path: Path) -> Errors:
+def _validate_account(name: str, namespace: str, path: Path) -> Errors:
     errors: Errors = []
     if not name:
         errors.append(field_errors.required(path.child("name")))
@@ -106,35 +106,35 @@ def _account(name: str, namespace: str, path: Path) -> Errors:
     return errors
 
 
-def _verbs(verbs: list[str], path: Path) -> Errors:
+def _validate_verbs(verbs: list[str], path: Path) -> Errors:
     if not verbs:
         return [field_errors.required(path, "verbs must contain at least one value")]
     if ALL in verbs:
-        return _alone(verbs, path, "verbs")
+        return _validate_alone(verbs, path, "verbs")
     return [] if set(verbs) <= set(_VERBS) else [field_errors.not_supported(path, verbs, _VERBS)]
 
 
-def _alone(values: list[str], path: Path, what: str) -> Errors:
+def _validate_alone(values: list[str], path: Path, what: str) -> Errors:
     if ALL not in values or len(values) == 1:
         return []
     return [field_errors.invalid(path, values, f"if '*' is present, must not specify other {what}")]
 
 
-def _resource_rule(rule: v1.ResourcePolicyRule, path: Path) -> Errors:
-    errors = _verbs(rule.verbs, path.child("verbs"))
+def _validate_resource_rule(rule: v1.ResourcePolicyRule, path: Path) -> Errors:
+    errors = _validate_verbs(rule.verbs, path.child("verbs"))
     for child, values, one, many in (
         ("apiGroups", rule.api_groups, "api group", "api groups"),
         ("resources", rule.resources, "resource", "resources"),
     ):
         if not values:
             errors.append(field_errors.required(path.child(child), f"resource rules must supply at least one {one}"))
-        errors += _alone(values, path.child(child), many)
+        errors += _validate_alone(values, path.child(child), many)
     here = path.child("namespaces")
     if not rule.namespaces and not rule.cluster_scope:
         detail = "resource rules that are not cluster scoped must supply at least one namespace"
         errors.append(field_errors.required(here, detail))
     elif ALL in rule.namespaces:
-        errors += _alone(rule.namespaces, here, "namespaces")
+        errors += _validate_alone(rule.namespaces, here, "namespaces")
     else:
         intro = "each member of this list must be '*' or a DNS-1123 label; "
         for index, namespace in enumerate(rule.namespaces):
@@ -143,13 +143,13 @@ def _resource_rule(rule: v1.ResourcePolicyRule, path: Path) -> Errors:
     return errors
 
 
-def _non_resource_rule(rule: v1.NonResourcePolicyRule, path: Path) -> Errors:
-    errors = _verbs(rule.verbs, path.child("verbs"))
+def _validate_non_resource_rule(rule: v1.NonResourcePolicyRule, path: Path) -> Errors:
+    errors = _validate_verbs(rule.verbs, path.child("verbs"))
     here, urls = path.child("nonResourceURLs"), rule.non_resource_urls
     if not urls:
         errors.append(field_errors.required(here, "nonResourceURLs must contain at least one value"))
     elif ALL in urls:
-        errors += _alone(urls, here, "non-resource URLs")
+        errors += _validate_alone(urls, here, "non-resource URLs")
     else:
         for index, url in enumerate(urls):
             if wrong := _url_problem(url):
@@ -170,7 +170,7 @@ def _url_problem(url: str) -> str:
     return "wildcard can only do suffix matching" if stars > 1 or (stars and not url.endswith("/*")) else ""
 
 
-def _conditions(conditions: list[v1.FlowSchemaCondition]) -> Errors:
+def _validate_conditions(conditions: list[v1.FlowSchemaCondition]) -> Errors:
     errors: Errors = []
     seen = Unique()
     for index, condition in enumerate(conditions):
@@ -199,12 +199,16 @@ class PriorityLevelStrategy(RuleStrategy[v1.PriorityLevelConfiguration]):
     def rules(
         self, obj: v1.PriorityLevelConfiguration, old: v1.PriorityLevelConfiguration | None, request: Request
     ) -> Errors:
-        return _level(obj.spec, obj.metadata.name) + _validate_mandatory(obj) + _conditions([*obj.status.conditions])
+        return (
+            _validate_level(obj.spec, obj.metadata.name)
+            + _validate_mandatory(obj)
+            + _validate_conditions([*obj.status.conditions])
+        )
 
     def status_rules(
         self, new: v1.PriorityLevelConfiguration, old: v1.PriorityLevelConfiguration, request: Request
     ) -> Errors:
-        return _conditions([*new.status.conditions])
+        return _validate_conditions([*new.status.conditions])
 
 
 def _validate_mandatory(obj: v1.PriorityLevelConfiguration) -> Errors:
@@ -221,7 +225,7 @@ def _validate_mandatory(obj: v1.PriorityLevelConfiguration) -> Errors:
     return [] if obj.spec == fixed.spec else [field_errors.invalid(_SPEC, obj.spec, detail)]
 
 
-def _level(spec: v1.PriorityLevelConfigurationSpec, name: str) -> Errors:
+def _validate_level(spec: v1.PriorityLevelConfigurationSpec, name: str) -> Errors:
     errors: Errors = []
     here = _SPEC.child("type")
     if (name == defaults.EXEMPT) != (spec.type == "Exempt"):
@@ -233,7 +237,7 @@ def _level(spec: v1.PriorityLevelConfigurationSpec, name: str) -> Errors:
         case "Exempt":
             if spec.exempt is not None:
                 at, exempt = _SPEC.child("exempt"), spec.exempt
-                errors += _shares(exempt.nominal_concurrency_shares, exempt.lendable_percent, at)
+                errors += _validate_shares(exempt.nominal_concurrency_shares, exempt.lendable_percent, at)
         case "Limited":
             if spec.limited is None:
                 errors.append(field_errors.required(_SPEC.child("limited")))
@@ -242,11 +246,11 @@ def _level(spec: v1.PriorityLevelConfigurationSpec, name: str) -> Errors:
         case _:
             errors += require_one_of(spec.type, ("Exempt", "Limited"), here)
     if spec.limited is not None:  # whichever the type is
-        errors += _response(spec.limited.limit_response, _SPEC.child("limited", "limitResponse"))
+        errors += _validate_response(spec.limited.limit_response, _SPEC.child("limited", "limitResponse"))
     return errors
 
 
-def _shares(shares: int | None, lendable: int | None, path: Path) -> Errors:
+def _validate_shares(shares: int | None, lendable: int | None, path: Path) -> Errors:
     errors: Errors = []
     if shares is not None and shares < 0:
         detail = "must be a non-negative integer"
@@ -258,13 +262,13 @@ def _shares(shares: int | None, lendable: int | None, path: Path) -> Errors:
 
 
 def _validate_limited(limited: v1.LimitedPriorityLevelConfiguration, path: Path) -> Errors:
-    errors = _shares(limited.nominal_concurrency_shares, None, path)
+    errors = _validate_shares(limited.nominal_concurrency_shares, None, path)
     response, here = limited.limit_response, path.child("limitResponse")
     if response.type:
         errors += one_of(response.type, ("Queue", "Reject"), here.child("type"))
     if response.type == "Queue" and response.queuing is not None:
-        errors += _queues(response.queuing, here.child("queuing"))
-    errors += _shares(None, limited.lendable_percent, path)
+        errors += _validate_queues(response.queuing, here.child("queuing"))
+    errors += _validate_shares(None, limited.lendable_percent, path)
     borrowing = limited.borrowing_limit_percent
     if borrowing is not None and borrowing < 0:
         detail = "if specified, must be a non-negative integer"
@@ -272,14 +276,14 @@ def _validate_limited(limited: v1.LimitedPriorityLevelConfiguration, path: Path)
     return errors
 
 
-def _response(response: v1.LimitResponse, path: Path) -> Errors:
+def _validate_response(response: v1.LimitResponse, path: Path) -> Errors:
     here, errors = path.child("queuing"), require(response.type, path.child("type"))
     if response.type == "Queue":
         return errors + require(response.queuing, here)
     return errors if response.queuing is None else [*errors, field_errors.forbidden(here, "")]
 
 
-def _queues(queuing: v1.QueuingConfiguration, path: Path) -> Errors:
+def _validate_queues(queuing: v1.QueuingConfiguration, path: Path) -> Errors:
     errors: Errors = []
     queues, hand = queuing.queues, queuing.hand_size
     if queuing.queue_length_limit <= 0:

@@ -67,7 +67,7 @@ class JobStrategy(TemplateStrategy[Job]):
 
     def rules(self, obj: Job, old: Job | None, request: Request) -> Errors:
         spec = obj.spec
-        errors = _generated_selector(obj) if old is None else []
+        errors = _validate_generated_selector(obj) if old is None else []
         errors += validate_job_spec(spec, old.spec if old is not None else None, SPEC, request)
         here = SPEC.child("selector")
         if spec.selector is None:
@@ -75,7 +75,7 @@ class JobStrategy(TemplateStrategy[Job]):
         else:
             errors += label_selector.validate(spec.selector, here)
         errors += validate_match(spec.selector, spec.template, TEMPLATE)
-        return errors + (_indexed_name(obj) if old is None else _changes(obj, old, request))
+        return errors + (_validate_indexed_name(obj) if old is None else _validate_changes(obj, old, request))
 
     def status_rules(self, new: Job, old: Job, request: Request) -> Errors:
         return non_negative_fields(new.status, STATUS, "active", "succeeded", "failed", "ready", "terminating")
@@ -99,7 +99,7 @@ def _generate_selector(job: Job) -> None:
     job.spec.selector.match_labels.setdefault(CONTROLLER_UID, job.metadata.uid)
 
 
-def _generated_selector(job: Job) -> Errors:
+def _validate_generated_selector(job: Job) -> Errors:
     if job.spec.manual_selector or job.spec.selector is None:
         return []
     here, labels = TEMPLATE.child("metadata", "labels"), job.spec.template.metadata.labels
@@ -126,16 +126,16 @@ def validate_job_spec(spec: JobSpec, old: JobSpec | None, path: Path, request: R
         here = path.child("managedBy")
         errors += names.validate_domain_prefixed_path(spec.managed_by, here)
         errors += limit_bytes(spec.managed_by, _MAX_MANAGED_BY_BYTES, here)
-    errors += _completion_mode(spec, path)
+    errors += _validate_completion_mode(spec, path)
     errors += validate_failure_policy(spec, path.child("podFailurePolicy"))
     errors += validate_success_policy(spec, path.child("successPolicy"))
-    errors += _replacement_policy(spec, path.child("podReplacementPolicy"))
+    errors += _validate_replacement_policy(spec, path.child("podReplacementPolicy"))
     template = path.child("template")
     errors += validate_template(spec.template, old.template if old is not None else None, template, request)
-    return errors + _restart_policy(spec, template.child("spec", "restartPolicy"))
+    return errors + _validate_restart_policy(spec, template.child("spec", "restartPolicy"))
 
 
-def _completion_mode(spec: JobSpec, path: Path) -> Errors:
+def _validate_completion_mode(spec: JobSpec, path: Path) -> Errors:
     if spec.completion_mode == "Indexed":
         return _validate_indexed(spec, path)
     errors = optional_one_of(spec.completion_mode, ("NonIndexed", "Indexed"), path.child("completionMode"))
@@ -177,13 +177,13 @@ def _validate_indexed(spec: JobSpec, path: Path) -> Errors:
     return errors
 
 
-def _replacement_policy(spec: JobSpec, path: Path) -> Errors:
+def _validate_replacement_policy(spec: JobSpec, path: Path) -> Errors:
     policy = spec.pod_replacement_policy
     supported = ("Failed",) if spec.pod_failure_policy is not None else ("Failed", "TerminatingOrFailed")
     return [] if policy is None or policy in supported else [field_errors.not_supported(path, policy, supported)]
 
 
-def _restart_policy(spec: JobSpec, path: Path) -> Errors:
+def _validate_restart_policy(spec: JobSpec, path: Path) -> Errors:
     policy = spec.template.spec.restart_policy
     errors = []
     if policy == "Always":  # most likely by default: ask the client to set it
@@ -196,7 +196,7 @@ def _restart_policy(spec: JobSpec, path: Path) -> Errors:
     return errors
 
 
-def _indexed_name(job: Job) -> Errors:
+def _validate_indexed_name(job: Job) -> Errors:
     completions = job.spec.completions
     if job.spec.completion_mode != "Indexed" or not completions or completions < 0:
         return []
@@ -207,9 +207,9 @@ def _indexed_name(job: Job) -> Errors:
     return [field_errors.invalid(Path("metadata", "name"), job.metadata.name, detail)]
 
 
-def _changes(job: Job, old: Job, request: Request) -> Errors:
+def _validate_changes(job: Job, old: Job, request: Request) -> Errors:
     new, before = job.spec, old.spec
-    errors = _completions(new, before)
+    errors = _validate_completions(new, before)
     errors += immutable_fields(new, before, SPEC, "selector")
     template = before.template
     if _may_change_placement(old, request):
@@ -220,7 +220,7 @@ def _changes(job: Job, old: Job, request: Request) -> Errors:
     return errors + immutable_fields(new, before, SPEC, "managedBy", "successPolicy")
 
 
-def _completions(new: JobSpec, old: JobSpec) -> Errors:
+def _validate_completions(new: JobSpec, old: JobSpec) -> Errors:
     if new.completions == old.completions:
         return []
     here = SPEC.child("completions")

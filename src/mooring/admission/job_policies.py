@@ -30,20 +30,20 @@ def validate_failure_policy(spec: JobSpec, path: Path) -> Errors:
     errors, pod = limit_items(rules, MAX_RULES, here), spec.template.spec
     containers = {container.name for container in (*pod.containers, *pod.init_containers)}
     for index, rule in enumerate(rules):
-        errors += _failure_rule(rule, spec, here.index(index), containers)
+        errors += _validate_failure_rule(rule, spec, here.index(index), containers)
     return errors
 
 
-def _failure_rule(rule: PodFailurePolicyRule, spec: JobSpec, path: Path, containers: set[str]) -> Errors:
-    errors = _one_of(rule.action, _ACTIONS, path.child("action"))
+def _validate_failure_rule(rule: PodFailurePolicyRule, spec: JobSpec, path: Path, containers: set[str]) -> Errors:
+    errors = _validate_one_of(rule.action, _ACTIONS, path.child("action"))
     if rule.action == "FailIndex" and spec.backoff_limit_per_index is None:
         detail = "requires the backoffLimitPerIndex to be set"
         errors.append(field_errors.invalid(path.child("action"), rule.action, detail))
     codes, patterns = rule.on_exit_codes, rule.on_pod_conditions
     if codes is not None:
-        errors += _exit_codes(codes, path.child("onExitCodes"), containers)
+        errors += _validate_exit_codes(codes, path.child("onExitCodes"), containers)
     if patterns:
-        errors += _conditions(patterns, path.child("onPodConditions"))
+        errors += _validate_conditions(patterns, path.child("onPodConditions"))
     if codes is not None and patterns:
         detail = "specifying both OnExitCodes and OnPodConditions is not supported"
         errors.append(field_errors.invalid(path, OMIT_VALUE, detail))
@@ -53,24 +53,24 @@ def _failure_rule(rule: PodFailurePolicyRule, spec: JobSpec, path: Path, contain
     return errors
 
 
-def _one_of(value: str, supported: tuple[str, ...], path: Path) -> Errors:
+def _validate_one_of(value: str, supported: tuple[str, ...], path: Path) -> Errors:
     if not value:
         shown = " ".join(f'"{each}"' for each in supported)
         return [field_errors.required(path, f"valid values: [{shown}]")]
     return one_of(value, supported, path)
 
 
-def _conditions(patterns: list[PodFailurePolicyOnPodConditionsPattern], path: Path) -> Errors:
+def _validate_conditions(patterns: list[PodFailurePolicyOnPodConditionsPattern], path: Path) -> Errors:
     errors = limit_items(patterns, _MAX_PATTERNS, path)
     for index, pattern in enumerate(patterns):
         here = path.index(index)
         errors += names.validate(here.child("type"), pattern.type, names.label_key(pattern.type))
-        errors += _one_of(pattern.status, _STATUSES, here.child("status"))
+        errors += _validate_one_of(pattern.status, _STATUSES, here.child("status"))
     return errors
 
 
-def _exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, path: Path, containers: set[str]) -> Errors:
-    errors = _one_of(codes.operator, _OPERATORS, path.child("operator"))
+def _validate_exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, path: Path, containers: set[str]) -> Errors:
+    errors = _validate_one_of(codes.operator, _OPERATORS, path.child("operator"))
     if codes.container_name is not None and codes.container_name not in containers:
         detail = "must be one of the container or initContainer names in the pod template"
         errors.append(field_errors.invalid(path.child("containerName"), codes.container_name, detail))
@@ -99,11 +99,11 @@ def validate_success_policy(spec: JobSpec, path: Path) -> Errors:
         return [field_errors.required(here, "at least one rules must be specified when the successPolicy is specified")]
     errors = limit_items(policy.rules, MAX_RULES, here)
     for index, rule in enumerate(policy.rules):
-        errors += _success_rule(rule, spec.completions or 0, here.index(index))
+        errors += _validate_success_rule(rule, spec.completions or 0, here.index(index))
     return errors
 
 
-def _success_rule(rule: SuccessPolicyRule, completions: int, path: Path) -> Errors:
+def _validate_success_rule(rule: SuccessPolicyRule, completions: int, path: Path) -> Errors:
     indexes, count = rule.succeeded_indexes, rule.succeeded_count
     if indexes is None and count is None:
         return [field_errors.required(path, "at least one of succeededCount or succeededIndexes must be specified")]

@@ -16,11 +16,11 @@ Resources = Mapping[str, Quantity]
 Constraint = Callable[[LimitRangeItem, Resources, Resources], Iterable[str]]
 ANNOTATION = "kubernetes.io/limit-ranger"
 _OF_THE_POD = ("cpu", "memory")
-"""Resources that a pod may request as a whole; if it does, they are checked instead of the containers' sums."""
+"""Resources that a pod may request as a whole; a LimitRange then bounds that amount, not the containers' sum."""
 
 
 def set_defaults(pod: Pod, request: Request) -> None:
-    """Set missing requests and limits of containers, and record that in an annotation."""
+    """Set missing requests and limits of a pod's containers from a LimitRange, and record that in an annotation."""
     for each in request.lookups.limit_ranges(pod.metadata.namespace):
         items = [item for item in each.spec.limits if item.type == "Container"]
         set_here = [

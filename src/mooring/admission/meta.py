@@ -19,10 +19,10 @@ _MAX_SUBRESOURCE_BYTES = 256
 _MAX_MANAGER_BYTES = 128
 
 _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
-_fixed = attrgetter(
+_immutable_metadata_errors = attrgetter(
     "name", "namespace", "uid", "creation_timestamp", "deletion_timestamp", "deletion_grace_period_seconds"
 )
-"""Return errors for changed metadata fields that are immutable."""
+"""Return errors for changes of immutable metadata fields."""
 
 NameCheck = Callable[[str], names.Messages]
 
@@ -44,16 +44,16 @@ def validate_object_meta(
         errors.append(field_errors.required(path.child("name"), "name or generateName is required"))
     elif wrong := name_check(metadata.name):
         errors += names.validate(path.child("name"), metadata.name, wrong)
-    errors += _namespace(metadata.namespace, namespaced, path)
+    errors += _validate_namespace(metadata.namespace, namespaced, path)
     if metadata.generation < 0:
         detail = "must be greater than or equal to 0"
         errors.append(field_errors.invalid(path.child("generation"), metadata.generation, detail))
-    errors += _labels_and_owners(metadata, path)
+    errors += _validate_labels_and_owners(metadata, path)
     if metadata.finalizers:
-        errors += _finalizers(metadata.finalizers, path.child("finalizers"))
-    errors += _managed_fields(metadata.managed_fields, path)
+        errors += _validate_finalizers(metadata.finalizers, path.child("finalizers"))
+    errors += _validate_managed_fields(metadata.managed_fields, path)
     if metadata.finalizers and not any_finalizer:
-        errors += _finalizer_names(metadata.finalizers, path)
+        errors += _validate_finalizer_names(metadata.finalizers, path)
     return errors
 
 
@@ -62,27 +62,27 @@ def validate_object_meta_update(
 ) -> Errors:
     errors: Errors = []
     if old.deletion_timestamp is not None:
-        errors += _new_finalizers(new, old, path)
+        errors += _validate_new_finalizers(new, old, path)
     if not new.resource_version:
         detail = "must be specified for an update"
         errors.append(field_errors.invalid(path.child("resourceVersion"), new.resource_version, detail))
     if new.generation < old.generation:
         errors.append(field_errors.invalid(path.child("generation"), new.generation, "must not be decremented"))
-    now, before = _fixed(new), _fixed(old)
+    now, before = _immutable_metadata_errors(new), _immutable_metadata_errors(old)
     if now != before:
         for name, value, was in zip(_FIXED, now, before, strict=True):
             errors += immutable(value, was, path, name)
-    errors += _labels_and_owners(new, path)
+    errors += _validate_labels_and_owners(new, path)
     if new.finalizers:
-        errors += _finalizers(new.finalizers, path.child("finalizers"))
-    errors += _managed_fields(new.managed_fields, path)
+        errors += _validate_finalizers(new.finalizers, path.child("finalizers"))
+    errors += _validate_managed_fields(new.managed_fields, path)
     if new.finalizers and not any_finalizer:
-        errors += _finalizer_names(new.finalizers, path)
+        errors += _validate_finalizer_names(new.finalizers, path)
     return errors
 
 
 def immutable(new: object, old: object, path: Path, name: str) -> Errors:
-    """Return an error if a field below `path` has changed."""
+    """Return an error if a field below `path` differs from the old object."""
     return [] if new == old else [field_errors.invalid(path.child(name), new, IMMUTABLE)]
 
 
@@ -103,7 +103,7 @@ def validate_annotations(annotations: dict[str, str], path: Path, *, need_domain
     return errors
 
 
-def _namespace(namespace: str, namespaced: bool, path: Path) -> Errors:
+def _validate_namespace(namespace: str, namespaced: bool, path: Path) -> Errors:
     if not namespaced:
         return [field_errors.forbidden(path.child("namespace"), "not allowed on this type")] if namespace else []
     if not namespace:
@@ -112,22 +112,22 @@ def _namespace(namespace: str, namespaced: bool, path: Path) -> Errors:
     return names.validate(path.child("namespace"), namespace, wrong) if wrong else []
 
 
-def _labels_and_owners(metadata: ObjectMeta, path: Path) -> Errors:
+def _validate_labels_and_owners(metadata: ObjectMeta, path: Path) -> Errors:
     errors: Errors = []
     if metadata.labels and not names.are_cached_labels(metadata.labels):
         errors += names.validate_labels(metadata.labels, path.child("labels"))
     if metadata.annotations:
         errors += validate_annotations(metadata.annotations, path.child("annotations"))
     if metadata.owner_references:
-        errors += _owner_references(metadata.owner_references, path.child("ownerReferences"))
+        errors += _validate_owner_references(metadata.owner_references, path.child("ownerReferences"))
     return errors
 
 
-def _owner_references(references: list[OwnerReference], path: Path) -> Errors:
+def _validate_owner_references(references: list[OwnerReference], path: Path) -> Errors:
     errors: Errors = []
     controller = ""
     for reference in references:
-        errors += _owner_reference(reference, path)
+        errors += _validate_owner_reference(reference, path)
         if reference.controller:
             if controller:
                 detail = (
@@ -139,7 +139,7 @@ def _owner_references(references: list[OwnerReference], path: Path) -> Errors:
     return errors
 
 
-def _owner_reference(reference: OwnerReference, path: Path) -> Errors:
+def _validate_owner_reference(reference: OwnerReference, path: Path) -> Errors:
     errors = []
     group, _, version = reference.api_version.rpartition("/")
     if not version or "/" in group:
@@ -153,7 +153,7 @@ def _owner_reference(reference: OwnerReference, path: Path) -> Errors:
     return errors
 
 
-def _finalizers(finalizers: list[str], path: Path) -> Errors:
+def _validate_finalizers(finalizers: list[str], path: Path) -> Errors:
     errors: Errors = []
     for finalizer in finalizers:
         errors += names.validate(path, finalizer, names.label_key(finalizer))
@@ -163,7 +163,7 @@ def _finalizers(finalizers: list[str], path: Path) -> Errors:
     return errors
 
 
-def _finalizer_names(finalizers: list[str], path: Path) -> Errors:
+def _validate_finalizer_names(finalizers: list[str], path: Path) -> Errors:
     detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         field_errors.invalid(path.child("finalizers").index(index), name, detail)
@@ -172,7 +172,7 @@ def _finalizer_names(finalizers: list[str], path: Path) -> Errors:
     ]
 
 
-def _new_finalizers(new: ObjectMeta, old: ObjectMeta, path: Path) -> Errors:
+def _validate_new_finalizers(new: ObjectMeta, old: ObjectMeta, path: Path) -> Errors:
     extra = sorted(set(new.finalizers) - set(old.finalizers))
     if not extra:
         return []
@@ -181,7 +181,7 @@ def _new_finalizers(new: ObjectMeta, old: ObjectMeta, path: Path) -> Errors:
     return [field_errors.forbidden(path.child("finalizers"), detail)]
 
 
-def _managed_fields(entries: list[ManagedFieldsEntry], path: Path) -> Errors:
+def _validate_managed_fields(entries: list[ManagedFieldsEntry], path: Path) -> Errors:
     errors: Errors = []
     for index, entry in enumerate(entries):
         if _is_sound(entry):

@@ -49,7 +49,7 @@ class NamespaceStrategy(RuleStrategy[Namespace]):
         new.spec.finalizers = list(old.spec.finalizers)
 
     def rules(self, obj: Namespace, old: Namespace | None, request: Request) -> Errors:
-        return [] if old is not None else _finalizers(obj.spec.finalizers, _FINALIZERS)
+        return [] if old is not None else _validate_finalizers(obj.spec.finalizers, _FINALIZERS)
 
     def status_rules(self, new: Namespace, old: Namespace, request: Request) -> Errors:
         wanted, is_empty = (
@@ -74,11 +74,11 @@ class FinalizeStrategy(StatusStrategy[Namespace]):
     def validate_update(self, new: Namespace, old: Namespace, request: Request) -> Errors:
         errors = meta.validate_object_meta_update(new.metadata, old.metadata)
         for index, name in enumerate(new.spec.finalizers):
-            errors += _finalizers([name], _FINALIZERS.index(index))
+            errors += _validate_finalizers([name], _FINALIZERS.index(index))
         return errors
 
 
-def _finalizers(finalizers: list[str], path: Path) -> Errors:
+def _validate_finalizers(finalizers: list[str], path: Path) -> Errors:
     errors: Errors = []
     for name in finalizers:
         errors += names.validate(path, name, names.label_key(name))

@@ -46,13 +46,13 @@ class IngressStrategy(RuleStrategy[Ingress]):
         if not spec.rules and spec.default_backend is None:
             errors.append(field_errors.invalid(_SPEC, None, "either `defaultBackend` or `rules` must be specified"))
         if spec.default_backend is not None:
-            errors += _backend(spec.default_backend, _SPEC.child("defaultBackend"), request)
+            errors += _validate_backend(spec.default_backend, _SPEC.child("defaultBackend"), request)
         for index, rule in enumerate(spec.rules):
-            errors += _rule(rule, _SPEC.child("rules").index(index), request)
+            errors += _validate_rule(rule, _SPEC.child("rules").index(index), request)
         for index, tls in enumerate(spec.tls):
-            errors += _tls(tls, _SPEC.child("tls").index(index))
+            errors += _validate_tls(tls, _SPEC.child("tls").index(index))
         errors += optional_name(spec.ingress_class_name, _SPEC.child("ingressClassName"), names.dns1123_subdomain)
-        return errors + (_class_annotation(obj) if old is None else [])
+        return errors + (_validate_class_annotation(obj) if old is None else [])
 
     def status_rules(self, new: Ingress, old: Ingress, request: Request) -> Errors:
         errors: Errors = []
@@ -62,7 +62,7 @@ class IngressStrategy(RuleStrategy[Ingress]):
             if way.ip:
                 strict = request.options.strict_addresses and way.ip not in stored
                 errors += validate_legacy_ip(way.ip, here.child("ip"), strict=strict)
-            errors += _host(way.hostname, here.child("hostname"), wildcards=False) if way.hostname else []
+            errors += _validate_host(way.hostname, here.child("hostname"), wildcards=False) if way.hostname else []
         return errors
 
     def warnings(self, new: Ingress, old: Ingress | None, request: Request) -> list[str]:
@@ -71,7 +71,7 @@ class IngressStrategy(RuleStrategy[Ingress]):
         return []
 
 
-def _class_annotation(obj: Ingress) -> Errors:
+def _validate_class_annotation(obj: Ingress) -> Errors:
     said, name = obj.metadata.annotations.get(_CLASS_ANNOTATION), obj.spec.ingress_class_name
     if said is None or name is None or said == name:
         return []
@@ -79,18 +79,18 @@ def _class_annotation(obj: Ingress) -> Errors:
     return [field_errors.invalid(here, said, "must match `ingressClassName` when both are specified")]
 
 
-def _rule(rule: IngressRule, path: Path, request: Request) -> Errors:
-    errors = _host(rule.host, path.child("host")) if rule.host else []
+def _validate_rule(rule: IngressRule, path: Path, request: Request) -> Errors:
+    errors = _validate_host(rule.host, path.child("host")) if rule.host else []
     if rule.http is None:
         return errors
     here = path.child("http", "paths")
     errors += require(rule.http.paths, here)
     for index, each in enumerate(rule.http.paths):
-        errors += _path(each, here.index(index), request)
+        errors += _validate_path(each, here.index(index), request)
     return errors
 
 
-def _host(host: str, path: Path, *, wildcards: bool = True) -> Errors:
+def _validate_host(host: str, path: Path, *, wildcards: bool = True) -> Errors:
     errors = []
     if is_ip(host):
         errors.append(field_errors.invalid(path, host, "must be a DNS name, not an IP address"))
@@ -98,7 +98,7 @@ def _host(host: str, path: Path, *, wildcards: bool = True) -> Errors:
     return errors + names.validate(path, host, check(host))
 
 
-def _path(each: HTTPIngressPath, path: Path, request: Request) -> Errors:
+def _validate_path(each: HTTPIngressPath, path: Path, request: Request) -> Errors:
     if each.path_type is None:
         return [field_errors.required(path.child("pathType"), "pathType must be specified")]
     here, text = path.child("path"), each.path
@@ -111,20 +111,20 @@ def _path(each: HTTPIngressPath, path: Path, request: Request) -> Errors:
         problems += ["must be an absolute path"] if text and not text.startswith("/") else []
     errors = names.validate(here, text, tuple(problems))
     errors += one_of(each.path_type, _PATH_TYPES, path.child("pathType"))
-    return errors + _backend(each.backend, path.child("backend"), request)
+    return errors + _validate_backend(each.backend, path.child("backend"), request)
 
 
-def _backend(backend: IngressBackend, path: Path, request: Request) -> Errors:
+def _validate_backend(backend: IngressBackend, path: Path, request: Request) -> Errors:
     if backend.resource is not None and backend.service is not None:
         return [field_errors.invalid(path, "", "cannot set both resource and service backends")]
     if backend.resource is not None:
-        return _reference(backend.resource, path.child("resource"))
+        return _validate_reference(backend.resource, path.child("resource"))
     if backend.service is not None:
-        return _service(backend.service, path, request)
+        return _validate_service(backend.service, path, request)
     return [field_errors.invalid(path, "", "resource or service backend is required")]
 
 
-def _service(service: IngressServiceBackend, path: Path, request: Request) -> Errors:
+def _validate_service(service: IngressServiceBackend, path: Path, request: Request) -> Errors:
     check = names.dns1123_label if request.options.relaxed_service_names else names.dns1035_label
     errors = require_name(service.name, path.child("service", "name"), check)
     port, here = service.port, path.child("service", "port")
@@ -142,7 +142,7 @@ def _service(service: IngressServiceBackend, path: Path, request: Request) -> Er
     return errors
 
 
-def _tls(tls: IngressTLS, path: Path) -> Errors:
+def _validate_tls(tls: IngressTLS, path: Path) -> Errors:
     errors: Errors = []
     for index, host in enumerate(tls.hosts):
         check = names.wildcard_dns1123_subdomain if "*" in host else names.dns1123_subdomain
@@ -150,7 +150,7 @@ def _tls(tls: IngressTLS, path: Path) -> Errors:
     return errors + optional_name(tls.secret_name or None, path.child("secretName"), names.dns1123_subdomain)
 
 
-def _reference(reference: TypedLocalObjectReference | IngressClassParametersReference, path: Path) -> Errors:
+def _validate_reference(reference: TypedLocalObjectReference | IngressClassParametersReference, path: Path) -> Errors:
     errors = optional_name(reference.api_group, path.child("apiGroup"), names.dns1123_subdomain)
     errors += require_name(reference.kind, path.child("kind"), names.path_segment_name)
     return errors + require_name(reference.name, path.child("name"), names.path_segment_name)
@@ -171,11 +171,11 @@ class IngressClassStrategy(RuleStrategy[IngressClass]):
             errors.append(field_errors.too_long(here, _CONTROLLER_LENGTH))
         errors += names.validate_domain_prefixed_path(controller, here)
         parameters = obj.spec.parameters
-        return errors if parameters is None else errors + _parameters(parameters, _SPEC.child("parameters"))
+        return errors if parameters is None else errors + _validate_parameters(parameters, _SPEC.child("parameters"))
 
 
-def _parameters(parameters: IngressClassParametersReference, path: Path) -> Errors:
-    errors = _reference(parameters, path)
+def _validate_parameters(parameters: IngressClassParametersReference, path: Path) -> Errors:
+    errors = _validate_reference(parameters, path)
     scope, namespace, here = parameters.scope, parameters.namespace, path.child("namespace")
     if scope not in _SCOPES:
         errors.append(field_errors.not_supported(path.child("scope"), scope, _SCOPES))
@@ -213,11 +213,13 @@ class NetworkPolicyStrategy(RuleStrategy[NetworkPolicy]):
             for index, (ports, peers) in enumerate(rules):
                 here = _SPEC.child(side).index(index)
                 for at, port in enumerate(ports):
-                    errors += _port(port, here.child("ports").index(at))
+                    errors += _validate_port(port, here.child("ports").index(at))
                 for at, peer in enumerate(peers):
-                    errors += _peer(peer, here.child(whom).index(at))
+                    errors += _validate_peer(peer, here.child(whom).index(at))
                     if peer.ip_block is not None and request.options.strict_addresses:
-                        errors += _ambiguous(peer.ip_block, before, here.child(whom).index(at).child("ipBlock"))
+                        errors += _validate_ambiguous(
+                            peer.ip_block, before, here.child(whom).index(at).child("ipBlock")
+                        )
         types = _SPEC.child("policyTypes")
         if len(spec.policy_types) > len(_TYPES):
             detail = "may not specify more than two policyTypes"
@@ -238,7 +240,7 @@ def _cidrs_of(policy: NetworkPolicy | None) -> frozenset[str]:
     return frozenset(text for block in blocks for text in (block.cidr, *block.except_))
 
 
-def _ambiguous(block: IPBlock, before: frozenset[str], path: Path) -> Errors:
+def _validate_ambiguous(block: IPBlock, before: frozenset[str], path: Path) -> Errors:
     places = [(block.cidr, path.child("cidr"))]
     places += [(text, path.child("except").index(index)) for index, text in enumerate(block.except_)]
     return [
@@ -249,7 +251,7 @@ def _ambiguous(block: IPBlock, before: frozenset[str], path: Path) -> Errors:
     ]
 
 
-def _port(port: NetworkPolicyPort, path: Path) -> Errors:
+def _validate_port(port: NetworkPolicyPort, path: Path) -> Errors:
     errors = optional_one_of(port.protocol, _PROTOCOLS, path.child("protocol"))
     here, end = path.child("port"), path.child("endPort")
     if isinstance(port.port, int):
@@ -265,14 +267,14 @@ def _port(port: NetworkPolicyPort, path: Path) -> Errors:
     return errors + (names.validate(here, port.port, names.port_name(port.port)) if port.port is not None else [])
 
 
-def _peer(peer: NetworkPolicyPeer, path: Path) -> Errors:
+def _validate_peer(peer: NetworkPolicyPeer, path: Path) -> Errors:
     errors: Errors = []
     selectors = (("podSelector", peer.pod_selector), ("namespaceSelector", peer.namespace_selector))
     given = [(name, selector) for name, selector in selectors if selector is not None]
     for name, selector in given:
         errors += label_selector.validate(selector, path.child(name))
     if peer.ip_block is not None:
-        errors += _block(peer.ip_block, path.child("ipBlock"))
+        errors += _validate_block(peer.ip_block, path.child("ipBlock"))
         if given:
             errors.append(field_errors.forbidden(path, "may not specify both ipBlock and another peer"))
     elif not given:
@@ -280,7 +282,7 @@ def _peer(peer: NetworkPolicyPeer, path: Path) -> Errors:
     return errors
 
 
-def _block(block: IPBlock, path: Path) -> Errors:
+def _validate_block(block: IPBlock, path: Path) -> Errors:
     here = path.child("cidr")
     if not block.cidr:
         return [field_errors.required(here)]

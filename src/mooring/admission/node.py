@@ -68,9 +68,13 @@ class NodeStrategy(RuleStrategy[Node]):
 
     def rules(self, obj: Node, old: Node | None, request: Request) -> Errors:
         errors = validate_taints(obj.spec.taints, _TAINTS)
-        errors += _resources(obj.status.capacity, "capacity") + _resources(obj.status.allocatable, "allocatable")
-        errors += _declared_features(obj.status.declared_features)
-        return errors + _pod_cidrs(obj.spec.pod_cidrs) + (_changes(obj, old) if old is not None else [])
+        errors += _validate_resources(obj.status.capacity, "capacity") + _validate_resources(
+            obj.status.allocatable, "allocatable"
+        )
+        errors += _validate_declared_features(obj.status.declared_features)
+        return (
+            errors + _validate_pod_cidrs(obj.spec.pod_cidrs) + (_validate_changes(obj, old) if old is not None else [])
+        )
 
     def status_rules(self, new: Node, old: Node, request: Request) -> Errors:
         return self.rules(new, old, request)
@@ -97,7 +101,7 @@ def validate_taints(taints: list[Taint], path: Path) -> Errors:
     return errors
 
 
-def _declared_features(features: list[str]) -> Errors:
+def _validate_declared_features(features: list[str]) -> Errors:
     errors: Errors = []
     for index, feature in enumerate(features):
         here = Path("status", "declaredFeatures").index(index)
@@ -129,7 +133,7 @@ def _stamp_taints(new: list[Taint], old: list[Taint], now: str) -> None:
             taint.time_added = now if taint.effect == "NoExecute" else None
 
 
-def _pod_cidrs(cidrs: list[str]) -> Errors:
+def _validate_pod_cidrs(cidrs: list[str]) -> Errors:
     errors: Errors = []
     families: list[int] = []
     problem = ""
@@ -148,7 +152,7 @@ def _pod_cidrs(cidrs: list[str]) -> Errors:
     return errors
 
 
-def _resources(resources: dict[str, Quantity], name: str) -> Errors:
+def _validate_resources(resources: dict[str, Quantity], name: str) -> Errors:
     errors: Errors = []
     for resource, quantity in resources.items():
         path = Path("status", name, resource)
@@ -158,7 +162,7 @@ def _resources(resources: dict[str, Quantity], name: str) -> Errors:
     return errors
 
 
-def _changes(new: Node, old: Node) -> Errors:
+def _validate_changes(new: Node, old: Node) -> Errors:
     errors = []
     seen = Unique()
     for index, address in enumerate(new.status.addresses):

@@ -39,7 +39,9 @@ def validate_term(term: NodeSelectorTerm, path: Path, rules: NodeSelectorRules, 
     """Validate one term. Preferred terms may have any values."""
     errors: Errors = []
     for index, requirement in enumerate(term.match_expressions):
-        errors += _requirement(requirement, path.child("matchExpressions").index(index), rules, check_label_values)
+        errors += _validate_requirement(
+            requirement, path.child("matchExpressions").index(index), rules, check_label_values
+        )
     for index, requirement in enumerate(term.match_fields):
         errors += _field_requirement(requirement, path.child("matchFields").index(index))
     for index, expression in enumerate(term.match_cel_expressions):
@@ -51,10 +53,10 @@ def validate_term(term: NodeSelectorTerm, path: Path, rules: NodeSelectorRules, 
     return errors
 
 
-def _requirement(
+def _validate_requirement(
     requirement: NodeSelectorRequirement, path: Path, rules: NodeSelectorRules, check_label_values: bool
 ) -> Errors:
-    errors = _operator(requirement, path, rules)
+    errors = _validate_operator(requirement, path, rules)
     if wrong := names.label_key(requirement.key):
         errors += names.validate(path.child("key"), requirement.key, wrong)
     if check_label_values:
@@ -64,7 +66,7 @@ def _requirement(
     return errors
 
 
-def _operator(requirement: NodeSelectorRequirement, path: Path, rules: NodeSelectorRules) -> Errors:
+def _validate_operator(requirement: NodeSelectorRequirement, path: Path, rules: NodeSelectorRules) -> Errors:
     values = requirement.values
     match requirement.operator:
         case "In" | "NotIn":
@@ -78,13 +80,13 @@ def _operator(requirement: NodeSelectorRequirement, path: Path, rules: NodeSelec
             if len(values) != 1:
                 return [_required_values(path, "must be specified single value when `operator` is 'Lt' or 'Gt'")]
         case "SemverLt" | "SemverGt" | "SemverEq" if rules.semver_operators:
-            return _semver_values(values, path)
+            return _validate_semver_values(values, path)
         case operator:
             return [field_errors.invalid(path.child("operator"), operator, NOT_AN_OPERATOR)]
     return []
 
 
-def _semver_values(values: list[str], path: Path) -> Errors:
+def _validate_semver_values(values: list[str], path: Path) -> Errors:
     if len(values) != 1:
         detail = "must be specified single value when `operator` is 'SemverLt', 'SemverGt' or 'SemverEq'"
         return [_required_values(path, detail)]

@@ -67,7 +67,7 @@ def _policies_of(version: Version | None) -> PolicyEnvironment:
 
 
 stored_policies = _policies_of(None)
-"""The environments of stored policy expressions and of evaluation, with every library of this release."""
+"""The CEL environments for stored policy expressions and for evaluating them, with every library of this release."""
 
 
 class CustomOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ class AdmissionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     comparison_operators: bool = True
-    """Whether tolerations may use `Lt` and `Gt`."""
+    """Whether tolerations may use the operators `Lt` and `Gt`."""
     semver_operators: bool = True
     """Whether tolerations and node affinity may use `SemverLt`, `SemverGt` and `SemverEq`."""
     cel: bool = True
@@ -125,7 +125,7 @@ class AdmissionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The minor version that `latest` means in the Pod Security labels of namespaces."""
     custom: CustomOptions = msgspec.field(default_factory=CustomOptions)
     new_policies: PolicyEnvironment = msgspec.field(default_factory=lambda: _policies_of(BINARY.minus(1)))
-    """The environments for new expressions of policies and match conditions."""
+    """The CEL environments for new expressions of policies and match conditions."""
     static_names: bool = True
     """Whether names of webhook configurations that end with `.static.k8s.io` are reserved."""
     expression_checks: ExpressionChecks = msgspec.field(default_factory=lambda: expression_checks_for(BINARY.minus(1)))

@@ -63,7 +63,7 @@ class PersistentVolumeStrategy(RuleStrategy[PersistentVolume]):
     def rules(self, obj: PersistentVolume, old: PersistentVolume | None, request: Request) -> Errors:
         affinity = affinity_rules(request.options, old.spec if old is not None else None)
         errors = validate_spec(obj.spec, _SPEC, affinity)
-        return errors if old is None else errors + _changes(obj.spec, old.spec, request.options)
+        return errors if old is None else errors + _validate_changes(obj.spec, old.spec, request.options)
 
     def warnings(self, new: PersistentVolume, old: PersistentVolume | None, request: Request) -> list[str]:
         policy, recycles = new.spec.persistent_volume_reclaim_policy, []
@@ -136,16 +136,16 @@ def validate_spec(
     spec: PersistentVolumeSpec, path: Path, affinity: NodeSelectorRules, *, inline: bool = False
 ) -> Errors:
     """Validate the spec of a volume; `inline` for one inside another object."""
-    errors = _inline(spec, path) if inline else []
+    errors = _validate_inline(spec, path) if inline else []
     errors += validate_access_modes(spec.access_modes, path.child("accessModes"), "")
     policy = spec.persistent_volume_reclaim_policy
     if not inline:
-        errors += _capacity(spec, path.child("capacity"))
+        errors += _validate_capacity(spec, path.child("capacity"))
         if policy and policy not in RECLAIM_POLICIES:
             here = path.child("persistentVolumeReclaimPolicy")
             errors.append(field_errors.not_supported(here, policy, RECLAIM_POLICIES))
-        errors += _node_affinity(spec, path.child("nodeAffinity"), affinity)
-    errors += _source(spec, path)
+        errors += _validate_node_affinity(spec, path.child("nodeAffinity"), affinity)
+    errors += _validate_source(spec, path)
     if inline:
         return errors
     host_path = spec.host_path
@@ -154,7 +154,7 @@ def validate_spec(
         errors.append(field_errors.forbidden(path.child("persistentVolumeReclaimPolicy"), detail))
     errors += validate_class_name(spec.storage_class_name, path.child("storageClassName"))
     errors += validate_volume_mode(spec.volume_mode, path.child("volumeMode"))
-    return errors + _attributes_class(spec, path)
+    return errors + _validate_attributes_class(spec, path)
 
 
 def validate_access_modes(modes: list[str], path: Path, none_given: str) -> Errors:
@@ -175,7 +175,7 @@ def validate_volume_mode(mode: str | None, path: Path) -> Errors:
     return [] if mode is None or mode in VOLUME_MODES else [field_errors.not_supported(path, mode, VOLUME_MODES)]
 
 
-def _inline(spec: PersistentVolumeSpec, path: Path) -> Errors:
+def _validate_inline(spec: PersistentVolumeSpec, path: Path) -> Errors:
     given: dict[str, object] = {"claimRef": spec.claim_ref, "capacity": spec.capacity}
     given |= {"nodeAffinity": spec.node_affinity, "storageClassName": spec.storage_class_name}
     errors = [field_errors.forbidden(path.child(name), NOT_INLINE) for name, value in given.items() if value]
@@ -190,7 +190,7 @@ def _inline(spec: PersistentVolumeSpec, path: Path) -> Errors:
     return errors
 
 
-def _capacity(spec: PersistentVolumeSpec, path: Path) -> Errors:
+def _validate_capacity(spec: PersistentVolumeSpec, path: Path) -> Errors:
     capacity = spec.capacity
     errors = [] if capacity else [field_errors.required(path)]
     if set(capacity) != {"storage"}:
@@ -203,7 +203,7 @@ def _capacity(spec: PersistentVolumeSpec, path: Path) -> Errors:
     return errors
 
 
-def _node_affinity(spec: PersistentVolumeSpec, path: Path, rules: NodeSelectorRules) -> Errors:
+def _validate_node_affinity(spec: PersistentVolumeSpec, path: Path, rules: NodeSelectorRules) -> Errors:
     if spec.node_affinity is None:
         return []
     if spec.node_affinity.required is None:
@@ -211,7 +211,7 @@ def _node_affinity(spec: PersistentVolumeSpec, path: Path, rules: NodeSelectorRu
     return validate_node_selector(spec.node_affinity.required, path.child("required"), rules)
 
 
-def _attributes_class(spec: PersistentVolumeSpec, path: Path) -> Errors:
+def _validate_attributes_class(spec: PersistentVolumeSpec, path: Path) -> Errors:
     name = spec.volume_attributes_class_name
     if name is None:
         return []
@@ -223,7 +223,7 @@ def _attributes_class(spec: PersistentVolumeSpec, path: Path) -> Errors:
     return errors
 
 
-def _changes(new: PersistentVolumeSpec, old: PersistentVolumeSpec, options: AdmissionOptions) -> Errors:
+def _validate_changes(new: PersistentVolumeSpec, old: PersistentVolumeSpec, options: AdmissionOptions) -> Errors:
     errors = []
     if _sources(new, old) != _sources(old):
         detail = "spec.persistentvolumesource is immutable after creation"
@@ -280,7 +280,7 @@ def default_source(spec: PersistentVolumeSpec) -> None:
         disk.read_only = bool(disk.read_only)
 
 
-def _source(spec: PersistentVolumeSpec, path: Path) -> Errors:
+def _validate_source(spec: PersistentVolumeSpec, path: Path) -> Errors:
     errors: Errors = []
     found = False
     for attribute, name, check in _SOURCES:
@@ -297,7 +297,7 @@ def _source(spec: PersistentVolumeSpec, path: Path) -> Errors:
     return errors + require(found, path, "must specify a volume type")
 
 
-def _csi(source: vs.CSIPersistentVolumeSource, path: Path) -> Errors:
+def _validate_csi(source: vs.CSIPersistentVolumeSource, path: Path) -> Errors:
     errors = sources.validate_csi_driver_name(source.driver, path.child("driver"))
     errors += require(source.volume_handle, path.child("volumeHandle"))
     for name, secret in (
@@ -312,11 +312,11 @@ def _csi(source: vs.CSIPersistentVolumeSource, path: Path) -> Errors:
     return errors
 
 
-def _local(source: vs.LocalVolumeSource, path: Path) -> Errors:
+def _validate_local(source: vs.LocalVolumeSource, path: Path) -> Errors:
     return require(source.path, path.child("path")) + sources.no_backsteps(source.path, path.child("path"))
 
 
-def _glusterfs(source: vs.GlusterfsPersistentVolumeSource, path: Path) -> Errors:
+def _validate_glusterfs(source: vs.GlusterfsPersistentVolumeSource, path: Path) -> Errors:
     errors, here = required_fields(source, path, "endpoints", "path"), path.child("endpointsNamespace")
     if source.endpoints_namespace == "":
         detail = "if the endpointnamespace is set, it must be a valid namespace name"
@@ -324,24 +324,24 @@ def _glusterfs(source: vs.GlusterfsPersistentVolumeSource, path: Path) -> Errors
     return errors + optional_name(source.endpoints_namespace, here, names.dns1123_label)
 
 
-def _azure_file(source: vs.AzureFilePersistentVolumeSource, path: Path) -> Errors:
+def _validate_azure_file(source: vs.AzureFilePersistentVolumeSource, path: Path) -> Errors:
     errors = required_fields(source, path, "secretName", "shareName")
     if source.secret_namespace == "":
         errors.append(field_errors.required(path.child("secretNamespace")))
     return errors
 
 
-def _cinder(source: vs.CinderPersistentVolumeSource, path: Path) -> Errors:
+def _validate_cinder(source: vs.CinderPersistentVolumeSource, path: Path) -> Errors:
     errors = required_fields(source, path, "volumeID")
     return errors + required_fields(source.secret_ref, path.child("secretRef"), "name", "namespace")
 
 
-def _iscsi(source: vs.ISCSIPersistentVolumeSource, path: Path) -> Errors:
+def _validate_iscsi(source: vs.ISCSIPersistentVolumeSource, path: Path) -> Errors:
     errors = sources.validate_iscsi(source, path)
     return errors + required_fields(source.secret_ref, path.child("secretRef"), "name")
 
 
-def _storage_os(source: vs.StorageOSPersistentVolumeSource, path: Path) -> Errors:
+def _validate_storage_os(source: vs.StorageOSPersistentVolumeSource, path: Path) -> Errors:
     errors = required_fields(source, path, "volumeName")
     for name, value in (("volumeName", source.volume_name), ("volumeNamespace", source.volume_namespace)):
         errors += optional_name(value or None, path.child(name), names.dns1123_label)
@@ -353,29 +353,29 @@ def _needs(*fields: str) -> Callable[[Object, Path], Errors]:
 
 
 _SHOWN = {"gcePersistentDisk": "persistentDisk", "cephFS": "cephfs"}
-"""Names that Kubernetes gives a source in the errors of its fields."""
+"""Names of volume sources in error paths, where Kubernetes uses another name than the field's."""
 _SOURCES: tuple[tuple[str, str, Callable[[Any, Path], Errors]], ...] = (
     ("host_path", "hostPath", sources.validate_host_path),
     ("gce_persistent_disk", "gcePersistentDisk", sources.validate_gce),
     ("aws_elastic_block_store", "awsElasticBlockStore", sources.validate_aws),
-    ("glusterfs", "glusterfs", _glusterfs),
+    ("glusterfs", "glusterfs", _validate_glusterfs),
     ("flocker", "flocker", sources.validate_flocker),
     ("nfs", "nfs", sources.validate_nfs),
     ("rbd", "rbd", _needs("monitors", "image")),
     ("quobyte", "quobyte", sources.validate_quobyte),
     ("cephfs", "cephFS", _needs("monitors")),
-    ("iscsi", "iscsi", _iscsi),
-    ("cinder", "cinder", _cinder),
+    ("iscsi", "iscsi", _validate_iscsi),
+    ("cinder", "cinder", _validate_cinder),
     ("fc", "fc", sources.validate_fc),
     ("flex_volume", "flexVolume", sources.validate_flex),
-    ("azure_file", "azureFile", _azure_file),
+    ("azure_file", "azureFile", _validate_azure_file),
     ("vsphere_volume", "vsphereVolume", _needs("volumePath")),
     ("photon_persistent_disk", "photonPersistentDisk", _needs("pdID")),
     ("portworx_volume", "portworxVolume", _needs("volumeID")),
     ("azure_disk", "azureDisk", sources.validate_azure_disk),
     ("scale_io", "scaleIO", _needs("gateway", "system", "volumeName")),
-    ("local", "local", _local),
-    ("storageos", "storageos", _storage_os),
-    ("csi", "csi", _csi),
+    ("local", "local", _validate_local),
+    ("storageos", "storageos", _validate_storage_os),
+    ("csi", "csi", _validate_csi),
 )
 """Attribute, path name and rules of each volume source, in Kubernetes' order."""

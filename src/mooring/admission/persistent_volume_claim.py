@@ -67,7 +67,7 @@ class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
 
     def rules(self, obj: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> Errors:
         errors = validate_claim_spec(obj.spec, _SPEC)
-        return errors if old is None else errors + _changes(obj, old)
+        return errors if old is None else errors + _validate_changes(obj, old)
 
     def status_rules(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request) -> Errors:
         errors = require(new.spec.access_modes, Path("Spec", "accessModes"))
@@ -147,9 +147,9 @@ def _data_source_errors(spec: PersistentVolumeClaimSpec, path: Path) -> Errors:
     source, reference = spec.data_source, spec.data_source_ref
     errors: Errors = []
     if source is not None:
-        errors += _data_source(source, path.child("dataSource"))
+        errors += _validate_data_source(source, path.child("dataSource"))
     if reference is not None:
-        errors += _data_source(reference, path.child("dataSourceRef"))
+        errors += _validate_data_source(reference, path.child("dataSourceRef"))
         if reference.namespace:
             here = path.child("dataSourceRef", "namespace")
             errors += names.validate(here, reference.namespace, names.dns1123_label(reference.namespace))
@@ -163,7 +163,7 @@ def _data_source_errors(spec: PersistentVolumeClaimSpec, path: Path) -> Errors:
     return errors
 
 
-def _data_source(source: TypedLocalObjectReference | TypedObjectReference, path: Path) -> Errors:
+def _validate_data_source(source: TypedLocalObjectReference | TypedObjectReference, path: Path) -> Errors:
     errors = required_fields(source, path, "name", "kind")
     if not source.api_group and source.kind != "PersistentVolumeClaim":
         detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
@@ -171,7 +171,7 @@ def _data_source(source: TypedLocalObjectReference | TypedObjectReference, path:
     return errors + optional_name(source.api_group or None, path.child("apiGroup"), names.dns1123_subdomain)
 
 
-def _changes(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Errors:
+def _validate_changes(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Errors:
     errors = []
     if _immutable_spec(new, old) != _immutable_spec(old, old):
         errors.append(field_errors.forbidden(_SPEC, _SPEC_IS_IMMUTABLE))
@@ -180,7 +180,7 @@ def _changes(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Errors:
         errors.append(field_errors.forbidden(_STORAGE, "field can not be less than status.capacity"))
     if new.spec.volume_mode != old.spec.volume_mode:
         errors.append(field_errors.invalid(Path("volumeMode"), new.spec.volume_mode, IMMUTABLE))
-    return errors + _attributes_class(new, old)
+    return errors + _validate_attributes_class(new, old)
 
 
 def _check_growth(new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request) -> None:
@@ -216,7 +216,7 @@ def _immutable_spec(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) ->
     return spec
 
 
-def _attributes_class(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Errors:
+def _validate_attributes_class(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Errors:
     name = new.spec.volume_attributes_class_name
     if name == old.spec.volume_attributes_class_name or old.status.current_volume_attributes_class_name is None or name:
         return []

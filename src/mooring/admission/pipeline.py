@@ -59,10 +59,10 @@ def begin_create(obj: T, request: Request, *, defaulted: bool = False) -> None:
 
 
 def finish_create(obj: T, request: Request) -> Admitted[T]:
-    """Name, validate and admit a new object. Validating policies and webhooks follow."""
+    """Name, validate and admit a new object after mutating policies and webhooks. Validating ones follow."""
     strategy: Strategy[T] = strategy_of(type(obj))
     _check_namespace(obj, strategy, request)  # which a webhook may have changed
-    _stamp(obj, request)
+    _set_system_metadata(obj, request)
     generate_name(obj.metadata)  # before the kind prepares the object: Jobs and namespaces label things by their name
     fields = request.options.release_fields
     if fields:
@@ -176,7 +176,7 @@ def _check_namespace_lives(obj: meta_v1.Resource, strategy: Strategy[Any], reque
         raise refusal
 
 
-def _stamp(obj: meta_v1.Resource, request: Request) -> None:
+def _set_system_metadata(obj: meta_v1.Resource, request: Request) -> None:
     metadata = obj.metadata
     metadata.creation_timestamp = times.to_seconds(request.now)
     metadata.uid = new_uid()
@@ -216,7 +216,7 @@ def generate_another_name(obj: meta_v1.Resource) -> None:
 
 
 def another_of_template(template: T, row: Row) -> T:
-    """Return another object of an admitted template (``rows.py``), with a new uid and, unless the row has one, name."""
+    """Return another object with the admitted template's values, with a new uid and a name (see ``rows.py``)."""
     name = row.name or generated_name(template.metadata.generate_name)
     return rows.fill(template, structs.replace(row, name=name, uid=new_uid()))
 
@@ -249,12 +249,12 @@ def _keep_identity(new: meta_v1.Resource, old: meta_v1.Resource) -> None:
 
 
 def _invalid(strategy: Strategy[Any], obj: meta_v1.Resource, problems: Errors) -> errors.Invalid:
-    distinct = {_identity(problem): problem for problem in reversed(problems)}
+    distinct = {_problem_key(problem): problem for problem in reversed(problems)}
     return errors.invalid(strategy.kind, obj.metadata.name, [*distinct.values()][::-1], group=strategy.group)
 
 
-def _identity(problem: FieldError) -> tuple[object, ...]:
-    """Return what two reports of one problem have in common; long values are compared by identity."""
+def _problem_key(problem: FieldError) -> tuple[object, ...]:
+    """Return a key that is equal for two reports of one problem; long values are compared by identity."""
     value = problem.value
     if isinstance(value, list) and len(value) < 8 and all(isinstance(each, str) for each in value):
         value = tuple(value)

@@ -35,7 +35,7 @@ class PriorityClassStrategy(RuleStrategy[PriorityClass]):
             if obj.preemption_policy != old.preemption_policy:
                 found.append(field_errors.invalid(here, obj.preemption_policy, IMMUTABLE))
             return found
-        found = _name_and_value(obj)
+        found = _validate_name_and_value(obj)
         if obj.preemption_policy not in _POLICIES:
             here = Path("preemptionPolicy")
             found.append(
@@ -46,7 +46,7 @@ class PriorityClassStrategy(RuleStrategy[PriorityClass]):
         return found
 
 
-def _name_and_value(cls: PriorityClass) -> Errors:
+def _validate_name_and_value(cls: PriorityClass) -> Errors:
     name = cls.metadata.name
     if not name.startswith(SYSTEM_PREFIX):
         if cls.value <= HIGHEST_USER_PRIORITY:

@@ -49,18 +49,20 @@ class ResourceQuotaStrategy(RuleStrategy[ResourceQuota]):
         round_to_milli(obj.status.used)
 
     def rules(self, obj: ResourceQuota, old: ResourceQuota | None, request: Request) -> Errors:
-        errors = _quantities(obj.spec.hard, _SPEC.child("hard"))
-        errors += _scopes(obj.spec, _SPEC.child("scopes")) + _scope_selector(obj.spec)
+        errors = _validate_quantities(obj.spec.hard, _SPEC.child("hard"))
+        errors += _validate_scopes(obj.spec, _SPEC.child("scopes")) + _validate_scope_selector(obj.spec)
         if old is not None and set(obj.spec.scopes) != set(old.spec.scopes):
             errors.append(field_errors.invalid(_SPEC.child("scopes"), obj.spec.scopes, IMMUTABLE))
         return errors
 
     def status_rules(self, new: ResourceQuota, old: ResourceQuota, request: Request) -> Errors:
         here = Path("status")
-        return _quantities(new.status.hard, here.child("hard")) + _quantities(new.status.used, here.child("used"))
+        return _validate_quantities(new.status.hard, here.child("hard")) + _validate_quantities(
+            new.status.used, here.child("used")
+        )
 
 
-def _quantities(resources: dict[str, Quantity], path: Path) -> Errors:
+def _validate_quantities(resources: dict[str, Quantity], path: Path) -> Errors:
     errors: Errors = []
     for name, quantity in resources.items():
         here = path.key(name)
@@ -79,7 +81,7 @@ def _is_quota_resource(name: str) -> bool:
     return name in _COMPUTE or name in _OBJECTS or huge_pages
 
 
-def _scopes(spec: ResourceQuotaSpec, path: Path) -> Errors:
+def _validate_scopes(spec: ResourceQuotaSpec, path: Path) -> Errors:
     errors: Errors = []
     unsuited = _count_unsuited(spec)
     for scope in spec.scopes:
@@ -107,14 +109,14 @@ def _suits(scope: str, resource: str) -> bool:
     return scope != "VolumeAttributesClass" or resource in ("persistentvolumeclaims", "requests.storage")
 
 
-def _scope_selector(spec: ResourceQuotaSpec) -> Errors:
+def _validate_scope_selector(spec: ResourceQuotaSpec) -> Errors:
     if spec.scope_selector is None:
         return []
     here = _SPEC.child("scopeSelector", "matchExpressions")
     errors: Errors = []
     unsuited = _count_unsuited(spec)
     for requirement in spec.scope_selector.match_expressions:
-        errors += _scope_requirement(requirement, here)
+        errors += _validate_scope_requirement(requirement, here)
         if requirement.scope_name in unsuited:
             errors.append(field_errors.invalid(here, spec.scope_selector, "unsupported scope applied to resource"))
     named = {requirement.scope_name for requirement in spec.scope_selector.match_expressions}
@@ -123,7 +125,7 @@ def _scope_selector(spec: ResourceQuotaSpec) -> Errors:
     ]
 
 
-def _scope_requirement(requirement: ScopedResourceSelectorRequirement, path: Path) -> Errors:
+def _validate_scope_requirement(requirement: ScopedResourceSelectorRequirement, path: Path) -> Errors:
     errors: Errors = []
     scope, operator, values = requirement.scope_name, requirement.operator, requirement.values
     if scope not in _SCOPES:
@@ -168,7 +170,7 @@ class LimitRangeStrategy(RuleStrategy[LimitRange]):
             here = _SPEC.child("limits").index(index)
             errors += names.validate(here.child("type"), item.type, _type_problems(item.type))
             errors += seen.add(item.type, here.child("type"))
-            errors += _limits(item, here)
+            errors += _validate_limits(item, here)
         return errors
 
 
@@ -179,7 +181,7 @@ def _type_problems(kind: str) -> names.Messages:
     return ("must be a standard limit type or fully qualified",)
 
 
-def _limits(item: LimitRangeItem, path: Path) -> Errors:
+def _validate_limits(item: LimitRangeItem, path: Path) -> Errors:
     errors: Errors = []
     if item.type == "Pod":
         for name, given in (("default", item.default), ("defaultRequest", item.default_request)):
@@ -196,12 +198,12 @@ def _limits(item: LimitRangeItem, path: Path) -> Errors:
         for name in amounts:
             errors += names.validate(path.child(field).key(name), name, check(name))
     for name in {**item.max, **item.min, **item.default, **item.default_request, **item.max_limit_request_ratio}:
-        errors += _in_order(lists, name, path)
-        errors += _ratio(item, name, path.child("maxLimitRequestRatio").key(name))
+        errors += _validate_in_order(lists, name, path)
+        errors += _validate_ratio(item, name, path.child("maxLimitRequestRatio").key(name))
     return errors
 
 
-def _in_order(lists: dict[str, dict[str, Quantity]], name: str, path: Path) -> Errors:
+def _validate_in_order(lists: dict[str, dict[str, Quantity]], name: str, path: Path) -> Errors:
     steps = [(field, _SHOWN.get(field, field), amounts.get(name)) for field, amounts in lists.items()]
     errors = []
     for place, (child, shown, value) in enumerate(steps):
@@ -221,7 +223,7 @@ def _in_order(lists: dict[str, dict[str, Quantity]], name: str, path: Path) -> E
     return errors
 
 
-def _ratio(item: LimitRangeItem, name: str, path: Path) -> Errors:
+def _validate_ratio(item: LimitRangeItem, name: str, path: Path) -> Errors:
     ratio = item.max_limit_request_ratio.get(name)
     if ratio is None:
         return []

@@ -31,7 +31,7 @@ class _RbacStrategy(RuleStrategy[AnyRole]):
         return [
             error
             for index, rule in enumerate(obj.rules)
-            for error in _policy_rule(rule, _RULES.index(index), namespaced=self.namespaced)
+            for error in _validate_policy_rule(rule, _RULES.index(index), namespaced=self.namespaced)
         ]
 
 
@@ -72,9 +72,9 @@ class _BindingStrategy(RuleStrategy[AnyBinding]):
                 subject.api_group = GROUP
 
     def rules(self, obj: AnyBinding, old: AnyBinding | None, request: Request) -> Errors:
-        errors = _role_ref(obj.role_ref, self.role_kinds)
+        errors = _validate_role_ref(obj.role_ref, self.role_kinds)
         for index, subject in enumerate(obj.subjects):
-            errors += _subject(subject, _SUBJECTS.index(index), namespaced=self.namespaced)
+            errors += _validate_subject(subject, _SUBJECTS.index(index), namespaced=self.namespaced)
         if old is not None and obj.role_ref != old.role_ref:
             errors.append(field_errors.invalid(_ROLE_REF, obj.role_ref, "cannot change roleRef"))
         return errors
@@ -88,7 +88,7 @@ class ClusterRoleBindingStrategy(_BindingStrategy[ClusterRoleBinding]):
     role_kinds = ("ClusterRole",)
 
 
-def _policy_rule(rule: PolicyRule, path: Path, *, namespaced: bool) -> Errors:
+def _validate_policy_rule(rule: PolicyRule, path: Path, *, namespaced: bool) -> Errors:
     errors = [] if rule.verbs else [field_errors.required(path.child("verbs"), "verbs must contain at least one value")]
     if rule.non_resource_urls:
         here = path.child("nonResourceURLs")
@@ -108,7 +108,7 @@ def _policy_rule(rule: PolicyRule, path: Path, *, namespaced: bool) -> Errors:
     return errors
 
 
-def _role_ref(ref: RoleRef, kinds: tuple[str, ...]) -> Errors:
+def _validate_role_ref(ref: RoleRef, kinds: tuple[str, ...]) -> Errors:
     errors = []
     if ref.api_group != GROUP:
         errors.append(field_errors.not_supported(_ROLE_REF.child("apiGroup"), ref.api_group, [GROUP]))
@@ -119,7 +119,7 @@ def _role_ref(ref: RoleRef, kinds: tuple[str, ...]) -> Errors:
     return errors + names.validate(here, ref.name, names.path_segment_name(ref.name))
 
 
-def _subject(subject: Subject, path: Path, *, namespaced: bool) -> Errors:
+def _validate_subject(subject: Subject, path: Path, *, namespaced: bool) -> Errors:
     errors = [] if subject.name else [field_errors.required(path.child("name"))]
     group = path.child("apiGroup")
     match subject.kind:

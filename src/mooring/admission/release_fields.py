@@ -29,18 +29,20 @@ _SERVER_DEFAULTS = {"preventPodSchedulingIfMissing": False}
 """Fields with the defaults that the server sets; any other value was set by a user and is rejected."""
 _KINDS = 1024
 Names = tuple[str, ...]
-"""The field names on a path, without indexes and keys."""
+"""The field names on a path in an object, without indexes and keys."""
 
 
 class _Values(NamedTuple):
-    """The new and the remaining values of an enumeration. Values unknown to all releases are rejected by the kinds."""
+    """The values of an enumeration that are new and must be rejected (`young`), and those that error messages list
+    (`left`).
+    """
 
     young: tuple[str, ...]
     left: tuple[str, ...]
 
 
 class _Part(msgspec.Struct):
-    """The fields of a definition that must be checked."""
+    """The fields of an API type that must be checked because they are off or too new."""
 
     off: set[str] = msgspec.field(default_factory=set)
     young: set[str] = msgspec.field(default_factory=set)
@@ -53,7 +55,7 @@ class _Part(msgspec.Struct):
         return bool(self.off or self.young or self.values or self.below)
 
     def touches(self, value: Any) -> bool:
-        """Return whether a value may use any of the fields: a quick check before `_uses`."""
+        """Return whether a value may have any of the fields: a quick check before `_uses`."""
         kind = type(value)
         if kind is list or kind is dict:
             return any(map(self.touches, value if kind is list else value.values()))
@@ -82,7 +84,7 @@ class _Part(msgspec.Struct):
 
 
 class _Reader(NamedTuple):
-    """Reads the relevant fields of a struct type."""
+    """Reads from objects of an API type the fields that must be checked."""
 
     read: Callable[[Any], tuple[Any, ...]]
     below: tuple[_Part | None, ...]
@@ -92,7 +94,7 @@ class _Reader(NamedTuple):
 
 
 class _Use(NamedTuple):
-    """A set field that the server drops or rejects."""
+    """A field that is set in an object and that the server drops or rejects."""
 
     names: Names
     holder: Any
@@ -127,12 +129,12 @@ class ReleaseFields:
                 setattr(use.holder, use.field.name, use.field.default_factory() if made else use.field.default)
 
     def problems(self, obj: Resource, old: Resource | None) -> Errors:
-        """Return errors for fields that are too new and not in the old object, outside PodSpecs."""
+        """Return errors for too new fields and values that are not in the old object, outside PodSpecs."""
         part = self._of(obj)
         if part is None or isinstance(obj, Pod) or not part.touches(obj):
             return []
         kept = {use.names for use in _uses(old, part, None, (), self._pod_spec)}
-        return _refusals(_uses(obj, part, None, (), self._pod_spec), kept)
+        return _validate_refusals(_uses(obj, part, None, (), self._pod_spec), kept)
 
     def in_pod_spec(self, spec: PodSpec) -> frozenset[Names]:
         """Return the too new fields of a stored PodSpec, which an update may keep."""
@@ -144,7 +146,7 @@ class ReleaseFields:
         """Return errors for too new fields of a PodSpec, except `kept` ones."""
         if self._pod_spec is None or not self._pod_spec.touches(spec):
             return []
-        return _refusals(_uses(spec, self._pod_spec, path, ()), kept)
+        return _validate_refusals(_uses(spec, self._pod_spec, path, ()), kept)
 
     def _of(self, obj: Resource) -> _Part | None:
         key = (obj.api_version, obj.kind)
@@ -156,7 +158,7 @@ class ReleaseFields:
         return self._found[key]
 
 
-def _refusals(uses: Iterator[_Use], kept: set[Names] | frozenset[Names]) -> Errors:
+def _validate_refusals(uses: Iterator[_Use], kept: set[Names] | frozenset[Names]) -> Errors:
     return [use.refusal for use in uses if use.refusal and use.names not in kept]
 
 

@@ -34,12 +34,12 @@ class _ReviewStrategy(Strategy[T]):
 
 class SubjectAccessReviewStrategy(_ReviewStrategy[SubjectAccessReview]):
     def validate_create(self, obj: SubjectAccessReview, request: Request) -> Errors:
-        return _access(obj.spec) + _validate_user(obj.spec)
+        return _validate_access(obj.spec) + _validate_user(obj.spec)
 
 
 class LocalSubjectAccessReviewStrategy(_ReviewStrategy[LocalSubjectAccessReview]):
     def validate_create(self, obj: LocalSubjectAccessReview, request: Request) -> Errors:
-        errors = _access(obj.spec) + _validate_user(obj.spec)
+        errors = _validate_access(obj.spec) + _validate_user(obj.spec)
         attributes = obj.spec.resource_attributes
         if attributes is not None and attributes.namespace != obj.metadata.namespace:
             here = _SPEC.child("resourceAttributes", "namespace")
@@ -53,7 +53,7 @@ class LocalSubjectAccessReviewStrategy(_ReviewStrategy[LocalSubjectAccessReview]
 
 class SelfSubjectAccessReviewStrategy(_ReviewStrategy[SelfSubjectAccessReview]):
     def validate_create(self, obj: SelfSubjectAccessReview, request: Request) -> Errors:
-        return _access(obj.spec)
+        return _validate_access(obj.spec)
 
 
 class SelfSubjectRulesReviewStrategy(_ReviewStrategy[SelfSubjectRulesReview]):
@@ -88,7 +88,7 @@ class ScaleStrategy(_ReviewStrategy[Scale]):
         return non_negative(new.spec.replicas, _SPEC.child("replicas"))
 
 
-def _access(spec: SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec) -> Errors:
+def _validate_access(spec: SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec) -> Errors:
     resource, other = spec.resource_attributes, spec.non_resource_attributes
     if resource is not None and other is not None:
         detail = "cannot be specified in combination with resourceAttributes"

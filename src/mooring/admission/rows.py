@@ -50,7 +50,7 @@ READERS = frozenset(
         "mooring.admission.pod.volumes.validate_volumes",  # for claims named after the pod, which `may_share` excludes
     }
 )
-"""Functions that read a per-row field and depend only on properties of it that `is_valid` checks."""
+"""Functions that read a value of a batch row, but depend only on properties of it that `is_valid` checks."""
 
 
 class _Named(msgspec.Struct, rename="camel"):
@@ -59,7 +59,7 @@ class _Named(msgspec.Struct, rename="camel"):
 
 
 class SpecRead(msgspec.Struct, rename="camel"):
-    """The pod spec fields that the rules of status updates and deletions read."""
+    """The pod spec fields that admission reads for status updates and deletions."""
 
     node_name: str = ""
     restart_policy: str = ""
@@ -72,7 +72,7 @@ _SPECS = msgspec.json.Decoder(SpecRead)
 
 
 class LeanPod(msgspec.Struct, rename="camel"):
-    """A stored pod whose spec the write does not change; only the spec fields that rules read are decoded."""
+    """A stored pod decoded for a write that leaves its spec unchanged: only spec fields that rules read are decoded."""
 
     kind: str
     api_version: str
@@ -89,7 +89,7 @@ def spec_read(pod: LeanPod) -> SpecRead:
 
 
 def split(obj: T) -> tuple[T, Row]:
-    """Return the template of an object and its row; the object is not modified."""
+    """Return a batch write's template and row: the object with its varying values replaced by ROW, and these values."""
     copied = replace(obj, metadata=_copied_metadata(obj.metadata))
     if isinstance(copied, Pod):
         copied.spec, copied.status = _copied_spec(copied.spec), _copied_status(copied.status)
@@ -99,7 +99,7 @@ def split(obj: T) -> tuple[T, Row]:
 
 
 def take(obj: Resource | LeanPod) -> Row:
-    """Replace the per-row values of an object, which the caller owns, by ROW in place; return these values."""
+    """Replace the values that vary within a batch by ROW, in place in an object of the caller; return the values."""
     meta = obj.metadata
     row = Row(meta.name, meta.uid, meta.resource_version, meta.creation_timestamp or "")
     meta.name = ROW if row.name else ""
@@ -116,7 +116,7 @@ def take(obj: Resource | LeanPod) -> Row:
 
 
 def put(obj: Resource | LeanPod, row: Row) -> None:
-    """Replace each ROW placeholder in an object by the value of the row, in place."""
+    """Replace each ROW placeholder in an object by its value from the row of a batch write, in place."""
     meta = obj.metadata
     if meta.name == ROW:
         meta.name = row.name
@@ -135,7 +135,7 @@ def put(obj: Resource | LeanPod, row: Row) -> None:
 
 
 def fill(template: T, row: Row) -> T:
-    """Return a copy of an admitted template with the values of a row."""
+    """Return a copy of an admitted batch template with the values of one row."""
     copied = replace(template, metadata=_copied_metadata(template.metadata))
     if isinstance(copied, Pod) and (row.hostname or row.target_node):
         copied.spec = _copied_spec(copied.spec)
@@ -144,7 +144,7 @@ def fill(template: T, row: Row) -> T:
 
 
 def is_valid(row: Row) -> bool:
-    """Return whether all values of a row are valid. If not, the caller admits the object in full to get the errors."""
+    """Return whether all values of a batch row are valid; if not, admit the object in full to get the errors."""
     return not (
         (row.name and names.dns1123_subdomain(row.name))
         or (row.hostname and names.dns1123_label(row.hostname))
@@ -162,7 +162,7 @@ def _is_address(text: str) -> bool:
 
 
 def may_share(template: Resource) -> bool:
-    """Return whether objects of a template may share one admission: no rule derives a field from a per-row field."""
+    """Return whether objects of a batch template may share one admission: no rule derives a field from their rows."""
     if not isinstance(template, Pod):
         return False
     spec = template.spec
@@ -212,10 +212,10 @@ def _take_status(pod: Pod | LeanPod, row: Row) -> None:
             labels[label] = ROW
     if status.pod_ip and len(status.pod_ips) == 1 and status.pod_ips[0].ip == status.pod_ip:
         row.pod_ip, status.pod_ip, status.pod_ips = status.pod_ip, ROW, []
-        _rename(pod.metadata, "f:podIPs", f'k:{{"ip":"{row.pod_ip}"}}', _KEYED_ROW)
+        _rename_managed_address(pod.metadata, "f:podIPs", f'k:{{"ip":"{row.pod_ip}"}}', _KEYED_ROW)
     if status.host_ip and len(status.host_ips) == 1 and status.host_ips[0].ip == status.host_ip:
         row.host_ip, status.host_ip, status.host_ips = status.host_ip, ROW, []
-        _rename(pod.metadata, "f:hostIPs", f'k:{{"ip":"{row.host_ip}"}}', _KEYED_ROW)
+        _rename_managed_address(pod.metadata, "f:hostIPs", f'k:{{"ip":"{row.host_ip}"}}', _KEYED_ROW)
     for holder in _with_ids(status):
         row.container_ids.append(holder.container_id)
         holder.container_id = ROW
@@ -228,10 +228,10 @@ def _put_status(pod: Pod | LeanPod, row: Row) -> None:
             labels[label] = getattr(row, field)
     if status.pod_ip == ROW:
         status.pod_ip, status.pod_ips = row.pod_ip, [PodIP(ip=row.pod_ip)]
-        _rename(pod.metadata, "f:podIPs", _KEYED_ROW, f'k:{{"ip":"{row.pod_ip}"}}')
+        _rename_managed_address(pod.metadata, "f:podIPs", _KEYED_ROW, f'k:{{"ip":"{row.pod_ip}"}}')
     if status.host_ip == ROW:
         status.host_ip, status.host_ips = row.host_ip, [HostIP(ip=row.host_ip)]
-        _rename(pod.metadata, "f:hostIPs", _KEYED_ROW, f'k:{{"ip":"{row.host_ip}"}}')
+        _rename_managed_address(pod.metadata, "f:hostIPs", _KEYED_ROW, f'k:{{"ip":"{row.host_ip}"}}')
     for holder, container_id in zip(_with_ids(status), row.container_ids, strict=False):
         holder.container_id = container_id
 
@@ -257,8 +257,8 @@ def _target(spec: PodSpec) -> NodeSelectorRequirement | None:
     return fields[0]
 
 
-def _rename(meta: ObjectMeta, field: str, before: str, after: str) -> None:
-    """Rename the list item of an IP address in the managed fields, which identify it by its value."""
+def _rename_managed_address(meta: ObjectMeta, field: str, before: str, after: str) -> None:
+    """Rename the list item of an IP address in the managed fields, which identify list items by value."""
     for entry in meta.managed_fields:
         status = entry.fields_v1.get("f:status") if entry.fields_v1 else None
         if status and before in (items := status.get(field, ())):

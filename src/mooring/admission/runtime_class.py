@@ -33,11 +33,11 @@ class RuntimeClassStrategy(RuleStrategy[RuntimeClass]):
             amounts = ResourceRequirements(limits=obj.overhead.pod_fixed)
             problems += validate_resources(amounts, frozenset(), Path("overhead"))
         if obj.scheduling is not None:
-            problems += _scheduling(obj.scheduling, Path("scheduling"), request)
+            problems += _validate_scheduling(obj.scheduling, Path("scheduling"), request)
         return problems
 
 
-def _scheduling(scheduling: Scheduling, path: Path, request: Request) -> Errors:
+def _validate_scheduling(scheduling: Scheduling, path: Path, request: Request) -> Errors:
     problems = names.validate_labels(scheduling.node_selector, path.child("nodeSelector"))
     here = path.child("tolerations")
     problems += validate_tolerations(scheduling.tolerations, here, rules_for_create(request.options, is_pod=False))
@@ -85,7 +85,7 @@ def _place(pod: Pod, scheduling: Scheduling) -> None:
 
 
 def merge_tolerations(tolerations: list[Toleration]) -> list[Toleration]:
-    """Return tolerations without those that others cover; of equal ones the first stays."""
+    """Return tolerations without those that others in the list cover; of equal ones, the first stays."""
     distinct = list({structs.astuple(each): each for each in reversed(tolerations)}.values())[::-1]
     widest: dict[tuple[str, str, str, str], Toleration] = {}
     for each in distinct:

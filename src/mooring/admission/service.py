@@ -92,18 +92,20 @@ class ServiceStrategy(RuleStrategy[Service]):
         if errors := service_families.validate(obj, old, request.options):
             return errors
         errors = require(spec.ports or spec.type == "ExternalName" or spec.cluster_ip == HEADLESS, _PORTS)
-        errors += _type_rules(spec)
-        errors += _ports(spec.ports)
+        errors += _validate_type_rules(spec)
+        errors += _validate_ports(spec.ports)
         errors += names.validate_labels(spec.selector, _SPEC.child("selector"))
-        errors += _affinity(spec)
-        errors += _external_ips(spec, old, strict=request.options.strict_addresses)
+        errors += _validate_affinity(spec)
+        errors += _validate_external_ips(spec, old, strict=request.options.strict_addresses)
         errors += one_of(spec.type, TYPES, _SPEC.child("type"))
-        errors += _unique_ports(spec) + _source_ranges(obj, old, strict=request.options.strict_addresses)
+        errors += _validate_unique_ports(spec) + _validate_source_ranges(
+            obj, old, strict=request.options.strict_addresses
+        )
         distributions = _DISTRIBUTIONS if request.options.same_node_traffic else _DISTRIBUTIONS[:1]
-        errors += _traffic(spec)
+        errors += _validate_traffic(spec)
         errors += optional_one_of(spec.traffic_distribution, distributions, _SPEC.child("trafficDistribution"))
-        errors += _health_check(spec, old)
-        return errors if old is None else errors + _changes(spec, old.spec)
+        errors += _validate_health_check(spec, old)
+        return errors if old is None else errors + _validate_changes(spec, old.spec)
 
     def status_rules(self, new: Service, old: Service, request: Request) -> Errors:
         errors: Errors = []  # conditions are not validated
@@ -202,9 +204,9 @@ def _drop_useless(new: ServiceSpec, old: ServiceSpec) -> None:
             new.load_balancer_class = None
 
 
-def _type_rules(spec: ServiceSpec) -> Errors:
+def _validate_type_rules(spec: ServiceSpec) -> Errors:
     if spec.type == "ExternalName":
-        return _external_name(spec)
+        return _validate_external_name(spec)
     errors = []
     if spec.type == "LoadBalancer":
         detail = f"may not expose port {_KUBELET_PORT} externally since it is used by kubelet"
@@ -219,7 +221,7 @@ def _type_rules(spec: ServiceSpec) -> Errors:
     return errors
 
 
-def _external_name(spec: ServiceSpec) -> Errors:
+def _validate_external_name(spec: ServiceSpec) -> Errors:
     errors = [
         field_errors.forbidden(_SPEC.child(name), "may not be set for ExternalName services")
         for name, given in (
@@ -236,7 +238,7 @@ def _external_name(spec: ServiceSpec) -> Errors:
     return errors + names.validate(here, name, names.dns1123_subdomain(name))
 
 
-def _ports(ports: list[ServicePort]) -> Errors:
+def _validate_ports(ports: list[ServicePort]) -> Errors:
     errors: Errors = []
     seen = Unique()
     for index, port in enumerate(ports):
@@ -246,11 +248,11 @@ def _ports(ports: list[ServicePort]) -> Errors:
         else:
             errors += names.validate(here.child("name"), port.name, names.dns1123_label(port.name))
             errors += seen.add(port.name, here.child("name"))
-        errors += _port(port, here)
+        errors += _validate_port(port, here)
     return errors
 
 
-def _port(port: ServicePort, path: Path) -> Errors:
+def _validate_port(port: ServicePort, path: Path) -> Errors:
     errors = [field_errors.invalid(path.child("port"), port.port, message) for message in names.port_number(port.port)]
     errors += one_of(port.protocol, PROTOCOLS, path.child("protocol"))
     target, here = port.target_port, path.child("targetPort")
@@ -259,7 +261,7 @@ def _port(port: ServicePort, path: Path) -> Errors:
     return errors + optional_name(port.app_protocol, path.child("appProtocol"), names.label_key)
 
 
-def _unique_ports(spec: ServiceSpec) -> Errors:
+def _validate_unique_ports(spec: ServiceSpec) -> Errors:
     errors = []
     seen = Unique()
     nodes = Unique()
@@ -273,7 +275,7 @@ def _unique_ports(spec: ServiceSpec) -> Errors:
     return errors
 
 
-def _affinity(spec: ServiceSpec) -> Errors:
+def _validate_affinity(spec: ServiceSpec) -> Errors:
     here, config = _SPEC.child("sessionAffinityConfig"), spec.session_affinity_config
     if spec.session_affinity != "ClientIP" or config is None or config.client_ip is None:
         return one_of(spec.session_affinity, ("ClientIP", "None"), _SPEC.child("sessionAffinity"))
@@ -284,7 +286,7 @@ def _affinity(spec: ServiceSpec) -> Errors:
     return [field_errors.invalid(here.child("clientIP", "timeoutSeconds"), seconds, detail)]
 
 
-def _external_ips(spec: ServiceSpec, old: Service | None, *, strict: bool) -> Errors:
+def _validate_external_ips(spec: ServiceSpec, old: Service | None, *, strict: bool) -> Errors:
     known = set(old.spec.external_ips) if old is not None else set()
     errors: Errors = []
     for index, ip in enumerate(spec.external_ips):
@@ -293,7 +295,7 @@ def _external_ips(spec: ServiceSpec, old: Service | None, *, strict: bool) -> Er
     return errors
 
 
-def _source_ranges(obj: Service, old: Service | None, *, strict: bool) -> Errors:
+def _validate_source_ranges(obj: Service, old: Service | None, *, strict: bool) -> Errors:
     given, here = obj.spec.load_balancer_source_ranges, _SPEC.child("LoadBalancerSourceRanges")
     known = {each.strip() for each in old.spec.load_balancer_source_ranges} if old is not None else set()
     text = obj.metadata.annotations.get(_SOURCE_RANGES)
@@ -314,7 +316,7 @@ def _source_ranges(obj: Service, old: Service | None, *, strict: bool) -> Errors
     return errors
 
 
-def _traffic(spec: ServiceSpec) -> Errors:
+def _validate_traffic(spec: ServiceSpec) -> Errors:
     errors: Errors = []
     external, here = spec.external_traffic_policy, _SPEC.child("externalTrafficPolicy")
     if external and spec.type not in _EXTERNAL and not spec.external_ips:
@@ -334,7 +336,7 @@ def _traffic(spec: ServiceSpec) -> Errors:
     ]
 
 
-def _health_check(spec: ServiceSpec, old: Service | None) -> Errors:
+def _validate_health_check(spec: ServiceSpec, old: Service | None) -> Errors:
     here, port = _SPEC.child("healthCheckNodePort"), spec.health_check_node_port
     if port and not needs_health_check(spec):
         detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
@@ -344,7 +346,7 @@ def _health_check(spec: ServiceSpec, old: Service | None) -> Errors:
     return errors + ([field_errors.forbidden(here, IMMUTABLE)] if needs_health_check(spec) and port != before else [])
 
 
-def _changes(new: ServiceSpec, old: ServiceSpec) -> Errors:
+def _validate_changes(new: ServiceSpec, old: ServiceSpec) -> Errors:
     if "ExternalName" in (new.type, old.type):
         return []
     detail, errors = "may not change once set", []

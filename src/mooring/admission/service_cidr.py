@@ -26,13 +26,13 @@ class IPAddressStrategy(RuleStrategy[IPAddress]):
 
     def rules(self, obj: IPAddress, old: IPAddress | None, request: Request) -> Errors:
         parent = obj.spec.parent_ref
-        errors = [field_errors.required(_PARENT)] if parent is None else _parent(parent)
+        errors = [field_errors.required(_PARENT)] if parent is None else _validate_parent(parent)
         if old is not None and parent != old.spec.parent_ref:
             errors.append(field_errors.invalid(_PARENT, parent, IMMUTABLE))
         return errors
 
 
-def _parent(parent: ParentReference) -> Errors:
+def _validate_parent(parent: ParentReference) -> Errors:
     errors = optional_name(parent.group or None, _PARENT.child("group"), names.dns1123_subdomain)
     errors += require_name(parent.resource, _PARENT.child("resource"), names.path_segment_name)
     errors += require_name(parent.name, _PARENT.child("name"), names.path_segment_name)
@@ -45,7 +45,7 @@ class ServiceCIDRStrategy(RuleStrategy[ServiceCIDR]):
     def rules(self, obj: ServiceCIDR, old: ServiceCIDR | None, request: Request) -> Errors:
         cidrs = obj.spec.cidrs
         if old is None:
-            return _networks(cidrs)
+            return _validate_networks(cidrs)
         before = old.spec.cidrs
         if len(before) == len(cidrs):
             return [
@@ -56,10 +56,10 @@ class ServiceCIDRStrategy(RuleStrategy[ServiceCIDR]):
         if (len(before), len(cidrs)) != (1, 2):
             return [field_errors.invalid(_CIDRS, cidrs, IMMUTABLE)]
         changed = [] if cidrs[0] == before[0] else [field_errors.invalid(_CIDRS.index(0), cidrs[0], IMMUTABLE)]
-        return changed + _networks(cidrs)
+        return changed + _validate_networks(cidrs)
 
 
-def _networks(cidrs: list[str]) -> Errors:
+def _validate_networks(cidrs: list[str]) -> Errors:
     if not cidrs:
         return [field_errors.required(_CIDRS, "at least one CIDR required")]
     if len(cidrs) > 2:

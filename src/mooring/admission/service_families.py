@@ -25,13 +25,13 @@ def family_of(address: str) -> str:
 
 
 def choose(new: Service, old: Service | None, families: tuple[str, ...]) -> None:
-    """Set the default IP family policy and families; `families` are the cluster's, the default first."""
+    """Set the default IP family policy and families of a Service; `families` are the cluster's, the default first."""
     spec = new.spec
     if spec.type == "ExternalName" or (old is not None and _keeps_families(spec, old.spec)):
         return
     spec.ip_family_policy = spec.ip_family_policy or _default_policy(spec, old)
     if old is not None and spec.ip_family_policy == SINGLE:
-        _reduce(spec, old.spec)
+        _reduce_to_single_stack(spec, old.spec)
     for address in spec.cluster_ips[len(spec.ip_families) :]:
         family = family_of(address)
         if is_ip(address) and family in families and family not in spec.ip_families:
@@ -54,7 +54,7 @@ def _default_policy(spec: ServiceSpec, old: Service | None) -> str:
     return REQUIRE if is_headless(spec) and not spec.selector else SINGLE
 
 
-def _reduce(spec: ServiceSpec, old: ServiceSpec) -> None:
+def _reduce_to_single_stack(spec: ServiceSpec, old: ServiceSpec) -> None:
     if spec.cluster_ips == old.cluster_ips:
         spec.cluster_ips = spec.cluster_ips[:1]
     if spec.ip_families == old.ip_families:
@@ -66,7 +66,7 @@ def _is_of_unknown_family(spec: ServiceSpec) -> bool:
 
 
 def validate(new: Service, old: Service | None, options: AdmissionOptions) -> Errors:
-    """Validate cluster IPs, families and policy together. If there are errors, Kubernetes reports no others."""
+    """Validate a Service's cluster IPs, families and policy together; with errors, Kubernetes reports no others."""
     spec, families = new.spec, options.service_families
     if spec.type == "ExternalName":
         return []
@@ -116,7 +116,7 @@ def _validate_cluster_ips(spec: ServiceSpec, stored: list[str], options: Admissi
         return errors
     if len(addresses) > 1 and {family_of(address) for address in addresses} != set(_FAMILIES):
         errors.append(field_errors.invalid(_IPS, addresses, "may specify no more than one IP for each IP family"))
-    return errors + _match_families(spec)
+    return errors + _validate_match_families(spec)
 
 
 def _validate_families(spec: ServiceSpec) -> Errors:
@@ -127,7 +127,7 @@ def _validate_families(spec: ServiceSpec) -> Errors:
     return errors
 
 
-def _match_families(spec: ServiceSpec) -> Errors:
+def _validate_match_families(spec: ServiceSpec) -> Errors:
     pairs = list(zip(spec.cluster_ips, spec.ip_families, strict=False))
     return [
         field_errors.invalid(

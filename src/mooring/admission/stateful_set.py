@@ -96,8 +96,8 @@ def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: 
     if spec.pod_management_policy not in ("OrderedReady", "Parallel"):
         detail = "must be 'OrderedReady' or 'Parallel'"
         errors.append(field_errors.invalid(SPEC.child("podManagementPolicy"), spec.pod_management_policy, detail))
-    errors += _update_strategy(spec, SPEC.child("updateStrategy"))
-    errors += _retention(spec, SPEC.child("persistentVolumeClaimRetentionPolicy"))
+    errors += _validate_update_strategy(spec, SPEC.child("updateStrategy"))
+    errors += _validate_retention(spec, SPEC.child("persistentVolumeClaimRetentionPolicy"))
     errors += non_negative(spec.replicas, SPEC.child("replicas"))
     errors += non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
     if spec.ordinals is not None:
@@ -116,7 +116,7 @@ def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: 
 
 
 def _with_claims(spec: StatefulSetSpec) -> PodTemplateSpec:
-    """Return the template with the claims' volumes, without the names that the controller gives to each pod."""
+    """Return the pod template with volumes for the claim templates, without the names that differ by pod."""
     brought = dict.fromkeys(claim.metadata.name for claim in spec.volume_claim_templates)
     if not brought and not spec.template.spec.hostname and not spec.template.spec.subdomain:
         return spec.template
@@ -127,7 +127,7 @@ def _with_claims(spec: StatefulSetSpec) -> PodTemplateSpec:
     return template
 
 
-def _update_strategy(spec: StatefulSetSpec, path: Path) -> Errors:
+def _validate_update_strategy(spec: StatefulSetSpec, path: Path) -> Errors:
     strategy = spec.update_strategy
     here, pace = path.child("rollingUpdate"), strategy.rolling_update
     match strategy.type:
@@ -149,7 +149,7 @@ def _update_strategy(spec: StatefulSetSpec, path: Path) -> Errors:
             return [field_errors.invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'")]
 
 
-def _retention(spec: StatefulSetSpec, path: Path) -> Errors:
+def _validate_retention(spec: StatefulSetSpec, path: Path) -> Errors:
     policy = spec.persistent_volume_claim_retention_policy
     if policy is None:
         return []

@@ -31,7 +31,7 @@ _ONE_SOURCE = "must specify exactly one of inlineVolumeSpec and persistentVolume
 _SPEC = Path("spec")
 
 
-def _parameters(parameters: dict[str, str], path: Path) -> Errors:
+def _validate_parameters(parameters: dict[str, str], path: Path) -> Errors:
     errors = [field_errors.too_long(path, MAX_PARAMETERS)] if len(parameters) > MAX_PARAMETERS else []
     if "" in parameters:
         errors.append(field_errors.invalid(path, "", "field can not be empty."))
@@ -53,14 +53,14 @@ class StorageClassStrategy(RuleStrategy[v1.StorageClass]):
         obj.volume_binding_mode = "Immediate" if obj.volume_binding_mode is None else obj.volume_binding_mode
 
     def rules(self, obj: v1.StorageClass, old: v1.StorageClass | None, request: Request) -> Errors:
-        errors = _provisioner(obj.provisioner, Path("provisioner"))
-        errors += _parameters(obj.parameters, Path("parameters"))
+        errors = _validate_provisioner(obj.provisioner, Path("provisioner"))
+        errors += _validate_parameters(obj.parameters, Path("parameters"))
         for name, value, supported in (
             ("reclaimPolicy", obj.reclaim_policy, _RECLAIM_POLICIES),
             ("volumeBindingMode", obj.volume_binding_mode, _BINDING_MODES),
         ):
             errors += one_of(value, supported, Path(name))
-        errors += _topologies(obj.allowed_topologies, Path("allowedTopologies"))
+        errors += _validate_topologies(obj.allowed_topologies, Path("allowedTopologies"))
         if old is not None:
             errors += immutable_fields(
                 obj, old, None, "parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"
@@ -68,11 +68,11 @@ class StorageClassStrategy(RuleStrategy[v1.StorageClass]):
         return errors
 
 
-def _provisioner(name: str, path: Path) -> Errors:
+def _validate_provisioner(name: str, path: Path) -> Errors:
     return names.validate(path, name, names.label_key(name.lower())) if name else [field_errors.required(path)]
 
 
-def _topologies(terms: list[v1.TopologySelectorTerm], path: Path) -> Errors:
+def _validate_topologies(terms: list[v1.TopologySelectorTerm], path: Path) -> Errors:
     errors: Errors = []
     seen: set[frozenset[tuple[str, frozenset[str]]]] = {frozenset()}  # an empty term is refused as a duplicate
     for index, term in enumerate(terms):
@@ -104,12 +104,12 @@ class VolumeAttributesClassStrategy(RuleStrategy[v1.VolumeAttributesClass]):
             obj.metadata.finalizers.append(_CLASS_PROTECTION)
 
     def rules(self, obj: v1.VolumeAttributesClass, old: v1.VolumeAttributesClass | None, request: Request) -> Errors:
-        errors = _provisioner(obj.driver_name, Path("driverName"))
+        errors = _validate_provisioner(obj.driver_name, Path("driverName"))
         if old is not None:
             errors += _immutable_error("driverName", obj.driver_name, old.driver_name)
             errors += _immutable_error("parameters", obj.parameters, old.parameters)
         errors += require(obj.parameters, Path("parameters"), "must contain at least one key/value pair")
-        return errors + _parameters(obj.parameters, Path("parameters"))
+        return errors + _validate_parameters(obj.parameters, Path("parameters"))
 
 
 class CSIDriverStrategy(RuleStrategy[v1.CSIDriver]):
@@ -143,7 +143,7 @@ class CSIDriverStrategy(RuleStrategy[v1.CSIDriver]):
 
     def rules(self, obj: v1.CSIDriver, old: v1.CSIDriver | None, request: Request) -> Errors:
         errors = validate_csi_driver_name(obj.metadata.name, Path("name")) if old is None else []
-        errors += _driver_spec(obj.spec)
+        errors += _validate_driver_spec(obj.spec)
         if old is not None:
             errors += immutable(obj.spec.attach_required, old.spec.attach_required, _SPEC, "attachedRequired")
             modes, before = obj.spec.volume_lifecycle_modes, old.spec.volume_lifecycle_modes
@@ -151,9 +151,9 @@ class CSIDriverStrategy(RuleStrategy[v1.CSIDriver]):
         return errors
 
 
-def _driver_spec(spec: v1.CSIDriverSpec) -> Errors:
+def _validate_driver_spec(spec: v1.CSIDriverSpec) -> Errors:
     errors = one_of(spec.fs_group_policy, _FS_GROUP_POLICIES, _SPEC.child("fsGroupPolicy"))
-    errors += _token_requests(spec.token_requests, _SPEC.child("tokenRequests"))
+    errors += _validate_token_requests(spec.token_requests, _SPEC.child("tokenRequests"))
     here = _SPEC.child("volumeLifecycleModes")
     errors += [
         field_errors.not_supported(here, mode, _LIFECYCLE_MODES)
@@ -171,7 +171,7 @@ def _driver_spec(spec: v1.CSIDriverSpec) -> Errors:
     return errors
 
 
-def _token_requests(requests: list[v1.TokenRequest], path: Path) -> Errors:
+def _validate_token_requests(requests: list[v1.TokenRequest], path: Path) -> Errors:
     errors: Errors = []
     audiences = Unique()
     for index, request in enumerate(requests):
@@ -197,7 +197,7 @@ class CSINodeStrategy(RuleStrategy[v1.CSINode]):
         before = {driver.name: driver for driver in old.spec.drivers} if old is not None else {}
         here = _SPEC.child("drivers")
         for index, driver in enumerate(obj.spec.drivers):
-            errors += _node_driver(driver, here.index(index))
+            errors += _validate_node_driver(driver, here.index(index))
             errors += seen.add(driver.name, here.index(index).child("name"))
             known = before.get(driver.name)
             if known is not None and (known.node_id, known.topology_keys) != (driver.node_id, driver.topology_keys):
@@ -205,7 +205,7 @@ class CSINodeStrategy(RuleStrategy[v1.CSINode]):
         return errors
 
 
-def _node_driver(driver: v1.CSINodeDriver, path: Path) -> Errors:
+def _validate_node_driver(driver: v1.CSINodeDriver, path: Path) -> Errors:
     errors = validate_csi_driver_name(driver.name, path.child("name"))
     here = path.child("nodeID")
     errors += require(driver.node_id, here)

@@ -164,7 +164,7 @@ class Request(msgspec.Struct, kw_only=True):
     """The user, recorded in objects that carry their author."""
     warnings: list[str] = []
     known_specs: "KnownSpecs | None" = None
-    """A cache of valid PodSpecs; None validates each."""
+    """A cache of valid PodSpecs; with None, every PodSpec is validated."""
 
     def warn(self, text: str) -> None:
         """Add a warning for the client, unless it is repeated or there are too many."""
@@ -172,7 +172,7 @@ class Request(msgspec.Struct, kw_only=True):
 
 
 class Strategy(Generic[T]):
-    """The rules of one kind. The defaults suit a kind with `spec` and `status` and without rules.
+    """The admission rules of one kind. The defaults suit a kind with `spec` and `status` and without rules.
 
     A subclass names the kind's struct as type argument; ``api/kinds.py`` has the kind's names, scope and subresources.
     """
@@ -208,7 +208,7 @@ class Strategy(Generic[T]):
         pass
 
     def mutate(self, obj: T, old: T | None, request: Request) -> None:
-        """Do what mutating admission plugins do. `old` is None for a create."""
+        """Change an object as Kubernetes' built-in mutating admission plugins do. `old` is None for a create."""
 
     def prepare_for_create(self, obj: T, request: Request) -> None:
         """Clear fields that clients do not set on create, here the status; set the first generation."""
@@ -221,7 +221,7 @@ class Strategy(Generic[T]):
         return []
 
     def update_derived_names(self, obj: T, taken: str) -> None:
-        """Update labels and selectors that contain the name `taken`, after another name was generated."""
+        """Update labels and selectors that contain the generated name `taken`, which was replaced."""
 
     def prepare_for_update(self, new: T, old: T, request: Request) -> None:
         """Restore fields that an update must not change, here the status; increment the generation."""

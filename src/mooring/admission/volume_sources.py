@@ -39,17 +39,17 @@ def validate_iscsi(source: vs.ISCSIVolumeSource | vs.ISCSIPersistentVolumeSource
     if not source.iqn:
         errors.append(field_errors.required(path.child("iqn")))
     else:
-        errors += _initiator(source.iqn, path.child("iqn"))
+        errors += _validate_initiator(source.iqn, path.child("iqn"))
     if not 0 <= source.lun <= 255:
         errors.append(field_errors.invalid(path.child("lun"), source.lun, names.out_of_range(0, 255)))
     if (source.chap_auth_discovery or source.chap_auth_session) and source.secret_ref is None:
         errors.append(field_errors.required(path.child("secretRef")))
     if source.initiator_name is not None:
-        errors += _initiator(source.initiator_name, path.child("initiatorname"))
+        errors += _validate_initiator(source.initiator_name, path.child("initiatorname"))
     return errors
 
 
-def _initiator(name: str, path: Path) -> Errors:
+def _validate_initiator(name: str, path: Path) -> Errors:
     if not name.startswith(("iqn", "eui", "naa")):
         return [field_errors.invalid(path, name, "must be valid format starting with iqn, eui, or naa")]
     valid = _IQN.search(name) or _EUI.fullmatch(name) or _NAA.fullmatch(name)
@@ -72,18 +72,18 @@ def validate_fc(source: vs.FCVolumeSource, path: Path) -> Errors:
     return errors
 
 
-def _partition(partition: int, path: Path) -> Errors:
+def _validate_partition(partition: int, path: Path) -> Errors:
     if 0 <= partition <= 255:
         return []
     return [field_errors.invalid(path.child("partition"), partition, names.out_of_range(1, 255))]
 
 
 def validate_gce(source: vs.GCEPersistentDiskVolumeSource, path: Path) -> Errors:
-    return required_fields(source, path, "pdName") + _partition(source.partition, path)
+    return required_fields(source, path, "pdName") + _validate_partition(source.partition, path)
 
 
 def validate_aws(source: vs.AWSElasticBlockStoreVolumeSource, path: Path) -> Errors:
-    return required_fields(source, path, "volumeID") + _partition(source.partition, path)
+    return required_fields(source, path, "volumeID") + _validate_partition(source.partition, path)
 
 
 def validate_nfs(source: vs.NFSVolumeSource, path: Path) -> Errors:
@@ -145,7 +145,7 @@ def validate_azure_disk(source: vs.AzureDiskVolumeSource, path: Path) -> Errors:
 
 
 def forbid_other_fields(source: Object, allowed: tuple[str, ...], path: Path, detail: str) -> Errors:
-    """Return an error for each set field that is not allowed (by attribute)."""
+    """Return an error for each set field of a volume source that is not among the allowed ones."""
     blank = type(source)()
     return [
         field_errors.forbidden(path.child("uID" if name == "uid" else name), detail)  # as Kubernetes writes the name

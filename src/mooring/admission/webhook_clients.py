@@ -12,7 +12,7 @@ from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
 REVIEWS = ("v1", "v1beta1")
-"""The review versions that this server can send."""
+"""The AdmissionReview and ConversionReview versions that this server can send."""
 _FORM = "; desired format: https://host[/path]"
 
 
@@ -20,11 +20,11 @@ def validate_client_config(config: AdmissionClient | ConversionClient, path: Pat
     if (config.url is None) == (config.service is None):
         return [field_errors.required(path, "exactly one of url or service is required")]
     if config.url is not None:
-        return _url(config.url, path.child("url"))
-    return _service(config.service, path.child("service")) if config.service else []
+        return _validate_url(config.url, path.child("url"))
+    return _validate_service(config.service, path.child("service")) if config.service else []
 
 
-def _url(url: str, path: Path) -> Errors:
+def _validate_url(url: str, path: Path) -> Errors:
     try:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]
@@ -45,7 +45,7 @@ def _url(url: str, path: Path) -> Errors:
     return errors
 
 
-def _service(service: AdmissionService | ConversionService, path: Path) -> Errors:
+def _validate_service(service: AdmissionService | ConversionService, path: Path) -> Errors:
     errors = [
         field_errors.required(path.child(name))
         for name, value in (("name", service.namespace), ("namespace", service.name))  # Kubernetes mixes them up

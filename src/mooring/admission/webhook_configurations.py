@@ -34,7 +34,7 @@ _WEBHOOKS = Path("webhooks")
 
 
 class _Strictness(msgspec.Struct, frozen=True):
-    """The rules that apply to a webhook; an update need not satisfy rules that the old object violates."""
+    """The rules for one webhook; on an update, rules that the old object violates are off."""
 
     no_side_effects: bool = True
     known_reviews: bool = True
@@ -42,7 +42,7 @@ class _Strictness(msgspec.Struct, frozen=True):
     good_label_values: bool = True
     check_conditions: bool = True
     known_conditions: frozenset[str] = frozenset()
-    """Stored match conditions, which may use every CEL library of this release."""
+    """Match conditions of the stored webhook, which may use every CEL library of this release."""
 
 
 class _ConfigurationStrategy(RuleStrategy[T]):
@@ -64,7 +64,9 @@ class _ConfigurationStrategy(RuleStrategy[T]):
         for index, webhook in enumerate(obj.webhooks):
             here = _WEBHOOKS.index(index)
             errors += _webhook_errors(webhook, strictness, request, here)
-            errors += _reviews(webhook.admission_review_versions, strictness, here.child("admissionReviewVersions"))
+            errors += _validate_reviews(
+                webhook.admission_review_versions, strictness, here.child("admissionReviewVersions")
+            )
             if strictness.unique_names and webhook.name in seen:
                 errors.append(field_errors.duplicate(here.child("name"), webhook.name))
             seen.update([webhook.name] if webhook.name else [])
@@ -186,7 +188,7 @@ def _selector_errors(webhook: v1.Webhook, path: Path, *, strict: bool) -> Errors
     return errors
 
 
-def _reviews(versions: Sequence[str], strictness: _Strictness, path: Path) -> Errors:
+def _validate_reviews(versions: Sequence[str], strictness: _Strictness, path: Path) -> Errors:
     if not versions:
         return [field_errors.required(path, f"must specify one of {', '.join(REVIEWS)}")]
     return validate_review_versions(versions, path, must_know_one=strictness.known_reviews)

@@ -38,12 +38,12 @@ class Change(msgspec.Struct):
 
 
 def concerns(quota: ResourceQuota, evaluator: Evaluator) -> bool:
-    """Return whether a quota limits a resource that objects of the evaluator's kind use."""
+    """Return whether a quota limits any resource that objects of this kind use."""
     return any(map(evaluator.measures, quota.status.hard)) or any(map(evaluator.measures, quota.spec.hard))
 
 
 def is_counted(quota: ResourceQuota) -> bool:
-    """Return whether the quota's status already has the usage of every resource that its spec limits."""
+    """Return whether the quota's status already has the current usage of every resource that its spec limits."""
     return quota.spec.hard == quota.status.hard
 
 
@@ -71,7 +71,7 @@ def difference_of(quota: ResourceQuota, used: Mapping[str, Quantity], change: Ch
 
 
 def used_with(quota: ResourceQuota, used: Mapping[str, Quantity], difference: Usage, change: Change) -> Usage:
-    """Return the usage with an added difference; raise Forbidden if it exceeds the quota."""
+    """Return a quota's usage plus a difference; raise Forbidden if that exceeds the quota."""
     after, hard, exceeded = dict(used), quota.status.hard, []
     for name, quantity in difference.items():
         sum_ = after.get(name, ZERO) + quantity
@@ -99,7 +99,7 @@ def is_in_scope(spec: ResourceQuotaSpec, evaluator: Evaluator, obj: Resource) ->
 
 
 def scopes_of(spec: ResourceQuotaSpec) -> list[ScopedResourceSelectorRequirement]:
-    """Return all scopes of a quota, which must all match, as requirements."""
+    """Return all scopes of a quota as scope selector requirements; an object must match every one."""
     named = [ScopedResourceSelectorRequirement(scope_name=scope, operator="Exists") for scope in spec.scopes]
     return named + (spec.scope_selector.match_expressions if spec.scope_selector else [])
 

@@ -15,7 +15,7 @@ _ALIASES = frozenset({"configmaps", "replicationcontrollers", "resourcequotas", 
 
 
 class Evaluator:
-    """Computes an object's usage of quotas. This base class suits kinds that only count by number."""
+    """Computes how much of a quota an object uses. This base class suits kinds of which only the number counts."""
 
     def __init__(self, group: str, resource: str) -> None:
         self.group = group
@@ -31,11 +31,11 @@ class Evaluator:
         return [name for name in names if self.measures(name)]
 
     def usage(self, obj: Resource) -> Usage:
-        """Return the usage of an object."""
+        """Return the amount of each quota resource that an object uses."""
         return dict.fromkeys(self._own_names, ONE)
 
     def in_scope(self, requirement: ScopedResourceSelectorRequirement, obj: Resource) -> bool:
-        """Whether an object matches a quota scope; most kinds match none."""
+        """Whether an object matches a quota scope; objects of most kinds match none."""
         return False
 
     def missing(self, required: Iterable[str], obj: Resource) -> str:
@@ -43,16 +43,16 @@ class Evaluator:
         return ""
 
     def may_reject(self, new: Resource, old: Resource | None, subresource: str) -> bool:
-        """Whether quotas may reject a write. `old` is None for a create."""
+        """Whether quotas may reject a write of an object. `old` is None for a create."""
         return old is None and not subresource
 
     def may_differ(self, new: Resource, old: Resource) -> bool:
-        """Whether an update can change the object's usage or scopes."""
+        """Whether an update can change how much of a quota the object uses, or which scopes it matches."""
         return False
 
 
 def selects(requirement: ScopedResourceSelectorRequirement, value: str) -> bool:
-    """Return whether a scope requirement on a class name matches a value; empty if the object has none."""
+    """Return whether a scope requirement matches a class name (empty: the object has no class)."""
     match requirement.operator:
         case "In":
             return value in requirement.values if value else False
@@ -65,6 +65,6 @@ def selects(requirement: ScopedResourceSelectorRequirement, value: str) -> bool:
 
 
 def add_usage(total: Usage, more: Mapping[str, Quantity]) -> None:
-    """Add usage to a usage in place."""
+    """Add the amounts of one quota usage to another, in place."""
     for name, quantity in more.items():
         total[name] = total[name] + quantity if name in total else quantity

@@ -80,7 +80,7 @@ class Evaluators:
         self._known: dict[tuple[str, str], Evaluator] = {(each.group, each.resource): each for each in special}
 
     def of(self, kind: Kind) -> Evaluator | None:
-        """Return the evaluator of a kind; None for kinds that quotas never count."""
+        """Return the quota evaluator of a kind; None for kinds that quotas never count."""
         place = (kind.group, kind.plural)
         found = self._known.get(place)
         if found is None and kind.namespaced and place not in _UNCOUNTED:

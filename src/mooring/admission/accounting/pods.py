@@ -45,7 +45,7 @@ class PodEvaluator(Evaluator):
         return usage
 
     def is_overdue(self, pod: Pod) -> bool:
-        """Return whether a terminating pod is past its grace period, so that a lost node does not keep quota in use."""
+        """Return whether a terminating pod is past its grace period; it then no longer uses quota."""
         deletion, grace = pod.metadata.deletion_timestamp, pod.metadata.deletion_grace_period_seconds
         if deletion is None or grace is None:
             return False

@@ -17,10 +17,10 @@ def errors_at_changed_values(
     errors: Iterable[tuple[FieldError, Place]], new: Any, old: Any, schema: Structural | None
 ) -> Errors:
     """Return those of the errors whose value is new or has changed; others may stay (ratcheting)."""
-    return [error for error, place in errors if not _is_unchanged(_steps(place), new, old, schema)]
+    return [error for error, place in errors if not _is_unchanged(_path_steps(place), new, old, schema)]
 
 
-def _steps(place: Place) -> list[str | int]:
+def _path_steps(place: Place) -> list[str | int]:
     steps: list[str | int] = []
     while place is not None:
         place, step = place
@@ -36,12 +36,12 @@ def _is_unchanged(steps: list[str | int], new: Any, old: Any, schema: Structural
         if old is _ABSENT:
             return False
         new = new[step] if not isinstance(new, dict) else new.get(step)
-        schema = _below(schema, step)
+        schema = _schema_below(schema, step)
     return bool(new == old)
 
 
 def counterpart(new: Any, old: Any, step: str | int, schema: Structural | None) -> Any:
-    """Return the old value that corresponds to a child of a new value; check the result with `is_absent`."""
+    """Return the stored value that corresponds to a field or item of a new value; check the result by `is_absent`."""
     if isinstance(step, str):
         return old.get(step, _ABSENT) if isinstance(old, dict) else _ABSENT
     if schema is None or schema.props.list_type != "map" or not isinstance(old, list):
@@ -61,7 +61,7 @@ def is_absent(value: Any) -> bool:
     return value is _ABSENT
 
 
-def _below(schema: Structural | None, step: str | int) -> Structural | None:
+def _schema_below(schema: Structural | None, step: str | int) -> Structural | None:
     if schema is None:
         return None
     return schema.field(step) if isinstance(step, str) else schema.items

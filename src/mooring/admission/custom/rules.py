@@ -31,7 +31,7 @@ Warn = Callable[[str], None]
 
 
 class _TooExpensiveError(Exception):
-    """The estimated costs exceed the budget, so that costs must be counted."""
+    """The estimated cost of all rules exceeds the budget, so that actual costs must be counted."""
 
 
 class _StopError(Exception):
@@ -46,7 +46,7 @@ class CompiledRule(msgspec.Struct, frozen=True):
     message: Program | None
     uses_old_self: bool
     where: str
-    """The path of the field that errors name, relative to the value; empty for the value itself."""
+    """The path, relative to the value, of the field that the rule's errors name; empty for the value itself."""
 
     @property
     def is_optional(self) -> bool:
@@ -58,7 +58,7 @@ def uses_old_self(program: Program) -> bool:
 
 
 class _Node(msgspec.Struct):
-    """The rules of one schema node, and the nodes of its children."""
+    """The CEL rules of one schema node, and the nodes of its children."""
 
     schema: Structural
     is_root: bool
@@ -80,13 +80,13 @@ class _Node(msgspec.Struct):
 
 
 class Rules:
-    """The rules of one version of a kind."""
+    """The CEL validation rules of one version of a custom kind."""
 
     def __init__(self, schema: Structural) -> None:
         self._root = _node(schema, is_root=True)
 
     def errors(self, new: Any, old: Any, warn: Warn | None = None, path: Path | None = None) -> Errors:
-        """Return the rule violations of a value at `path`; `old` is None for a create."""
+        """Return the violations of CEL rules by a value at `path`; `old` is None for a create."""
         if self._root is None:
             return []
         try:
@@ -119,7 +119,7 @@ def _compile_rules(schema: JSONSchemaProps, declared: Declared) -> Iterator[Comp
 
 
 class _Evaluation:
-    """The evaluation of all rules on one written object."""
+    """The evaluation of all CEL rules on one written object."""
 
     def __init__(self, warn: Warn | None, *, counted: bool) -> None:
         self._warn = warn
@@ -257,7 +257,7 @@ class _Evaluation:
 
 
 class _OutOfBudgetError(Exception):
-    """The rules of this object exceeded the total budget."""
+    """The CEL rules of this object exceeded the total cost budget."""
 
 
 def _child(path: Path | None, name: str, node: _Node) -> Path:

@@ -134,14 +134,14 @@ class CustomStrategy(Strategy[Dynamic]):
         ]
 
     def tree(self, obj: Dynamic) -> dict[str, Any]:
-        """Return the object as plain JSON values; metadata is empty unless the schema or its CEL rules may read it."""
+        """Return the object as plain JSON values; of its metadata, only the fields that the schema reads."""
         metadata = msgspec.to_builtins(obj.metadata) if self._looks_at_metadata or self.rules else {}
         return {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata, **obj.content}
 
     def errors_at_changes(
         self, check: Check, new: Any, old: Any, schema: Structural | None, base: Path | None = None
     ) -> Errors:
-        """Validate a value with a schema check; return the errors, except those at unchanged parts of an update."""
+        """Run a schema check on a value; return the errors without those at unchanged values of an update."""
         found = self._collect(check, new, base)
         if not found.errors:
             return []
@@ -165,7 +165,7 @@ class CustomStrategy(Strategy[Dynamic]):
         return errors
 
     def rule_errors(self, new: Any, old: Any, errors: Errors, request: Request) -> Errors:
-        """Evaluate the CEL rules, if the object is valid enough."""
+        """Evaluate the CEL rules if the object passed the schema checks that they depend on."""
         if self.rules is None:
             return []
         if any(error.type in _BLOCKING for error in errors):

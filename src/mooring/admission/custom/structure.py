@@ -62,11 +62,11 @@ def _embedded_object_errors(value: dict[str, Any], path: Path) -> Errors:
         elif name == "apiVersion" and text.count("/") > 1:
             errors.append(field_errors.invalid(path.child(name), text, f"unexpected GroupVersion string: {text}"))
     if "metadata" in value:
-        errors += _metadata(value["metadata"], path.child("metadata"))
+        errors += _validate_metadata(value["metadata"], path.child("metadata"))
     return errors
 
 
-def _metadata(value: Any, path: Path) -> Errors:
+def _validate_metadata(value: Any, path: Path) -> Errors:
     try:
         metadata, _ = from_tree(value, ObjectMeta, FieldValidation.IGNORE)
     except DecodeError as error:
@@ -84,7 +84,7 @@ def list_errors(value: Any, schema: Structural, path: Path | None = None) -> Err
             if item.__class__ in _HOLDERS:
                 errors += list_errors(item, child, _below(path, name, schema))
     elif isinstance(value, list) and path is not None:
-        errors += _doubles(value, schema, path)
+        errors += _validate_doubles(value, schema, path)
         if schema.items is not None:
             for index, item in enumerate(value):
                 if item.__class__ in _HOLDERS:
@@ -92,7 +92,7 @@ def list_errors(value: Any, schema: Structural, path: Path | None = None) -> Err
     return errors
 
 
-def _doubles(items: list[Any], schema: Structural, path: Path) -> Errors:
+def _validate_doubles(items: list[Any], schema: Structural, path: Path) -> Errors:
     if schema.props.list_type == "set":
         shown = items
     elif schema.props.list_type == "map":

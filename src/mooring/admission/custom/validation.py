@@ -19,16 +19,16 @@ from mooring.api.field_path import Path
 from mooring.cel.regex import matches
 
 Place = tuple[Any, str | int] | None
-"""The position of a value: its parent's position and its field or index; None for the root."""
+"""The position of a value in an object: its parent's position and its field or index; None for the root."""
 
 
 class Findings(msgspec.Struct):
-    """The validation errors of one object, with their positions. `base` is the path of the root, such as `status`."""
+    """The schema errors of one object, with their positions. `base` is the path of the root, such as `status`."""
 
     base: Path | None
     errors: Errors = msgspec.field(default_factory=list)
     places: list[Place] = msgspec.field(default_factory=list)
-    """The position of each error, for ratcheting."""
+    """The position of each error, by which ratcheting finds the stored value."""
 
     def add(self, place: Place, error: FieldError) -> None:
         self.errors.append(error)
@@ -68,7 +68,7 @@ def compile_schema(schema: JSONSchemaProps) -> Check:
 
 
 class _Checks(dict[type, tuple[Check, ...]]):
-    """The checks of a schema by the Python class of the value, created on demand."""
+    """The compiled checks of a schema, by the Python class of the value; created on demand."""
 
     def __init__(self, schema: JSONSchemaProps) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ def _checks_for(cls: type, schema: JSONSchemaProps) -> list[Check]:
     found = [*_type_checks(cls, schema)]
     if cls is type(None):
         return found + _enum_checks(schema)
-    found += _combinations(schema)
+    found += _checks_of_combinations(schema)
     if cls is str:
         found += _text_checks(schema)
     elif cls in (int, float):
@@ -106,7 +106,7 @@ def _checks_for(cls: type, schema: JSONSchemaProps) -> list[Check]:
 
 
 def types_of(schema: JSONSchemaProps) -> list[str]:
-    """Return the types that a schema allows."""
+    """Return the JSON types that a schema allows."""
     if schema.int_or_string:
         return ["integer", "string"]
     return [schema.type] if schema.type else []
@@ -160,7 +160,7 @@ def _whole_number(wanted: str, given: str) -> Check:
     return check
 
 
-def _combinations(schema: JSONSchemaProps) -> list[Check]:
+def _checks_of_combinations(schema: JSONSchemaProps) -> list[Check]:
     found: list[Check] = []
     if schema.any_of:
         found.append(_any_of([compile_schema(each) for each in schema.any_of], schema.any_of))
@@ -169,7 +169,7 @@ def _combinations(schema: JSONSchemaProps) -> list[Check]:
     if schema.all_of:
         found.append(_check_all_of([compile_schema(each) for each in schema.all_of]))
     if schema.not_ is not None:
-        found.append(_not(compile_schema(schema.not_)))
+        found.append(_check_not(compile_schema(schema.not_)))
     return found
 
 
@@ -180,7 +180,7 @@ def _try_check(check: Check, value: Any, place: Place, findings: Findings) -> Fi
     return trial
 
 
-def _best(schemas: Sequence[JSONSchemaProps], failures: Sequence[Findings], value: Any) -> Findings:
+def _best_alternative(schemas: Sequence[JSONSchemaProps], failures: Sequence[Findings], value: Any) -> Findings:
     counts = [checks_made(schema, value) for schema in schemas]
     return failures[max(range(len(counts)), key=lambda index: (counts[index], -index))]
 
@@ -193,7 +193,7 @@ def _any_of(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Chec
             if not failures[-1].errors:
                 return
         _add_error(findings, place, f'"{format_place(place)}" must validate at least one schema (anyOf)')
-        findings.take(_best(schemas, failures, value))
+        findings.take(_best_alternative(schemas, failures, value))
 
     return check
 
@@ -207,7 +207,7 @@ def _one_of(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Chec
         why = "Found none valid" if not valid else f"Found {valid} valid alternatives"
         _add_error(findings, place, f'"{format_place(place)}" must validate one and only one schema (oneOf). {why}')
         if not valid:
-            findings.take(_best(schemas, failures, value))
+            findings.take(_best_alternative(schemas, failures, value))
 
     return check
 
@@ -226,7 +226,7 @@ def _check_all_of(checks: Sequence[Check]) -> Check:
     return check
 
 
-def _not(inner: Check) -> Check:
+def _check_not(inner: Check) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
         if not _try_check(inner, value, place, findings).errors:
             _add_error(findings, place, f'"{format_place(place)}" must not validate the schema (not)')
@@ -239,9 +239,7 @@ def _add_error(findings: Findings, place: Place, text: str) -> None:
 
 
 def checks_made(schema: JSONSchemaProps, value: Any) -> int:
-    """Count the checks of Kubernetes' validator for a value; of failed alternatives it reports the one with
-    the most.
-    """
+    """Count the checks of a value; of failed alternatives, Kubernetes reports the one with the most checks."""
     if value is None:
         return 1
     count = 3 + bool(types_of(schema))
@@ -429,7 +427,7 @@ def format_number(value: float) -> str:
 
 
 def unique(errors: Errors) -> Errors:
-    """Remove repeated errors, which several alternatives may report."""
+    """Remove repeated errors, which several `anyOf` alternatives may report."""
     if len(errors) < 2:
         return errors
     return list({str(error): error for error in errors}.values())

@@ -34,13 +34,13 @@ def has_rules(nodes: Iterable[JSONSchemaProps]) -> bool:
 
 
 class _SharedSchema(msgspec.Struct, frozen=True):
-    """Values computed once for all nodes with the same schema, because large definitions repeat subtrees."""
+    """Values computed once for all equal schema nodes, because large definitions repeat subtrees."""
 
     min_bytes: int
     """The minimum size of a value, in bytes."""
     environments: RuleEnvironments
     programs: dict[tuple[str, bool], Program] = msgspec.field(default_factory=dict)
-    """Compiled programs, by expression and by whether `oldSelf` is optional."""
+    """Compiled CEL programs, by expression and by whether `oldSelf` is optional."""
 
 
 class Expressions(msgspec.Struct):
@@ -48,9 +48,9 @@ class Expressions(msgspec.Struct):
 
     options: CustomOptions
     known: frozenset[str]
-    """Expressions of the stored schema, which may use every library of this release."""
+    """Expressions of the stored schema, which may use every CEL library of this release."""
     unchanged: bool
-    """Whether the schema is unchanged, so that single rules are not rejected for their cost."""
+    """Whether the update leaves the schema unchanged; then no single rule is rejected for its cost."""
     _total: int = 0
     _expensive: list[tuple[int, Path]] = msgspec.field(default_factory=list)
     _known_nodes: "dict[tuple[bytes, bool], _SharedSchema | None]" = msgspec.field(default_factory=dict)
@@ -59,7 +59,7 @@ class Expressions(msgspec.Struct):
     def errors(
         self, schema: JSONSchemaProps, path: Path, times: int | None, uncorrelated: Path | None, *, root: bool
     ) -> Errors:
-        """Validate the rules of one schema node, of whose values an object may have `times` (None: unlimited)."""
+        """Validate the rules of one schema node, with at most `times` values in one object (None: unlimited)."""
         place = path.child("x-kubernetes-validations")
         shared = self._shared_schema(schema, root=root or schema.embedded_resource)
         if shared is None:
@@ -127,7 +127,7 @@ class Expressions(msgspec.Struct):
         return [field_errors.forbidden(path, _too_much(name, cost, MAX_RULE))]
 
     def total_errors(self, path: Path) -> Errors:
-        """Validate the total cost of all rules."""
+        """Validate the total estimated cost of all rules of the schema."""
         if self._total <= MAX_SCHEMA:
             return []
         detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"

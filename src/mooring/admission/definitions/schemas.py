@@ -73,15 +73,15 @@ _GO_NAMES = _go_names()
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """The context of a schema node during the walk."""
+    """The context of a schema node while a definition's schema is walked."""
 
     no_defaults: str | None = None
-    """Why defaults are not allowed at the node; None if they are."""
+    """Why defaults are not allowed at the schema node; None if they are."""
     in_metadata: bool = False
     uncorrelated: Path | None = None
-    """The enclosing list whose items have no old counterpart in an update."""
+    """The enclosing list whose items an update cannot match with old items, so that rules on `oldSelf` are refused."""
     times: int | None = 1
-    """The maximum number of values of the node in one object; None if unlimited."""
+    """The maximum number of values of the schema node in one object; None if unlimited."""
 
 
 class SchemaValidator(msgspec.Struct, frozen=True):
@@ -89,9 +89,9 @@ class SchemaValidator(msgspec.Struct, frozen=True):
 
     options: CustomOptions
     lenient: frozenset[str]
-    """The validation rules that the stored definition violates already."""
+    """The names of schema requirements that the stored definition violates, and may go on violating."""
     known_rules: frozenset[str]
-    """Expressions of the stored definition."""
+    """CEL rules of the stored definition, which may use every CEL library of this release."""
     unchanged: frozenset[str]
     """Versions whose schema does not change in the update."""
 
@@ -169,7 +169,7 @@ def _to_go_struct(schema: JSONSchemaProps) -> GoStruct:
 
 
 def default_errors(schema: JSONSchemaProps, path: Path, *, in_metadata: bool = False, root: bool = True) -> Errors:
-    """Return the defaults that the schema itself would reject or prune."""
+    """Return errors for default values that the schema itself would reject or prune."""
     errors: Errors = []
     if schema.default is not None:
         errors += _default_errors(schema, path.child("default"), in_metadata)
@@ -220,7 +220,7 @@ class _Walk:
             for index, clause in enumerate(clauses) if clauses else ():
                 self.visit(clause, path.child(name).index(index), place, typed=False)
         if isinstance(schema.items, JSONSchemaProps):
-            below = replace(place, times=_multiply(place.times, schema.max_items))
+            below = replace(place, times=_multiply_limits(place.times, schema.max_items))
             if schema.list_type != "map" and place.uncorrelated is None:
                 below = replace(below, uncorrelated=path)
             self.visit(schema.items, path.child("items"), below, typed=typed)
@@ -240,7 +240,7 @@ class _Walk:
                 self.schema_errors.append(field_errors.forbidden(here, detail))
             if isinstance(more, JSONSchemaProps):
                 why = "inside additionalProperties applying to object metadata"
-                inside = replace(place, times=_multiply(place.times, schema.max_properties))
+                inside = replace(place, times=_multiply_limits(place.times, schema.max_properties))
                 self.visit(more, here, replace(inside, no_defaults=why) if place.in_metadata else inside, typed=typed)
         for name, child in schema.properties.items():
             below = place
@@ -250,7 +250,7 @@ class _Walk:
             self.visit(child, path.child("properties").key(name), below, typed=typed)
 
 
-def _multiply(times: int | None, most: int | None) -> int | None:
+def _multiply_limits(times: int | None, most: int | None) -> int | None:
     return None if times is None or most is None else times * max(most, 0)
 
 

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class _Shared(msgspec.Struct):
-    """The settings that all versions of a definition have in common; None if they differ."""
+    """The settings (schema, columns, …) that all versions of a definition have in common; None if they differ."""
 
     schema: v1.JSONSchemaProps | None
     subresources: v1.CustomResourceSubresources | None
@@ -53,22 +53,22 @@ def validate(
     shared = _find_shared(spec.versions)
     validator = schemas.SchemaValidator.for_change(spec, old.spec if old else None, options)
     errors = [
-        *_group(spec.group, is_new=old is None),
+        *_validate_group(spec.group, is_new=old is None),
         *require_one_of(spec.scope, ("Cluster", "Namespaced"), SPEC.child("scope")),
     ]
     if len(spec.versions) > MAX_VERSIONS:
         return [*errors, field_errors.too_many(SPEC.child("versions"), len(spec.versions), MAX_VERSIONS)]
-    errors += _missing_schemas(spec)
+    errors += _validate_missing_schemas(spec)
     for index, version in enumerate(spec.versions):
-        errors += _version(version, SPEC.child("versions").index(index), shared, validator)
-    errors += _versions_together(spec.versions, shared)
-    errors += _required_names(spec.names)
+        errors += _validate_version(version, SPEC.child("versions").index(index), shared, validator)
+    errors += _validate_versions_together(spec.versions, shared)
+    errors += _validate_required_names(spec.names)
     errors += validate_names(spec.names, SPEC.child("names"))
     errors += _validate_shared(spec, shared, validator)
-    errors += _conversion(
+    errors += _validate_conversion(
         spec.conversion, SPEC.child("conversion"), established=old is not None and v1.holds(old, v1.ESTABLISHED)
     )
-    return errors + (_immutable_fields(obj, old) if old else [])
+    return errors + (_validate_immutable_fields(obj, old) if old else [])
 
 
 def _find_shared(versions: list[v1.CustomResourceDefinitionVersion]) -> _Shared:
@@ -90,7 +90,7 @@ def _schema(version: v1.CustomResourceDefinitionVersion) -> v1.JSONSchemaProps |
     return version.schema.open_api_v3_schema if version.schema else None
 
 
-def _group(group: str, *, is_new: bool) -> Errors:
+def _validate_group(group: str, *, is_new: bool) -> Errors:
     path = SPEC.child("group")
     if not group:
         return [field_errors.required(path)]
@@ -103,7 +103,7 @@ def _group(group: str, *, is_new: bool) -> Errors:
     return []
 
 
-def _missing_schemas(spec: v1.CustomResourceDefinitionSpec) -> Errors:
+def _validate_missing_schemas(spec: v1.CustomResourceDefinitionSpec) -> Errors:
     return [
         field_errors.required(SPEC.child("versions").index(index).child("schema", "openAPIV3Schema"))
         for index, version in enumerate(spec.versions)
@@ -111,7 +111,7 @@ def _missing_schemas(spec: v1.CustomResourceDefinitionSpec) -> Errors:
     ]
 
 
-def _version(
+def _validate_version(
     version: v1.CustomResourceDefinitionVersion, path: Path, shared: _Shared, validator: schemas.SchemaValidator
 ) -> Errors:
     errors: Errors = []
@@ -127,14 +127,14 @@ def _version(
             schema, path.child("schema"), version.name, has_status=has_status(version.subresources)
         )
     if version.subresources is not None and shared.subresources is None:
-        errors += _subresources(version.subresources, path.child("subresources"))
+        errors += _validate_subresources(version.subresources, path.child("subresources"))
     if shared.columns is None:
-        errors += _columns(version.additional_printer_columns, path.child("additionalPrinterColumns"))
+        errors += _validate_columns(version.additional_printer_columns, path.child("additionalPrinterColumns"))
     if shared.selectable is None and schema is None and version.selectable_fields:
         detail = "may only be set when `version.schema.openAPIV3Schema` is not included"
         errors.append(field_errors.invalid(path.child("selectableFields"), "", detail))
     if shared.selectable is None and schema is not None:
-        errors += _selectable(version.selectable_fields, schema, path.child("selectableFields"))
+        errors += _validate_selectable(version.selectable_fields, schema, path.child("selectableFields"))
     return errors
 
 
@@ -160,7 +160,7 @@ def _deprecation_problems(version: v1.CustomResourceDefinitionVersion) -> list[s
     return problems
 
 
-def _versions_together(versions: list[v1.CustomResourceDefinitionVersion], shared: _Shared) -> Errors:
+def _validate_versions_together(versions: list[v1.CustomResourceDefinitionVersion], shared: _Shared) -> Errors:
     path = SPEC.child("versions")
     shown = [_without_shared(version, shared) for version in versions]
     errors = []
@@ -192,13 +192,13 @@ def _validate_shared(
         first = spec.versions[0].name
         errors += validator.errors(shared.schema, SPEC.child("validation"), first, has_status=any_status)
     if shared.subresources is not None:
-        errors += _subresources(shared.subresources, SPEC.child("subresources"))
-    errors += _columns(shared.columns or [], SPEC.child("additionalPrinterColumns"))
+        errors += _validate_subresources(shared.subresources, SPEC.child("subresources"))
+    errors += _validate_columns(shared.columns or [], SPEC.child("additionalPrinterColumns"))
     if shared.selectable and shared.schema is None:
         detail = "may only be set when validations.schema is included"
         errors.append(field_errors.invalid(SPEC.child("selectableFields"), "", detail))
     elif shared.selectable is not None and shared.schema is not None:
-        errors += _selectable(shared.selectable, shared.schema, SPEC.child("selectableFields"))
+        errors += _validate_selectable(shared.selectable, shared.schema, SPEC.child("selectableFields"))
     return errors
 
 
@@ -224,7 +224,7 @@ def validate_stored_versions(obj: v1.CustomResourceDefinition) -> Errors:
     return errors
 
 
-def _required_names(named: v1.CustomResourceDefinitionNames) -> Errors:
+def _validate_required_names(named: v1.CustomResourceDefinitionNames) -> Errors:
     needed = {"plural": named.plural, "singular": named.singular, "kind": named.kind, "listKind": named.list_kind}
     return [field_errors.required(SPEC.child("names", name)) for name, value in needed.items() if not value]
 
@@ -238,14 +238,14 @@ def validate_names(named: v1.CustomResourceDefinitionNames, path: Path) -> Error
         if value and (wrong := names.dns1035_label(value.lower())):
             detail = "may have mixed case, but should otherwise match: " + ",".join(wrong)
             errors.append(field_errors.invalid(path.child(name), value, detail))
-    errors += _labels(named.short_names, path.child("shortNames"))
+    errors += _validate_labels(named.short_names, path.child("shortNames"))
     if named.kind and named.kind == named.list_kind:
         detail = "kind and listKind may not be the same"
         errors.append(field_errors.invalid(path.child("listKind"), named.list_kind, detail))
-    return errors + _labels(named.categories, path.child("categories"))
+    return errors + _validate_labels(named.categories, path.child("categories"))
 
 
-def _labels(values: Iterable[str], path: Path) -> Errors:
+def _validate_labels(values: Iterable[str], path: Path) -> Errors:
     return [
         field_errors.invalid(path.index(index), value, ",".join(wrong))
         for index, value in enumerate(values)
@@ -253,7 +253,7 @@ def _labels(values: Iterable[str], path: Path) -> Errors:
     ]
 
 
-def _immutable_fields(obj: v1.CustomResourceDefinition, old: v1.CustomResourceDefinition) -> Errors:
+def _validate_immutable_fields(obj: v1.CustomResourceDefinition, old: v1.CustomResourceDefinition) -> Errors:
     new, before = obj.spec, old.spec
     errors: Errors = []
     named = SPEC.child("names")
@@ -292,7 +292,7 @@ def _approval(obj: v1.CustomResourceDefinition) -> str:
     return "approved" if parts.scheme and parts.netloc else "invalid"
 
 
-def _subresources(subresources: v1.CustomResourceSubresources, path: Path) -> Errors:
+def _validate_subresources(subresources: v1.CustomResourceSubresources, path: Path) -> Errors:
     scale = subresources.scale
     if scale is None:
         return []
@@ -318,7 +318,7 @@ def _leading_dot_errors(value: str, path: Path) -> Errors:
     return [field_errors.invalid(path, value, "must be a simple json path starting with .")]
 
 
-def _columns(columns: list[v1.CustomResourceColumnDefinition], path: Path) -> Errors:
+def _validate_columns(columns: list[v1.CustomResourceColumnDefinition], path: Path) -> Errors:
     errors: Errors = []
     for index, column in enumerate(columns):
         here = path.index(index)
@@ -338,7 +338,7 @@ def _columns(columns: list[v1.CustomResourceColumnDefinition], path: Path) -> Er
     return errors
 
 
-def _selectable(fields: list[v1.SelectableField], schema: v1.JSONSchemaProps, path: Path) -> Errors:
+def _validate_selectable(fields: list[v1.SelectableField], schema: v1.JSONSchemaProps, path: Path) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for index, each in enumerate(fields):
@@ -365,7 +365,7 @@ def _selectable(fields: list[v1.SelectableField], schema: v1.JSONSchemaProps, pa
     return errors + limit_items(seen, _MAX_SELECTABLE, path)
 
 
-def _conversion(conversion: v1.CustomResourceConversion | None, path: Path, *, established: bool) -> Errors:
+def _validate_conversion(conversion: v1.CustomResourceConversion | None, path: Path, *, established: bool) -> Errors:
     if conversion is None:
         return []
     errors = require_one_of(conversion.strategy, ("None", "Webhook"), path.child("strategy"))
@@ -382,13 +382,13 @@ def _conversion(conversion: v1.CustomResourceConversion | None, path: Path, *, e
     else:
         errors += validate_client_config(config, place)
         if config.ca_bundle and established:
-            errors += _authorities(config.ca_bundle, place.child("caBundle"))
+            errors += _validate_authorities(config.ca_bundle, place.child("caBundle"))
     if not reviews:
         return [*errors, field_errors.required(versions_place)]
     return errors + validate_review_versions(reviews, versions_place)
 
 
-def _authorities(bundle: bytes, path: Path) -> Errors:
+def _validate_authorities(bundle: bytes, path: Path) -> Errors:
     from cryptography import x509  # noqa: PLC0415 - few definitions have a webhook
 
     try:

@@ -61,7 +61,7 @@ class DefinitionStrategy(RuleStrategy[CustomResourceDefinition]):
         errors = spec.validate(obj, old, request.options.custom)
         errors += spec.validate_names(obj.status.accepted_names, spec.STATUS.child("acceptedNames"))
         errors += spec.validate_stored_versions(obj)
-        return errors + spec.validate_approval(obj, old) + _preserving(obj, old)
+        return errors + spec.validate_approval(obj, old) + _validate_preserving(obj, old)
 
     def warnings(
         self, new: CustomResourceDefinition, old: CustomResourceDefinition | None, request: Request
@@ -86,7 +86,7 @@ def _record_storage_version(obj: CustomResourceDefinition) -> None:
         obj.status.stored_versions = [*obj.status.stored_versions, storage]
 
 
-def _preserving(obj: CustomResourceDefinition, old: CustomResourceDefinition | None) -> Errors:
+def _validate_preserving(obj: CustomResourceDefinition, old: CustomResourceDefinition | None) -> Errors:
     if not obj.spec.preserve_unknown_fields or (old is not None and old.spec.preserve_unknown_fields):
         return []
     from mooring.admission.definitions.spec import SPEC  # noqa: PLC0415 - see above

@@ -32,7 +32,7 @@ _UNSUPPORTED = {
 
 
 def find_unsupported(nodes: Iterable[JSONSchemaProps]) -> str:
-    """Return why a schema cannot be structural at all; empty if it can."""
+    """Return why a schema can never be structural, such as an unsupported keyword; empty if it can."""
     for node in nodes:
         for attribute, name in _UNSUPPORTED.items():
             if getattr(node, attribute):

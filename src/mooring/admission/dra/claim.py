@@ -70,7 +70,7 @@ class ResourceClaimStrategy(RuleStrategy[v1.ResourceClaim]):
 
     def rules(self, obj: v1.ResourceClaim, old: v1.ResourceClaim | None, request: Request) -> Errors:
         if old is not None:
-            return _same_spec(obj.spec, old.spec)
+            return _validate_same_spec(obj.spec, old.spec)
         errors = _check_admin_access(obj.spec.devices, request)
         return errors + validate_device_claim(obj.spec.devices, _SPEC.child("devices"), request.options)
 
@@ -99,7 +99,11 @@ class ResourceClaimTemplateStrategy(RuleStrategy[v1.ResourceClaimTemplate]):
         if old is not None and obj.spec == old.spec:
             return []  # what is stored may use a gate that is off by now
         here, metadata = _SPEC.child("metadata"), obj.spec.metadata
-        errors = _check_admin_access(obj.spec.spec.devices, request) if old is None else _same_spec(obj.spec, old.spec)
+        errors = (
+            _check_admin_access(obj.spec.spec.devices, request)
+            if old is None
+            else _validate_same_spec(obj.spec, old.spec)
+        )
         errors += meta.validate_annotations(metadata.annotations, here.child("annotations"))
         errors += names.validate_labels(metadata.labels, here.child("labels"))
         errors += forbid_other_fields(metadata, ("annotations", "labels"), here, "cannot be set")
@@ -132,20 +136,20 @@ def _admin_results(claim: v1.ResourceClaim) -> list[int]:
     return [index for index, result in enumerate(results) if result.admin_access]
 
 
-def _same_spec(new: object, old: object) -> Errors:
+def _validate_same_spec(new: object, old: object) -> Errors:
     return [] if new == old else [field_errors.invalid(_SPEC, new, meta.IMMUTABLE)]
 
 
 def _validate_status(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> Errors:
     status = new.status
     reserved = _STATUS.child("reservedFor")
-    errors = validate_set(status.reserved_for, MAX_RESERVED_FOR, reserved, _consumer, lambda each: each.uid)
+    errors = validate_set(status.reserved_for, MAX_RESERVED_FOR, reserved, _validate_consumer, lambda each: each.uid)
     held = _devices(status.allocation)
     errors += validate_set(
         status.devices,
         len(status.devices),
         _STATUS.child("devices"),
-        lambda device, here: _device_status(device, here, held),
+        lambda device, here: _validate_device_status(device, here, held),
         _id,
     )
     if status.reserved_for and status.allocation is None:
@@ -160,7 +164,7 @@ def _validate_status(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Requ
         return errors
     if old.status.allocation is not None:
         return [*errors, field_errors.invalid(here, status.allocation, meta.IMMUTABLE)]
-    return errors + _allocation(status.allocation, here, new.spec.devices, request)
+    return errors + _validate_allocation(status.allocation, here, new.spec.devices, request)
 
 
 def _devices(allocation: v1.AllocationResult | None) -> set[Device]:
@@ -172,32 +176,34 @@ def _id(device: v1.AllocatedDeviceStatus) -> Device:
     return (device.driver, device.pool, device.device, device.share_id)
 
 
-def _consumer(consumer: v1.ResourceClaimConsumerReference, path: Path) -> Errors:
+def _validate_consumer(consumer: v1.ResourceClaimConsumerReference, path: Path) -> Errors:
     given = (("resource", consumer.resource), ("name", consumer.name), ("uid", consumer.uid))
     return [field_errors.required(path.child(name)) for name, value in given if not value]
 
 
-def _allocation(allocation: v1.AllocationResult, path: Path, claim: v1.DeviceClaim, request: Request) -> Errors:
+def _validate_allocation(
+    allocation: v1.AllocationResult, path: Path, claim: v1.DeviceClaim, request: Request
+) -> Errors:
     devices, known = path.child("devices"), request_names(claim)
     stored = claim_tolerations(claim)
     errors = validate_list(
         allocation.devices.results,
         MAX_REQUESTS,
         devices.child("results"),
-        lambda result, here: _result(result, here, known, stored, request),
+        lambda result, here: _validate_result(result, here, known, stored, request),
     )
     errors += validate_list(
         allocation.devices.config,
         2 * MAX_CONFIGS,  # from the class and from the claim
         devices.child("config"),
-        lambda config, here: _configuration(config, here, known),
+        lambda config, here: _validate_configuration(config, here, known),
     )
     if allocation.node_selector is not None:
         errors += validate_node_selector(allocation.node_selector, path.child("nodeSelector"), NODE_SELECTOR_RULES)
     return errors
 
 
-def _result(
+def _validate_result(
     result: v1.DeviceRequestAllocationResult,
     path: Path,
     known: RequestNames,
@@ -212,26 +218,26 @@ def _result(
     # The scheduler copies the request's tolerations, which are stored already, whatever the state of the gate.
     numeric = request.options.comparison_operators
     errors += validate_tolerations(result.tolerations, path.child("tolerations"), numeric=numeric, stored=stored)
-    return errors + _share(result.share_id, path)
+    return errors + _validate_share(result.share_id, path)
 
 
-def _configuration(config: v1.DeviceAllocationConfiguration, path: Path, known: RequestNames) -> Errors:
+def _validate_configuration(config: v1.DeviceAllocationConfiguration, path: Path, known: RequestNames) -> Errors:
     errors = require_one_of(config.source, ("FromClaim", "FromClass"), path.child("source"))
     errors += validate_references(config.requests, path.child("requests"), known)
     return errors + validate_opaque(config.opaque, path)
 
 
-def _share(share_id: str | None, path: Path) -> Errors:
+def _validate_share(share_id: str | None, path: Path) -> Errors:
     if share_id is None or _UID.fullmatch(share_id):
         return []
     return [field_errors.invalid(path.child("shareID"), share_id, _NOT_A_UID)]
 
 
-def _device_status(device: v1.AllocatedDeviceStatus, path: Path, held: set[Device]) -> Errors:
+def _validate_device_status(device: v1.AllocatedDeviceStatus, path: Path, held: set[Device]) -> Errors:
     errors = validate_driver_name(device.driver, path.child("driver"))
     errors += validate_pool_name(device.pool, path.child("pool"))
     errors += validate_label(device.device, path.child("device"))
-    errors += _share(device.share_id, path)
+    errors += _validate_share(device.share_id, path)
     if _id(device) not in held:
         shown = "/".join(filter(None, _id(device)))
         errors.append(field_errors.invalid(path, shown, "must be an allocated device in the claim"))
@@ -240,16 +246,16 @@ def _device_status(device: v1.AllocatedDeviceStatus, path: Path, held: set[Devic
     errors += validate_conditions(device.conditions, here)
     if device.data:
         errors += validate_parameters(device.data, path.child("data"))
-    return errors + (_network(device.network_data, path.child("networkData")) if device.network_data else [])
+    return errors + (_validate_network(device.network_data, path.child("networkData")) if device.network_data else [])
 
 
-def _network(data: v1.NetworkDeviceData, path: Path) -> Errors:
+def _validate_network(data: v1.NetworkDeviceData, path: Path) -> Errors:
     errors = limit_bytes(data.interface_name, 256, path.child("interfaceName"))
     errors += limit_bytes(data.hardware_address, 128, path.child("hardwareAddress"))
-    return errors + validate_set(data.ips, 16, path.child("ips"), _interface_address)
+    return errors + validate_set(data.ips, 16, path.child("ips"), _validate_interface_address)
 
 
-def _interface_address(address: str, path: Path) -> Errors:
+def _validate_interface_address(address: str, path: Path) -> Errors:
     try:
         valid = "/" in address and str(ipaddress.ip_interface(address)) == address
     except ValueError:
@@ -290,11 +296,11 @@ class DeviceClassStrategy(RuleStrategy[DeviceClass]):
                 spec.config, MAX_CONFIGS, _SPEC.child("config"), lambda each, here: validate_opaque(each.opaque, here)
             )
         if spec.extended_resource_name is not None:
-            errors += _extended_resource(spec.extended_resource_name, _SPEC.child("extendedResourceName"))
+            errors += _validate_extended_resource(spec.extended_resource_name, _SPEC.child("extendedResourceName"))
         return errors
 
 
-def _extended_resource(name: str, path: Path) -> Errors:
+def _validate_extended_resource(name: str, path: Path) -> Errors:
     wrong: names.Messages = ()
     if "/" not in name:
         wrong = ("a name must be a domain-prefixed path, such as 'example.com/my-prop'",)

@@ -71,7 +71,7 @@ def validate_qualified_name(name: str, path: Path) -> Errors:
     """Validate the name of an attribute or capacity: an identifier with an optional domain."""
     parts = name.split("/")
     if len(parts) == 1:
-        return _identifier(name, path)
+        return _validate_identifier(name, path)
     if len(parts) > 2:
         return [field_errors.invalid(path, name, "must not contain more than one slash")]
     domain, identifier = parts
@@ -82,7 +82,7 @@ def validate_qualified_name(name: str, path: Path) -> Errors:
     )
     if not identifier:
         return [*errors, field_errors.invalid(path, "", "the name must not be empty")]
-    return errors + _identifier(identifier, path)
+    return errors + _validate_identifier(identifier, path)
 
 
 def validate_fully_qualified_name(name: str, path: Path) -> Errors:
@@ -93,7 +93,7 @@ def validate_fully_qualified_name(name: str, path: Path) -> Errors:
     return errors
 
 
-def _identifier(name: str, path: Path) -> Errors:
+def _validate_identifier(name: str, path: Path) -> Errors:
     return limit_bytes(name, MAX_ID_BYTES, path) + names.validate(path, name, names.c_identifier(name))
 
 

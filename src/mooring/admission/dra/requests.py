@@ -74,20 +74,20 @@ def validate_device_claim(claim: v1.DeviceClaim, path: Path, options: AdmissionO
         claim.requests,
         MAX_REQUESTS,
         path.child("requests"),
-        lambda request, here: _request(request, here, context),
+        lambda request, here: _validate_device_request(request, here, context),
         lambda request: request.name,
     )
     errors += validate_list(
         claim.constraints,
         _MAX_CONSTRAINTS,
         path.child("constraints"),
-        lambda constraint, here: _constraint(constraint, here, context.known),
+        lambda constraint, here: _validate_constraint(constraint, here, context.known),
     )
     return errors + validate_list(
         claim.config,
         MAX_CONFIGS,
         path.child("config"),
-        lambda config, here: _configuration(config, here, context.known),
+        lambda config, here: _validate_configuration(config, here, context.known),
     )
 
 
@@ -111,7 +111,7 @@ def validate_opaque(config: v1.OpaqueDeviceConfiguration | None, path: Path) -> 
 
 
 def validate_request_reference(name: str, path: Path, known: RequestNames) -> Errors:
-    """Validate a reference to a request (`gpu`) or to one of its alternatives (`gpu/large`)."""
+    """Validate a reference to a device request (`gpu`) or to one of its alternatives (`gpu/large`)."""
     parts = name.split("/")
     if len(parts) > 2:
         return [field_errors.invalid(path, name, _NOT_A_REQUEST)]
@@ -127,7 +127,7 @@ def validate_references(references: list[str], path: Path, known: RequestNames) 
     )
 
 
-def _request(request: v1.DeviceRequest, path: Path, context: _Context) -> Errors:
+def _validate_device_request(request: v1.DeviceRequest, path: Path, context: _Context) -> Errors:
     errors = validate_label(request.name, path.child("name"))
     if request.exactly is not None and request.first_available:
         errors.append(field_errors.invalid(path, None, f"{_ONE_OF}, but multiple fields are set"))
@@ -136,7 +136,7 @@ def _request(request: v1.DeviceRequest, path: Path, context: _Context) -> Errors
             request.first_available,
             MAX_ALTERNATIVES,
             path.child("firstAvailable"),
-            lambda each, here: _class_name(each, here) + _validate_values(each, here, context),
+            lambda each, here: _validate_class_name(each, here) + _validate_values(each, here, context),
             lambda each: each.name,
         )
     if request.exactly is not None:
@@ -154,20 +154,20 @@ def _request(request: v1.DeviceRequest, path: Path, context: _Context) -> Errors
 
 def _validate_request(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path, context: _Context) -> Errors:
     options = context.options
-    errors = _class_name(request, path)
+    errors = _validate_class_name(request, path)
     errors += validate_selectors(request.selectors, path.child("selectors"), options)
-    errors += _allocation_mode(request, path)
+    errors += _validate_allocation_mode(request, path)
     return errors + validate_tolerations(
         request.tolerations, path.child("tolerations"), numeric=options.comparison_operators
     )
 
 
-def _class_name(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path) -> Errors:
+def _validate_class_name(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path) -> Errors:
     return require_name(request.device_class_name, path.child("deviceClassName"), names.dns1123_subdomain)
 
 
 def _validate_values(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path, context: _Context) -> Errors:
-    """Validate the fields that Kubernetes checks even beside another way to request devices."""
+    """Validate the fields that Kubernetes checks even if the request has another way to select devices."""
     errors = limit_items(request.selectors, MAX_SELECTORS, path.child("selectors"))
     errors += one_of(request.allocation_mode, _MODES, path.child("allocationMode"))
     here, numeric = path.child("tolerations"), context.options.comparison_operators
@@ -175,7 +175,7 @@ def _validate_values(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path:
     return errors + [error for error in found if not str(error.path).endswith(".value")]
 
 
-def _allocation_mode(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path) -> Errors:
+def _validate_allocation_mode(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path) -> Errors:
     count = path.child("count")
     match request.allocation_mode:
         case "All":
@@ -190,7 +190,7 @@ def _allocation_mode(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path:
     return []
 
 
-def _constraint(constraint: v1.DeviceConstraint, path: Path, known: RequestNames) -> Errors:
+def _validate_constraint(constraint: v1.DeviceConstraint, path: Path, known: RequestNames) -> Errors:
     errors = validate_references(constraint.requests, path.child("requests"), known)
     match, distinct = constraint.match_attribute, constraint.distinct_attribute
     if match is None and distinct is None:
@@ -201,6 +201,6 @@ def _constraint(constraint: v1.DeviceConstraint, path: Path, known: RequestNames
     return errors
 
 
-def _configuration(config: v1.DeviceClaimConfiguration, path: Path, known: RequestNames) -> Errors:
+def _validate_configuration(config: v1.DeviceClaimConfiguration, path: Path, known: RequestNames) -> Errors:
     errors = validate_references(config.requests, path.child("requests"), known)
     return errors + validate_opaque(config.opaque, path)

@@ -80,14 +80,16 @@ class ResourceSliceStrategy(RuleStrategy[ResourceSlice]):
 
     def rules(self, obj: ResourceSlice, old: ResourceSlice | None, request: Request) -> Errors:
         spec = obj.spec
-        errors = validate_driver_name(spec.driver, _SPEC.child("driver")) + _pool(spec.pool, _SPEC.child("pool"))
+        errors = validate_driver_name(spec.driver, _SPEC.child("driver")) + _validate_pool(
+            spec.pool, _SPEC.child("pool")
+        )
         if old is not None:
             errors += immutable(spec.pool.name, old.spec.pool.name, _SPEC.child("pool"), "name")
             errors += immutable_fields(spec, old.spec, _SPEC, "driver", "nodeName")
-        errors += _nodes(spec)
+        errors += _validate_nodes(spec)
         if spec.shared_counters and spec.devices:
             errors.append(field_errors.invalid(_SPEC, "", "only one of `sharedCounters` or `devices` is allowed"))
-        return errors + _contents(spec, old.spec if old is not None else None)
+        return errors + _validate_contents(spec, old.spec if old is not None else None)
 
 
 def _drop_disabled_fields(spec: ResourceSliceSpec) -> None:
@@ -102,7 +104,7 @@ def _drop_disabled_fields(spec: ResourceSliceSpec) -> None:
             consumption.compatibility_groups = []
 
 
-def _pool(pool: ResourcePool, path: Path) -> Errors:
+def _validate_pool(pool: ResourcePool, path: Path) -> Errors:
     errors = validate_pool_name(pool.name, path.child("name"))
     if pool.resource_slice_count <= 0:
         here = path.child("resourceSliceCount")
@@ -113,14 +115,14 @@ def _pool(pool: ResourcePool, path: Path) -> Errors:
     return errors
 
 
-def _nodes(spec: ResourceSliceSpec) -> Errors:
+def _validate_nodes(spec: ResourceSliceSpec) -> Errors:
     chosen, errors = _node_choice(spec, _SPEC, "must be either unset or set to a non-empty string")
     if spec.node_selector is not None and len(spec.node_selector.node_selector_terms) != 1:
         terms = spec.node_selector.node_selector_terms
         here = _SPEC.child("nodeSelector", "nodeSelectorTerms")
         errors.append(field_errors.invalid(here, terms or None, "must have exactly one node selector term"))
     if spec.per_device_node_selection is not None:
-        errors += _only_true(spec.per_device_node_selection, _SPEC.child("perDeviceNodeSelection"))
+        errors += _validate_only_true(spec.per_device_node_selection, _SPEC.child("perDeviceNodeSelection"))
         chosen += ["`perDeviceNodeSelection`"] if spec.per_device_node_selection else []
     if not chosen:
         errors.append(field_errors.required(_SPEC, _POOL_IS_ONE_OF))
@@ -130,7 +132,7 @@ def _nodes(spec: ResourceSliceSpec) -> Errors:
     return errors
 
 
-def _device_nodes(device: Device, path: Path, per_device: bool) -> Errors:
+def _validate_device_nodes(device: Device, path: Path, per_device: bool) -> Errors:
     if not per_device:
         if device.node_name is None and device.node_selector is None and device.all_nodes is None:
             return []
@@ -162,16 +164,16 @@ def _node_choice(of: ResourceSliceSpec | Device, path: Path, when_empty: str) ->
         chosen.append("`nodeSelector`")
         errors += validate_node_selector(selector, path.child("nodeSelector"), NODE_SELECTOR_RULES)
     if of.all_nodes is not None:
-        errors += _only_true(of.all_nodes, path.child("allNodes"))
+        errors += _validate_only_true(of.all_nodes, path.child("allNodes"))
         chosen += ["`allNodes`"] if of.all_nodes else []
     return chosen, errors
 
 
-def _only_true(value: bool, path: Path) -> Errors:
+def _validate_only_true(value: bool, path: Path) -> Errors:
     return [] if value else [field_errors.invalid(path, value, "must be either unset or set to true")]
 
 
-def _contents(spec: ResourceSliceSpec, old: ResourceSliceSpec | None) -> Errors:
+def _validate_contents(spec: ResourceSliceSpec, old: ResourceSliceSpec | None) -> Errors:
     advanced = any(device.taints or device.consumes_counters for device in spec.devices)
     before = {device.name: device for device in old.devices} if old is not None else {}
     per_device = bool(spec.per_device_node_selection)
@@ -179,19 +181,19 @@ def _contents(spec: ResourceSliceSpec, old: ResourceSliceSpec | None) -> Errors:
         spec.devices,
         MAX_ADVANCED_DEVICES if advanced else MAX_DEVICES,
         _SPEC.child("devices"),
-        lambda device, here: _device(device, here, before.get(device.name), per_device),
+        lambda device, here: _validate_device(device, here, before.get(device.name), per_device),
         lambda device: device.name,
     )
     return errors + validate_set(
         spec.shared_counters,
         _MAX_COUNTER_SETS,
         _SPEC.child("sharedCounters"),
-        _counter_set,
+        _validate_counter_set,
         lambda counters: counters.name,
     )
 
 
-def _device(device: Device, path: Path, old: Device | None, per_device: bool) -> Errors:
+def _validate_device(device: Device, path: Path, old: Device | None, per_device: bool) -> Errors:
     errors = validate_label(device.name, path.child("name"))
     entries = len(device.attributes) + len(device.capacity)
     if entries > _MAX_ATTRIBUTES_AND_CAPACITIES:
@@ -200,7 +202,7 @@ def _device(device: Device, path: Path, old: Device | None, per_device: bool) ->
         errors.append(field_errors.invalid(path, entries, detail))
     here = path.child("attributes")
     for name, attribute in device.attributes.items():
-        errors += validate_qualified_name(name, here) + _attribute(attribute, here.key(name))
+        errors += validate_qualified_name(name, here) + _validate_attribute(attribute, here.key(name))
     if old is None or old.capacity != device.capacity:
         here = path.child("capacity")
         for name, capacity in device.capacity.items():
@@ -212,14 +214,14 @@ def _device(device: Device, path: Path, old: Device | None, per_device: bool) ->
         device.consumes_counters,
         _MAX_CONSUMPTIONS,
         path.child("consumesCounters"),
-        _consumption,
+        _validate_consumption,
         lambda consumption: consumption.counter_set,
     )
-    errors += _device_nodes(device, path, per_device)
+    errors += _validate_device_nodes(device, path, per_device)
     return errors + validate_binding_conditions(device.binding_conditions, device.binding_failure_conditions, path)
 
 
-def _attribute(attribute: DeviceAttribute, path: Path) -> Errors:
+def _validate_attribute(attribute: DeviceAttribute, path: Path) -> Errors:
     text, version = attribute.string_value, attribute.version_value
     errors = limit_bytes(text or "", _MAX_VALUE_BYTES, path.child("string"))
     if version is not None:
@@ -234,17 +236,17 @@ def _attribute(attribute: DeviceAttribute, path: Path) -> Errors:
     return errors
 
 
-def _counter_set(counters: CounterSet, path: Path) -> Errors:
+def _validate_counter_set(counters: CounterSet, path: Path) -> Errors:
     errors = require_name(counters.name, path.child("name"), names.dns1123_label)
-    return errors + _counters(counters.counters, path.child("counters"))
+    return errors + _validate_counters(counters.counters, path.child("counters"))
 
 
-def _consumption(consumption: DeviceCounterConsumption, path: Path) -> Errors:
+def _validate_consumption(consumption: DeviceCounterConsumption, path: Path) -> Errors:
     errors = require_name(consumption.counter_set, path.child("counterSet"), names.dns1123_label)
-    return errors + _counters(consumption.counters, path.child("counters"))
+    return errors + _validate_counters(consumption.counters, path.child("counters"))
 
 
-def _counters(counters: dict[str, Counter], path: Path) -> Errors:
+def _validate_counters(counters: dict[str, Counter], path: Path) -> Errors:
     if not counters:
         return [field_errors.required(path)]
     if len(counters) > _MAX_COUNTERS:
@@ -268,11 +270,11 @@ def validate_capacity(capacity: DeviceCapacity, path: Path, *, shared: bool) -> 
         detail = 'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time'
         return [field_errors.forbidden(here, detail)]
     if policy.valid_values:
-        return _values(policy, capacity.value, here)
-    return _range(policy, policy.valid_range, capacity.value, here) if policy.valid_range is not None else []
+        return _validate_values(policy, capacity.value, here)
+    return _validate_range(policy, policy.valid_range, capacity.value, here) if policy.valid_range is not None else []
 
 
-def _values(policy: CapacityRequestPolicy, capacity: Quantity, path: Path) -> Errors:
+def _validate_values(policy: CapacityRequestPolicy, capacity: Quantity, path: Path) -> Errors:
     values, here = policy.valid_values, path.child("validValues")
     if policy.default is None:
         return [field_errors.required(path.child("default"), "required when validValues is defined")]
@@ -293,7 +295,9 @@ def _values(policy: CapacityRequestPolicy, capacity: Quantity, path: Path) -> Er
     return errors
 
 
-def _range(policy: CapacityRequestPolicy, valid: CapacityRequestPolicyRange, capacity: Quantity, path: Path) -> Errors:
+def _validate_range(
+    policy: CapacityRequestPolicy, valid: CapacityRequestPolicyRange, capacity: Quantity, path: Path
+) -> Errors:
     default, here = policy.default, path.child("validRange")
     if default is None:
         return [field_errors.required(path.child("default"), "required when validRange is defined")]
@@ -310,10 +314,10 @@ def _range(policy: CapacityRequestPolicy, valid: CapacityRequestPolicyRange, cap
     errors = [
         field_errors.invalid(here.child(name), str(value), detail) for wrong, name, value, detail in problems if wrong
     ]
-    return errors + (_step(default, valid, valid.step, capacity, here) if valid.step is not None else [])
+    return errors + (_validate_step(default, valid, valid.step, capacity, here) if valid.step is not None else [])
 
 
-def _step(
+def _validate_step(
     default: Quantity, valid: CapacityRequestPolicyRange, step: Quantity, capacity: Quantity, path: Path
 ) -> Errors:
     here = path.child("step")

@@ -50,11 +50,11 @@ def validate_tolerations(
     return [
         error
         for index, toleration in enumerate(tolerations)
-        for error in _toleration(toleration, path.index(index), numeric or toleration in stored)
+        for error in _validate_toleration(toleration, path.index(index), numeric or toleration in stored)
     ]
 
 
-def _toleration(toleration: DeviceToleration, path: Path, numeric: bool) -> Errors:
+def _validate_toleration(toleration: DeviceToleration, path: Path, numeric: bool) -> Errors:
     errors = names.validate_label_key(toleration.key, path.child("key")) if toleration.key else []
     value, here = toleration.value, path.child("value")
     match toleration.operator:
@@ -88,7 +88,7 @@ class DeviceTaintRuleStrategy(RuleStrategy[DeviceTaintRule]):
     def rules(self, obj: DeviceTaintRule, old: DeviceTaintRule | None, request: Request) -> Errors:
         errors: Errors = []
         if obj.spec.device_selector is not None:
-            errors += _selector(obj.spec.device_selector, Path("spec", "deviceSelector"))
+            errors += _validate_selector(obj.spec.device_selector, Path("spec", "deviceSelector"))
         return errors + validate_taint(
             obj.spec.taint, Path("spec", "taint"), old.spec.taint if old is not None else None
         )
@@ -99,7 +99,7 @@ class DeviceTaintRuleStrategy(RuleStrategy[DeviceTaintRule]):
         return errors + limit_items(new.status.conditions, _MAX_CONDITIONS, here)
 
 
-def _selector(selector: DeviceTaintSelector, path: Path) -> Errors:
+def _validate_selector(selector: DeviceTaintSelector, path: Path) -> Errors:
     errors: Errors = []
     if selector.driver is not None:
         errors += validate_driver_name(selector.driver, path.child("driver"))

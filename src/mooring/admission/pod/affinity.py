@@ -29,9 +29,9 @@ def validate_affinity(affinity: Affinity, path: Path, rules: PodRules) -> Errors
     if affinity.node_affinity is not None:
         errors += validate_node_affinity(affinity.node_affinity, path.child("nodeAffinity"), rules)
     if affinity.pod_affinity is not None:
-        errors += _pod_affinity(affinity.pod_affinity, path.child("podAffinity"), rules)
+        errors += _validate_pod_affinity(affinity.pod_affinity, path.child("podAffinity"), rules)
     if affinity.pod_anti_affinity is not None:
-        errors += _pod_affinity(affinity.pod_anti_affinity, path.child("podAntiAffinity"), rules)
+        errors += _validate_pod_affinity(affinity.pod_anti_affinity, path.child("podAntiAffinity"), rules)
     return errors
 
 
@@ -43,30 +43,30 @@ def validate_node_affinity(affinity: NodeAffinity, path: Path, rules: PodRules) 
         errors += validate_node_selector(required, path.child(_REQUIRED), selector_rules)
     for index, preferred in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
         here = path.child(_PREFERRED).index(index)
-        errors += _weight(preferred.weight, here)
+        errors += _validate_weight(preferred.weight, here)
         term = here.child("preference")
         errors += validate_term(preferred.preference, term, selector_rules, check_label_values=False)
     return errors
 
 
-def _pod_affinity(affinity: PodAffinity | PodAntiAffinity, path: Path, rules: PodRules) -> Errors:
+def _validate_pod_affinity(affinity: PodAffinity | PodAntiAffinity, path: Path, rules: PodRules) -> Errors:
     errors: Errors = []
     for index, term in enumerate(affinity.required_during_scheduling_ignored_during_execution):
-        errors += _pod_affinity_term(term, path.child(_REQUIRED).index(index), rules)
+        errors += _validate_pod_affinity_term(term, path.child(_REQUIRED).index(index), rules)
     for index, weighted in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
         here = path.child(_PREFERRED).index(index)
-        errors += _weight(weighted.weight, here)
-        errors += _pod_affinity_term(weighted.pod_affinity_term, here.child("podAffinityTerm"), rules)
+        errors += _validate_weight(weighted.weight, here)
+        errors += _validate_pod_affinity_term(weighted.pod_affinity_term, here.child("podAffinityTerm"), rules)
     return errors
 
 
-def _weight(weight: int, path: Path) -> Errors:
+def _validate_weight(weight: int, path: Path) -> Errors:
     if 1 <= weight <= 100:
         return []
     return [field_errors.invalid(path.child("weight"), weight, "must be in the range 1-100")]
 
 
-def _pod_affinity_term(term: PodAffinityTerm, path: Path, rules: PodRules) -> Errors:
+def _validate_pod_affinity_term(term: PodAffinityTerm, path: Path, rules: PodRules) -> Errors:
     errors: Errors = []
     lenient = rules.invalid_selector_values
     if term.label_selector is not None:
@@ -78,17 +78,17 @@ def _pod_affinity_term(term: PodAffinityTerm, path: Path, rules: PodRules) -> Er
     for name in term.namespaces:
         errors += names.validate(path.child("namespace"), name, names.dns1123_label(name))
     if term.match_label_keys or term.mismatch_label_keys:
-        errors += _label_keys(term, path)
+        errors += _validate_label_keys(term, path)
     errors += require(term.topology_key, path.child("topologyKey"), "can not be empty")
     if wrong := names.label_key(term.topology_key):
         errors += names.validate(path.child("topologyKey"), term.topology_key, wrong)
     return errors
 
 
-def _label_keys(term: PodAffinityTerm, path: Path) -> Errors:
-    errors = _key_names(term.match_label_keys, term.label_selector, path.child("matchLabelKeys"))
-    errors += _key_names(term.mismatch_label_keys, term.label_selector, path.child("mismatchLabelKeys"))
-    errors += _keys_in_selector(term.match_label_keys, term.label_selector, path)
+def _validate_label_keys(term: PodAffinityTerm, path: Path) -> Errors:
+    errors = _validate_key_names(term.match_label_keys, term.label_selector, path.child("matchLabelKeys"))
+    errors += _validate_key_names(term.mismatch_label_keys, term.label_selector, path.child("mismatchLabelKeys"))
+    errors += _validate_keys_in_selector(term.match_label_keys, term.label_selector, path)
     mismatched = frozenset(term.mismatch_label_keys)
     for index, key in enumerate(term.match_label_keys):
         if key in mismatched:
@@ -97,7 +97,7 @@ def _label_keys(term: PodAffinityTerm, path: Path) -> Errors:
     return errors
 
 
-def _key_names(keys: list[str], selector: LabelSelector | None, path: Path) -> Errors:
+def _validate_key_names(keys: list[str], selector: LabelSelector | None, path: Path) -> Errors:
     if keys and selector is None:
         return [field_errors.forbidden(path, WITHOUT_SELECTOR)]
     errors: Errors = []
@@ -106,7 +106,7 @@ def _key_names(keys: list[str], selector: LabelSelector | None, path: Path) -> E
     return errors
 
 
-def _keys_in_selector(keys: list[str], selector: LabelSelector | None, path: Path) -> Errors:
+def _validate_keys_in_selector(keys: list[str], selector: LabelSelector | None, path: Path) -> Errors:
     """Reject label keys that the selector had before merging; like Kubernetes, with the key's own index."""
     if selector is None:
         return []
@@ -126,19 +126,19 @@ def validate_spread(constraints: list[TopologySpreadConstraint], path: Path, rul
     last = {pair: index for index, pair in enumerate(pairs)}
     for index, (constraint, pair) in enumerate(zip(constraints, pairs, strict=True)):
         here = path.index(index)
-        errors += _constraint(constraint, here)
+        errors += _validate_constraint(constraint, here)
         if last[pair] > index:
             both = here.child("{topologyKey, whenUnsatisfiable}")
             errors.append(field_errors.duplicate(both, f"{{{pair[0]}, {pair[1]}}}"))
-        errors += _domains_and_policies(constraint, here)
+        errors += _validate_domains_and_policies(constraint, here)
         if constraint.match_label_keys:
-            errors += _spread_keys(constraint, here, rules)
+            errors += _validate_spread_keys(constraint, here, rules)
         if not rules.invalid_spread_selectors:
             errors += label_selector.validate(constraint.label_selector, here.child("labelSelector"))
     return errors
 
 
-def _constraint(constraint: TopologySpreadConstraint, path: Path) -> Errors:
+def _validate_constraint(constraint: TopologySpreadConstraint, path: Path) -> Errors:
     errors = []
     if constraint.max_skew <= 0:
         errors.append(field_errors.invalid(path.child("maxSkew"), constraint.max_skew, "must be greater than zero"))
@@ -147,7 +147,7 @@ def _constraint(constraint: TopologySpreadConstraint, path: Path) -> Errors:
     return errors + one_of(action, _ACTIONS, path.child("whenUnsatisfiable"))
 
 
-def _domains_and_policies(constraint: TopologySpreadConstraint, path: Path) -> Errors:
+def _validate_domains_and_policies(constraint: TopologySpreadConstraint, path: Path) -> Errors:
     errors = []
     domains, action = constraint.min_domains, constraint.when_unsatisfiable
     if domains is not None:
@@ -165,11 +165,11 @@ def _domains_and_policies(constraint: TopologySpreadConstraint, path: Path) -> E
     return errors
 
 
-def _spread_keys(constraint: TopologySpreadConstraint, path: Path, rules: PodRules) -> Errors:
+def _validate_spread_keys(constraint: TopologySpreadConstraint, path: Path, rules: PodRules) -> Errors:
     keys, selector = constraint.match_label_keys, constraint.label_selector
     here = path.child("matchLabelKeys")
     if rules.options.label_keys_in_spread_merge:
-        return _key_names(keys, selector, here) + _keys_in_selector(keys, selector, path)
+        return _validate_key_names(keys, selector, here) + _validate_keys_in_selector(keys, selector, path)
     errors: Errors = []
     if selector is None:
         errors.append(field_errors.forbidden(here, WITHOUT_SELECTOR))

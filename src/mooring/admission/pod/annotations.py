@@ -33,9 +33,9 @@ def validate_pod_annotations(metadata: ObjectMeta, spec: PodSpec, path: Path, ru
         errors.append(field_errors.invalid(path.key(DELETION_COST), cost, "must be a 32bit integer"))
     for key, value in annotations.items():
         if key == _SECCOMP_POD or key.startswith(_SECCOMP_CONTAINER):
-            errors += _seccomp(value, path.child(key))
+            errors += _validate_seccomp(value, path.child(key))
         elif key.startswith(_APP_ARMOR):
-            errors += _app_armor(key, value, spec, path.key(key))
+            errors += _validate_app_armor(key, value, spec, path.key(key))
     return errors
 
 
@@ -53,7 +53,7 @@ def validate_annotation_updates(new: ObjectMeta, old: ObjectMeta, path: Path) ->
     return errors
 
 
-def _seccomp(value: str, path: Path) -> Errors:
+def _validate_seccomp(value: str, path: Path) -> Errors:
     if value in _SECCOMP_NAMES:
         return []
     if value.startswith("localhost/"):
@@ -61,7 +61,7 @@ def _seccomp(value: str, path: Path) -> Errors:
     return [field_errors.invalid(path, value, "must be a valid seccomp profile")]
 
 
-def _app_armor(key: str, value: str, spec: PodSpec, path: Path) -> Errors:
+def _validate_app_armor(key: str, value: str, spec: PodSpec, path: Path) -> Errors:
     errors = []
     name = key.removeprefix(_APP_ARMOR)
     if all(container.name != name for container, _ in containers_of(spec, path)):

@@ -49,7 +49,7 @@ _EPHEMERAL_FIELDS = (
 
 
 class _Pod(msgspec.Struct, frozen=True):
-    """The fields of a pod that the rules for its containers read."""
+    """The fields of a pod or template that the validation of its containers reads."""
 
     volumes: dict[str, Volume]
     claims: frozenset[str]
@@ -63,15 +63,15 @@ def validate_all_containers(spec: PodSpec, volumes: dict[str, Volume], path: Pat
     """Validate all containers of a pod. `volumes` are those that can be mounted."""
     claims = frozenset(claim.name for claim in spec.resource_claims if claim.name)
     pod = _Pod(volumes, claims, spec.restart_policy, spec.host_users is not False, probe_context(spec), rules)
-    errors = _regular(spec.containers, path.child("containers"), pod)
+    errors = _validate_regular(spec.containers, path.child("containers"), pod)
     if spec.init_containers:
-        errors += _init(spec, path.child("initContainers"), pod)
+        errors += _validate_init(spec, path.child("initContainers"), pod)
     if spec.ephemeral_containers:
-        errors += _ephemeral(spec, path.child("ephemeralContainers"), pod)
+        errors += _validate_ephemeral(spec, path.child("ephemeralContainers"), pod)
     return errors
 
 
-def _regular(containers: list[Container], path: Path, pod: _Pod) -> Errors:
+def _validate_regular(containers: list[Container], path: Path, pod: _Pod) -> Errors:
     if not containers:
         return [field_errors.required(path)]
     errors: Errors = []
@@ -84,33 +84,33 @@ def _regular(containers: list[Container], path: Path, pod: _Pod) -> Errors:
         taken.add(container.name)
         errors += validate_probes(container, here, pod.probes)
         if container.restart_policy is not None or container.restart_policy_rules:
-            errors += _restart_policy(container, here, pod)
-    return errors + _host_ports(containers, path)
+            errors += _validate_restart_policy(container, here, pod)
+    return errors + _validate_host_ports(containers, path)
 
 
-def _init(spec: PodSpec, path: Path, pod: _Pod) -> Errors:
+def _validate_init(spec: PodSpec, path: Path, pod: _Pod) -> Errors:
     errors: Errors = []
     taken = {container.name for container in spec.containers}
     for index, container in enumerate(spec.init_containers):
         here = path.index(index)
         errors += _common(container, here, pod)
         if container.restart_policy is not None or container.restart_policy_rules:
-            errors += _restart_policy(container, here, pod, init=True)
+            errors += _validate_restart_policy(container, here, pod, init=True)
         if container.name in taken:
             errors.append(field_errors.duplicate(here.child("name"), container.name))
         elif container.name:
             taken.add(container.name)
-        errors += _host_ports([container], path)
+        errors += _validate_host_ports([container], path)
         if is_sidecar(container):
             errors += validate_probes(container, here, pod.probes)
         else:
-            errors += _not_for_init(container, here)
+            errors += _validate_not_for_init(container, here)
             if not pod.rules.restarting_init_resize:
-                errors += _resize_of_init(container, here.child("resizePolicy"))
+                errors += _validate_resize_of_init(container, here.child("resizePolicy"))
     return errors
 
 
-def _resize_of_init(container: Container, path: Path) -> Errors:
+def _validate_resize_of_init(container: Container, path: Path) -> Errors:
     detail = "must not be set to 'RestartContainer' for non-sidecar initContainers"
     return [
         field_errors.invalid(path.index(index).child("restartPolicy"), policy.restart_policy, detail)
@@ -119,7 +119,7 @@ def _resize_of_init(container: Container, path: Path) -> Errors:
     ]
 
 
-def _not_for_init(container: Container, path: Path) -> Errors:
+def _validate_not_for_init(container: Container, path: Path) -> Errors:
     given = {
         "lifecycle": container.lifecycle,
         "livenessProbe": container.liveness_probe,
@@ -129,7 +129,7 @@ def _not_for_init(container: Container, path: Path) -> Errors:
     return [field_errors.forbidden(path.child(name), _NOT_FOR_INIT) for name, value in given.items() if value]
 
 
-def _ephemeral(spec: PodSpec, path: Path, pod: _Pod) -> Errors:
+def _validate_ephemeral(spec: PodSpec, path: Path, pod: _Pod) -> Errors:
     errors: Errors = []
     others = {container.name for container in (*spec.containers, *spec.init_containers)}
     taken = set(others)
@@ -144,11 +144,11 @@ def _ephemeral(spec: PodSpec, path: Path, pod: _Pod) -> Errors:
         if target and target not in others:
             errors.append(field_errors.not_found(here.child("targetContainerName"), target))
         errors += forbid_other_fields(container, _EPHEMERAL_FIELDS, here, _NOT_FOR_EPHEMERAL)
-        errors += _ephemeral_mounts(container, here.child("volumeMounts"))
+        errors += _validate_ephemeral_mounts(container, here.child("volumeMounts"))
     return errors
 
 
-def _ephemeral_mounts(container: EphemeralContainer, path: Path) -> Errors:
+def _validate_ephemeral_mounts(container: EphemeralContainer, path: Path) -> Errors:
     errors = []
     for index, mount in enumerate(container.volume_mounts):
         for name, value in (("subPath", mount.sub_path), ("subPathExpr", mount.sub_path_expr)):
@@ -184,23 +184,23 @@ def _common(container: Container, path: Path, pod: _Pod) -> Errors:
     if container.env_from:
         errors += validate_env_from(container.env_from, path.child("envFrom"), pod.rules.options)
     if container.volume_mounts:
-        errors += _mounts(container, pod.volumes, path.child("volumeMounts"))
+        errors += _validate_mounts(container, pod.volumes, path.child("volumeMounts"))
     if container.volume_devices:
-        errors += _devices(container, pod.volumes, path.child("volumeDevices"))
+        errors += _validate_devices(container, pod.volumes, path.child("volumeDevices"))
     if container.image_pull_policy not in PULL_POLICIES:
         errors += pull_policy(container.image_pull_policy, path.child("imagePullPolicy"))
     lenient = pod.rules.indivisible_huge_pages
     resources = path.child("resources")
     errors += validate_resources(container.resources, pod.claims, resources, indivisible_huge_pages=lenient)
     if container.resize_policy:
-        errors += _resize_policy(container.resize_policy, path.child("resizePolicy"), pod.restart_policy)
+        errors += _validate_resize_policy(container.resize_policy, path.child("resizePolicy"), pod.restart_policy)
     if container.security_context is not None:
         context = path.child("securityContext")
         errors += validate_container_security(container.security_context, context, host_users=pod.host_users)
     return errors
 
 
-def _host_ports(containers: list[Container], path: Path) -> Errors:
+def _validate_host_ports(containers: list[Container], path: Path) -> Errors:
     errors = []
     taken: set[str] = set()
     for index, container in enumerate(containers):
@@ -214,7 +214,7 @@ def _host_ports(containers: list[Container], path: Path) -> Errors:
     return errors
 
 
-def _restart_policy(container: Container, path: Path, pod: _Pod, *, init: bool = False) -> Errors:
+def _validate_restart_policy(container: Container, path: Path, pod: _Pod, *, init: bool = False) -> Errors:
     policy, here = container.restart_policy, path.child("restartPolicy")
     if not pod.rules.options.container_restart_policy:
         if not init:
@@ -228,11 +228,11 @@ def _restart_policy(container: Container, path: Path, pod: _Pod, *, init: bool =
             return errors
     errors += limit_items(rules, _MAX_RESTART_RULES, rules_path)
     for index, rule in enumerate(rules):
-        errors += _restart_rule(rule, rules_path.index(index))
+        errors += _validate_restart_rule(rule, rules_path.index(index))
     return errors
 
 
-def _restart_rule(rule: ContainerRestartRule, path: Path) -> Errors:
+def _validate_restart_rule(rule: ContainerRestartRule, path: Path) -> Errors:
     errors = one_of(rule.action, _RESTART_ACTIONS, path.child("action"))
     codes, here = rule.exit_codes, path.child("exitCodes")
     if codes is None:
@@ -241,7 +241,7 @@ def _restart_rule(rule: ContainerRestartRule, path: Path) -> Errors:
     return errors + limit_items(codes.values, _MAX_EXIT_CODES, here.child("values"))
 
 
-def _resize_policy(policies: list[ContainerResizePolicy], path: Path, restart_policy: str) -> Errors:
+def _validate_resize_policy(policies: list[ContainerResizePolicy], path: Path, restart_policy: str) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for index, policy in enumerate(policies):
@@ -262,7 +262,7 @@ def _resize_policy(policies: list[ContainerResizePolicy], path: Path, restart_po
     return errors
 
 
-def _mounts(container: Container, volumes: dict[str, Volume], path: Path) -> Errors:
+def _validate_mounts(container: Container, volumes: dict[str, Volume], path: Path) -> Errors:
     errors: Errors = []
     taken: set[str] = set()
     devices = {device.name: device.device_path for device in container.volume_devices}
@@ -285,12 +285,12 @@ def _mounts(container: Container, volumes: dict[str, Volume], path: Path) -> Err
         if mount.mount_path in device_paths:
             detail = "must not already exist as a path in volumeDevices"
             errors.append(field_errors.invalid(here.child("mountPath"), mount.mount_path, detail))
-        errors += _sub_path(mount, here, path)
-        errors += _propagation(mount, container, path)
+        errors += _validate_sub_path(mount, here, path)
+        errors += _validate_propagation(mount, container, path)
     return errors
 
 
-def _sub_path(mount: VolumeMount, here: Path, mounts: Path) -> Errors:
+def _validate_sub_path(mount: VolumeMount, here: Path, mounts: Path) -> Errors:
     errors: Errors = []
     if mount.sub_path:
         errors += local_path(mount.sub_path, mounts.child("subPath"))
@@ -302,7 +302,7 @@ def _sub_path(mount: VolumeMount, here: Path, mounts: Path) -> Errors:
     return errors
 
 
-def _propagation(mount: VolumeMount, container: Container, path: Path) -> Errors:
+def _validate_propagation(mount: VolumeMount, container: Container, path: Path) -> Errors:
     errors: Errors = []
     mode, here = mount.mount_propagation, path.child("mountPropagation")
     if mode is not None:
@@ -323,7 +323,7 @@ def _propagation(mount: VolumeMount, container: Container, path: Path) -> Errors
     return errors
 
 
-def _devices(container: Container, volumes: dict[str, Volume], path: Path) -> Errors:
+def _validate_devices(container: Container, volumes: dict[str, Volume], path: Path) -> Errors:
     errors: Errors = []
     paths: set[str] = set()
     taken: set[str] = set()
@@ -331,7 +331,7 @@ def _devices(container: Container, volumes: dict[str, Volume], path: Path) -> Er
     mount_paths = frozenset(mounts.values())
     for index, device in enumerate(container.volume_devices):
         here = path.index(index)
-        errors += _device(device, volumes.get(device.name), here)
+        errors += _validate_device(device, volumes.get(device.name), here)
         if device.name and device.name in taken:
             errors.append(field_errors.invalid(here.child("name"), device.name, "must be unique"))
         taken.add(device.name)
@@ -347,7 +347,7 @@ def _devices(container: Container, volumes: dict[str, Volume], path: Path) -> Er
     return errors
 
 
-def _device(device: VolumeDevice, volume: Volume | None, path: Path) -> Errors:
+def _validate_device(device: VolumeDevice, volume: Volume | None, path: Path) -> Errors:
     errors = [] if device.name else [field_errors.required(path.child("name"))]
     if volume is None:
         errors.append(field_errors.not_found(path.child("name"), device.name))

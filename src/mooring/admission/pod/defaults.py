@@ -24,7 +24,7 @@ _IMAGE = re.compile(
     re.ASCII,
 )
 _IDENTIFIER = re.compile("[0-9a-f]{64}")
-"""An image's identifier, which Kubernetes does not take for a name."""
+"""Matches the identifier (digest) of an image, which Kubernetes does not accept as a name."""
 _MAX_IMAGE_CHARACTERS = 1024
 """Registries have shorter names: 255 characters, a tag of 128 and a digest."""
 
@@ -167,13 +167,13 @@ def _default_pod_requests(spec: core_v1.PodSpec, resources: core_v1.ResourceRequ
 
 def _default_volume(volume: core_v1.Volume) -> None:
     if volume.config_map is not None:
-        volume.config_map.default_mode = _mode(volume.config_map.default_mode)
+        volume.config_map.default_mode = _default_mode(volume.config_map.default_mode)
     elif volume.secret is not None:
-        volume.secret.default_mode = _mode(volume.secret.default_mode)
+        volume.secret.default_mode = _default_mode(volume.secret.default_mode)
     elif volume.projected is not None:
         _default_projected(volume.projected)
     elif volume.downward_api is not None:
-        volume.downward_api.default_mode = _mode(volume.downward_api.default_mode)
+        volume.downward_api.default_mode = _default_mode(volume.downward_api.default_mode)
         _default_files(volume.downward_api.items)
     elif volume.host_path is not None:
         volume.host_path.type = volume.host_path.type or ""
@@ -187,7 +187,7 @@ def _default_volume(volume: core_v1.Volume) -> None:
         _default_in_tree(volume)
 
 
-def _mode(mode: int | None) -> int:
+def _default_mode(mode: int | None) -> int:
     return DEFAULT_MODE if mode is None else mode
 
 
@@ -198,7 +198,7 @@ def _default_files(files: list[DownwardAPIVolumeFile]) -> None:
 
 
 def _default_projected(projected: core_v1.ProjectedVolumeSource) -> None:
-    projected.default_mode = _mode(projected.default_mode)
+    projected.default_mode = _default_mode(projected.default_mode)
     for source in projected.sources:
         if source.service_account_token is not None and source.service_account_token.expiration_seconds is None:
             source.service_account_token.expiration_seconds = TOKEN_EXPIRATION_SECONDS

@@ -48,9 +48,9 @@ def validate_ports(ports: list[ContainerPort], path: Path) -> Errors:
         if port.container_port == 0:
             errors.append(field_errors.required(here.child("containerPort")))
         else:
-            errors += _number(port.container_port, here, "containerPort")
+            errors += _validate_number(port.container_port, here, "containerPort")
         if port.host_port != 0:
-            errors += _number(port.host_port, here, "hostPort")
+            errors += _validate_number(port.host_port, here, "hostPort")
         if not port.protocol:
             errors.append(field_errors.required(here.child("protocol")))
         elif port.protocol not in _PROTOCOLS:
@@ -58,7 +58,7 @@ def validate_ports(ports: list[ContainerPort], path: Path) -> Errors:
     return errors
 
 
-def _number(number: int, path: Path, name: str) -> Errors:
+def _validate_number(number: int, path: Path, name: str) -> Errors:
     return [field_errors.invalid(path.child(name), number, message) for message in names.port_number(number)]
 
 
@@ -71,7 +71,7 @@ def validate_env(variables: list[EnvVar], path: Path, options: AdmissionOptions,
             errors += names.validate(path.index(index).child("name"), variable.name, wrong)
         if variable.value_from is not None:
             here = path.index(index).child("valueFrom")
-            errors += _value_from(variable.value_from, bool(variable.value), here, volumes)
+            errors += _validate_value_from(variable.value_from, bool(variable.value), here, volumes)
     return errors
 
 
@@ -85,7 +85,7 @@ def validate_env_from(sources: list[EnvFromSource], path: Path, options: Admissi
         for name, reference in (("configMapRef", source.config_map_ref), ("secretRef", source.secret_ref)):
             if reference is not None:
                 found += 1
-                errors += _reference(reference.name, here.child(name))
+                errors += _validate_reference(reference.name, here.child(name))
         if not found:
             errors.append(field_errors.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
         elif found > 1:
@@ -97,14 +97,14 @@ def _name(name: str, options: AdmissionOptions) -> names.Messages:
     return names.relaxed_env_var_name(name) if options.relaxed_env_names else names.env_var_name(name)
 
 
-def _reference(name: str, path: Path) -> Errors:
+def _validate_reference(name: str, path: Path) -> Errors:
     if not name:
         return [field_errors.required(path.child("name"))]
     wrong = names.dns1123_subdomain(names.as_generated_name(name))
     return names.validate(path.child("name"), name, wrong)
 
 
-def _value_from(source: EnvVarSource, has_value: bool, path: Path, volumes: dict[str, Volume]) -> Errors:
+def _validate_value_from(source: EnvVarSource, has_value: bool, path: Path, volumes: dict[str, Volume]) -> Errors:
     errors: Errors = []
     found = 0
     if source.field_ref is not None:
@@ -116,13 +116,13 @@ def _value_from(source: EnvVarSource, has_value: bool, path: Path, volumes: dict
         errors += validate_resource_field_ref(source.resource_field_ref, here, in_volume=False)
     if source.config_map_key_ref is not None:
         found += 1
-        errors += _key(source.config_map_key_ref, path.child("configMapKeyRef"))
+        errors += _validate_key(source.config_map_key_ref, path.child("configMapKeyRef"))
     if source.secret_key_ref is not None:
         found += 1
-        errors += _key(source.secret_key_ref, path.child("secretKeyRef"))
+        errors += _validate_key(source.secret_key_ref, path.child("secretKeyRef"))
     if source.file_key_ref is not None:
         found += 1
-        errors += _file_key(source.file_key_ref, path.child("fileKeyRef"), volumes)
+        errors += _validate_file_key(source.file_key_ref, path.child("fileKeyRef"), volumes)
     if not found:
         errors.append(field_errors.invalid(path, "", _SOURCES))
     elif has_value:
@@ -132,12 +132,12 @@ def _value_from(source: EnvVarSource, has_value: bool, path: Path, volumes: dict
     return errors
 
 
-def _key(selector: ConfigMapKeySelector | SecretKeySelector, path: Path) -> Errors:
+def _validate_key(selector: ConfigMapKeySelector | SecretKeySelector, path: Path) -> Errors:
     errors = names.validate(path.child("name"), selector.name, names.dns1123_subdomain(selector.name))
     return errors + require_name(selector.key, path.child("key"), names.config_map_key)
 
 
-def _file_key(selector: FileKeySelector, path: Path, volumes: dict[str, Volume]) -> Errors:
+def _validate_file_key(selector: FileKeySelector, path: Path, volumes: dict[str, Volume]) -> Errors:
     errors = require_name(selector.key, path.child("key"), names.relaxed_env_var_name)
     errors += require_name(selector.volume_name, path.child("volumeName"), names.dns1123_label)
     if selector.volume_name not in volumes:

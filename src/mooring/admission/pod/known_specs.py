@@ -20,7 +20,7 @@ _MAX_SPECS = 4096
 
 
 class KnownSpecs:
-    """Caches valid PodSpecs. New and updated pods have separate caches, because their rules differ."""
+    """A cache of digests of valid PodSpecs. New and updated pods have separate caches: their rules differ."""
 
     def __init__(self) -> None:
         self._new = _ValidSpecs(pod_spec_warnings)
@@ -45,7 +45,7 @@ class KnownSpecs:
 
 
 class _ValidSpecs:
-    """The digests of valid specs under one set of rules; a call with other rules clears them."""
+    """Digests of specs that are valid under one set of rules; a call with another set clears them."""
 
     def __init__(self, warnings_of: Callable[[PodSpec, Path], list[str]]) -> None:
         self.warnings: dict[bytes, list[str]] = {}

@@ -70,9 +70,9 @@ def add_default_tolerations(spec: PodSpec) -> None:
 
 
 _MAX_POD_TERMS, _MAX_POD_REQUIREMENTS = 64, 200
-"""Each is evaluated for every pod in the cluster."""
+"""Limits of pod-affinity terms and their requirements, each evaluated for every pod in the cluster."""
 _MAX_NODE_REQUIREMENTS, _MAX_NODE_EXPRESSIONS = 200, 16
-"""Each is evaluated for every node in the cluster."""
+"""Limits of node-affinity requirements and expressions, each evaluated for every node."""
 _MAX_TOLERATIONS = 1024
 """Each is evaluated for every distinct taint. The bridge adds tolerations up to 1,000."""
 

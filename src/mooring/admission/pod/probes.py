@@ -41,19 +41,19 @@ def probe_context(spec: PodSpec) -> ProbeContext:
 def validate_probes(container: Container, path: Path, context: ProbeContext) -> Errors:
     errors: Errors = []
     if container.lifecycle is not None:
-        errors += _lifecycle(container.lifecycle, path.child("lifecycle"), context)
+        errors += _validate_lifecycle(container.lifecycle, path.child("lifecycle"), context)
     for name, probe in (
         ("livenessProbe", container.liveness_probe),
         ("readinessProbe", container.readiness_probe),
         ("startupProbe", container.startup_probe),
     ):
         if probe is not None:
-            errors += _probe(probe, path.child(name), context, readiness=name == "readinessProbe")
+            errors += _validate_probe(probe, path.child(name), context, readiness=name == "readinessProbe")
     return errors
 
 
-def _probe(probe: Probe, path: Path, context: ProbeContext, *, readiness: bool) -> Errors:
-    errors = _handler(probe, path, context)
+def _validate_probe(probe: Probe, path: Path, context: ProbeContext, *, readiness: bool) -> Errors:
+    errors = _validate_handler(probe, path, context)
     for name, value in (
         ("initialDelaySeconds", probe.initial_delay_seconds),
         ("timeoutSeconds", probe.timeout_seconds),
@@ -75,25 +75,25 @@ def _probe(probe: Probe, path: Path, context: ProbeContext, *, readiness: bool) 
     return errors
 
 
-def _lifecycle(lifecycle: Lifecycle, path: Path, context: ProbeContext) -> Errors:
+def _validate_lifecycle(lifecycle: Lifecycle, path: Path, context: ProbeContext) -> Errors:
     errors: Errors = []
     if lifecycle.post_start is not None:
-        errors += _handler(lifecycle.post_start, path.child("postStart"), context)
+        errors += _validate_handler(lifecycle.post_start, path.child("postStart"), context)
     if lifecycle.pre_stop is not None:
-        errors += _handler(lifecycle.pre_stop, path.child("preStop"), context)
+        errors += _validate_handler(lifecycle.pre_stop, path.child("preStop"), context)
     if lifecycle.stop_signal is not None:
-        errors += _stop_signal(lifecycle.stop_signal, path.child("stopSignal"), context.os)
+        errors += _validate_stop_signal(lifecycle.stop_signal, path.child("stopSignal"), context.os)
     return errors
 
 
-def _stop_signal(signal: str, path: Path, os: str) -> Errors:
+def _validate_stop_signal(signal: str, path: Path, os: str) -> Errors:
     if not os:
         return [field_errors.forbidden(path, "may not be set for containers with empty `spec.os.name`")]
     supported = _WINDOWS_SIGNALS if os == "windows" else _SIGNALS
     return one_of(signal, supported, path)
 
 
-def _handler(handler: Probe | LifecycleHandler, path: Path, context: ProbeContext) -> Errors:
+def _validate_handler(handler: Probe | LifecycleHandler, path: Path, context: ProbeContext) -> Errors:
     errors: Errors = []
     found = False
     for attribute, name in (
@@ -109,41 +109,41 @@ def _handler(handler: Probe | LifecycleHandler, path: Path, context: ProbeContex
         if found:
             errors.append(field_errors.forbidden(path.child(name), "may not specify more than 1 handler type"))
         else:
-            errors += _action(action, path.child(name), context)
+            errors += _validate_action(action, path.child(name), context)
         found = True
     return errors + require(found, path, "must specify a handler type")
 
 
-def _action(
+def _validate_action(
     action: ExecAction | HTTPGetAction | TCPSocketAction | GRPCAction | SleepAction, path: Path, context: ProbeContext
 ) -> Errors:
     match action:
         case ExecAction():
             return [] if action.command else [field_errors.required(path.child("command"))]
         case HTTPGetAction():
-            return _http_get(action, path)
+            return _validate_http_get(action, path)
         case SleepAction():
-            return _sleep(action, path, context)
+            return _validate_sleep(action, path, context)
         case TCPSocketAction() | GRPCAction():
-            return _port(action.port, path.child("port"))
+            return _validate_port(action.port, path.child("port"))
 
 
-def _http_get(action: HTTPGetAction, path: Path) -> Errors:
+def _validate_http_get(action: HTTPGetAction, path: Path) -> Errors:
     errors = [] if action.path else [field_errors.required(path.child("path"))]
-    errors += _port(action.port, path.child("port"))
+    errors += _validate_port(action.port, path.child("port"))
     errors += one_of(action.scheme, _SCHEMES, path.child("scheme"))
     for header in action.http_headers:
         errors += names.validate(path.child("httpHeaders"), header.name, names.http_header_name(header.name))
     return errors
 
 
-def _sleep(action: SleepAction, path: Path, context: ProbeContext) -> Errors:
+def _validate_sleep(action: SleepAction, path: Path, context: ProbeContext) -> Errors:
     if context.grace_period is None or 0 <= action.seconds <= context.grace_period:
         return []
     detail = f"must be non-negative and less than terminationGracePeriodSeconds ({context.grace_period})"
     return [field_errors.invalid(path, action.seconds, detail)]
 
 
-def _port(port: int | str, path: Path) -> Errors:
+def _validate_port(port: int | str, path: Path) -> Errors:
     messages = names.port_name(port) if isinstance(port, str) else names.port_number(port)
     return [field_errors.invalid(path, port, message) for message in messages]

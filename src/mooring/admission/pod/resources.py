@@ -57,15 +57,15 @@ def validate_resources(
     errors: Errors = []
     limits, requests = path.child("limits"), path.child("requests")
     for name, quantity in resources.limits.items():
-        errors += _resource(name, quantity, limits, pod_level, indivisible_huge_pages)
+        errors += _validate_resource(name, quantity, limits, pod_level, indivisible_huge_pages)
     for name, quantity in resources.requests.items():
-        errors += _resource(name, quantity, requests, pod_level, indivisible_huge_pages)
-        errors += _within_limit(name, quantity, resources.limits.get(name), path)
+        errors += _validate_resource(name, quantity, requests, pod_level, indivisible_huge_pages)
+        errors += _validate_within_limit(name, quantity, resources.limits.get(name), path)
     given = {*resources.limits, *resources.requests}
     if not given & {"cpu", "memory"} and any(name.startswith(_HUGE_PAGES) for name in given):
         errors.append(field_errors.forbidden(path, "HugePages require cpu or memory"))
     if resources.claims:
-        errors += _claims(resources.claims, claims, path.child("claims"))
+        errors += _validate_claims(resources.claims, claims, path.child("claims"))
     return errors
 
 
@@ -89,7 +89,9 @@ def validate_pod_resources(spec: PodSpec, resources: ResourceRequirements, path:
     return errors
 
 
-def _resource(name: str, quantity: Quantity, path: Path, pod_level: bool, indivisible_huge_pages: bool) -> Errors:
+def _validate_resource(
+    name: str, quantity: Quantity, path: Path, pod_level: bool, indivisible_huge_pages: bool
+) -> Errors:
     errors: Errors = []
     if quantity.sign() < 0:
         errors.append(field_errors.invalid(path.key(name), str(quantity), NEGATIVE))
@@ -110,7 +112,7 @@ def _resource(name: str, quantity: Quantity, path: Path, pod_level: bool, indivi
     return errors
 
 
-def _within_limit(name: str, request: Quantity, limit: Quantity | None, path: Path) -> Errors:
+def _validate_within_limit(name: str, request: Quantity, limit: Quantity | None, path: Path) -> Errors:
     overcommit = name in _CONTAINER_RESOURCES or not (is_extended(name) or name.startswith(_HUGE_PAGES))
     if limit is None:
         detail = "Limit must be set for non overcommitable resources"
@@ -124,7 +126,7 @@ def _within_limit(name: str, request: Quantity, limit: Quantity | None, path: Pa
     return [field_errors.invalid(path.child("requests"), str(request), detail)]
 
 
-def _claims(given: list[ResourceClaim], known: frozenset[str], path: Path) -> Errors:
+def _validate_claims(given: list[ResourceClaim], known: frozenset[str], path: Path) -> Errors:
     errors: Errors = []
     requests: dict[str, set[str]] = defaultdict(set)
     for index, claim in enumerate(given):

@@ -30,13 +30,13 @@ class PodRules(msgspec.Struct, frozen=True, kw_only=True):
 
     options: AdmissionOptions
     is_pod: bool
-    """Whether the rules are for a pod and not for a template; a few rules apply only to pods."""
+    """Whether the rules are for a pod rather than a template; a few rules apply only to pods."""
     invalid_selector_values: bool = False
-    """Whether pod affinity selectors may have invalid label values."""
+    """Whether pod-affinity selectors may have invalid label values, because the stored pod has some."""
     invalid_spread_selectors: bool = False
-    """Whether topology spread selectors are left unvalidated."""
+    """Whether topology spread selectors are not validated, because the stored pod has invalid ones."""
     invalid_required_values: bool = False
-    """Whether required node affinity may have invalid label values."""
+    """Whether required node affinity may have invalid label values, because the stored pod has some."""
     invalid_deletion_cost: bool = False
     indivisible_huge_pages: bool = False
     nonlocal_token_paths: bool = False
@@ -47,7 +47,7 @@ class PodRules(msgspec.Struct, frozen=True, kw_only=True):
     node_expressions: frozenset[str] = msgspec.field(default_factory=frozenset)
     """The stored expressions over nodes, which an update may keep."""
     young_fields: frozenset[tuple[str, ...]] = msgspec.field(default_factory=frozenset)
-    """The stored fields that are newer than the minimum compatibility version, which an update may keep."""
+    """Fields of the stored pod that are newer than the minimum compatibility version; an update may keep them."""
 
     def check_taint_expression(self, expression: str) -> ExpressionError | None:
         checks = self.options.expression_checks

@@ -70,18 +70,18 @@ def validate_pod_security(spec: PodSpec, context: PodSecurityContext, path: Path
         ("runAsUser", context.run_as_user),
         ("runAsGroup", context.run_as_group),
     ):
-        errors += _id(number, path.child(name)) if number is not None else []
+        errors += _validate_id(number, path.child(name)) if number is not None else []
     for index, group in enumerate(context.supplemental_groups):
-        errors += _id(group, path.child("supplementalGroups").index(index))
+        errors += _validate_id(group, path.child("supplementalGroups").index(index))
     if context.sysctls:
-        errors += _sysctls(context.sysctls, spec, path.child("sysctls"))
+        errors += _validate_sysctls(context.sysctls, spec, path.child("sysctls"))
     errors += optional_one_of(context.fs_group_change_policy, _GROUP_CHANGE_POLICIES, path.child("fsGroupChangePolicy"))
     if context.seccomp_profile is not None:
-        errors += _seccomp(context.seccomp_profile, path.child("seccompProfile"))
+        errors += _validate_seccomp(context.seccomp_profile, path.child("seccompProfile"))
     if context.windows_options is not None:
-        errors += _windows_options(context.windows_options, path.child("windowsOptions"))
+        errors += _validate_windows_options(context.windows_options, path.child("windowsOptions"))
     if context.app_armor_profile is not None:
-        errors += _app_armor(context.app_armor_profile, path.child("appArmorProfile"))
+        errors += _validate_app_armor(context.app_armor_profile, path.child("appArmorProfile"))
     errors += optional_one_of(
         context.supplemental_groups_policy, _GROUP_POLICIES, path.child("supplementalGroupsPolicy")
     )
@@ -89,11 +89,11 @@ def validate_pod_security(spec: PodSpec, context: PodSecurityContext, path: Path
     return errors
 
 
-def _id(number: int, path: Path) -> Errors:
+def _validate_id(number: int, path: Path) -> Errors:
     return [field_errors.invalid(path, number, problem) for problem in names.user_id(number)]
 
 
-def _sysctls(sysctls: list[Sysctl], spec: PodSpec, path: Path) -> Errors:
+def _validate_sysctls(sysctls: list[Sysctl], spec: PodSpec, path: Path) -> Errors:
     errors = []
     seen: set[str] = set()
     for index, sysctl in enumerate(sysctls):
@@ -121,14 +121,14 @@ def _sysctls(sysctls: list[Sysctl], spec: PodSpec, path: Path) -> Errors:
 def validate_container_security(context: SecurityContext, path: Path, *, host_users: bool) -> Errors:
     errors: Errors = []
     for name, number in (("runAsUser", context.run_as_user), ("runAsGroup", context.run_as_group)):
-        errors += _id(number, path.child(name)) if number is not None else []
+        errors += _validate_id(number, path.child(name)) if number is not None else []
     if context.proc_mount is not None:
         errors += optional_one_of(context.proc_mount, ("Default", "Unmasked"), path.child("procMount"))
         if host_users and context.proc_mount == "Unmasked":
             detail = "`hostUsers` must be false to use `Unmasked`"
             errors.append(field_errors.invalid(path.child("procMount"), context.proc_mount, detail))
     if context.seccomp_profile is not None:
-        errors += _seccomp(context.seccomp_profile, path.child("seccompProfile"))
+        errors += _validate_seccomp(context.seccomp_profile, path.child("seccompProfile"))
     if context.allow_privilege_escalation is False:
         if context.privileged:
             detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
@@ -137,13 +137,13 @@ def validate_container_security(context: SecurityContext, path: Path, *, host_us
             detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
             errors.append(field_errors.invalid(path, context, detail))
     if context.windows_options is not None:
-        errors += _windows_options(context.windows_options, path.child("windowsOptions"))
+        errors += _validate_windows_options(context.windows_options, path.child("windowsOptions"))
     if context.app_armor_profile is not None:
-        errors += _app_armor(context.app_armor_profile, path.child("appArmorProfile"))
+        errors += _validate_app_armor(context.app_armor_profile, path.child("appArmorProfile"))
     return errors
 
 
-def _seccomp(profile: SeccompProfile, path: Path) -> Errors:
+def _validate_seccomp(profile: SeccompProfile, path: Path) -> Errors:
     errors: Errors = []
     if not profile.type:
         errors.append(field_errors.required(path.child("type"), "type is required when seccompProfile is set"))
@@ -160,7 +160,7 @@ def _seccomp(profile: SeccompProfile, path: Path) -> Errors:
     return errors
 
 
-def _app_armor(profile: AppArmorProfile, path: Path) -> Errors:
+def _validate_app_armor(profile: AppArmorProfile, path: Path) -> Errors:
     here, given = path.child("localhostProfile"), profile.localhost_profile
     if not profile.type:
         return [field_errors.required(path.child("type"), "type is required when appArmorProfile is set")]
@@ -179,7 +179,7 @@ def _app_armor(profile: AppArmorProfile, path: Path) -> Errors:
     return errors
 
 
-def _windows_options(options: WindowsSecurityContextOptions, path: Path) -> Errors:
+def _validate_windows_options(options: WindowsSecurityContextOptions, path: Path) -> Errors:
     errors: Errors = []
     name, spec, user = options.gmsa_credential_spec_name, options.gmsa_credential_spec, options.run_as_user_name
     errors += optional_name(name, path.child("gmsaCredentialSpecName"), names.dns1123_subdomain)
@@ -258,10 +258,10 @@ def validate_os(spec: PodSpec, name: str, path: Path) -> Errors:
         return [field_errors.required(path.child("os", "name"), "cannot be empty")]
     if name not in ("linux", "windows"):
         return [field_errors.not_supported(path.child("os"), name, ("linux", "windows"))]
-    return _linux(spec, path) if name == "linux" else _windows(spec, path)
+    return _validate_linux(spec, path) if name == "linux" else _validate_windows(spec, path)
 
 
-def _linux(spec: PodSpec, path: Path) -> Errors:
+def _validate_linux(spec: PodSpec, path: Path) -> Errors:
     detail = "windows options cannot be set for a linux pod"
     places = [(spec.security_context, path), *((item.security_context, at) for item, at in containers_of(spec, path))]
     return [
@@ -271,7 +271,7 @@ def _linux(spec: PodSpec, path: Path) -> Errors:
     ]
 
 
-def _windows(spec: PodSpec, path: Path) -> Errors:
+def _validate_windows(spec: PodSpec, path: Path) -> Errors:
     errors = _set(spec.security_context, _WINDOWS_POD, path.child("securityContext"))
     errors += _set(spec, _WINDOWS_SPEC, path)
     for container, here in containers_of(spec, path):

@@ -33,26 +33,26 @@ _NO_CONTEXT = PodSecurityContext()
 
 def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> Errors:
     """Validate a PodSpec. `metadata` is the pod's; None for a template."""
-    errors = _what_runs(spec, metadata, path, rules)
-    errors += _how_and_where(spec, path, rules)
+    errors = _validate_what_runs(spec, metadata, path, rules)
+    errors += _validate_how_and_where(spec, path, rules)
     errors += _names_and_numbers(spec, path)
     if spec.tolerations:
         errors += validate_tolerations(spec.tolerations, path.child("tolerations"), rules)
     if spec.host_aliases:
-        errors += _host_aliases(spec.host_aliases, path.child("hostAliases"), rules)
-    errors += _classes(spec, path)
+        errors += _validate_host_aliases(spec.host_aliases, path.child("hostAliases"), rules)
+    errors += _validate_classes(spec, path)
     if spec.overhead:
         errors += validate_resources(ResourceRequirements(limits=spec.overhead), frozenset(), path.child("overhead"))
     if spec.os is not None:
         errors += validate_os(spec, spec.os.name, path)
     if spec.hostname_override is not None:
-        errors += _hostname_override(spec, spec.hostname_override, path)
+        errors += _validate_hostname_override(spec, spec.hostname_override, path)
     if rules.options.release_fields is not None:
         errors += rules.options.release_fields.problems_of_pod_spec(spec, path, rules.young_fields)
     return errors
 
 
-def _what_runs(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> Errors:
+def _validate_what_runs(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> Errors:
     errors: Errors = []
     if spec.termination_grace_period_seconds is None:
         errors.append(field_errors.required(path.child("terminationGracePeriodSeconds")))
@@ -61,18 +61,18 @@ def _what_runs(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: Po
         volumes, found = validate_volumes(spec.volumes, metadata, path.child("volumes"), rules)
         errors += found
     if spec.resource_claims:
-        errors += _resource_claims(spec.resource_claims, path.child("resourceClaims"))
+        errors += _validate_resource_claims(spec.resource_claims, path.child("resourceClaims"))
     errors += validate_all_containers(spec, volumes, path, rules)
     if spec.resources is not None:
         errors += validate_pod_resources(spec, spec.resources, path.child("resources"))
     if spec.host_network:
-        errors += _host_network_ports(spec, path.child("containers"), rules)
+        errors += _validate_host_network_ports(spec, path.child("containers"), rules)
     return errors
 
 
-def _how_and_where(spec: PodSpec, path: Path, rules: PodRules) -> Errors:
-    errors = _enumeration(spec.restart_policy, path, "restartPolicy", _RESTART_POLICIES)
-    errors += _enumeration(spec.dns_policy, path, "dnsPolicy", _DNS_POLICIES)
+def _validate_how_and_where(spec: PodSpec, path: Path, rules: PodRules) -> Errors:
+    errors = _validate_enumeration(spec.restart_policy, path, "restartPolicy", _RESTART_POLICIES)
+    errors += _validate_enumeration(spec.dns_policy, path, "dnsPolicy", _DNS_POLICIES)
     if spec.node_selector:
         errors += names.validate_labels(spec.node_selector, path.child("nodeSelector"))
     is_plain = spec.security_context == _NO_CONTEXT and not spec.share_process_namespace
@@ -81,12 +81,12 @@ def _how_and_where(spec: PodSpec, path: Path, rules: PodRules) -> Errors:
     if spec.affinity is not None:
         errors += validate_affinity(spec.affinity, path.child("affinity"), rules)
     if spec.dns_config is not None or spec.dns_policy == "None":
-        errors += _dns_config(spec.dns_config, spec.dns_policy, path.child("dnsConfig"), rules)
+        errors += _validate_dns_config(spec.dns_config, spec.dns_policy, path.child("dnsConfig"), rules)
     for index, gate in enumerate(spec.readiness_gates):
         here = path.child("readinessGates").index(index).child("conditionType")
         errors += names.validate(here, gate.condition_type, names.label_key(gate.condition_type))
     if spec.scheduling_gates:
-        errors += _scheduling_gates(spec.scheduling_gates, path.child("schedulingGates"))
+        errors += _validate_scheduling_gates(spec.scheduling_gates, path.child("schedulingGates"))
     if spec.topology_spread_constraints:
         errors += validate_spread(spec.topology_spread_constraints, path.child("topologySpreadConstraints"), rules)
     errors += validate_host_process(spec, path)
@@ -94,15 +94,15 @@ def _how_and_where(spec: PodSpec, path: Path, rules: PodRules) -> Errors:
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
         errors.append(field_errors.invalid(path.child("shareProcessNamespace"), True, detail))
     if spec.host_users is False:
-        errors += _host_namespaces(spec, path)
+        errors += _validate_host_namespaces(spec, path)
     return errors
 
 
-def _enumeration(value: str, path: Path, name: str, supported: tuple[str, ...]) -> Errors:
+def _validate_enumeration(value: str, path: Path, name: str, supported: tuple[str, ...]) -> Errors:
     return [] if value in supported else require_one_of(value, supported, path.child(name))
 
 
-def _resource_claims(claims: list[PodResourceClaim], path: Path) -> Errors:
+def _validate_resource_claims(claims: list[PodResourceClaim], path: Path) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for index, claim in enumerate(claims):
@@ -126,7 +126,7 @@ def _resource_claims(claims: list[PodResourceClaim], path: Path) -> Errors:
     return errors
 
 
-def _host_network_ports(spec: PodSpec, path: Path, rules: PodRules) -> Errors:
+def _validate_host_network_ports(spec: PodSpec, path: Path, rules: PodRules) -> Errors:
     detail = "must match `containerPort` when `hostNetwork` is true"
     return [
         field_errors.invalid(path.index(index).child("ports").index(position).child("hostPort"), port.host_port, detail)
@@ -136,7 +136,7 @@ def _host_network_ports(spec: PodSpec, path: Path, rules: PodRules) -> Errors:
     ]
 
 
-def _scheduling_gates(gates: list[PodSchedulingGate], path: Path) -> Errors:
+def _validate_scheduling_gates(gates: list[PodSchedulingGate], path: Path) -> Errors:
     errors: Errors = []
     seen = Unique()
     for index, gate in enumerate(gates):
@@ -145,7 +145,7 @@ def _scheduling_gates(gates: list[PodSchedulingGate], path: Path) -> Errors:
     return errors
 
 
-def _host_namespaces(spec: PodSpec, path: Path) -> Errors:
+def _validate_host_namespaces(spec: PodSpec, path: Path) -> Errors:
     given = {"hostNetwork": spec.host_network, "HostPID": spec.host_pid, "HostIPC": spec.host_ipc}
     places = [path.child(name) for name, value in given.items() if value]
     places += [here.child("volumeDevices") for container, here in containers_of(spec, path) if container.volume_devices]
@@ -166,7 +166,7 @@ def _names_and_numbers(spec: PodSpec, path: Path) -> Errors:
     return errors
 
 
-def _classes(spec: PodSpec, path: Path) -> Errors:
+def _validate_classes(spec: PodSpec, path: Path) -> Errors:
     errors: Errors = []
     for name, value in (
         ("priorityClassName", spec.priority_class_name or None),
@@ -175,11 +175,11 @@ def _classes(spec: PodSpec, path: Path) -> Errors:
         if value is not None and (wrong := names.dns1123_subdomain(value)):
             errors += names.validate(path.child(name), value, wrong)
     if spec.preemption_policy is not None:
-        errors += _enumeration(spec.preemption_policy, path, "preemptionPolicy", _PREEMPTION_POLICIES)
+        errors += _validate_enumeration(spec.preemption_policy, path, "preemptionPolicy", _PREEMPTION_POLICIES)
     return errors
 
 
-def _hostname_override(spec: PodSpec, name: str, path: Path) -> Errors:
+def _validate_hostname_override(spec: PodSpec, name: str, path: Path) -> Errors:
     here = path.child("hostnameOverride")
     if len(name) > _MAX_HOSTNAME_BYTES:
         errors = [field_errors.too_long(here, _MAX_HOSTNAME_BYTES)]
@@ -192,7 +192,7 @@ def _hostname_override(spec: PodSpec, name: str, path: Path) -> Errors:
     return errors
 
 
-def _dns_config(config: PodDNSConfig | None, policy: str, path: Path, rules: PodRules) -> Errors:
+def _validate_dns_config(config: PodDNSConfig | None, policy: str, path: Path, rules: PodRules) -> Errors:
     if policy == "None":
         if config is None:
             return [field_errors.required(path, "must provide `dnsConfig` when `dnsPolicy` is None")]
@@ -208,13 +208,13 @@ def _dns_config(config: PodDNSConfig | None, policy: str, path: Path, rules: Pod
     for index, server in enumerate(config.nameservers):
         here, strict = path.child("nameservers").index(index), rules.options.strict_addresses
         errors += validate_legacy_ip(server, here, strict=strict)
-    errors += _searches(config.searches, path.child("searches"), rules)
+    errors += _validate_searches(config.searches, path.child("searches"), rules)
     for index, option in enumerate(config.options):
         errors += require(option.name, path.child("options").index(index), "must not be empty")
     return errors
 
 
-def _searches(searches: list[str], path: Path, rules: PodRules) -> Errors:
+def _validate_searches(searches: list[str], path: Path, rules: PodRules) -> Errors:
     errors: Errors = []
     if len(searches) > _MAX_SEARCHES:
         errors.append(field_errors.invalid(path, searches, f"must not have more than {_MAX_SEARCHES} search paths"))
@@ -230,7 +230,7 @@ def _searches(searches: list[str], path: Path, rules: PodRules) -> Errors:
     return errors
 
 
-def _host_aliases(aliases: list[HostAlias], path: Path, rules: PodRules) -> Errors:
+def _validate_host_aliases(aliases: list[HostAlias], path: Path, rules: PodRules) -> Errors:
     errors: Errors = []
     for index, alias in enumerate(aliases):
         here = path.index(index)

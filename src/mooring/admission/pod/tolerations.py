@@ -29,9 +29,9 @@ def validate_tolerations(tolerations: list[Toleration], path: Path, rules: PodRu
             continue
         here = path.index(index)
         if toleration.expression:
-            errors += _expression(toleration, here.child("expression"), rules)
+            errors += _validate_expression(toleration, here.child("expression"), rules)
         else:
-            errors += _toleration(toleration, here, rules.options)
+            errors += _validate_toleration(toleration, here, rules.options)
     return errors
 
 
@@ -52,7 +52,7 @@ def supported_operators(options: AdmissionOptions) -> tuple[str, ...]:
     return ("Equal", "Exists", *numeric, *versions)
 
 
-def _expression(toleration: Toleration, path: Path, rules: PodRules) -> Errors:
+def _validate_expression(toleration: Toleration, path: Path, rules: PodRules) -> Errors:
     if not rules.options.cel:
         return [field_errors.forbidden(path, CEL_IS_OFF)]
     if toleration.key or toleration.value or toleration.operator or toleration.effect:
@@ -60,7 +60,7 @@ def _expression(toleration: Toleration, path: Path, rules: PodRules) -> Errors:
     return expressions.validate(toleration.expression, path, rules.check_taint_expression)
 
 
-def _toleration(toleration: Toleration, path: Path, options: AdmissionOptions) -> Errors:
+def _validate_toleration(toleration: Toleration, path: Path, options: AdmissionOptions) -> Errors:
     errors: Errors = []
     if toleration.key:
         if wrong := names.label_key(toleration.key):
@@ -71,13 +71,13 @@ def _toleration(toleration: Toleration, path: Path, options: AdmissionOptions) -
     if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
         detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         errors.append(field_errors.invalid(path.child("effect"), toleration.effect, detail))
-    errors += _operator(toleration, path, options)
+    errors += _validate_operator(toleration, path, options)
     if toleration.effect and toleration.effect not in EFFECTS:
         errors.append(field_errors.not_supported(path.child("effect"), toleration.effect, EFFECTS))
     return errors
 
 
-def _operator(toleration: Toleration, path: Path, options: AdmissionOptions) -> Errors:
+def _validate_operator(toleration: Toleration, path: Path, options: AdmissionOptions) -> Errors:
     value = toleration.value
     match toleration.operator:
         case "" | "Equal":
@@ -89,7 +89,7 @@ def _operator(toleration: Toleration, path: Path, options: AdmissionOptions) -> 
         case "Lt" | "Gt" if options.comparison_operators:
             return [field_errors.invalid(path.child("value"), value, problem) for problem in number_problems(value)]
         case "SemverLt" | "SemverGt" | "SemverEq" if options.semver_operators:
-            return _version(value, path.child("value"))
+            return _validate_version(value, path.child("value"))
         case operator:
             return [field_errors.not_supported(path.child("operator"), operator, supported_operators(options))]
 
@@ -111,7 +111,7 @@ def _fits(value: str) -> bool:
     return len(digits) < _MAX_DIGITS and -(2**63) <= int(f"{value[:1].strip('+0123456789')}{digits or 0}") < 2**63
 
 
-def _version(value: str, path: Path) -> Errors:
+def _validate_version(value: str, path: Path) -> Errors:
     try:
         semver.parse_tolerant(value)
     except semver.SemverError as error:

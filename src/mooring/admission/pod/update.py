@@ -58,15 +58,15 @@ def validate_spec_update(new: PodSpec, old: PodSpec) -> Errors:
         ("containers", new.containers, old.containers),
         ("initContainers", new.init_containers, old.init_containers),
     ):
-        errors += _images(now, before, SPEC.child(name))
+        errors += _validate_images(now, before, SPEC.child(name))
         if len(now) != len(before):
             return errors
-    found, stop = _deadline(new.active_deadline_seconds, old.active_deadline_seconds)
+    found, stop = _validate_deadline(new.active_deadline_seconds, old.active_deadline_seconds)
     errors += found
     if stop:
         return errors
-    errors += _added_tolerations(new.tolerations, old.tolerations)
-    errors += _removed_gates(new.scheduling_gates, old.scheduling_gates)
+    errors += _validate_added_tolerations(new.tolerations, old.tolerations)
+    errors += _validate_removed_gates(new.scheduling_gates, old.scheduling_gates)
     if new == old:
         return errors
     masked = _with_mutable_fields_of(old, new)
@@ -79,7 +79,7 @@ def validate_spec_update(new: PodSpec, old: PodSpec) -> Errors:
     return errors
 
 
-def _images(new: list[Container], old: list[Container], path: Path) -> Errors:
+def _validate_images(new: list[Container], old: list[Container], path: Path) -> Errors:
     if len(new) != len(old):
         return [field_errors.forbidden(path, "pod updates may not add or remove containers")]
     errors: Errors = []
@@ -89,7 +89,7 @@ def _images(new: list[Container], old: list[Container], path: Path) -> Errors:
     return errors
 
 
-def _deadline(new: int | None, old: int | None) -> tuple[Errors, bool]:
+def _validate_deadline(new: int | None, old: int | None) -> tuple[Errors, bool]:
     path = SPEC.child("activeDeadlineSeconds")
     if new is None:
         detail = "must not update from a positive integer to nil value"
@@ -101,7 +101,7 @@ def _deadline(new: int | None, old: int | None) -> tuple[Errors, bool]:
     return [], False
 
 
-def _added_tolerations(new: list[Toleration], old: list[Toleration]) -> Errors:
+def _validate_added_tolerations(new: list[Toleration], old: list[Toleration]) -> Errors:
     if new[: len(old)] == old:
         return []
     now = {_without_seconds(toleration) for toleration in new}
@@ -115,7 +115,7 @@ def _without_seconds(toleration: Toleration) -> tuple[str, str, str, str, str]:
     return (toleration.key, toleration.operator, toleration.value, toleration.effect, toleration.expression)
 
 
-def _removed_gates(new: list[PodSchedulingGate], old: list[PodSchedulingGate]) -> Errors:
+def _validate_removed_gates(new: list[PodSchedulingGate], old: list[PodSchedulingGate]) -> Errors:
     known = {gate.name for gate in old}
     return [
         field_errors.forbidden(
@@ -238,7 +238,7 @@ def validate_status_update(new: Pod, old: Pod, *, strict_addresses: bool) -> Err
     ):
         if before and restarts != "Always":
             skipped = sidecars if path is _INIT_CONTAINERS else set()
-            errors += _transitions(now, before, path, restarts, skipped)
+            errors += _validate_transitions(now, before, path, restarts, skipped)
     claims = {claim.name for claim in new.spec.resource_claims}
     seen = Unique()
     for index, status in enumerate(new.status.resource_claim_statuses):
@@ -252,11 +252,11 @@ def validate_status_update(new: Pod, old: Pod, *, strict_addresses: bool) -> Err
         here = STATUS.child("observedGeneration")
         errors.append(field_errors.invalid(here, new.status.observed_generation, "must be a non-negative integer"))
     if new.status.extended_resource_claim_status is not None:
-        errors += _extended_claim(new.status.extended_resource_claim_status, new.spec)
+        errors += _validate_extended_claim(new.status.extended_resource_claim_status, new.spec)
     return errors
 
 
-def _extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSpec) -> Errors:
+def _validate_extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSpec) -> Errors:
     """Validate which requests of the generated claim stand for which extended resources."""
     path = STATUS.child("extendedResourceClaimStatus")
     mappings, errors, seen = path.child("requestMappings"), Errors(), set()
@@ -280,7 +280,7 @@ def _extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSpec) -> Er
 
 
 def agree_on_pod_ips(pod: Pod) -> None:
-    """Make `podIP` the first of `podIPs`; a client that sets another `podIP` knows only that field."""
+    """Make `podIP` the first of `podIPs`; if they differ, `podIP` wins, because old clients set only that."""
     status = pod.status
     if status.pod_ip and status.pod_ip != "".join(each.ip for each in status.pod_ips[:1]):
         status.pod_ips = [PodIP(ip=status.pod_ip)]
@@ -299,7 +299,7 @@ def _host_ip_errors(new: Pod, old: Pod, *, strict: bool) -> Errors:
     return errors + validate_status_ips(found, [each.ip for each in old.status.host_ips], path, strict=strict)
 
 
-def _transitions(
+def _validate_transitions(
     new: list[ContainerStatus], old: list[ContainerStatus], path: Path, restart_policy: str, skipped: set[str]
 ) -> Errors:
     running = {status.name for status in new if status.state.terminated is None}
@@ -315,7 +315,7 @@ def _transitions(
 
 
 def difference(old: Any, new: Any) -> str:
-    """Format the fields in which two objects differ, shortened, for an error message."""
+    """Format the fields in which two pod specs differ, shortened, for an error message."""
     lines = []
     for path, before, after in _differences(
         msgspec.to_builtins(old, enc_hook=str), msgspec.to_builtins(new, enc_hook=str), ""
@@ -350,7 +350,7 @@ _RESIZABLE = ("cpu", "memory")
 
 
 def with_new_resources(new: PodSpec, old: PodSpec) -> PodSpec:
-    """Return the old spec with the new spec's resources and resize policies, by container name."""
+    """Return the old pod spec with the resources and resize policies of the new one, by container name."""
     spec = copy_of(old)
     wanted = {container.name: container for container in (*new.containers, *new.init_containers)}
     for container in (*spec.containers, *spec.init_containers):
@@ -379,7 +379,7 @@ def validate_resize(new: Pod, old: Pod) -> Errors:
     ):
         for index, (container, was) in enumerate(zip(now, before, strict=True)):
             here = _SPEC.child(name).index(index).child("resources")
-            errors += _container(container, was, here, resizable=name == "containers" or is_sidecar(was))
+            errors += _validate_container(container, was, here, resizable=name == "containers" or is_sidecar(was))
     return errors
 
 
@@ -388,7 +388,7 @@ def _has_pod_level_resources(pod: Pod) -> bool:
     return resources is not None and bool(resources.requests or resources.limits)
 
 
-def _container(new: Container, old: Container, path: Path, *, resizable: bool) -> Errors:
+def _validate_container(new: Container, old: Container, path: Path, *, resizable: bool) -> Errors:
     if not resizable:
         detail = "resources for non-sidecar init containers are immutable"
         return [] if new == old else [field_errors.forbidden(_SPEC, detail)]

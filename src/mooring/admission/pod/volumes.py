@@ -39,7 +39,7 @@ class _Context(msgspec.Struct, frozen=True):
     path: Path
     volume: str
     pod: str
-    """The pod's name; empty for templates."""
+    """The name of the pod; empty for pod templates."""
     rules: PodRules
 
 
@@ -53,7 +53,7 @@ def validate_volumes(
     errors: Errors = []
     for index, volume in enumerate(volumes):
         here = path.index(index)
-        found = _source(volume, here, _Context(here, volume.name, pod, rules))
+        found = _validate_source(volume, here, _Context(here, volume.name, pod, rules))
         if not volume.name:
             found.append(field_errors.required(here.child("name")))
         elif wrong := names.dns1123_label(volume.name):
@@ -71,7 +71,7 @@ def validate_volumes(
     return usable, errors
 
 
-def _source(volume: Volume, path: Path, context: _Context) -> Errors:
+def _validate_source(volume: Volume, path: Path, context: _Context) -> Errors:
     given = {
         attribute
         for attribute, source in zip(volume.__struct_fields__, msgspec.structs.astuple(volume), strict=True)
@@ -90,53 +90,53 @@ def _source(volume: Volume, path: Path, context: _Context) -> Errors:
         found = True
     errors += require(found, path, "must specify a volume type")
     if volume.iscsi is not None:
-        errors += _iscsi_name(volume.iscsi, path, context)
+        errors += _validate_iscsi_name(volume.iscsi, path, context)
     return errors
 
 
-def _empty_dir(source: pv.EmptyDirVolumeSource, path: Path, _: _Context) -> Errors:
+def _validate_empty_dir(source: pv.EmptyDirVolumeSource, path: Path, _: _Context) -> Errors:
     if source.size_limit is not None and source.size_limit.sign() < 0:
         return [field_errors.forbidden(path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity")]
     return []
 
 
-def _git_repo(source: pv.GitRepoVolumeSource, path: Path, _: _Context) -> Errors:
+def _validate_git_repo(source: pv.GitRepoVolumeSource, path: Path, _: _Context) -> Errors:
     return required_fields(source, path, "repository") + sources.local_path(source.directory, path.child("directory"))
 
 
-def _secret(source: SecretVolumeSource, path: Path, _: _Context) -> Errors:
-    return required_fields(source, path, "secretName") + _files(source.default_mode, source.items, path)
+def _validate_secret(source: SecretVolumeSource, path: Path, _: _Context) -> Errors:
+    return required_fields(source, path, "secretName") + _validate_files(source.default_mode, source.items, path)
 
 
-def _config_map(source: ConfigMapVolumeSource, path: Path, _: _Context) -> Errors:
-    return required_fields(source, path, "name") + _files(source.default_mode, source.items, path)
+def _validate_config_map(source: ConfigMapVolumeSource, path: Path, _: _Context) -> Errors:
+    return required_fields(source, path, "name") + _validate_files(source.default_mode, source.items, path)
 
 
-def _files(mode: int | None, items: list[pv.KeyToPath], path: Path) -> Errors:
+def _validate_files(mode: int | None, items: list[pv.KeyToPath], path: Path) -> Errors:
     errors = sources.file_mode(mode, path.child("defaultMode"))
     for index, item in enumerate(items):
-        errors += _key_to_path(item, path.child("items").index(index))
+        errors += _validate_key_to_path(item, path.child("items").index(index))
     return errors
 
 
-def _key_to_path(item: pv.KeyToPath, path: Path) -> Errors:
+def _validate_key_to_path(item: pv.KeyToPath, path: Path) -> Errors:
     errors = required_fields(item, path, "key", "path")
     errors += sources.non_reserved_path(item.path, path.child("path"))
     return errors + sources.file_mode(item.mode, path.child("mode"))
 
 
-def _claim(source: pv.PersistentVolumeClaimVolumeSource, path: Path, _: _Context) -> Errors:
+def _validate_claim(source: pv.PersistentVolumeClaimVolumeSource, path: Path, _: _Context) -> Errors:
     return required_fields(source, path, "claimName")
 
 
-def _downward_api(source: pv.DownwardAPIVolumeSource, path: Path, _: _Context) -> Errors:
+def _validate_downward_api(source: pv.DownwardAPIVolumeSource, path: Path, _: _Context) -> Errors:
     errors = sources.file_mode(source.default_mode, path.child("defaultMode"))
     for file in source.items:
-        errors += _downward_file(file, path)
+        errors += _validate_downward_file(file, path)
     return errors
 
 
-def _downward_file(file: pv.DownwardAPIVolumeFile, path: Path) -> Errors:
+def _validate_downward_file(file: pv.DownwardAPIVolumeFile, path: Path) -> Errors:
     errors = required_fields(file, path, "path")
     errors += sources.non_reserved_path(file.path, path.child("path"))
     if file.field_ref is not None:
@@ -151,7 +151,7 @@ def _downward_file(file: pv.DownwardAPIVolumeFile, path: Path) -> Errors:
     return errors + sources.file_mode(file.mode, path.child("mode"))
 
 
-def _csi(source: vs.CSIVolumeSource, path: Path, _: _Context) -> Errors:
+def _validate_csi(source: vs.CSIVolumeSource, path: Path, _: _Context) -> Errors:
     errors = sources.validate_csi_driver_name(source.driver, path.child("driver"))
     secret = source.node_publish_secret_ref
     if secret is not None:
@@ -162,11 +162,11 @@ def _csi(source: vs.CSIVolumeSource, path: Path, _: _Context) -> Errors:
     return errors
 
 
-def _ephemeral(source: pv.EphemeralVolumeSource, path: Path, context: _Context) -> Errors:
+def _validate_ephemeral(source: pv.EphemeralVolumeSource, path: Path, context: _Context) -> Errors:
     if source.volume_claim_template is None:
         errors = [field_errors.required(path.child("volumeClaimTemplate"))]
     else:
-        errors = _claim_template(source.volume_claim_template, path.child("volumeClaimTemplate"))
+        errors = _validate_claim_template(source.volume_claim_template, path.child("volumeClaimTemplate"))
     if context.pod and context.volume:
         claim = f"{context.pod}-{context.volume}"
         for message in names.dns1123_subdomain(claim):
@@ -175,7 +175,7 @@ def _ephemeral(source: pv.EphemeralVolumeSource, path: Path, context: _Context) 
     return errors
 
 
-def _claim_template(template: PersistentVolumeClaimTemplate, path: Path) -> Errors:
+def _validate_claim_template(template: PersistentVolumeClaimTemplate, path: Path) -> Errors:
     metadata = template.metadata
     errors = meta.validate_annotations(metadata.annotations, path.child("metadata", "annotations"))
     errors += names.validate_labels(metadata.labels, path.child("metadata", "labels"))
@@ -183,7 +183,7 @@ def _claim_template(template: PersistentVolumeClaimTemplate, path: Path) -> Erro
     return errors + validate_claim_spec(template.spec, path.child("spec"))
 
 
-def _image(source: pv.ImageVolumeSource, path: Path, context: _Context) -> Errors:
+def _validate_image(source: pv.ImageVolumeSource, path: Path, context: _Context) -> Errors:
     errors = required_fields(source, path, "reference") if context.rules.is_pod else []
     return errors + sources.pull_policy(source.pull_policy, path.child("pullPolicy"))
 
@@ -194,13 +194,13 @@ def _validate_projected(source: pv.ProjectedVolumeSource, path: Path, context: _
     for index, projection in enumerate(source.sources):
         here = path.child("sources").index(index)
         given = [name for name in projection.__struct_fields__ if getattr(projection, name) is not None]
-        errors += _projection(projection, path, here, paths, context)
+        errors += _validate_projection(projection, path, here, paths, context)
         if len(given) > 1:
             errors.append(field_errors.forbidden(here, "may not specify more than 1 volume type per source"))
     return errors
 
 
-def _projection(
+def _validate_projection(
     projection: pv.VolumeProjection, volume: Path, path: Path, paths: set[str], context: _Context
 ) -> Errors:
     errors: Errors = []
@@ -208,24 +208,24 @@ def _projection(
         if keyed is not None:
             errors += required_fields(keyed, path.child(name), "name")
             for index, item in enumerate(keyed.items):
-                errors += _key_to_path(item, path.child(name, "items").index(index))
-                errors += _unique(item.path, keyed.name, volume, paths)
+                errors += _validate_key_to_path(item, path.child(name, "items").index(index))
+                errors += _validate_unique(item.path, keyed.name, volume, paths)
     if projection.downward_api is not None:
         for file in projection.downward_api.items:
-            errors += _downward_file(file, path.child("downwardAPI"))
-            errors += _unique(file.path, file.path, volume, paths)
+            errors += _validate_downward_file(file, path.child("downwardAPI"))
+            errors += _validate_unique(file.path, file.path, volume, paths)
     if projection.service_account_token is not None:
-        errors += _token(projection.service_account_token, path.child("serviceAccountToken"), volume, context)
+        errors += _validate_token(projection.service_account_token, path.child("serviceAccountToken"), volume, context)
     if projection.cluster_trust_bundle is not None:
         bundle = projection.cluster_trust_bundle
-        errors += _trust_bundle(bundle, path.child("clusterTrustBundle"))
-        errors += _unique(bundle.path, bundle.path, volume, paths)
+        errors += _validate_trust_bundle(bundle, path.child("clusterTrustBundle"))
+        errors += _validate_unique(bundle.path, bundle.path, volume, paths)
     if projection.pod_certificate is not None:
-        errors += _certificate(projection.pod_certificate, path.child("podCertificate"), volume, paths)
+        errors += _validate_certificate(projection.pod_certificate, path.child("podCertificate"), volume, paths)
     return errors
 
 
-def _unique(file: str, shown: str, path: Path, paths: set[str]) -> Errors:
+def _validate_unique(file: str, shown: str, path: Path, paths: set[str]) -> Errors:
     if not file:
         return []
     if file in paths:
@@ -234,7 +234,7 @@ def _unique(file: str, shown: str, path: Path, paths: set[str]) -> Errors:
     return []
 
 
-def _token(token: pv.ServiceAccountTokenProjection, path: Path, volume: Path, context: _Context) -> Errors:
+def _validate_token(token: pv.ServiceAccountTokenProjection, path: Path, volume: Path, context: _Context) -> Errors:
     errors = []
     seconds = token.expiration_seconds or 0
     if seconds < 600:
@@ -250,7 +250,7 @@ def _token(token: pv.ServiceAccountTokenProjection, path: Path, volume: Path, co
     return errors
 
 
-def _trust_bundle(bundle: pv.ClusterTrustBundleProjection, path: Path) -> Errors:
+def _validate_trust_bundle(bundle: pv.ClusterTrustBundleProjection, path: Path) -> Errors:
     errors: Errors = []
     if bundle.name is not None and bundle.signer_name is not None:
         errors.append(field_errors.invalid(path, bundle, "only one of name and signerName may be used"))
@@ -277,11 +277,13 @@ def _trust_bundle(bundle: pv.ClusterTrustBundleProjection, path: Path) -> Errors
 _KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
 
 
-def _certificate(certificate: pv.PodCertificateProjection, path: Path, volume: Path, paths: set[str]) -> Errors:
+def _validate_certificate(
+    certificate: pv.PodCertificateProjection, path: Path, volume: Path, paths: set[str]
+) -> Errors:
     errors = validate_signer_name(certificate.signer_name, path.child("signerName"))
     errors += meta.validate_annotations(certificate.user_annotations, path.child("userAnnotations"), need_domain=True)
     errors += one_of(certificate.key_type, _KEY_TYPES, path.child("keyType"))
-    errors += _certificate_life(certificate, path.child("maxExpirationSeconds"))
+    errors += _validate_certificate_life(certificate, path.child("maxExpirationSeconds"))
     files = {
         "credentialBundlePath": certificate.credential_bundle_path,
         "keyPath": certificate.key_path,
@@ -292,11 +294,11 @@ def _certificate(certificate: pv.PodCertificateProjection, path: Path, volume: P
         errors.append(field_errors.required(path, detail))
     for name, file in files.items():
         errors += sources.non_reserved_path(file, path.child(name))
-        errors += _unique(file, file, volume, paths)
+        errors += _validate_unique(file, file, volume, paths)
     return errors
 
 
-def _certificate_life(certificate: pv.PodCertificateProjection, path: Path) -> Errors:
+def _validate_certificate_life(certificate: pv.PodCertificateProjection, path: Path) -> Errors:
     seconds = certificate.max_expiration_seconds
     if seconds is None:
         return []
@@ -309,7 +311,7 @@ def _certificate_life(certificate: pv.PodCertificateProjection, path: Path) -> E
     return []
 
 
-def _iscsi_name(source: vs.ISCSIVolumeSource, path: Path, context: _Context) -> Errors:
+def _validate_iscsi_name(source: vs.ISCSIVolumeSource, path: Path, context: _Context) -> Errors:
     if source.initiator_name is None or len(f"{context.volume}:{source.target_portal}") <= 64:
         return []
     detail = (
@@ -319,12 +321,12 @@ def _iscsi_name(source: vs.ISCSIVolumeSource, path: Path, context: _Context) -> 
     return [field_errors.invalid(path.child("name"), context.volume, detail)]
 
 
-def _cinder(source: vs.CinderVolumeSource, path: Path, _: _Context) -> Errors:
+def _validate_cinder(source: vs.CinderVolumeSource, path: Path, _: _Context) -> Errors:
     errors = required_fields(source, path, "volumeID")
     return errors + required_fields(source.secret_ref, path.child("secretRef"), "name")
 
 
-def _storage_os(source: vs.StorageOSVolumeSource, path: Path, _: _Context) -> Errors:
+def _validate_storage_os(source: vs.StorageOSVolumeSource, path: Path, _: _Context) -> Errors:
     errors = required_fields(source, path, "volumeName")
     for name, value in (("volumeName", source.volume_name), ("volumeNamespace", source.volume_namespace)):
         errors += optional_name(value or None, path.child(name), names.dns1123_label)
@@ -334,45 +336,45 @@ def _storage_os(source: vs.StorageOSVolumeSource, path: Path, _: _Context) -> Er
 _Check = Callable[[Any, Path, _Context], Errors]
 
 
-def _needs(*fields: str) -> _Check:
+def _require_fields(*fields: str) -> _Check:
     return lambda source, path, _: required_fields(source, path, *fields)
 
 
-def _plain(check: Callable[[Any, Path], Errors]) -> _Check:
+def _without_context(check: Callable[[Any, Path], Errors]) -> _Check:
     return lambda source, path, _: check(source, path)
 
 
 # By attribute: the name in "more than one" errors, the name in the source's own errors, and the check. The order, and
 # the inconsistent names, are Kubernetes'.
 _SOURCES: dict[str, tuple[str, str, _Check]] = {
-    "empty_dir": ("emptyDir", "emptyDir", _empty_dir),
-    "host_path": ("hostPath", "hostPath", _plain(sources.validate_host_path)),
-    "git_repo": ("gitRepo", "gitRepo", _git_repo),
-    "gce_persistent_disk": ("gcePersistentDisk", "persistentDisk", _plain(sources.validate_gce)),
-    "aws_elastic_block_store": ("awsElasticBlockStore", "awsElasticBlockStore", _plain(sources.validate_aws)),
-    "secret": ("secret", "secret", _secret),
-    "nfs": ("nfs", "nfs", _plain(sources.validate_nfs)),
-    "iscsi": ("iscsi", "iscsi", _plain(sources.validate_iscsi)),
-    "glusterfs": ("glusterfs", "glusterfs", _needs("endpoints", "path")),
-    "flocker": ("flocker", "flocker", _plain(sources.validate_flocker)),
-    "persistent_volume_claim": ("persistentVolumeClaim", "persistentVolumeClaim", _claim),
-    "rbd": ("rbd", "rbd", _needs("monitors", "image")),
-    "cinder": ("cinder", "cinder", _cinder),
-    "cephfs": ("cephFS", "cephfs", _needs("monitors")),
-    "quobyte": ("quobyte", "quobyte", _plain(sources.validate_quobyte)),
-    "downward_api": ("downwarAPI", "downwardAPI", _downward_api),
-    "fc": ("fc", "fc", _plain(sources.validate_fc)),
-    "flex_volume": ("flexVolume", "flexVolume", _plain(sources.validate_flex)),
-    "config_map": ("configMap", "configMap", _config_map),
-    "azure_file": ("azureFile", "azureFile", _needs("secretName", "shareName")),
-    "vsphere_volume": ("vsphereVolume", "vsphereVolume", _needs("volumePath")),
-    "photon_persistent_disk": ("photonPersistentDisk", "photonPersistentDisk", _needs("pdID")),
-    "portworx_volume": ("portworxVolume", "portworxVolume", _needs("volumeID")),
-    "azure_disk": ("azureDisk", "azureDisk", _plain(sources.validate_azure_disk)),
-    "storageos": ("storageos", "storageos", _storage_os),
+    "empty_dir": ("emptyDir", "emptyDir", _validate_empty_dir),
+    "host_path": ("hostPath", "hostPath", _without_context(sources.validate_host_path)),
+    "git_repo": ("gitRepo", "gitRepo", _validate_git_repo),
+    "gce_persistent_disk": ("gcePersistentDisk", "persistentDisk", _without_context(sources.validate_gce)),
+    "aws_elastic_block_store": ("awsElasticBlockStore", "awsElasticBlockStore", _without_context(sources.validate_aws)),
+    "secret": ("secret", "secret", _validate_secret),
+    "nfs": ("nfs", "nfs", _without_context(sources.validate_nfs)),
+    "iscsi": ("iscsi", "iscsi", _without_context(sources.validate_iscsi)),
+    "glusterfs": ("glusterfs", "glusterfs", _require_fields("endpoints", "path")),
+    "flocker": ("flocker", "flocker", _without_context(sources.validate_flocker)),
+    "persistent_volume_claim": ("persistentVolumeClaim", "persistentVolumeClaim", _validate_claim),
+    "rbd": ("rbd", "rbd", _require_fields("monitors", "image")),
+    "cinder": ("cinder", "cinder", _validate_cinder),
+    "cephfs": ("cephFS", "cephfs", _require_fields("monitors")),
+    "quobyte": ("quobyte", "quobyte", _without_context(sources.validate_quobyte)),
+    "downward_api": ("downwarAPI", "downwardAPI", _validate_downward_api),
+    "fc": ("fc", "fc", _without_context(sources.validate_fc)),
+    "flex_volume": ("flexVolume", "flexVolume", _without_context(sources.validate_flex)),
+    "config_map": ("configMap", "configMap", _validate_config_map),
+    "azure_file": ("azureFile", "azureFile", _require_fields("secretName", "shareName")),
+    "vsphere_volume": ("vsphereVolume", "vsphereVolume", _require_fields("volumePath")),
+    "photon_persistent_disk": ("photonPersistentDisk", "photonPersistentDisk", _require_fields("pdID")),
+    "portworx_volume": ("portworxVolume", "portworxVolume", _require_fields("volumeID")),
+    "azure_disk": ("azureDisk", "azureDisk", _without_context(sources.validate_azure_disk)),
+    "storageos": ("storageos", "storageos", _validate_storage_os),
     "projected": ("projected", "projected", _validate_projected),
-    "scale_io": ("scaleIO", "scaleIO", _needs("gateway", "system", "volumeName")),
-    "csi": ("csi", "csi", _csi),
-    "ephemeral": ("ephemeral", "ephemeral", _ephemeral),
-    "image": ("image", "image", _image),
+    "scale_io": ("scaleIO", "scaleIO", _require_fields("gateway", "system", "volumeName")),
+    "csi": ("csi", "csi", _validate_csi),
+    "ephemeral": ("ephemeral", "ephemeral", _validate_ephemeral),
+    "image": ("image", "image", _validate_image),
 }

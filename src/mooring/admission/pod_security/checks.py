@@ -78,7 +78,7 @@ _VOLUME_FIELDS = [(each.name, each.encode_name) for each in msgspec.structs.fiel
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """The violation of a check: a short reason and a detail for the message."""
+    """A check that a pod violates: a short reason and a detail for the message."""
 
     reason: str
     detail: str
@@ -405,12 +405,12 @@ _RESTRICTED = (
     ),
 )
 NEWEST = max(version for check in (*_BASELINE, *_RESTRICTED) for version in check.rules)
-"""The newest version that changed a rule."""
+"""The newest Kubernetes minor version that changed a Pod Security rule."""
 
 
 @lru_cache(maxsize=2 * (NEWEST + 1))
 def rules_of(level: str, minor: int) -> tuple[Rule, ...]:
-    """Return the rules of a level at a version, in message order."""
+    """Return the check functions of a Pod Security level at a version, in the order of messages."""
     if level not in (BASELINE, RESTRICTED):
         return ()
     stricter = [check for check in _RESTRICTED if level == RESTRICTED and check.rule(minor)]

@@ -42,7 +42,7 @@ class Policy(msgspec.Struct, frozen=True):
     enforce: Standard
     warn: Standard
     errors: tuple[FieldError, ...]
-    """The errors of invalid labels; pods are then checked against the most restrictive level."""
+    """Errors of invalid labels; with any, pods are checked against the most restrictive level."""
 
 
 def policy_of(labels: Mapping[str, str]) -> Policy:

@@ -29,7 +29,7 @@ POLICIES = frozenset(
         "ValidatingAdmissionPolicyBinding",
     }
 )
-"""Kinds that no policy or webhook matches, so that users cannot lock themselves out."""
+"""Kinds of policies and bindings, which no policy matches, so that users cannot lock themselves out."""
 EXEMPT = POLICIES | {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
 """Kinds that no webhook matches, so that webhooks cannot block access reviews or policies."""
 
@@ -112,11 +112,11 @@ class Attributes(msgspec.Struct, kw_only=True):
     connect_options: Tree | None = None
     """The options of a CONNECT request, as JSON: they have no metadata."""
     audit_annotations: dict[str, str] = {}
-    """Annotations for the audit log."""
+    """Annotations that policies add to the audit event of the request."""
     warnings: list[str] = []
     _trees: dict[tuple[bool, GroupVersionKind], Tree] = {}
     derived: dict[Any, Any] = {}
-    """Values derived from the object, shared by all policies; cleared when the object changes."""
+    """Values that policies derive from the object and share; cleared when the object changes."""
     match_key: MatchKey = None  # type: ignore[assignment] # is worked out at once
 
     def __post_init__(self) -> None:
@@ -169,13 +169,13 @@ class Attributes(msgspec.Struct, kw_only=True):
         return found
 
     def equivalents(self) -> list[Kind]:
-        """Return the kind of the URL in all versions and groups in which it is served."""
+        """Return the group-versions in which the request's resource is served, with their kinds."""
         if not self.scheme.is_served(self.resource_kind):
             return [self.resource_kind]
         return [each for each in self.scheme.family(self.resource_kind) if self.scheme.is_served(each)]
 
     def kind_in(self, equivalent: Kind) -> GroupVersionKind:
-        """Return the object's kind when converted to an equivalent one."""
+        """Return the kind that the request's object has in an equivalent resource."""
         if self.kind.kind != self.resource_kind.kind:
             return self.kind  # a Scale has the same kind for every resource
         return GroupVersionKind.of(equivalent)

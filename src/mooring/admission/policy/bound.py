@@ -47,11 +47,11 @@ class BoundBinding(msgspec.Struct, Generic[B], frozen=True):
 
 
 class Problem(NamedTuple):
-    """A configuration error of a policy or binding."""
+    """A configuration error of a policy or binding, such as a missing parameter."""
 
     policy: str
     binding: str
-    """The name of the binding; empty if the policy itself is meant."""
+    """The name of the binding; empty for an error of the policy itself."""
     message: str
 
 
@@ -77,7 +77,7 @@ class Check(NamedTuple):
 
 
 class Invocation(NamedTuple, Generic[B]):
-    """One evaluation of a policy: the request view, the binding and the parameters."""
+    """One evaluation of a policy: the request as the policy matches it, the binding and the parameters."""
 
     match: RequestView
     binding: B
@@ -85,7 +85,7 @@ class Invocation(NamedTuple, Generic[B]):
 
 
 class Bound(Generic[P, B]):
-    """A policy with its bindings, and the matchers of both. Subclasses compile the `program` on the first match."""
+    """A policy with its bindings, and the matchers of both. Subclasses compile the CEL `program` on the first match."""
 
     program: Any
 
@@ -104,7 +104,7 @@ class Bound(Generic[P, B]):
         """Whether match rules alone decide which requests match: without parameters, selectors or rules of bindings."""
 
     def is_built_from(self, policy: Policy, bindings: Sequence[Binding]) -> bool:
-        """Return whether it was built from these policy and binding objects, by identity."""
+        """Return whether this was built from exactly these policy and binding objects, so that it can be reused."""
         if self.policy is not policy or len(self.bindings) != len(bindings):
             return False
         return all(mine.binding is other for mine, other in zip(self.bindings, bindings, strict=True))
@@ -116,7 +116,7 @@ class Bound(Generic[P, B]):
         problems: list[Problem],
         by_rules: RequestView | None = None,
     ) -> Iterator[Invocation[B]]:
-        """Yield all invocations for a request; add configuration errors to `problems`."""
+        """Yield each evaluation that a request needs: one per binding and parameter; add errors to `problems`."""
 
         def labels(namespace: str) -> Mapping[str, str]:
             found: Mapping[str, str] = cluster.namespace(namespace)["metadata"].get("labels") or {}
@@ -209,13 +209,13 @@ class Compiler:
 def values_of(
     invocation: Invocation[B], attributes: Attributes, cluster: PolicyLookups, seen: ReadSet = EVERYTHING
 ) -> dict[str, Any]:
-    """Return the CEL variables of an invocation."""
+    """Return the CEL variables for one evaluation of a policy."""
     kept = variables_of(invocation.match, attributes, cluster, seen)
     return kept if invocation.params is None else {**kept, "params": invocation.params}
 
 
 def variables_of(match: RequestView, attributes: Attributes, cluster: PolicyLookups, seen: ReadSet) -> dict[str, Any]:
-    """Return the CEL variables that all policies with the same request view share."""
+    """Return the CEL variables of a request that all policies which see it in the same version share."""
     place = (match, seen)
     kept: dict[str, Any] | None = attributes.derived.get(place)
     if kept is None:

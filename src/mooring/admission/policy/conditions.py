@@ -16,7 +16,7 @@ BOOL = ("bool",)
 
 
 class ConditionError(Exception):
-    """Conditions failed and the failure policy is `Fail`; the message is Kubernetes'."""
+    """Match conditions failed to evaluate and the failure policy is `Fail`; the message is Kubernetes'."""
 
 
 class Conditions:

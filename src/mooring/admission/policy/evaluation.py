@@ -29,7 +29,7 @@ class OutOfBudgetError(Exception):
 
 
 class Outcome(NamedTuple):
-    """The result of an evaluated expression: its value, or the error."""
+    """The result of an evaluated CEL expression: its value, or the error."""
 
     value: Any = None
     error: str = ""
@@ -60,7 +60,7 @@ class Budget:
 
 
 def run(program: Program, bindings: Mapping[str, Any]) -> tuple[Outcome, int]:
-    """Evaluate an expression within the cost limit of one call; return the outcome and the cost."""
+    """Evaluate a CEL expression within the cost limit of one call; return the outcome and the cost."""
     try:
         value, cost = program.evaluate_counted(bindings, PER_CALL)
     except CostLimitExceeded:
@@ -71,7 +71,7 @@ def run(program: Program, bindings: Mapping[str, Any]) -> tuple[Outcome, int]:
 
 
 class Activation(dict[str, Any]):
-    """The CEL variables of one evaluation, and the cost of composed variables evaluated so far."""
+    """The CEL variables of one evaluation, with the cost so far of evaluating the policy's `variables`."""
 
     __slots__ = ("_cost",)
 
@@ -85,13 +85,13 @@ class Activation(dict[str, Any]):
         self._cost += cost
 
     def take_cost(self) -> int:
-        """Return and reset the accumulated cost of composed variables."""
+        """Return the cost of evaluating the policy's `variables` since the last call, and reset it."""
         cost, self._cost = self._cost, 0
         return cost
 
 
 class _Variables(Mapping[str, Any]):
-    """The CEL variable `variables`: each field is evaluated on first access; errors are kept like values."""
+    """The CEL variable `variables`: each field is evaluated on first access, and its value or error cached."""
 
     __slots__ = ("_activation", "_compiled", "_known")
 
@@ -128,20 +128,20 @@ class _Variables(Mapping[str, Any]):
 
 
 class ReadSet(NamedTuple):
-    """The fields of the object and old object that expressions read; None for all."""
+    """The fields of `object` and `oldObject` that CEL expressions read; None for all."""
 
     object: Excerpt | None = None
     old: Excerpt | None = None
     request: bool = True
     authorizer: bool = True
-    """Whether the expressions use the authorizer."""
+    """Whether the CEL expressions use the variable `authorizer`."""
 
 
 EVERYTHING = ReadSet()
 
 
 def find_reads(expressions: Iterable[Compiled]) -> ReadSet:
-    """Return the parts of the request that several expressions read."""
+    """Return the fields of the request that several CEL expressions read."""
     new, old, others = Excerpt(), Excerpt(), set()
     for each in expressions:
         for (variable, *path), keys in each.program.reads.items():
@@ -168,7 +168,7 @@ def values_for(
     decide: Decide = deny_all,
     seen: ReadSet = EVERYTHING,
 ) -> dict[str, Any]:
-    """Return the CEL variables of a request for a request view."""
+    """Return the CEL variables of a request in the version in which a policy matches it."""
     values: dict[str, Any] = {
         "object": attributes.object_tree(match.kind, seen.object),
         "oldObject": attributes.old_tree(match.kind, seen.old),
@@ -192,7 +192,7 @@ def values_for(
 
 
 def request_tree(attributes: Attributes, match: RequestView) -> Tree:
-    """Return the variable `request`: an AdmissionReview request without objects and uid."""
+    """Return the CEL variable `request`: an AdmissionReview request without objects and uid."""
     user = attributes.user
     user_info = {"username": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra}
     tree: Tree = {

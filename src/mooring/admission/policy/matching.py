@@ -35,7 +35,7 @@ NamespaceLabels = Callable[[str], Mapping[str, str]]
 
 
 class RequestView(NamedTuple):
-    """The kind and resource in which a policy or webhook sees a request: those of the request or equivalent ones."""
+    """The resource and kind in which a policy or webhook sees a request: the request's own, or equivalent ones."""
 
     kind: GroupVersionKind
     resource: GroupVersionResource
@@ -71,7 +71,7 @@ def _resource_matches(wanted: str, resource: str, subresource: str) -> bool:
 def match_any_rule(
     rules: Sequence[RuleWithOperations], match_policy: str | None, attributes: Attributes
 ) -> RequestView | None:
-    """Match rules against a request; return its view, or None."""
+    """Match rules against a request; return the resource and kind that matched, or None."""
     for rule in rules:
         if rule_matches(rule, attributes, attributes.resource) and _name_matches(rule, attributes.name):
             return RequestView(attributes.kind, attributes.resource)
@@ -115,14 +115,14 @@ class Matcher:
     def match(
         self, attributes: Attributes, namespace_labels: NamespaceLabels, by_rules: RequestView | None = None
     ) -> RequestView | None:
-        """Match a request; return its view, or None. Raise NotFound. `by_rules` is the rules' result (see `Index`)."""
+        """Match a request; return the matching resource and kind, or None. Raise NotFound. `by_rules`: see `Index`."""
         found = by_rules or self.match_rules(attributes)
         if found is None or not self._object_matches(attributes):
             return None
         return found if self._namespace_matches(attributes, namespace_labels) else None
 
     def match_rules(self, attributes: Attributes) -> RequestView | None:
-        """Match the rules, ignoring selectors; return the view of the request, or None."""
+        """Match the rules, ignoring selectors; return the resource and kind that matched, or None."""
         if self.excluded and match_any_rule(self.excluded, self.match_policy, attributes):
             return None
         if self.rules:
@@ -170,7 +170,7 @@ def _selector(selector: LabelSelector | None) -> Selector:
 
 
 class HasMatcher(Protocol):
-    """An object with a matcher."""
+    """Interface of policies, bindings and webhooks with a matcher."""
 
     @property
     def matcher(self) -> Matcher: ...
@@ -180,7 +180,7 @@ C = TypeVar("C", bound=HasMatcher)
 
 
 class Index(Generic[C]):
-    """Finds the matchers whose rules can match a request, regardless of names and labels; cached by match key."""
+    """Finds policies or webhooks whose rules can match a request, ignoring names and labels; cached by match key."""
 
     def __init__(self, everyone: Iterable[C]) -> None:
         self._all = [*everyone]
@@ -190,11 +190,11 @@ class Index(Generic[C]):
         return bool(self._all)
 
     def matches_nothing(self, sort: MatchKey) -> bool:
-        """Return whether a match key is known to match no matcher."""
+        """Return whether it is known that no policy or webhook matches requests with a match key."""
         return not self._all or self._known.get(sort) == []
 
     def candidates(self, attributes: Attributes) -> list[C]:
-        """Return the matchers whose rules can match a request, in their order."""
+        """Return the policies or webhooks whose rules can match a request, in their order."""
         return [each for each, _ in self.candidates_with_views(attributes)]
 
     def candidates_with_views(self, attributes: Attributes) -> list[tuple[C, RequestView | None]]:

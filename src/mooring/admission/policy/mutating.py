@@ -46,10 +46,10 @@ class MutationError(Exception):
 
 
 class Patching(Protocol):
-    """The operations on JSON trees that the caller of mutating policies provides. All raise MutationError."""
+    """Interface of the operations on JSON trees that mutating policies need. All raise MutationError."""
 
     def merge(self, tree: Tree, config: Tree, kind: GroupVersionKind) -> Tree:
-        """Return a tree with a configuration applied."""
+        """Return an object's JSON with an apply configuration merged in."""
         ...
 
     def patch(self, tree: Tree, operations: Sequence[Tree]) -> Tree | None:
@@ -72,7 +72,7 @@ class _Invocation(NamedTuple):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The key of the invocation, unique within its request."""
+        """The key of the evaluation (policy, binding, parameters), unique within its request."""
         metadata = (self.invocation.params or {}).get("metadata", {})
         param = (metadata.get("namespace", ""), metadata.get("name", ""))
         return (self.policy.name, self.invocation.binding.metadata.name, *param)

@@ -20,7 +20,7 @@ class ConfigurationError(Exception):
 
 
 class PolicyLookups(Protocol):
-    """The cluster state that policies may read."""
+    """Interface to the cluster state that policies may read."""
 
     @property
     def decide(self) -> Decide:
@@ -38,18 +38,18 @@ class PolicyLookups(Protocol):
     def find_object(self, kind: Kind, namespace: str, name: str) -> Tree | None: ...
 
     def select_objects(self, kind: Kind, namespace: str, selector: Selector) -> Sequence[Tree]:
-        """Return the objects of a kind with matching labels."""
+        """Return the objects of a kind whose labels match a selector."""
         ...
 
 
 NONE: Sequence[Tree | None] = (None,)
-"""The parameters of a policy without a paramKind: one evaluation without parameters."""
+"""The parameters of a policy without a paramKind, which is evaluated once, without parameters."""
 
 
 def params_for(
     kind: ParamKind | None, ref: ParamRef | None, namespace: str, cluster: PolicyLookups
 ) -> Sequence[Tree | None]:
-    """Return the parameters for a request in a namespace, one evaluation each. Raise ConfigurationError."""
+    """Return a policy's parameter objects for a request in a namespace. Raise ConfigurationError."""
     if kind is None or ref is None:
         return NONE
     known = check_kind(kind, cluster)

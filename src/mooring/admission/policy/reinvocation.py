@@ -19,7 +19,7 @@ class Reinvocation(msgspec.Struct):
         self._invoked.add(invocation)
 
     def record_change(self) -> None:
-        """Record that the object changed: all recorded invocations run again in the second round."""
+        """Record that the object changed, so that recorded policies and webhooks run again in the second round."""
         self.wanted = True
         self._again |= self._invoked
         self._invoked = set()

@@ -66,11 +66,11 @@ def match_resources(match: MatchResources, path: Path) -> Errors:
         ("excludeResourceRules", match.exclude_resource_rules),
     ):
         for index, rule in enumerate(rules):
-            errors += _named_rule(rule, path.child(name).index(index))
+            errors += _validate_named_rule(rule, path.child(name).index(index))
     return errors
 
 
-def _named_rule(rule: NamedRuleWithOperations, path: Path) -> Errors:
+def _validate_named_rule(rule: NamedRuleWithOperations, path: Path) -> Errors:
     errors: Errors = []
     seen = Unique()
     for index, name in enumerate(rule.resource_names):
@@ -90,18 +90,18 @@ def rule_with_operations(rule: RuleWithOperations, path: Path) -> Errors:
         for index, each in enumerate(operations)
         if each not in OPERATIONS
     ]
-    errors += _all_or_some(rule.api_groups, path.child("apiGroups"), "API groups")
-    errors += _all_or_some(rule.api_versions, path.child("apiVersions"), "API versions")
+    errors += _validate_all_or_some(rule.api_groups, path.child("apiGroups"), "API groups")
+    errors += _validate_all_or_some(rule.api_versions, path.child("apiVersions"), "API versions")
     errors += [
         field_errors.required(path.child("apiVersions").index(index))
         for index, each in enumerate(rule.api_versions)
         if not each
     ]
-    errors += _resources(rule.resources, path.child("resources"))
+    errors += _validate_resources(rule.resources, path.child("resources"))
     return errors + optional_one_of(rule.scope, _SCOPES, path.child("scope"))
 
 
-def _all_or_some(values: Sequence[str], path: Path, what: str) -> Errors:
+def _validate_all_or_some(values: Sequence[str], path: Path, what: str) -> Errors:
     if not values:
         return [field_errors.required(path)]
     if len(values) > 1 and _ANY in values:
@@ -109,7 +109,7 @@ def _all_or_some(values: Sequence[str], path: Path, what: str) -> Errors:
     return []
 
 
-def _resources(resources: Sequence[str], path: Path) -> Errors:
+def _validate_resources(resources: Sequence[str], path: Path) -> Errors:
     errors = [] if resources else [field_errors.required(path)]
     all_of: set[str] = set()
     of_all: set[str] = set()

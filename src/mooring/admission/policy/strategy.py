@@ -100,16 +100,16 @@ class ValidatingAdmissionPolicyStrategy(_PolicyStrategy[v1.ValidatingAdmissionPo
             known=known,
         )
         errors = rules.one_of(spec.failure_policy, rules.FAILURE_POLICIES, _SPEC.child("failurePolicy"))
-        errors += _param_kind(spec.param_kind)
-        errors += _constraints(spec.match_constraints)
-        errors += _conditions(obj, old, compiler)
-        errors += _variables(spec.variables, compiler)
+        errors += _validate_param_kind(spec.param_kind)
+        errors += _validate_constraints(spec.match_constraints)
+        errors += _validate_conditions(obj, old, compiler)
+        errors += _validate_variables(spec.variables, compiler)
         if not spec.validations and not spec.audit_annotations:
             errors.append(field_errors.required(_SPEC.child("validations"), _NONE_AT_ALL))
             errors.append(field_errors.required(_SPEC.child("auditAnnotations"), _NONE_AT_ALL))
         for index, validation in enumerate(spec.validations):
-            errors += _validation(validation, _SPEC.child("validations").index(index), compiler)
-        return errors + _annotations(obj, compiler)
+            errors += _validate_validation(validation, _SPEC.child("validations").index(index), compiler)
+        return errors + _validate_annotations(obj, compiler)
 
     def status_rules(
         self, new: v1.ValidatingAdmissionPolicy, old: v1.ValidatingAdmissionPolicy, request: Request
@@ -132,15 +132,15 @@ class MutatingAdmissionPolicyStrategy(_PolicyStrategy[v1.MutatingAdmissionPolicy
         params = spec.param_kind is not None
         compiler = _Compiler(request.options.new_policies, params=params, variables=True, known=known)
         errors = rules.one_of(spec.failure_policy, rules.FAILURE_POLICIES, _SPEC.child("failurePolicy"))
-        errors += _param_kind(spec.param_kind)
-        errors += _constraints(spec.match_constraints)
+        errors += _validate_param_kind(spec.param_kind)
+        errors += _validate_constraints(spec.match_constraints)
         errors += _validate_operations(spec.match_constraints, _SPEC.child("matchConstraints"))
-        errors += _conditions(obj, old, compiler)
-        errors += _variables(spec.variables, compiler)
+        errors += _validate_conditions(obj, old, compiler)
+        errors += _validate_variables(spec.variables, compiler)
         if not spec.mutations:
             errors.append(field_errors.required(_SPEC.child("mutations"), "mutations must contain at least one item"))
         for index, mutation in enumerate(spec.mutations):
-            errors += _mutation(mutation, _SPEC.child("mutations").index(index), compiler)
+            errors += _validate_mutation(mutation, _SPEC.child("mutations").index(index), compiler)
         return errors + rules.one_of(
             spec.reinvocation_policy or None, (v1.IF_NEEDED, v1.NEVER), _SPEC.child("reinvocationPolicy")
         )
@@ -154,8 +154,8 @@ class ValidatingAdmissionPolicyBindingStrategy(_BindingStrategy[v1.ValidatingAdm
         request: Request,
     ) -> Errors:
         spec = obj.spec
-        errors = _binding(spec.policy_name, spec.param_ref, spec.match_resources)
-        return errors + _actions(spec.validation_actions, _SPEC.child("validationActions"))
+        errors = _validate_binding(spec.policy_name, spec.param_ref, spec.match_resources)
+        return errors + _validate_actions(spec.validation_actions, _SPEC.child("validationActions"))
 
 
 class MutatingAdmissionPolicyBindingStrategy(_BindingStrategy[v1.MutatingAdmissionPolicyBinding]):
@@ -163,7 +163,7 @@ class MutatingAdmissionPolicyBindingStrategy(_BindingStrategy[v1.MutatingAdmissi
         self, obj: v1.MutatingAdmissionPolicyBinding, old: v1.MutatingAdmissionPolicyBinding | None, request: Request
     ) -> Errors:
         spec = obj.spec
-        errors = _binding(spec.policy_name, spec.param_ref, spec.match_resources)
+        errors = _validate_binding(spec.policy_name, spec.param_ref, spec.match_resources)
         return errors + _validate_operations(spec.match_resources, _SPEC.child("matchResources"))
 
 
@@ -172,7 +172,7 @@ def _expressions(validations: Sequence[v1.Validation], annotations: Sequence[v1.
     return {*texts, *(each.value_expression for each in annotations)}
 
 
-def _param_kind(kind: v1.ParamKind | None) -> Errors:
+def _validate_param_kind(kind: v1.ParamKind | None) -> Errors:
     if kind is None:
         return []
     errors: Errors = []
@@ -199,7 +199,7 @@ def _param_kind(kind: v1.ParamKind | None) -> Errors:
     return errors
 
 
-def _constraints(match: v1.MatchResources | None) -> Errors:
+def _validate_constraints(match: v1.MatchResources | None) -> Errors:
     here = _SPEC.child("matchConstraints")
     if match is None:
         return [field_errors.required(here)]
@@ -220,7 +220,7 @@ def _validate_operations(match: v1.MatchResources | None, path: Path) -> Errors:
 Policy = v1.ValidatingAdmissionPolicy | v1.MutatingAdmissionPolicy
 
 
-def _conditions(obj: Policy, old: Policy | None, compiler: _Compiler) -> Errors:
+def _validate_conditions(obj: Policy, old: Policy | None, compiler: _Compiler) -> Errors:
     spec = obj.spec
     known: set[str] = set()
     if old is not None:
@@ -237,7 +237,7 @@ def _conditions(obj: Policy, old: Policy | None, compiler: _Compiler) -> Errors:
     )
 
 
-def _variables(variables: Sequence[v1.Variable], compiler: _Compiler) -> Errors:
+def _validate_variables(variables: Sequence[v1.Variable], compiler: _Compiler) -> Errors:
     errors: Errors = []
     for index, each in enumerate(variables):
         here = _SPEC.child("variables").index(index)
@@ -265,7 +265,7 @@ def declared_type(found: Type) -> Type:
     return DYN
 
 
-def _validation(each: v1.Validation, path: Path, compiler: _Compiler) -> Errors:
+def _validate_validation(each: v1.Validation, path: Path, compiler: _Compiler) -> Errors:
     errors: Errors = []
     if not each.expression.strip():
         errors.append(field_errors.required(path.child("expression"), "expression is not specified"))
@@ -284,7 +284,7 @@ def _validation(each: v1.Validation, path: Path, compiler: _Compiler) -> Errors:
     return errors + optional_one_of(each.reason, _REASONS, path.child("reason"))
 
 
-def _annotations(obj: v1.ValidatingAdmissionPolicy, compiler: _Compiler) -> Errors:
+def _validate_annotations(obj: v1.ValidatingAdmissionPolicy, compiler: _Compiler) -> Errors:
     annotations, path = obj.spec.audit_annotations, _SPEC.child("auditAnnotations")
     if len(annotations) > _MAX_ANNOTATIONS:
         detail = f"must not have more than {_MAX_ANNOTATIONS} auditAnnotations"
@@ -315,7 +315,7 @@ def _patch_of(mutation: v1.Mutation) -> str:
     return patch.expression if patch else ""
 
 
-def _mutation(each: v1.Mutation, path: Path, compiler: _Compiler) -> Errors:
+def _validate_mutation(each: v1.Mutation, path: Path, compiler: _Compiler) -> Errors:
     ways = {
         v1.APPLY_CONFIGURATION: ("applyConfiguration", each.apply_configuration, "Object"),
         v1.JSON_PATCH: ("jsonPatch", each.json_patch, "list(JSONPatch)"),
@@ -340,18 +340,18 @@ def _mutation(each: v1.Mutation, path: Path, compiler: _Compiler) -> Errors:
     return errors
 
 
-def _binding(policy_name: str, param_ref: v1.ParamRef | None, match: v1.MatchResources | None) -> Errors:
+def _validate_binding(policy_name: str, param_ref: v1.ParamRef | None, match: v1.MatchResources | None) -> Errors:
     here = _SPEC.child("policyName")
     if policy_name:
         errors = names.validate(here, policy_name, names.dns1123_subdomain(policy_name))
     else:
         errors = [field_errors.required(here)]
     if param_ref is not None:
-        errors += _param_ref(param_ref, _SPEC.child("paramRef"))
+        errors += _validate_param_ref(param_ref, _SPEC.child("paramRef"))
     return errors if match is None else errors + rules.match_resources(match, _SPEC.child("matchResources"))
 
 
-def _param_ref(ref: v1.ParamRef, path: Path) -> Errors:
+def _validate_param_ref(ref: v1.ParamRef, path: Path) -> Errors:
     errors: Errors = []
     both = "name and selector are mutually exclusive"
     if ref.name:
@@ -369,7 +369,7 @@ def _param_ref(ref: v1.ParamRef, path: Path) -> Errors:
     )
 
 
-def _actions(actions: Sequence[str], path: Path) -> Errors:
+def _validate_actions(actions: Sequence[str], path: Path) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for index, each in enumerate(actions):

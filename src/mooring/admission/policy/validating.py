@@ -58,7 +58,7 @@ _STRING_OR_NULL = ("string", "null")
 
 
 class Decision(NamedTuple):
-    """A validation that failed or could not be evaluated."""
+    """A validation that denied the request or could not be evaluated."""
 
     policy: str
     binding: str
@@ -107,7 +107,7 @@ class PolicyResult(msgspec.Struct):
 
 
 def rejection(result: PolicyResult, attributes: Attributes) -> errors.StatusError | None:
-    """Return the error of the first denial; None if there is none."""
+    """Return the error for the client from the first denial; None if no policy denied the request."""
     if not result.denials:
         return None
     first = result.denials[0]
@@ -123,7 +123,7 @@ def rejection(result: PolicyResult, attributes: Attributes) -> errors.StatusErro
 
 
 class _Rule(msgspec.Struct, frozen=True):
-    """A compiled validation."""
+    """A compiled validation of a policy: its CEL expressions, reason and message."""
 
     validation: Validation
     program: Compiled
@@ -200,7 +200,7 @@ class _Program:
         yield from (each for _, each in self._annotations)
 
     def run(self, binding: ValidatingAdmissionPolicyBinding, values: Tree, result: PolicyResult) -> None:
-        """Evaluate one request with one set of parameters."""
+        """Evaluate a policy on a request with one parameter object."""
         recorder = _ActionRecorder(self._name, binding, result)
         budget = Budget(BUDGET)
         activation = Activation(values, self._variables)
@@ -369,7 +369,7 @@ class ValidatingPolicies(BoundPolicies[ValidatingAdmissionPolicy, ValidatingAdmi
 
 
 class _Candidates(NamedTuple):
-    """The policies that can match a request, each with its view of it, and the fields that their expressions read."""
+    """The policies that can match a request, how each sees it, and the fields that their expressions read."""
 
     policies: Sequence[tuple[ValidatingPolicy, RequestView | None]]
     seen: ReadSet
