@@ -88,7 +88,7 @@ def _columns(nodes: int, target: str = "") -> None:
 
     def evaluate() -> int:
         required = node_selector.required_affinity(spec, ALL_ON)
-        mask = labels.required_mask(required) & taints.untolerated(pod).mask()
+        mask = labels.required_mask(required) & taints.find_untolerated(pod).mask()
         return int(np.count_nonzero(mask))
 
     first = timeit.timeit(evaluate, number=1)

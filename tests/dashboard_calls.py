@@ -79,7 +79,7 @@ class Caller:
         """Return what a page shows as soon as it shows something."""
         async with asyncio.timeout(20):
             while not condition(found := await self.data(path)):
-                await self.cluster.changed(self.cluster.revision)
+                await self.cluster.wait_for_change(self.cluster.revision)
         return found
 
     async def send(

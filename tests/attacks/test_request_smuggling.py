@@ -40,7 +40,7 @@ def _kubelet_call(**changed: Any) -> None:
 
 def _client_call(credential: Credential | None = None, **changed: Any) -> None:
     transport = HttpsTransport(Connection("https://127.0.0.1:1"))
-    transport._serialized(ClientRequest(**{"method": "GET", "path": "/", **changed}), credential or Credential())
+    transport._serialize_request(ClientRequest(**{"method": "GET", "path": "/", **changed}), credential or Credential())
 
 
 SERIALISED: list[tuple[str, Callable[[str], None]]] = [

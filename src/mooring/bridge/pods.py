@@ -67,7 +67,7 @@ class PodConstraints(Controller):
         """Keys of the pods with constraints or the gate, oldest first."""
         self._waiting: set[str] = set()
         """Keys of pods that wait for node labels."""
-        self.follow(self._pods, self._changed)
+        self.follow(self._pods, self._register_rules)
         self._pods.add_handler(deleted=self._left)
         cluster.on_new_taints = self._enqueue_tolerating
         cluster.on_current = lambda key: self.queue.add(key) if key in self._waiting else None
@@ -78,7 +78,7 @@ class PodConstraints(Controller):
             "mooring_bridge_refused_pods", "Rejections of pods with invalid constraints.", registry=context.registry
         )
 
-    def _changed(self, pod: Pod) -> None:
+    def _register_rules(self, pod: Pod) -> None:
         """Register the pod's rules before anything is written."""
         key = key_of(pod)
         if has_ended(pod) or not _is_bridged(pod):

@@ -59,13 +59,13 @@ def object_in(request: Mapping[str, Any], name: str, cls: Any) -> Any:
         raise ReviewError(f"request.{name}: {error}") from error
 
 
-def allowed(patch: list[Json] | None = None) -> Json:
+def allow_response(patch: list[Json] | None = None) -> Json:
     if not patch:
         return {"allowed": True}
     return {"allowed": True, "patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch).encode()).decode()}
 
 
-def refused(code: int, message: str) -> Json:
+def rejection_response(code: int, message: str) -> Json:
     return {"allowed": False, "status": {"code": code, "message": message}}
 
 
@@ -84,19 +84,19 @@ class PodReviews:
         if old is not None:
             return self._change(old, pod)
         if not annotations.has_constraints(pod.metadata.annotations):
-            return allowed()
+            return allow_response()
         wrong = problems(pod)
         if wrong:
-            return refused(422, "; ".join(wrong))
-        return allowed() if plan.is_gated(pod) else allowed(_add_gate_patch(pod))
+            return rejection_response(422, "; ".join(wrong))
+        return allow_response() if plan.is_gated(pod) else allow_response(_add_gate_patch(pod))
 
     def _change(self, old: Pod, new: Pod) -> Json:
         if plan.digest(old) == plan.digest(new):
-            return allowed()
+            return allow_response()
         if not plan.is_gated(old):
-            return refused(403, _CHANGED)
+            return rejection_response(403, _CHANGED)
         wrong = problems(new)
-        return refused(422, "; ".join(wrong)) if wrong else allowed()
+        return rejection_response(422, "; ".join(wrong)) if wrong else allow_response()
 
 
 class NodeReviews:
@@ -107,19 +107,21 @@ class NodeReviews:
 
     async def review(self, request: Mapping[str, Any]) -> Json:
         if not request.get("oldObject") or not request.get("object"):
-            return allowed()
+            return allow_response()
         old, new = object_in(request, "oldObject", Node), object_in(request, "object", Node)
         there = {(taint.key, taint.value) for taint in old.spec.taints if taint.effect == NO_EXECUTE}
         added = [
             taint for taint in new.spec.taints if taint.effect == NO_EXECUTE and (taint.key, taint.value) not in there
         ]
         if not added or request.get("dryRun"):
-            return allowed()
+            return allow_response()
         try:
             await self._add_tolerations(new.metadata.name, added)
         except (StatusError, ClientError) as error:
-            return refused(503, f"the pods on the node could not be prepared for the taint, try again: {error}")
-        return allowed()
+            return rejection_response(
+                503, f"the pods on the node could not be prepared for the taint, try again: {error}"
+            )
+        return allow_response()
 
     async def _add_tolerations(self, node: str, taints: list[Taint]) -> None:
         facts = plan.ClusterFacts(taints, {})
@@ -181,16 +183,16 @@ class EvictionReviews:
     async def review(self, request: Mapping[str, Any]) -> Json:
         pod: Pod = object_in(request, "object", Pod)
         if pod.metadata.deletion_timestamp is not None or not is_released(pod):
-            return allowed()
+            return allow_response()
         try:
             node = await self._client.get(Node, pod.spec.node_name)
         except (StatusError, ClientError) as error:
             log.warning("cannot read node %s to review an eviction, which is allowed: %s", pod.spec.node_name, error)
-            return allowed()
+            return allow_response()
         now = self._client.clock.now()
         if _is_due(pod, node, now):
-            return allowed()
-        return refused(403, f"the constraints of the pod tolerate the taints of node {node.metadata.name}")
+            return allow_response()
+        return rejection_response(403, f"the constraints of the pod tolerate the taints of node {node.metadata.name}")
 
 
 def _is_due(pod: Pod, node: Node, now: datetime) -> bool:

@@ -103,7 +103,7 @@ class HttpsTransport:
     async def _exchange(self, request: Request, *, in_pieces: bool = False) -> "_Reply":
         """Send a request; return the whole response, or only its head if it is read in pieces."""
         credential = await self._connection.credentials.current()
-        data = self._serialized(request, credential)
+        data = self._serialize_request(request, credential)
         while True:
             channel = self._take_idle(credential) or await self._connect(credential)
             reused, now = channel.used, asyncio.get_running_loop().time
@@ -126,7 +126,7 @@ class HttpsTransport:
                 self._release(channel)
             return reply
 
-    def _serialized(self, request: Request, credential: Credential) -> bytes:
+    def _serialize_request(self, request: Request, credential: Credential) -> bytes:
         length = f"content-length: {len(request.body)}\r\n"
         if not request.body and request.method in {"GET", "HEAD"}:
             length = ""

@@ -154,10 +154,10 @@ def _number(component: str, text: str, leading_zeros: bool) -> int | str:
         return f"Invalid character(s) found in {component} number {go_quote(text)}"
     if not leading_zeros and len(text) > 1 and text[0] == "0":
         return f"{component.capitalize()} number must not contain leading zeroes {go_quote(text)}"
-    return _unsigned(text)
+    return _parse_unsigned(text)
 
 
-def _unsigned(text: str) -> int | str:
+def _parse_unsigned(text: str) -> int | str:
     if not text:
         return 'strconv.ParseUint: parsing "": invalid syntax'
     significant = text.lstrip("0")
@@ -174,7 +174,7 @@ def _pre_release(text: str) -> PreRelease | str:
         if _DIGITS.fullmatch(identifier):
             if len(identifier) > 1 and identifier[0] == "0":
                 return f"Numeric PreRelease version must not contain leading zeroes {go_quote(identifier)}"
-            number = _unsigned(identifier)
+            number = _parse_unsigned(identifier)
             if isinstance(number, str):
                 return number
             identifiers.append((0, number, ""))

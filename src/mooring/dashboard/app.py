@@ -81,10 +81,10 @@ class App:
             reply = _Reply(error.status, f"{error!s}\n".encode(), "text/plain; charset=utf-8", {})
         except (NotFoundError, BadRequestError) as error:
             status = 404 if isinstance(error, NotFoundError) else 400
-            reply = self._wrapped(layout.problem(str(error), self._cluster, self._links), status)
+            reply = self._html_reply(layout.problem(str(error), self._cluster, self._links), status)
         except Exception:
             log.exception("a page could not be made")
-            reply = self._wrapped(layout.problem(_DEFECT, self._cluster, self._links), 500)
+            reply = self._html_reply(layout.problem(_DEFECT, self._cluster, self._links), 500)
         await _send(send, receive, reply)
 
     async def _reply(self, scope: Any, rest: str, headers: Mapping[str, str], receive: Any) -> _Reply:
@@ -107,8 +107,8 @@ class App:
         view, path = found
         values = query if method != "POST" else {**query, **_values(await _body(receive))}
         if not await self._is_readable():
-            return self._wrapped(layout.waiting(self._cluster, self._links), 200)
-        return self._answered(await view(Asked(self._cluster, self._links, path, values)), query)
+            return self._html_reply(layout.waiting(self._cluster, self._links), 200)
+        return self._build_reply(await view(Asked(self._cluster, self._links, path, values)), query)
 
     async def _is_readable(self) -> bool:
         try:
@@ -117,7 +117,7 @@ class App:
         except TimeoutError:
             return False
 
-    def _answered(self, answer: Answer, query: Mapping[str, list[str]]) -> _Reply:
+    def _build_reply(self, answer: Answer, query: Mapping[str, list[str]]) -> _Reply:
         if isinstance(answer, File):
             name = answer.name.replace('"', "")
             return _Reply(
@@ -126,10 +126,10 @@ class App:
         if query.get("format") == ["json"]:
             return _Reply(200, msgspec.json.encode(answer.model), "application/json", {})
         if isinstance(answer, Page):
-            return self._wrapped(layout.page(answer, self._cluster, self._links), 200)
+            return self._html_reply(layout.page(answer, self._cluster, self._links), 200)
         return _Reply(200, str(answer.body).encode(), _HTML, {})
 
-    def _wrapped(self, document: str, status: int) -> _Reply:
+    def _html_reply(self, document: str, status: int) -> _Reply:
         return _Reply(status, document.encode(), _HTML, {})
 
     # -- live
@@ -147,7 +147,7 @@ class App:
                 state = "behind" if self._cluster.is_behind else "live" if self._cluster.access.is_live else "still"
                 revision = self._cluster.revision
                 yield f"data: {revision} {state}\n\n".encode()
-                change = asyncio.create_task(self._cluster.changed(revision))
+                change = asyncio.create_task(self._cluster.wait_for_change(revision))
                 try:
                     await asyncio.wait({change, stopping}, timeout=_QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 finally:

@@ -75,7 +75,7 @@ def notice(*text: object) -> Markup:
     return tag("p", *text, class_="notice", role="note")
 
 
-def folded(what: str, lines: Sequence[str]) -> Markup:
+def fold_notices(what: str, lines: Sequence[str]) -> Markup:
     """Show notices: a few as they are, many folded."""
     if len(lines) <= _UNFOLDED:
         return together(*map(notice, lines))
@@ -136,7 +136,7 @@ def bar(part: float, label: str) -> Markup:
     return tag("span", drawn, " ", label, class_="with-bar")
 
 
-def scrolled(picture: Markup, label: str) -> Markup:
+def scrollable_picture(picture: Markup, label: str) -> Markup:
     """Show a picture that keeps its size on narrow screens and scrolls."""
     return tag("div", picture, class_="drawn", tabindex="0", role="group", aria_label=label)
 

@@ -156,7 +156,7 @@ def _pod_past(pods: Iterable[Pod]) -> Iterator[Line]:
     newest = heapq.nlargest(_LINES, ((_last(pod), index, pod) for index, pod in enumerate(pods)), key=lambda e: e[:2])
     for at, _, pod in newest:
         name = f"{pod.metadata.namespace}/{pod.metadata.name}"
-        scheduled = _scheduled(pod)
+        scheduled = _scheduled_condition(pod)
         what = "created"
         if pod.metadata.deletion_timestamp:
             what = "is being deleted"
@@ -167,7 +167,7 @@ def _pod_past(pods: Iterable[Pod]) -> Iterator[Line]:
 
 
 def _last(pod: Pod) -> str:
-    scheduled = _scheduled(pod)
+    scheduled = _scheduled_condition(pod)
     return max(pod.metadata.creation_timestamp or "", (scheduled.last_transition_time or "") if scheduled else "")
 
 
@@ -181,7 +181,7 @@ def _node_past(nodes: Iterable[Node]) -> Iterator[Line]:
                 yield Line(taint.time_added, f"{name}: taint {shown_taint(taint)}", "node", name)
 
 
-def _scheduled(pod: Pod) -> PodCondition | None:
+def _scheduled_condition(pod: Pod) -> PodCondition | None:
     return next((entry for entry in pod.status.conditions if entry.type == "PodScheduled"), None)
 
 
@@ -189,7 +189,7 @@ def _past_waits(pods: Iterable[Pod]) -> list[Wait]:
     placed = (
         (entry.last_transition_time, pod.metadata.creation_timestamp)
         for pod in pods
-        if (entry := _scheduled(pod)) is not None
+        if (entry := _scheduled_condition(pod)) is not None
         and entry.status == "True"
         and entry.last_transition_time
         and pod.metadata.creation_timestamp

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from mooring.advisor.simulate.html.markup import Markup, tag, together
 from mooring.advisor.snapshot.objects import NOT_ALLOWED
 from mooring.dashboard.asking import Links, Page
-from mooring.dashboard.elements import CONFIRMATION, folded, link, notice, soft
+from mooring.dashboard.elements import CONFIRMATION, fold_notices, link, notice, soft
 from mooring.dashboard.watching import Watching
 
 MENU = (
@@ -27,7 +27,7 @@ _CHANGES = "Changes are shown before they are made, and made with your credentia
 def page(shown: Page, cluster: Watching, links: Links) -> str:
     """Return the whole HTML document."""
     notices = together(
-        _forbidden(cluster.forbidden), folded("notes about what was read", list(map(str, cluster.notes)))
+        _forbidden(cluster.forbidden), fold_notices("notes about what was read", list(map(str, cluster.notes)))
     )
     return _document(shown.title, shown.view, together(notices, shown.body), cluster, links)
 

@@ -46,7 +46,7 @@ class GateRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """At each version: `Beta, on`, or empty before the gate existed."""
 
 
-def emulated() -> list[str]:
+def emulated_versions() -> list[str]:
     """Return the versions that can be emulated, the oldest first."""
     return [str(Version(1, minor)) for minor in range(OLDEST_EMULATION.minor, BINARY.minor + 1)]
 
@@ -61,7 +61,7 @@ def gate_rows(running: Running) -> list[GateRow]:
     states, made = running.component.gates.states, []
     for gate in known_gates.KNOWN:
         stages = []
-        for version in emulated():
+        for version in emulated_versions():
             state = resolve(emulation=version).gates.states.get(gate.name)
             stages.append(f"{state.spec.stage}, {'on' if state.default else 'off'}" if state is not None else "")
         now = states.get(gate.name)

@@ -125,7 +125,7 @@ class Watching:
             await self._news.wait_for(lambda: self._live is not None or self.problem)
         return self._live is not None
 
-    async def changed(self, after: int) -> int:
+    async def wait_for_change(self, after: int) -> int:
         """Wait until the revision is another one than `after`."""
         async with self._news:
             await self._news.wait_for(lambda: self.revision != after)

@@ -30,7 +30,7 @@ class _Parser(Scanner):
         commands: list[syntax.Command] = []
         while True:
             self._skip_lines()
-            word = self._reserved()
+            word = self._peek_reserved_word()
             if word in ends:
                 self._take(word)
                 self.ended_by = word
@@ -52,7 +52,7 @@ class _Parser(Scanner):
             self.at += 1
             self.skip_blanks()
 
-    def _reserved(self) -> str:
+    def _peek_reserved_word(self) -> str:
         began = self.at
         self.skip_blanks()
         end = self.at
@@ -64,7 +64,7 @@ class _Parser(Scanner):
 
     def _take(self, word: str) -> None:
         self.skip_blanks()
-        if self._reserved() != word:
+        if self._peek_reserved_word() != word:
             raise syntax.NotUnderstood(f"`{self.peek(10)}` where `{word}` should stand")
         self.at += len(word)
 
@@ -80,7 +80,7 @@ class _Parser(Scanner):
         return syntax.Chain(first, tuple(rest)) if rest else first
 
     def _pipeline(self) -> syntax.Command:
-        negated = self._reserved() == "!"
+        negated = self._peek_reserved_word() == "!"
         if negated:
             self._take("!")
         commands = [self._command()]
@@ -94,7 +94,7 @@ class _Parser(Scanner):
 
     def _command(self) -> syntax.Command:
         self.skip_blanks()
-        word = self._reserved()
+        word = self._peek_reserved_word()
         if word in _UNKNOWN:
             raise syntax.NotUnderstood(f"`{word}`")
         compound = {"if": self._if, "while": self._loop, "until": self._loop, "for": self._for, "{": self._group}

@@ -96,11 +96,11 @@ def _echo(host: Host, words: list[str], stdin: str) -> int:
         escapes = escapes or "e" in words[0]
         words = words[1:]
     text = " ".join(words)
-    host.print((_unescaped(text) if escapes else text) + newline)
+    host.print((_unescape(text) if escapes else text) + newline)
     return 0
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     return re.sub(r"\\([nt\\r])", lambda match: _ESCAPES[match[1]], text)
 
 
@@ -108,19 +108,19 @@ def _printf(host: Host, words: list[str], stdin: str) -> int:
     if not words:
         return 1
     pattern, *rest = words
-    pieces = re.split(r"(%[sd%])", _unescaped(pattern))
+    pieces = re.split(r"(%[sd%])", _unescape(pattern))
     if any("%" in piece for piece in pieces[::2]):
         raise NotUnderstood(f"printf {pattern[:40]}")
     wants = sum(piece in ("%s", "%d") for piece in pieces)
     while True:
         taken, rest = rest[:wants], rest[wants:]
         values = iter(taken)
-        host.print("".join(_formatted(piece, values) for piece in pieces))
+        host.print("".join(_format_directive(piece, values) for piece in pieces))
         if not rest or not wants:
             return 0
 
 
-def _formatted(piece: str, values: Iterator[str]) -> str:
+def _format_directive(piece: str, values: Iterator[str]) -> str:
     if piece == "%%":
         return "%"
     if piece == "%d":

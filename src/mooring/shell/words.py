@@ -44,7 +44,7 @@ class Scanner:
                 parts.append(Text(self._until("'"), quoted=True))
             elif letter == '"':
                 self.at += 1
-                parts += self._quoted()
+                parts += self._read_quoted()
             elif letter == "\\":
                 parts.append(Text(self.peek(2)[1:], quoted=True))
                 self.at += 2
@@ -68,7 +68,7 @@ class Scanner:
         self.at = found + 1
         return text
 
-    def _quoted(self) -> list[Part]:
+    def _read_quoted(self) -> list[Part]:
         parts: list[Part] = []
         plain = ""
         while (letter := self.peek()) != '"':
@@ -95,7 +95,7 @@ class Scanner:
         if self.peek(2) == "$(":
             return Substitution(self._parse(self._between("(", ")"), self.depth + 1), quoted)
         if self.peek(2) == "${":
-            return self._braced(self._between("{", "}"), quoted=quoted)
+            return self._parse_braced(self._between("{", "}"), quoted=quoted)
         self.at += 1
         name = self.peek()
         if name and name in _SPECIAL:
@@ -107,7 +107,7 @@ class Scanner:
         name = self.text[began : self.at]
         return Variable(name, quoted=quoted) if name else Text("$", quoted)
 
-    def _braced(self, inside: str, *, quoted: bool) -> Part:
+    def _parse_braced(self, inside: str, *, quoted: bool) -> Part:
         name, mark, default = inside.partition(":-")
         if not mark:
             name, mark, default = inside.partition("-")
@@ -119,7 +119,7 @@ class Scanner:
     def all_quoted(self) -> Word:
         """Return the whole text as one word, as if double-quoted."""
         self.text += '"'
-        parts = self._quoted()
+        parts = self._read_quoted()
         if self.at < len(self.text):
             raise NotUnderstood("a quote inside of `$((…))` or `${…}`")
         return tuple(parts)

@@ -369,7 +369,7 @@ async def test_neither_connection_nor_session_of_another_certificate_is_used(ser
     admin = await honest.credentials.current()
     channel = await without_identity._connect(admin)
     without_identity._use_identity(Credential())  # while a request is under way, the credentials change
-    await channel.ask(without_identity._serialized(Request("GET", "/version"), admin)).end
+    await channel.ask(without_identity._serialize_request(Request("GET", "/version"), admin)).end
     without_identity._release(channel)
     async with Client(without_identity, user_agent="t") as client:
         with pytest.raises((errors.Unauthorized, errors.Forbidden)):

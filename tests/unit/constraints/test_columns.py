@@ -171,7 +171,7 @@ def test_both_forms_agree_on_taints(steps: list[tuple[int, list[Taint] | None, l
 
 
 def _check_taints(columns: TaintColumns, nodes: dict[int, list[Taint]], pod: Sequence[Toleration]) -> None:
-    found = columns.untolerated(pod)
+    found = columns.find_untolerated(pod)
     preferences = columns.untolerated_preferences(pod)
     assert {row for row, number in enumerate(found.numbers) if number != NO_NODE} == set(nodes)
     for row, taints in nodes.items():
@@ -291,7 +291,7 @@ class TestTaintColumns:
             values = [str(row % 3), str(row % 2)]
             columns.put(row, [Taint(key="sla", value=value, effect="NoSchedule") for value in values])
         pod = [Toleration(key="sla", operator="Gt", value="0")]
-        usable = columns.untolerated(pod).mask()
+        usable = columns.find_untolerated(pod).mask()
         assert [row for row in range(300) if usable[row]] == [row for row in range(300) if row % 3 and row % 2]
         assert sorted(evaluated) == ["0", "1", "2"]
 
@@ -300,15 +300,15 @@ class TestTaintColumns:
         for row in range(200):
             added = f"2026-01-01T00:{row // 60:02}:{row % 60:02}Z"
             columns.put(row, [Taint(key="sla", value="1", effect="NoExecute", time_added=added)])
-        assert len(columns.untolerated([]).taints) == 1
+        assert len(columns.find_untolerated([]).taints) == 1
         late = [Toleration(expression="taint.timeAdded > timestamp('2026-01-01T00:03:00Z')")]
-        assert columns.untolerated(late).mask().sum() == 19
+        assert columns.find_untolerated(late).mask().sum() == 19
 
     def test_sets_that_no_node_has_any_more_are_forgotten(self) -> None:
         columns = TaintColumns(OPTIONS)
         for number in range(500):
             columns.put(0, [Taint(key="sla", value=str(number), effect="NoSchedule")])
-        found = columns.untolerated([])
+        found = columns.find_untolerated([])
         taint = found.taint(0)
         assert taint is not None
         assert taint.value == "499"
@@ -317,8 +317,8 @@ class TestTaintColumns:
     def test_a_row_without_a_node_says_so(self) -> None:
         columns = TaintColumns(OPTIONS, capacity=2)
         columns.put(0, [])
-        assert list(columns.untolerated([]).numbers) == [TOLERATED, NO_NODE]
-        assert columns.untolerated([]).taint(1) is None
+        assert list(columns.find_untolerated([]).numbers) == [TOLERATED, NO_NODE]
+        assert columns.find_untolerated([]).taint(1) is None
 
 
 @pytest.mark.req("S.6")

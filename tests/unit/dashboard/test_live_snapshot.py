@@ -17,7 +17,7 @@ from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.client import Change
 from mooring.dashboard.live_snapshot import LiveSnapshot
-from mooring.dashboard.views.nodes import listed
+from mooring.dashboard.views.nodes import list_nodes
 from mooring.dashboard.views.overview import overview
 from mooring.dashboard.views.pending import pending
 from mooring.testing.builders import node, pod
@@ -44,7 +44,7 @@ def seen(found: LiveSnapshot) -> Any:
     ]
     for suggestion in (each for one in explained for each in one["suggestions"]):
         suggestion.pop("node")  # any of those that are equally good
-    return shown, waiting, msgspec.to_builtins(listed(found)), explained
+    return shown, waiting, msgspec.to_builtins(list_nodes(found)), explained
 
 
 _NAMES = [f"p{number}" for number in range(4)]
@@ -145,5 +145,5 @@ async def test_every_waiting_client_hears_of_a_change() -> None:
     async with dashboard(Snapshot("the test", shop())) as caller:
         before = caller.cluster.revision
         await caller.cluster.take_in([Change(None, pod("late", cpu="100"))])
-        assert await caller.cluster.changed(before) == before + 1
+        assert await caller.cluster.wait_for_change(before) == before + 1
         assert (await caller.data())["pending"] == 4

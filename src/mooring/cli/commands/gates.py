@@ -34,7 +34,7 @@ def gates(running: Component, output: str) -> None:
     print_table(["GATE", *(column.upper() for column in columns)], rows)
 
 
-def released(state: GateState, running: Component) -> str:
+def release_difference(state: GateState, running: Component) -> str:
     """Return how the emulated Kubernetes release has a gate: `same`, its stage and default, or not at all."""
     theirs = kubernetes_gates().get(state.gate.name)
     if theirs is None:
@@ -57,7 +57,7 @@ def _as_data(state: GateState, running: Component) -> dict[str, object]:
         "forced": state.is_forced,
         "needs": list(state.gate.needs),
         "about": state.gate.about,
-        "kubernetes": released(state, running),
+        "kubernetes": release_difference(state, running),
     }
 
 

@@ -30,7 +30,7 @@ from mooring.cli.support.cluster_source import (
     show_notes,
     snapshot_component,
 )
-from mooring.cli.support.flags import FILE_OR_FOLDER, component_flags, kubeconfig_flags, merged
+from mooring.cli.support.flags import FILE_OR_FOLDER, component_flags, join_values, kubeconfig_flags
 from mooring.cli.support.lint_formats import FORMATS, print_report
 from mooring.cli.support.output import output_option
 from mooring.cli.support.process_settings import cores
@@ -55,7 +55,7 @@ def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|DIR|-…")
 @component_flags
 @click.option(
-    "--runtime-config", metavar="API=BOOL,…", multiple=True, callback=merged, help="Turn API versions on or off."
+    "--runtime-config", metavar="API=BOOL,…", multiple=True, callback=join_values, help="Turn API versions on or off."
 )
 @click.option("--nodes", "nodes_file", metavar="FILE", help="Check against these nodes (`kubectl get nodes -o yaml`).")
 @click.option("--cluster", is_flag=True, help="Check against a live cluster, with its versions and gates.")

@@ -335,11 +335,11 @@ def _on_ctrl_c(act: Callable[[], None]) -> None:
     """Handle the first Ctrl-C with `act`; the second one ends the process."""
     loop = asyncio.get_running_loop()
 
-    def pressed() -> None:
+    def handle_interrupt() -> None:
         loop.remove_signal_handler(signal.SIGINT)
         act()
 
-    loop.add_signal_handler(signal.SIGINT, pressed)
+    loop.add_signal_handler(signal.SIGINT, handle_interrupt)
 
 
 @asynccontextmanager

@@ -200,12 +200,12 @@ def scheduler_flags(command: Command) -> Command:
     @click.option("--plugins", type=FOLDER, multiple=True, help="A package of scheduler plugins that is not installed.")
     @component_flags
     @wraps(command)
-    def wrapped(
+    def call_with_scheduler(
         *args: Any, running: Component, scheduler_config: Path | None, plugins: tuple[Path, ...], **rest: Any
     ) -> None:
         command(*args, running=running, scheduler=scheduler_choice(running, scheduler_config, plugins), **rest)
 
-    return wrapped
+    return call_with_scheduler
 
 
 def check_readable(snapshot: "Snapshot") -> None:

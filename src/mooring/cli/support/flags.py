@@ -128,7 +128,7 @@ def once(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -> 
     return values[0] if values else None
 
 
-def merged(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> str:
+def join_values(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> str:
     """Join the values of a flag that may be repeated."""
     return ",".join(values)
 
@@ -182,7 +182,7 @@ component_flags = group_flags(
         "feature_gates",
         metavar="GATE=BOOL,…",
         multiple=True,
-        callback=merged,
+        callback=join_values,
         shell_complete=completions.switches,
         help="Turn feature gates on or off; see `mooring gates`.",
     ),

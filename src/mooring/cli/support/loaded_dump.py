@@ -19,11 +19,11 @@ async def load_dump(plane: ControlPlane, snapshot: Snapshot) -> int:
     if (await plane.client.list(Node, page_size=1)).items:
         raise click.ClickException("--from needs a new data directory: name one with --data-dir, or use --ephemeral")
     server = plane.server
-    objects = list(_identified(snapshot))
+    objects = list(_assign_uids(snapshot))
     return await write_objects(server.store, server.scheme, [*missing_namespaces(objects), *objects])
 
 
-def _identified(snapshot: Snapshot) -> Iterator[Resource]:
+def _assign_uids(snapshot: Snapshot) -> Iterator[Resource]:
     """Yield the objects of a snapshot with uids; nodes as simulated ones. What every server has is left out."""
     for kind in snapshot.kinds():
         for given in snapshot.all(kind):

@@ -11,7 +11,7 @@ from mooring.apiserver.service_network import DEFAULT_CLUSTER_IPS, DEFAULT_NODE_
 from mooring.apiserver.streams.parameters import ADDRESS_TYPES, KubeletOptions
 from mooring.base.component import Component
 from mooring.cli.support.etcd_flags import etcd_flags
-from mooring.cli.support.flags import FILE, DataDir, Duration, component_flags, group_flags, merged, split_names
+from mooring.cli.support.flags import FILE, DataDir, Duration, component_flags, group_flags, join_values, split_names
 from mooring.store.etcd.config import EtcdConfig
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ server_flags = group_flags(
     click.option(
         "--runtime-config",
         multiple=True,
-        callback=merged,
+        callback=join_values,
         metavar="API=BOOL,…",
         help="Turn APIs on or off: resource.k8s.io/v1beta1=true, api/beta=true, …",
     ),

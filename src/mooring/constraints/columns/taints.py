@@ -88,7 +88,7 @@ class TaintColumns:
         for sets in filter(None, (self._plain, self._timed)):
             sets.column.set(row, 0)
 
-    def untolerated(self, tolerations: Sequence[Toleration]) -> Untolerated:
+    def find_untolerated(self, tolerations: Sequence[Toleration]) -> Untolerated:
         """Return the first NoSchedule or NoExecute taint of every node that `tolerations` do not match."""
         sets, verdict = self._verdict(tolerations, preferences=False)
         return Untolerated(verdict.rows(), sets.taints)

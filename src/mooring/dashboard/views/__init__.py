@@ -14,18 +14,18 @@ ROUTES: Mapping[tuple[str, tuple[str, ...]], View] = {
     ("GET", ("pods", "*", "*")): pods.page,
     ("GET", ("nodes",)): nodes.search,
     ("GET", ("nodes", "*")): nodes.page,
-    ("GET", ("nodes", "*", "eviction")): nodes.evicted,
+    ("GET", ("nodes", "*", "eviction")): nodes.show_evictions,
     ("GET", ("what-if",)): what_if.page,
     ("POST", ("what-if", "step")): what_if.step,
     ("POST", ("what-if", "run")): what_if.run,
     ("POST", ("what-if", "scenario")): what_if.scenario,
     ("GET", ("what-if", "report", "*")): what_if.report,
     ("GET", ("upgrade",)): upgrade.page,
-    ("GET", ("upgrade", "check")): upgrade.checked,
+    ("GET", ("upgrade", "check")): upgrade.check_upgrade,
     ("GET", ("versions",)): versions.page,
-    ("GET", ("versions", "audit")): versions.audited,
+    ("GET", ("versions", "audit")): versions.audit_versions,
     ("GET", ("expressions",)): expressions.page,
-    ("GET", ("expressions", "try")): expressions.tried,
+    ("GET", ("expressions", "try")): expressions.try_expression,
 }
 """By method and path; a `*` stands for a name."""
 

@@ -108,7 +108,7 @@ async def page(asked: Asked) -> Page:
             data_auto="",
             data_address=asked.links.to("expressions"),
         ),
-        tag("div", (await tried(asked)).body if asked.value("expression") else "", id="tried", aria_live="polite",
+        tag("div", (await try_expression(asked)).body if asked.value("expression") else "", id="tried", aria_live="polite",
             data_live=""),
         card("Examples", tag("ul", *examples)),
     )  # fmt: skip
@@ -119,7 +119,7 @@ def _labels(live: LiveSnapshot) -> list[str]:
     return sorted({key for info in live.engine.cluster.node_infos() for key in info.node.metadata.labels})[:200]
 
 
-async def tried(asked: Asked) -> Fragment:
+async def try_expression(asked: Asked) -> Fragment:
     """`/expressions/try`: type, cost, what is wrong, and where it holds."""
     kind, text = asked.value("kind", "node"), asked.value("expression")
     if kind not in _EXAMPLES:
@@ -131,13 +131,13 @@ async def tried(asked: Asked) -> Fragment:
             parse_range(text)
         except SemverError as error:
             model = _wrong(text, [Issue(line=1, column=1, message=str(error))])
-            return Fragment(_shown(model, asked), model)
+            return Fragment(_render_result(model, asked), model)
         text = f"semver.compare(node.labels[{format_value(asked.value('key'))}], {format_value(text)})"
     program = options.compile_new(running_of(asked), TAINT if kind == "taint" else NODE, text)
     if program.issues:
         found = [Issue(line=each.line, column=each.column, message=each.message) for each in program.issues]
         model = _wrong(text, found)
-        return Fragment(_shown(model, asked), model)
+        return Fragment(_render_result(model, asked), model)
     problems = list(objections(program))
     try_on = on_taints if kind == "taint" else on_nodes
     snapshot = await asked.cluster.ask(lambda live: live.snapshot)
@@ -155,14 +155,14 @@ async def tried(asked: Asked) -> Fragment:
         outcomes=tuple(outcomes),
         nodes_unread=snapshot.unread("nodes"),
     )
-    return Fragment(_shown(model, asked), model)
+    return Fragment(_render_result(model, asked), model)
 
 
 def _wrong(text: str, issues: list[Issue]) -> Tried:
     return Tried(expression=text, valid=False, issues=tuple(issues))
 
 
-def _shown(model: Tried, asked: Asked) -> Markup:
+def _render_result(model: Tried, asked: Asked) -> Markup:
     if model.issues:
         made = [_issue(model.expression, each) for each in model.issues[:_SHOWN]]
         return card("It would not be accepted", *made)

@@ -123,7 +123,7 @@ class Eviction(Model, frozen=True, kw_only=True):
     leaving: list[Leaving]
 
 
-def listed(live: LiveSnapshot, contains: str = "", sort: str = "", label: str = "") -> list[Listed]:
+def list_nodes(live: LiveSnapshot, contains: str = "", sort: str = "", label: str = "") -> list[Listed]:
     """Return the nodes whose name contains a text and that have a label (`key` or `key=value`), sorted."""
     key, _, value = label.partition("=")
     found = []
@@ -132,14 +132,14 @@ def listed(live: LiveSnapshot, contains: str = "", sort: str = "", label: str = 
         labels = info.node.metadata.labels if info is not None else {}
         if info is None or contains not in name or (key and (key not in labels or (value and labels[key] != value))):
             continue
-        found.append(_listed(live, info))
+        found.append(_summarize_node(live, info))
     if sort:
         parts = {each.name: next((a.part for a in each.amounts if a.resource == sort), -1.0) for each in found}
         found.sort(key=lambda each: -parts[each.name])
     return found
 
 
-def _listed(live: LiveSnapshot, info: NodeInfo) -> Listed:
+def _summarize_node(live: LiveSnapshot, info: NodeInfo) -> Listed:
     node = info.node
     return Listed(
         name=info.name,
@@ -262,7 +262,7 @@ async def search(asked: Asked) -> Page:
     text, sort, label = asked.value("q"), asked.value("sort"), asked.value("label")
 
     def question(live: LiveSnapshot) -> tuple[list[Listed], list[str], str]:
-        found = listed(live, text, sort, label)
+        found = list_nodes(live, text, sort, label)
         return found, list(live.usage.allocatable), live.snapshot.unread("nodes")
 
     found, resources, why = await asked.cluster.ask(question)
@@ -318,7 +318,12 @@ async def page(asked: Asked) -> Page:
             data_live="",
         ),
         card("Who would have to go?", _question(model, asked.links), id="question", data_live=""),
-        tag("div", *(_tolerated(model.name, each, asked.links) for each in model.taints), id="tolerated", data_live=""),
+        tag(
+            "div",
+            *(_render_tolerations(model.name, each, asked.links) for each in model.taints),
+            id="tolerated",
+            data_live="",
+        ),
         _pods(model, asked.links),
         card("Labels", tag("ul", *labels, class_="labels") if labels else soft("None."), id="labels", data_live=""),
     )
@@ -389,7 +394,7 @@ def _new_taint(node: str, links: Links) -> Markup:
     return _eviction_form(node, links, fields, "Add this taint …", "effect-new")
 
 
-async def evicted(asked: Asked) -> Fragment:
+async def show_evictions(asked: Asked) -> Fragment:
     """`/nodes/NAME/eviction?key=K&value=V&effect=NoExecute`."""
     (name,) = asked.path
     key, value, effect = asked.value("key"), asked.value("value"), asked.value("effect", NO_EXECUTE)
@@ -413,7 +418,7 @@ async def evicted(asked: Asked) -> Fragment:
     return Fragment(together(tag("p", tag("b", label)), grid, rest), model)
 
 
-def _tolerated(node: str, taint: NodeTaint, links: Links) -> Markup:
+def _render_tolerations(node: str, taint: NodeTaint, links: Links) -> Markup:
     rows = [(tag("code", by), f"{number:,}") for by, number in taint.tolerated_by.items()]
     grid = table(("Tolerated by", "Pods with a node"), rows) if rows else soft("No pod that has a node tolerates it.")
     label = f"take the taint {taint.taint} from node {node}"

@@ -16,7 +16,17 @@ from mooring.api.states import is_ready
 from mooring.base.natural_sort import natural_key
 from mooring.constraints.tolerations import DO_NOT_SCHEDULE
 from mooring.dashboard.asking import Asked, Fragment, Links, Model, Page
-from mooring.dashboard.elements import and_more, choice, field, link, options_for, scrolled, soft, text_input, unread
+from mooring.dashboard.elements import (
+    and_more,
+    choice,
+    field,
+    link,
+    options_for,
+    scrollable_picture,
+    soft,
+    text_input,
+    unread,
+)
 from mooring.dashboard.history import Line, Wait
 from mooring.dashboard.live_snapshot import LiveSnapshot
 from mooring.dashboard.node_map import Square, block, side_of
@@ -313,7 +323,7 @@ def _resources(model: Overview) -> Markup:
     ]
     head = ("Resource", "Requested", "Allocatable", "Share", "Nodes: least / median / most")
     drawn = pictures.histogram(None, model.utilisation[0]) if model.utilisation else Markup("")
-    return card(title, table(head, rows), scrolled(drawn, "Nodes by use"), id="resources", data_live="")
+    return card(title, table(head, rows), scrollable_picture(drawn, "Nodes by use"), id="resources", data_live="")
 
 
 def _scheduler(model: Overview) -> Markup:
@@ -343,7 +353,7 @@ def _over_time(model: Overview, asked: Asked) -> Markup:
     drawn = pictures.timeline(moments, moments[-1].at if moments else 0.0, model.evicted_by)
     key = legend([*pictures.PODS_LEGEND, ("evicted", "had to leave so far (dotted line)")])
     label = soft(f"Since this dashboard began: {model.bound:,} pods got a node, {model.evicted:,} had to leave theirs.")
-    return card("Pods over time", label, scrolled(drawn, "Pods over time"), key, id="over-time", data_live="")
+    return card("Pods over time", label, scrollable_picture(drawn, "Pods over time"), key, id="over-time", data_live="")
 
 
 def _lately(model: Overview, links: Links) -> Markup:

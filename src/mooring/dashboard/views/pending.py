@@ -88,7 +88,7 @@ def _filter(model: Pending, namespace: str, owner: str, words: str, asked: Asked
 async def helps(asked: Asked) -> Fragment:
     """Answer `/pending/help/KIND/NAMESPACE/NAME`: why not, and what would help, for a group of the page."""
     kind, namespace, name = asked.path
-    found, events = await asked.cluster.ask(lambda live: _explained(live, kind, namespace, name))
+    found, events = await asked.cluster.ask(lambda live: _explain_member(live, kind, namespace, name))
     if not found.total_nodes:
         return Fragment(explained.summary(found), found)
     body = together(
@@ -102,7 +102,9 @@ async def helps(asked: Asked) -> Fragment:
     return Fragment(body, found)
 
 
-def _explained(live: LiveSnapshot, kind: str, namespace: str, name: str) -> tuple[explained.Explanation, list[str]]:
+def _explain_member(
+    live: LiveSnapshot, kind: str, namespace: str, name: str
+) -> tuple[explained.Explanation, list[str]]:
     """Explain a member of a group, and list the events after which the scheduler tries it again."""
     found = live.explain(kind, namespace, name)
     profile = next(iter(live.engine.profiles.values()))

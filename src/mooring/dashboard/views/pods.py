@@ -188,7 +188,7 @@ async def search(asked: Asked) -> Page:
     """`/pods?q=TEXT`: find a pod."""
     text = asked.value("q").strip()
 
-    def found(live: LiveSnapshot) -> tuple[list[ListedPod], str]:
+    def find_pods(live: LiveSnapshot) -> tuple[list[ListedPod], str]:
         pods = (
             ListedPod(name=full_name(pod), node=pod.spec.node_name, phase=pod.status.phase)
             for pod in live.snapshot.all(Pod)
@@ -196,7 +196,7 @@ async def search(asked: Asked) -> Page:
         )
         return sorted(pods, key=lambda each: (bool(each.node), each.name)), live.snapshot.unread("pods")
 
-    pods, why = await asked.cluster.ask(found)
+    pods, why = await asked.cluster.ask(find_pods)
     shown = pods[of_page(asked, pods)]
     rows = [
         (pod_link(asked.links, each.name), each.phase or "Pending", node_link(asked.links, each.node) or "-")

@@ -19,7 +19,7 @@ _MOST_AT_ONCE = 10
 
 async def page(asked: Asked) -> Page:
     """Show `/upgrade`: the form, and the answer for `to=1.37`, `start=1.36`, `surge` and `unavailable`."""
-    versions = options.emulated()
+    versions = options.emulated_versions()
     running = str(asked.cluster.running().component.versions.emulation)
     numbers = [(str(number), str(number)) for number in range(_MOST_AT_ONCE + 1)]
     form = chooser(
@@ -46,7 +46,7 @@ async def page(asked: Asked) -> Page:
     return Page("Will the upgrade get through?", body, {"versions": versions}, "upgrade")
 
 
-async def checked(asked: Asked) -> Fragment:
+async def check_upgrade(asked: Asked) -> Fragment:
     """Answer `/upgrade/check?start=1.36&to=1.37&surge=1` with what `mooring upgrade-check` prints."""
     cluster = asked.cluster
     try:

@@ -13,7 +13,7 @@ from mooring.advisor.simulate.html.markup import Markup, card, table, tag, toget
 from mooring.advisor.snapshot import SnapshotError
 from mooring.dashboard import options
 from mooring.dashboard.asking import Asked, BadRequestError, Fragment, Model, Page
-from mooring.dashboard.elements import and_more, badge, choice, chooser, command, field, folded, notice, soft
+from mooring.dashboard.elements import and_more, badge, choice, chooser, command, field, fold_notices, notice, soft
 from mooring.dashboard.options import GateRow, Running
 
 _SHOWN = 200
@@ -45,7 +45,7 @@ async def page(asked: Asked) -> Page:
     model = Versions(
         emulation=emulation,
         min_compatibility=lowest,
-        versions=options.emulated(),
+        versions=options.emulated_versions(),
         gates=options.gate_rows(running),
         notes=list(running.notes),
     )
@@ -95,7 +95,7 @@ def _gates(model: Versions) -> Markup:
     return card("Feature gates", label, table(head, rows, "Feature gates by version"))
 
 
-async def audited(asked: Asked) -> Fragment:
+async def audit_versions(asked: Asked) -> Fragment:
     """`/versions/audit?to=1.36&off=GATE`: what `mooring audit` says."""
     running, cluster = running_of(asked), asked.cluster
     off, on = ([asked.value(name)] if asked.value(name) else [] for name in ("off", "on"))
@@ -132,7 +132,7 @@ def _audit(found: Audit) -> Markup:
         card(
             title,
             verdict,
-            folded("notes", found.notes),
+            fold_notices("notes", found.notes),
             tag("ul", *changes) if changes else "",
             _uses(found.findings) if found.target is None else "",
             _findings("Breaks", broken),

@@ -33,7 +33,7 @@ def _nodes(asked: Asked) -> list[str]:
     return found
 
 
-def _named(step: str, asked: Asked) -> dict[str, Any]:
+def _named_nodes_step(step: str, asked: Asked) -> dict[str, Any]:
     return {step: _nodes(asked)}
 
 
@@ -64,10 +64,10 @@ def _add(_: str, asked: Asked) -> dict[str, Any]:
 
 
 _STEPS: dict[str, tuple[str, Callable[[str, Asked], dict[str, Any]]]] = {
-    "drain": ("drain nodes", _named),
-    "cordon": ("cordon nodes", _named),
-    "uncordon": ("uncordon nodes", _named),
-    "removeNodes": ("take nodes away", _named),
+    "drain": ("drain nodes", _named_nodes_step),
+    "cordon": ("cordon nodes", _named_nodes_step),
+    "uncordon": ("uncordon nodes", _named_nodes_step),
+    "removeNodes": ("take nodes away", _named_nodes_step),
     "taint": ("taint nodes", _taint),
     "untaint": ("untaint nodes", _taint),
     "label": ("label nodes", _label),
@@ -101,7 +101,7 @@ def _tree(text: str) -> dict[str, Any]:
     return tree
 
 
-async def simulated(asked: Asked, text: str) -> tuple[str, Simulation]:
+async def run_simulation(asked: Asked, text: str) -> tuple[str, Simulation]:
     """Simulate a scenario; return a name for the result, and the result. Raise `ScenarioError`."""
     scenario, wanted = scenario_file.read(text or yaml.safe_dump(_tree("")))
     if wanted != scenario_file.ClusterWanted():
@@ -215,7 +215,7 @@ async def step(asked: Asked) -> Fragment:
 async def run(asked: Asked) -> Fragment:
     """Simulate the scenario of the form."""
     try:
-        name, result = await simulated(asked, asked.value("scenario"))
+        name, result = await run_simulation(asked, asked.value("scenario"))
     except ScenarioError as error:
         return Fragment(notice(str(error)), {"problem": str(error)})
     report = link(asked.links.to("what-if", "report", name), "Save the report")

@@ -206,7 +206,7 @@ class CountedNodes:
         self.counted: list[tuple[Mask, NDArray[np.intp]]] = []
         """For each constraint, the included nodes and their domains."""
         affine = self.labelled & cluster.labels.required_mask(node_selector.required_affinity(spec, options))
-        tolerated = cluster.taints.untolerated(spec.tolerations).mask()
+        tolerated = cluster.taints.find_untolerated(spec.tolerations).mask()
         for each, topology in zip(constraints, self._topologies, strict=True):
             nodes = affine if each.honor_affinity else self.labelled
             nodes = nodes & tolerated if each.honor_taints else nodes

@@ -30,7 +30,7 @@ class _Tolerating:
         self._taints: Sequence[Taint] = ()
 
     def verdicts(self, rows: fwk.Rows) -> fwk.Verdicts:
-        untolerated = self.columns.untolerated(self.tolerations)
+        untolerated = self.columns.find_untolerated(self.tolerations)
         if self._taints is not untolerated.taints or len(self._table) < len(self._taints) - NO_NODE:
             self._translate(untolerated.taints)
         # The two numbers below zero, for "tolerated" and "no node", pick the last two entries of the table.
