@@ -18,7 +18,7 @@ from mooring.apiserver.server import ApiServer
 from mooring.client import Client, Informer
 from mooring.client.in_process import InProcessTransport
 from mooring.controllers.run import Controllers
-from mooring.controllers.simulated_nodes.templates import create_nodes, numbered
+from mooring.controllers.simulated_nodes.templates import build_numbered_nodes, create_nodes
 
 NODES, PODS, EVICTED = 5_000, 50_000, 10_000
 IDLE_SECONDS = 30
@@ -59,7 +59,7 @@ async def _run(folder: Path, nodes: int, pods: int) -> None:
         seen_nodes: Informer[Node] = controllers.context.informers.of(Node)
         seen_pods: Informer[Pod] = controllers.context.informers.of(Pod)
         watch = _Watch()
-        await create_nodes(client(), numbered(nodes))
+        await create_nodes(client(), build_numbered_nodes(nodes))
         await _until(lambda: len(seen_nodes) == nodes and not any(node.spec.taints for node in seen_nodes.objects()))
         watch.lap(f"{nodes:,} nodes ready")
         await _create(client(), nodes, pods)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.controllers.programs.sandbox import Mount, clear, isolated, reporting
+from mooring.controllers.programs.sandbox import Mount, clear, isolation_command, reporting
 
 pytestmark = [
     pytest.mark.req("S.6"),
@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 def run(folder: Path, script: str, *mounts: Mount) -> subprocess.CompletedProcess[str]:
     usr = Mount("/usr", Path("/usr"), read_only=True)
     clear(folder / "layer")
-    words = isolated(folder / "image", folder / "layer", [usr, *mounts], hostname="h", directory="/")
+    words = isolation_command(folder / "image", folder / "layer", [usr, *mounts], hostname="h", directory="/")
     with Path(os.devnull).open("w") as info:
         command = [*words, *reporting(info.fileno()), "/bin/sh", "-c", script]
         return subprocess.run(

@@ -70,7 +70,7 @@ class DisruptionBudgets(Controller):
         now = self.clock.now()
         namespace = self._pods_by_namespace.get(budget.metadata.namespace)
         pods = [pod for pod in namespace if not has_ended(pod) and disruption_budgets.selects(budget, pod)]
-        disrupted, again = self._disrupted(budget, pods, now)
+        disrupted, again = self._find_disrupted_pods(budget, pods, now)
         healthy = sum(disruption_budgets.is_healthy(pod) and pod.metadata.name not in disrupted for pod in pods)
         try:
             expected, desired = disruption_budgets.expected_and_desired(
@@ -94,7 +94,7 @@ class DisruptionBudgets(Controller):
             await self.client.update_status(structs.replace(budget, status=status))
         return again
 
-    def _disrupted(
+    def _find_disrupted_pods(
         self, budget: PodDisruptionBudget, pods: list[Pod], now: datetime
     ) -> tuple[dict[str, str], float | None]:
         """Return the evicted pods that are not terminating yet, and in how many seconds to look again."""

@@ -88,7 +88,7 @@ class EndpointSlices(ServiceController):
             self.queue.add(key)
 
     async def reconcile(self, key: str) -> float | None:
-        if not self._expectations.settled(key):
+        if not self._expectations.is_settled(key):
             self._waiting.add(key)
             return LOOK_AGAIN_SECONDS
         self._waiting.discard(key)
@@ -244,7 +244,7 @@ class EndpointSliceMirroring(Controller):
         endpoints, service = self._endpoints.by_key(key), self._services.by_key(key)
         wanted: list[EndpointSlice] = []
         if endpoints is not None and service is not None and _is_mirrored(endpoints, service):
-            wanted = [*_mirrored(self.client, endpoints)]
+            wanted = [*_mirror_endpoints(self.client, endpoints)]
         left = list(self._by_service.get(key))
         for new in wanted:
             shape = new.address_type, list(new.ports)
@@ -269,7 +269,7 @@ def _is_mirrored(endpoints: Endpoints, service: Service) -> bool:
     return not (going or own or service.spec.selector)
 
 
-def _mirrored(client: Client, endpoints: Endpoints) -> Iterator[EndpointSlice]:
+def _mirror_endpoints(client: Client, endpoints: Endpoints) -> Iterator[EndpointSlice]:
     annotations = endpoints.metadata.annotations.items()
     for subset in endpoints.subsets:
         ports = [

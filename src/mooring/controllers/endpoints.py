@@ -25,9 +25,9 @@ class ServiceEndpoints(ServiceController):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._endpoints: Informer[Endpoints] = context.informers.of(Endpoints)
-        self._endpoints.add_handler(updated=lambda _, new: self._changed(new), deleted=self._changed)
+        self._endpoints.add_handler(updated=lambda _, new: self._enqueue_managed(new), deleted=self._enqueue_managed)
 
-    def _changed(self, found: Endpoints) -> None:
+    def _enqueue_managed(self, found: Endpoints) -> None:
         if found.metadata.labels.get(MANAGED_BY) == MANAGER:
             self.enqueue(found)
 

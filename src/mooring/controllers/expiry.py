@@ -26,13 +26,13 @@ class Expiry(Controller, Generic[T]):
     def __init__(self, context: Context, objects: Informer[T]) -> None:
         super().__init__(context)
         self._objects = objects
-        self.follow(objects, self._changed)
+        self.follow(objects, self._enqueue_expiring)
 
     @abstractmethod
     def expires_at(self, obj: T) -> datetime | None:
         """Return when to delete an object; None if that is not known yet."""
 
-    def _changed(self, obj: T) -> None:
+    def _enqueue_expiring(self, obj: T) -> None:
         if self.expires_at(obj) is not None:
             self.enqueue(obj)
 

@@ -90,18 +90,18 @@ class GarbageCollector(Controller):
         cache = KindCache(kind, objects, by_owner, f"{kind.plural}.{kind.group}", by_owner.values())
         self._kept[cache.name] = self._by_kind[kind.group, kind.kind] = cache
         objects.add_handler(
-            added=lambda obj: self._added(cache, obj),
-            updated=lambda old, new: self._updated(cache, old, new),
-            deleted=self._deleted,
+            added=lambda obj: self._handle_add(cache, obj),
+            updated=lambda old, new: self._handle_update(cache, old, new),
+            deleted=self._handle_delete,
         )
 
-    def _added(self, cache: KindCache, obj: Resource) -> None:
+    def _handle_add(self, cache: KindCache, obj: Resource) -> None:
         meta = obj.metadata
         owned = meta.owner_references
         if meta.deletion_timestamp is not None or not all(self._is_solid(owner, meta.namespace) for owner in owned):
             self._enqueue(cache, obj)
 
-    def _updated(self, cache: KindCache, old: Resource, new: Resource) -> None:
+    def _handle_update(self, cache: KindCache, old: Resource, new: Resource) -> None:
         before, after = old.metadata, new.metadata
         if after.deletion_timestamp is not None:
             if FOREGROUND in after.finalizers or ORPHAN in after.finalizers:
@@ -111,14 +111,14 @@ class GarbageCollector(Controller):
         if after.owner_references != before.owner_references:
             self._enqueue_owners(old)
 
-    def _deleted(self, obj: Resource) -> None:
+    def _handle_delete(self, obj: Resource) -> None:
         for cache, dependent in self._dependents(obj.metadata.uid):
             self._enqueue(cache, dependent)
         self._enqueue_owners(obj)
 
     def _enqueue_owners(self, obj: Resource) -> None:
         for reference in obj.metadata.owner_references:
-            found = self._cached(reference, obj.metadata.namespace)
+            found = self._find_cached_owner(reference, obj.metadata.namespace)
             if found is not None and found[1].metadata.deletion_timestamp is not None:
                 self._enqueue(*found)
 
@@ -188,7 +188,7 @@ class GarbageCollector(Controller):
             await self.patch(obj, {"metadata": {"uid": meta.uid, "ownerReferences": opened}})
 
     def _is_solid(self, reference: OwnerReference, namespace: str) -> bool:
-        cached = self._cached(reference, namespace)
+        cached = self._find_cached_owner(reference, namespace)
         return (
             cached is not None and not _is_waiting(cached[1]) and _owner_key(reference, namespace) not in self._absent
         )
@@ -210,7 +210,7 @@ class GarbageCollector(Controller):
         named = _owner_key(reference, namespace)
         if named in self._absent:
             return None
-        cached = self._cached(reference, namespace)
+        cached = self._find_cached_owner(reference, namespace)
         if cached is not None:
             return cached[1]
         cache = self._cache_of(reference)
@@ -240,7 +240,7 @@ class GarbageCollector(Controller):
         group = reference.api_version.rpartition("/")[0]
         return self._by_kind.get((group, reference.kind))
 
-    def _cached(self, reference: OwnerReference, namespace: str) -> tuple[KindCache, Resource] | None:
+    def _find_cached_owner(self, reference: OwnerReference, namespace: str) -> tuple[KindCache, Resource] | None:
         cache = self._cache_of(reference)
         if cache is None:
             return None
@@ -305,10 +305,10 @@ class PodGarbageCollector(Controller):
             now = self.clock.monotonic()
             missing = [name for name in self._by_node.values() if self._nodes.get(name) is None]
             self._missing = {name: self._missing.get(name, now) for name in missing}
-            for pod in self._unneeded():
+            for pod in self._find_unneeded_pods():
                 self.enqueue(pod)
 
-    def _unneeded(self) -> list[Pod]:
+    def _find_unneeded_pods(self) -> list[Pod]:
         now = self.clock.monotonic()
         found = [
             pod

@@ -43,11 +43,11 @@ class NamespaceDeletion(Controller):
         # Pods first: see `_empty`.
         self._kinds = sorted(stored_kinds(self.client.scheme.served), key=lambda kind: kind.type is not Pod)
         self._namespaces: Informer[Namespace] = context.informers.of(Namespace)
-        self.follow(self._namespaces, self._changed)
+        self.follow(self._namespaces, self._enqueue_terminating)
         self._polls: dict[str, int] = {}
         context.custom_kinds.follow(self._kinds.append, self._kinds.remove)
 
-    def _changed(self, namespace: Namespace) -> None:
+    def _enqueue_terminating(self, namespace: Namespace) -> None:
         if namespace.metadata.deletion_timestamp is not None:
             self.enqueue(namespace)
 

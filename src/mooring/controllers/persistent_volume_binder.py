@@ -97,7 +97,7 @@ class PersistentVolumeBinder(Controller):
 
     async def _reconcile_claim(self, claim: PersistentVolumeClaim) -> None:
         if not claim.spec.volume_name:
-            volume = self._reserved(claim)
+            volume = self._find_reserved_volume(claim)
             if volume is None and not self._waits(claim):
                 volume = self._smallest(claim)
             if volume is not None:
@@ -118,7 +118,7 @@ class PersistentVolumeBinder(Controller):
         storage_class = self._classes.get(class_of(claim))
         return storage_class is not None and storage_class.volume_binding_mode == _WAIT
 
-    def _reserved(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+    def _find_reserved_volume(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
         for volume in self._by_claim.get(key_of(claim)):
             if volume.spec.claim_ref is not None and _is_for(volume.spec.claim_ref, claim):
                 return volume

@@ -115,7 +115,7 @@ class ResourceClaims(Controller):
             note = f'resourceclaimtemplate "{entry.resource_claim_template_name}" not found'
             self._recorder.event(pod, "Warning", FAILED, f"PodResourceClaim {entry.name}: {note}")
             return None
-        held = self._refusals.held(template, template.spec)
+        held = self._refusals.find_backoff(template, template.spec)
         if held is not None:
             raise _RefusedError(_rejection_text(pod, entry, held[0]), held[1])
         try:
@@ -123,7 +123,7 @@ class ResourceClaims(Controller):
         except StatusError as error:
             note = _rejection_text(pod, entry, error)
             self._recorder.event(pod, "Warning", FAILED, note)
-            wait = self._refusals.refused(template, template.spec, error)
+            wait = self._refusals.record_rejection(template, template.spec, error)
             if wait is None:
                 raise
             raise _RefusedError(note, wait) from error

@@ -82,7 +82,7 @@ class ServiceAccounts(Controller):
         token = (await self.client.create_token(account.metadata.name, namespace, spec)).status.token
         body = {
             "metadata": {"resourceVersion": meta.resource_version, "annotations": {UID: account.metadata.uid}},
-            "data": {"token": _encoded(token), "namespace": _encoded(namespace)},
+            "data": {"token": _encode_base64(token), "namespace": _encode_base64(namespace)},
         }
         await self.client.patch(Secret, name, body, namespace, type=PatchType.MERGE)
 
@@ -93,7 +93,7 @@ def _account_key(secret: Secret) -> list[str]:
     return [f"{secret.metadata.namespace}/{secret.metadata.annotations.get(ACCOUNT, '')}"]
 
 
-def _encoded(text: str) -> str:
+def _encode_base64(text: str) -> str:
     return b64encode(text.encode()).decode()
 
 

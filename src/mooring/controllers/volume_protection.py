@@ -25,11 +25,11 @@ class VolumeProtection(Controller):
         self._volumes: Informer[PersistentVolume] = informers.of(PersistentVolume)
         self._pods: Informer[Pod] = informers.of(Pod)
         self._by_claim = self._pods.index("claim", claim_keys)
-        self.follow(self._claims, self._changed)
-        self.follow(self._volumes, self._changed)
+        self.follow(self._claims, self._enqueue_terminating)
+        self.follow(self._volumes, self._enqueue_terminating)
         self._pods.add_handler(updated=lambda _, pod: self._pod_changed(pod), deleted=self._pod_changed)
 
-    def _changed(self, obj: Resource) -> None:
+    def _enqueue_terminating(self, obj: Resource) -> None:
         if obj.metadata.deletion_timestamp is not None:
             self.enqueue(obj)
 
@@ -37,7 +37,7 @@ class VolumeProtection(Controller):
         for key in claim_keys(pod):
             claim = self._claims.by_key(key)
             if claim is not None:
-                self._changed(claim)
+                self._enqueue_terminating(claim)
 
     async def reconcile(self, key: str) -> None:
         if "/" in key:

@@ -40,7 +40,7 @@ from mooring.cli.support.worker_process import WorkerConfig
 from mooring.client import Client, PatchType
 from mooring.client.client import JSON
 from mooring.controllers.options import for_component as controller_options
-from mooring.controllers.simulated_nodes.templates import create_nodes, numbered
+from mooring.controllers.simulated_nodes.templates import build_numbered_nodes, create_nodes
 from mooring.testing.clock import MockClock
 from mooring.testing.fluent import Builder
 
@@ -120,7 +120,7 @@ class RunningControlPlane:
         await self._plane.start()
         if not self._own_time and not _keys:
             _keys.update({file.name: file.read_bytes() for file in (self._folder / "pki").iterdir()})
-        await create_nodes(self.client, numbered(self._nodes), self._kubelet)
+        await create_nodes(self.client, build_numbered_nodes(self._nodes), self._kubelet)
         await self._plane.wait_until_ready()
 
     # -- access

@@ -26,7 +26,7 @@ from mooring.api.apps_v1 import Deployment
 from mooring.api.core_v1 import ConfigMap, Pod
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.client import Client, connect
-from mooring.controllers.simulated_nodes.templates import create_nodes, numbered
+from mooring.controllers.simulated_nodes.templates import build_numbered_nodes, create_nodes
 
 COUNTERS, NODES, REPLICAS = 4, 5, 8
 SETTLE_SECONDS = 45.0
@@ -58,7 +58,7 @@ async def rig(cluster: HaCluster) -> AsyncIterator[Rig]:
             return await stack.enter_async_context(connect(kubeconfig, user_agent="test"))
 
         balanced = await client(cluster.kubeconfig)
-        await create_nodes(balanced, numbered(NODES))
+        await create_nodes(balanced, build_numbered_nodes(NODES))
         await balanced.create(_deployment())
         version = (await balanced.list(ConfigMap, NAMESPACE)).resource_version
         servers = [await client(server.kubeconfig) for server in cluster.servers]

@@ -10,7 +10,7 @@ from mooring.api.core_v1 import ConfigMap, Namespace, Node, PersistentVolume, Pe
 from mooring.api.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from mooring.api.storage_v1 import StorageClass
 from mooring.client import PatchType
-from mooring.controllers.simulated_nodes.templates import create_nodes, numbered
+from mooring.controllers.simulated_nodes.templates import build_numbered_nodes, create_nodes
 
 pytestmark = [pytest.mark.req("S.4"), pytest.mark.req("5471.7")]
 
@@ -33,7 +33,7 @@ def gt(value: str, seconds: int) -> dict[str, Any]:
 
 
 async def begin(plane: ControlPlane) -> None:
-    await create_nodes(plane.client, numbered(2))
+    await create_nodes(plane.client, build_numbered_nodes(2))
     annotations = {"simulation.mooring.dev/run-seconds": "20"}
     await plane.pod("brief", on="node-1", metadata={"annotations": annotations}, spec={"restartPolicy": "Never"})
     for name, seconds in (("goes", 30), ("stays", 300)):

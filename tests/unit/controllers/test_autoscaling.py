@@ -24,7 +24,7 @@ from mooring.controllers.autoscaling.proposals import (
     by_value,
     propose_per_pod,
 )
-from mooring.controllers.simulated_nodes.templates import create_nodes, numbered
+from mooring.controllers.simulated_nodes.templates import build_numbered_nodes, create_nodes
 from mooring.testing.builders import pod
 
 pytestmark = pytest.mark.req("N.10")
@@ -164,7 +164,7 @@ def test_how_fast_a_workload_follows(case: Paced) -> None:
 async def plane() -> AsyncIterator[ControlPlane]:
     names = ("horizontalpodautoscaler", "deployment", "replicaset", "simulated-nodes", "simulated-pods")
     async with control_plane(*names) as running_plane:
-        await create_nodes(running_plane.client, numbered(1))
+        await create_nodes(running_plane.client, build_numbered_nodes(1))
         yield running_plane
 
 

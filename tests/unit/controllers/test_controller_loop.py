@@ -155,12 +155,12 @@ async def test_a_cache_is_up_to_date_when_it_has_reached_what_was_written() -> N
     clock, shown = MockClock(), Shown()
     informer: Any = shown
     expectations = Expectations(clock)
-    assert expectations.settled("k")
+    assert expectations.is_settled("k")
     expectations.wrote("k", informer, pod("12"))
     expectations.wrote("k", informer, pod("9"))
     for version, expected in (("5", False), ("9", False), ("", False), ("12", True)):
         shown.resource_version = version
-        assert expectations.settled("k") is expected
+        assert expectations.is_settled("k") is expected
 
 
 async def test_a_deletion_is_seen_when_the_object_is_going_gone_or_another() -> None:
@@ -169,10 +169,10 @@ async def test_a_deletion_is_seen_when_the_object_is_going_gone_or_another() -> 
     expectations = Expectations(clock)
     for seen in (None, pod("7", uid="other"), pod("7", deleted="2026-01-01T00:00:00Z")):
         shown.found = pod("3")
-        expectations.deleted("k", informer, pod("3"))
-        assert not expectations.settled("k")
+        expectations.record_deletion("k", informer, pod("3"))
+        assert not expectations.is_settled("k")
         shown.found = seen
-        assert expectations.settled("k")
+        assert expectations.is_settled("k")
 
 
 async def test_what_never_shows_is_given_up() -> None:
@@ -181,4 +181,4 @@ async def test_what_never_shows_is_given_up() -> None:
     expectations = Expectations(clock)
     expectations.wrote("k", informer, pod("12"))
     clock.advance(GIVE_UP_SECONDS + 1)
-    assert expectations.settled("k")
+    assert expectations.is_settled("k")

@@ -7,7 +7,7 @@ import pytest
 
 from control_plane import ControlPlane, control_plane
 from mooring.api.batch_v1 import CronJob, Job
-from mooring.controllers.simulated_nodes.templates import create_nodes, numbered
+from mooring.controllers.simulated_nodes.templates import build_numbered_nodes, create_nodes
 
 pytestmark = pytest.mark.req("S.4")
 ODD_ONES_FAIL = "if [ $(expr ${JOB_COMPLETION_INDEX} % 2) -ne 0 ]; then exit 1; else exit 0; fi"
@@ -17,7 +17,7 @@ ONCE = "if [[ -r /data/mark ]]; then exit 0; fi; touch /data/mark; exit 1"
 @pytest.fixture
 async def plane() -> AsyncIterator[ControlPlane]:
     async with control_plane("job", "cronjob", "simulated-nodes", "simulated-pods", "garbage-collector") as running:
-        await create_nodes(running.client, numbered(1))
+        await create_nodes(running.client, build_numbered_nodes(1))
         yield running
 
 

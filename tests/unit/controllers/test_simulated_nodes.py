@@ -11,7 +11,12 @@ from mooring.api.core_v1 import Node, Pod
 from mooring.base import component
 from mooring.client import PatchType
 from mooring.controllers.options import for_component
-from mooring.controllers.simulated_nodes.templates import TemplateError, create_nodes, numbered, read_templates
+from mooring.controllers.simulated_nodes.templates import (
+    TemplateError,
+    build_numbered_nodes,
+    create_nodes,
+    read_templates,
+)
 
 pytestmark = pytest.mark.req("S.4")
 FAILURE = "simulation.mooring.dev/failure"
@@ -20,7 +25,7 @@ FAILURE = "simulation.mooring.dev/failure"
 @pytest.fixture
 async def plane() -> AsyncIterator[ControlPlane]:
     async with control_plane("simulated-nodes", "simulated-pods", "node-lifecycle", "taint-eviction") as running:
-        await create_nodes(running.client, numbered(3))
+        await create_nodes(running.client, build_numbered_nodes(3))
         await running.run(1)
         yield running
 

@@ -8,7 +8,7 @@ from control_plane import ControlPlane, control_plane
 from mooring.api.core_v1 import Node
 from mooring.client import PatchType
 from mooring.controllers.node_lifecycle import State, state_of
-from mooring.controllers.simulated_nodes.templates import create_nodes, numbered
+from mooring.controllers.simulated_nodes.templates import build_numbered_nodes, create_nodes
 
 pytestmark = pytest.mark.req("S.4")
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.req("S.4")
 @pytest.fixture
 async def plane() -> AsyncIterator[ControlPlane]:
     async with control_plane("simulated-nodes", "node-lifecycle") as running:
-        nodes = numbered(9)
+        nodes = build_numbered_nodes(9)
         for node in nodes:
             node.metadata.labels["topology.kubernetes.io/zone"] = "one"
         await create_nodes(running.client, nodes)
@@ -77,7 +77,7 @@ def test_the_state_of_a_zone(nodes: int, ready: int, state: State) -> None:
 
 async def test_when_most_nodes_fall_silent_at_once_it_is_believed_later() -> None:
     async with control_plane("simulated-nodes", "node-lifecycle") as plane:
-        await create_nodes(plane.client, numbered(12))
+        await create_nodes(plane.client, build_numbered_nodes(12))
         await plane.run(20)
         for number in range(12):
             body = {"metadata": {"annotations": {"simulation.mooring.dev/failure": "unreachable"}}}

@@ -24,7 +24,12 @@ from mooring.cli.support.status_line import ObjectCounts, StatusLine, print_line
 from mooring.cli.support.worker_process import DEFAULT_NODES, WorkerConfig, WorkerProcess, WorkersError
 from mooring.client import ClientError
 from mooring.controllers.options import for_component as controller_options
-from mooring.controllers.simulated_nodes.templates import TemplateError, create_nodes, numbered, read_templates
+from mooring.controllers.simulated_nodes.templates import (
+    TemplateError,
+    build_numbered_nodes,
+    create_nodes,
+    read_templates,
+)
 
 if TYPE_CHECKING:
     from mooring.advisor.snapshot import Snapshot
@@ -64,7 +69,7 @@ def _nodes(wanted: str) -> list[Node]:
     if wanted.isascii() and wanted.isdigit():
         if int(wanted) > _MAX_NODES:
             raise click.UsageError(f"--nodes: {wanted} exceed the limit of {_MAX_NODES}")
-        return numbered(int(wanted))
+        return build_numbered_nodes(int(wanted))
     try:
         return read_templates(Path(wanted).read_bytes())
     except OSError as error:
@@ -126,7 +131,7 @@ async def _start(config: UpConfig, plane: ControlPlane, nodes: Iterator[Node] | 
 async def _default_nodes(config: UpConfig, plane: ControlPlane) -> Iterator[Node]:
     if not config.workers.nodes or (await plane.client.list(Node, page_size=1)).items:
         return iter(())
-    return iter(numbered(DEFAULT_NODES))
+    return iter(build_numbered_nodes(DEFAULT_NODES))
 
 
 async def _show(plane: ControlPlane) -> None:

@@ -41,7 +41,7 @@ from mooring.controllers.autoscaling.proposals import (
     NoMeasureError,
     Proposal,
     Tolerance,
-    annotated,
+    annotation_value,
     by_pods,
     by_value,
     from_api,
@@ -164,9 +164,9 @@ class HorizontalAutoscaler(Controller):
         self._by_namespace = index_by_namespace(self._pods)
         self._recorder = context.recorder("horizontal-pod-autoscaler")
         self._histories: dict[str, pace.History] = {}
-        self._autoscalers.add_handler(added=self.enqueue, updated=self._updated, deleted=self._forget)
+        self._autoscalers.add_handler(added=self.enqueue, updated=self._enqueue_updated, deleted=self._forget)
 
-    def _updated(self, old: HorizontalPodAutoscaler, new: HorizontalPodAutoscaler) -> None:
+    def _enqueue_updated(self, old: HorizontalPodAutoscaler, new: HorizontalPodAutoscaler) -> None:
         if (old.spec, old.metadata.annotations) != (new.spec, new.metadata.annotations):
             self.enqueue(new)
 
@@ -184,7 +184,7 @@ class HorizontalAutoscaler(Controller):
         except _CannotScaleError:
             await self._write(owner, status)
             return PERIOD_SECONDS
-        await self._follow(look, await self._wanted(look))
+        await self._follow(look, await self._desired_replicas(look))
         await self._write(owner, status)
         return PERIOD_SECONDS
 
@@ -213,7 +213,7 @@ class HorizontalAutoscaler(Controller):
         found: Resource = await self.client.get(kind.type, reference.name, namespace if kind.namespaced else "")
         return found
 
-    async def _wanted(self, look: _Look) -> int:
+    async def _desired_replicas(self, look: _Look) -> int:
         spec, current = look.owner.spec, look.scale.spec.replicas
         least = 1 if spec.min_replicas is None else spec.min_replicas
         if not current and least:
@@ -226,7 +226,7 @@ class HorizontalAutoscaler(Controller):
         if current < least:
             look.reason = "Current number of replicas below Spec.MinReplicas"
             return least
-        proposed = await self._proposed(look)
+        proposed = await self._propose_replicas(look)
         if proposed is None:
             return current
         history = self._histories.setdefault(look.key, pace.History())
@@ -238,7 +238,7 @@ class HorizontalAutoscaler(Controller):
         set_condition(look.status, LIMITED, decision.limited, look.now)
         return decision.replicas
 
-    async def _proposed(self, look: _Look) -> int | None:
+    async def _propose_replicas(self, look: _Look) -> int | None:
         """Return the largest number that a metric requires; None if the missing metrics might require more."""
         current = look.scale.spec.replicas
         proposed: list[tuple[int, str]] = []
@@ -310,7 +310,7 @@ class HorizontalAutoscaler(Controller):
             described = await self._object(metric.object.described_object, metadata.namespace)
             metadata = described.metadata
         name = metric_name(metric)
-        value = annotated(metadata, name)
+        value = annotation_value(metadata, name)
         if value is None:
             raise NoMeasureError(f"no annotation of {metadata.name} says what the metric {name} is")
         return value

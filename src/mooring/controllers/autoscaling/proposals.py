@@ -27,7 +27,7 @@ Measures: TypeAlias = Mapping[str, int]
 """Usage by pod name, in thousandths; pods without a value are missing."""
 
 
-def annotated(metadata: ObjectMeta, name: str) -> int | None:
+def annotation_value(metadata: ObjectMeta, name: str) -> int | None:
     """Return the value of an annotation, in thousandths."""
     return _milli(metadata.annotations.get(PREFIX + name))
 
@@ -36,8 +36,8 @@ def of_pods(pods: Sequence[Pod], target: ObjectMeta, name: str, container: str =
     """Return the usage of running pods from their annotations."""
     running = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
     key = f"{name}.{container}" if container else name
-    found = {pod.metadata.name: value for pod in running if (value := annotated(pod.metadata, key)) is not None}
-    total = annotated(target, f"total-{key}")
+    found = {pod.metadata.name: value for pod in running if (value := annotation_value(pod.metadata, key)) is not None}
+    total = annotation_value(target, f"total-{key}")
     rest = [pod for pod in running if pod.metadata.name not in found]
     if total is not None and rest:
         share = max(0, total - sum(found.values())) // len(rest)

@@ -295,7 +295,7 @@ class ProgramContainer:
         layer = folder / "layer"
         await asyncio.to_thread(sandbox.clear, layer)  # a container starts from its image
         hostname = pod.spec.hostname or pod.metadata.name
-        before = sandbox.isolated(Path(program.root), layer, mounts, hostname=hostname, directory=directory)
+        before = sandbox.isolation_command(Path(program.root), layer, mounts, hostname=hostname, directory=directory)
         info = os.pipe()
         words = [*self.handle.network, *before, *sandbox.reporting(info[1]), *self._words(program, known)]
         process = await start(words, known, "", self._log(folder), info)

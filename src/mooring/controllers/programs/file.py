@@ -23,7 +23,7 @@ from typing import Literal
 
 import msgspec
 
-from mooring.controllers.programs.sandbox import clear, isolated, reporting
+from mooring.controllers.programs.sandbox import clear, isolation_command, reporting
 
 _SECONDS = 10.0
 _SEPARATORS = ",:\\"
@@ -129,7 +129,10 @@ def _require_sandbox(data_dir: Path, where: str) -> None:
         place = Path(folder)
         (place / "image").mkdir()
         clear(place / "layer")
-        words = [*isolated(place / "image", place / "layer", [], hostname="trial", directory="/"), *reporting(1)]
+        words = [
+            *isolation_command(place / "image", place / "layer", [], hostname="trial", directory="/"),
+            *reporting(1),
+        ]
         # The program does not exist: bubblewrap must get as far as reporting that.
         tried = subprocess.run([*words, "/none"], capture_output=True, text=True, timeout=_SECONDS, check=False)  # noqa: S603 - fixed
     if "execvp /none" not in tried.stderr:

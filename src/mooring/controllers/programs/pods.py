@@ -58,7 +58,7 @@ async def variables_of(source: Source, pod: Pod, container: Container, node: Nod
     for variable in container.env:
         value: str | None = expand_references(variable.value, found)
         if variable.value_from is not None:
-            value = await _referred(source, pod, container, node, variable.value_from)
+            value = await _resolve_reference(source, pod, container, node, variable.value_from)
         if value is not None:
             found[variable.name] = value
     return found
@@ -96,7 +96,9 @@ async def _from(source: Source, pod: Pod, each: EnvFromSource) -> dict[str, str]
     return {name: value for name, value in named.items() if _NAME.fullmatch(name)}
 
 
-async def _referred(source: Source, pod: Pod, container: Container, node: Node, of: EnvVarSource) -> str | None:
+async def _resolve_reference(
+    source: Source, pod: Pod, container: Container, node: Node, of: EnvVarSource
+) -> str | None:
     if of.field_ref is not None:
         return field_of(pod, of.field_ref)
     if of.resource_field_ref is not None:
@@ -357,7 +359,7 @@ class ProgramPod:
             "reason": self._reason,
             "start_time": self._started_at,
             "observed_generation": pod.metadata.generation,
-            "conditions": pod_status.merged(pod.status.conditions, conditions),
+            "conditions": pod_status.merge_conditions(pod.status.conditions, conditions),
             "init_container_statuses": [each.status() for each in self._inits],
             "container_statuses": [each.status() for each in self._containers],
             "host_ip": host,

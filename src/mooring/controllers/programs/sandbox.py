@@ -41,7 +41,7 @@ def clear(layer: Path) -> None:
         (layer / name).mkdir(parents=True, exist_ok=True)
 
 
-def isolated(root: Path, layer: Path, mounts: Iterable[Mount], *, hostname: str, directory: str) -> list[str]:
+def isolation_command(root: Path, layer: Path, mounts: Iterable[Mount], *, hostname: str, directory: str) -> list[str]:
     """Return the command prefix that isolates a program. Raise StartError for an impossible mount path."""
     resolved = sorted((PurePosixPath(inside(root, each.path)), each) for each in mounts)
     _check([path for path, _ in resolved])

@@ -56,7 +56,7 @@ def _usable(pod_cidr: str) -> tuple[int, int] | None:
     return None if first % size else (first + 1, size - 2)
 
 
-def _dotted(address: int) -> str:
+def _format_address(address: int) -> str:
     return f"{address >> 24}.{address >> 16 & 255}.{address >> 8 & 255}.{address & 255}"
 
 
@@ -117,7 +117,7 @@ class PodAddresses:
         first, size = found
         for step in range(size):
             offset = (self._last.get(node, 0) + step) % size
-            address = _dotted(first + offset)
+            address = _format_address(first + offset)
             if offset and address not in taken:
                 self._last[node] = offset + 1
                 taken[address] = uid

@@ -48,13 +48,13 @@ class SimulatedNodes(Controller):
         self._networks = Networks()
         self._slots: dict[str, int] = {}
         """By node, the number that decides when its heartbeats are due."""
-        self.follow(self._nodes, self._seen)
+        self.follow(self._nodes, self._register_node)
         self._nodes.add_handler(deleted=self._gone)
         self.follow(context.informers.of(Pod), self._pod_seen)
         self._pulled: dict[str, dict[str, None]] = {}
         self.periodic = (self._beat, self._report_images)
 
-    def _seen(self, node: Node) -> None:
+    def _register_node(self, node: Node) -> None:
         name = node.metadata.name
         self._networks.take(node.spec.pod_cidr, name)
         if not is_simulated(node):

@@ -127,7 +127,7 @@ def _with_image(pod: Pod, container: Container, restarts: int, **fields: Any) ->
     )
 
 
-def terminated(
+def terminated_statuses(
     pod: Pod, before: Sequence[ContainerStatus], exit_codes: Mapping[str, int], finished_at: str
 ) -> list[ContainerStatus]:
     """Return statuses of containers that have ended for good, with their exit codes."""
@@ -237,7 +237,7 @@ def conditions(
     ]
 
 
-def merged(before: Iterable[PodCondition], own: Iterable[PodCondition]) -> list[PodCondition]:
+def merge_conditions(before: Iterable[PodCondition], own: Iterable[PodCondition]) -> list[PodCondition]:
     """Return a pod's conditions with the kubelet's replaced."""
     wanted = {condition.type: condition for condition in own}
     kept = [wanted.pop(condition.type, condition) for condition in before]

@@ -266,7 +266,7 @@ def _finish(pod: Pod, runs: PodRuns, run: Run, now: datetime, restarts: int) -> 
     if policy == "Never" or (policy == "OnFailure" and not any(run.exit_codes.values())):
         return _end(pod, run.exit_codes, now)
     moment = times.to_seconds(now)
-    ended = pod_status.terminated(pod, pod.status.container_statuses, run.exit_codes, moment)
+    ended = pod_status.terminated_statuses(pod, pod.status.container_statuses, run.exit_codes, moment)
     delay = backoff_seconds(restarts)
     if not delay:
         status = _running_status(pod, now, moment, restarts + 1)
@@ -305,7 +305,7 @@ def _end(pod: Pod, codes: Mapping[str, int] | int, now: datetime, reason: str = 
         "phase": phase,
         "observed_generation": pod.metadata.generation,
         "conditions": pod_status.conditions(pod, moment, sandbox=True, containers_ready=False, phase=phase),
-        "container_statuses": pod_status.terminated(pod, pod.status.container_statuses, exit_codes, moment),
+        "container_statuses": pod_status.terminated_statuses(pod, pod.status.container_statuses, exit_codes, moment),
     }
     if reason:
         status |= {"reason": reason, "message": "Pod was active on the node longer than the specified deadline"}

@@ -148,7 +148,7 @@ class SimulatedPods(Controller):
             if found is None:
                 return False
             status |= found
-        status["conditions"] = pod_status.merged(pod.status.conditions, status["conditions"])
+        status["conditions"] = pod_status.merge_conditions(pod.status.conditions, status["conditions"])
         try:
             # An update is several times cheaper than a patch; on a conflict it is computed again.
             # A status update ignores the spec, so it is not sent.

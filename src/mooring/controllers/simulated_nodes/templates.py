@@ -32,7 +32,7 @@ class TemplateError(ValueError):
     """A file of node templates is invalid; the message names the document and the reason."""
 
 
-def numbered(count: int) -> list[Node]:
+def build_numbered_nodes(count: int) -> list[Node]:
     """Return identical nodes, named `node-0` and so on, in three zones."""
     template = Node(metadata=ObjectMeta(name="node"))
     nodes = list(_copies(template, count))

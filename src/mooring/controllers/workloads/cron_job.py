@@ -230,7 +230,7 @@ class CronJobController(Workload[CronJob]):
     async def _start(self, key: str, owner: CronJob, status: CronJobStatus, time: datetime) -> float | None:
         """Create the Job of a scheduled time; if the server rejects it, return in how many seconds to retry."""
         refusals, template = self.pod_control.refusals, owner.spec.job_template
-        held = refusals.held(owner, template)
+        held = refusals.find_backoff(owner, template)
         if held is not None:
             return held[1]
         made = job_for(owner, time)
@@ -248,7 +248,7 @@ class CronJobController(Workload[CronJob]):
             self.recorder.event(
                 owner, "Warning", "FailedCreate", f"Error creating job: {rejection_message(error, owner)}"
             )
-            again = refusals.refused(owner, template, error)
+            again = refusals.record_rejection(owner, template, error)
             if again is None:
                 raise
             return again

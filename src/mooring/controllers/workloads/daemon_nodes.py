@@ -83,13 +83,15 @@ class Placement:
         name, labels = node.metadata.name, node.metadata.labels
         if self._node_name not in ("", name) or not self._possible.matches(labels, name):
             return Suitability(should_run=False, may_stay=False)
-        if self._untolerated(node.spec.taints) is not None:
-            may_stay = self._untolerated(node.spec.taints, frozenset({tolerations.NO_EXECUTE})) is None
+        if self._find_untolerated(node.spec.taints) is not None:
+            may_stay = self._find_untolerated(node.spec.taints, frozenset({tolerations.NO_EXECUTE})) is None
             return Suitability(should_run=False, may_stay=may_stay)
         is_evaluated = self._affinity.matches(labels, name)
         return Suitability(should_run=is_evaluated, may_stay=True, is_evaluated=is_evaluated)
 
-    def _untolerated(self, taints: list[Taint], effects: frozenset[str] = tolerations.DO_NOT_SCHEDULE) -> Taint | None:
+    def _find_untolerated(
+        self, taints: list[Taint], effects: frozenset[str] = tolerations.DO_NOT_SCHEDULE
+    ) -> Taint | None:
         return tolerations.find_untolerated(taints, self._tolerations, self._options, effects)
 
 

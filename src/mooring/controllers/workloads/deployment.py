@@ -142,7 +142,7 @@ class DeploymentController(Workload[Deployment]):
         if rollout.moved or new is None:
             return
         size = pace.new_size(rollout.deployment, rollout.sets, pace.replicas(new))
-        await self._resize(rollout, pace.changed({new.metadata.name: size}, [new]))
+        await self._resize(rollout, pace.changed_sizes({new.metadata.name: size}, [new]))
         if not rollout.moved:
             await self._resize(rollout, pace.old_sizes(rollout.deployment, new, rollout.old))
 
@@ -158,7 +158,7 @@ class DeploymentController(Workload[Deployment]):
             await self._create_new(rollout)
             return
         new = rollout.new
-        await self._resize(rollout, pace.changed({new.metadata.name: pace.replicas(rollout.deployment)}, [new]))
+        await self._resize(rollout, pace.changed_sizes({new.metadata.name: pace.replicas(rollout.deployment)}, [new]))
 
     # -- ReplicaSets
 
@@ -187,7 +187,7 @@ class DeploymentController(Workload[Deployment]):
 
     async def _create_new(self, rollout: _Rollout) -> None:
         deployment, template = rollout.deployment, rollout.deployment.spec.template
-        held = self._refusals.held(deployment, template)
+        held = self._refusals.find_backoff(deployment, template)
         if held is not None:
             rollout.wait = held[1]
             return
@@ -197,7 +197,7 @@ class DeploymentController(Workload[Deployment]):
         try:
             rollout.new = await self.client.create(made)
         except errors.AlreadyExists:
-            await self._collided(rollout, made)
+            await self._handle_name_conflict(rollout, made)
             return
         except StatusError as error:
             if is_namespace_terminating(error):
@@ -205,7 +205,7 @@ class DeploymentController(Workload[Deployment]):
             message = f'Failed to create new replica set "{name}": {error}'
             self.recorder.event(deployment, "Warning", status.CREATE_ERROR, message)
             self._progress(rollout, "False", status.CREATE_ERROR, message)
-            rollout.wait = self._refusals.refused(deployment, template, error)
+            rollout.wait = self._refusals.record_rejection(deployment, template, error)
             if rollout.wait is None:
                 await self._finish(rollout, status.compute_counts)
                 raise
@@ -219,7 +219,7 @@ class DeploymentController(Workload[Deployment]):
             self.recorder.event(deployment, "Normal", "ScalingReplicaSet", message)
         self._progress(rollout, "True", status.CREATED, f'Created new replica set "{name}"')
 
-    async def _collided(self, rollout: _Rollout, made: ReplicaSet) -> None:
+    async def _handle_name_conflict(self, rollout: _Rollout, made: ReplicaSet) -> None:
         """Handle a ReplicaSet name that is taken: by one created a moment ago, or by a hash collision."""
         meta = made.metadata
         found = await self.client.get(ReplicaSet, meta.name, meta.namespace)
@@ -239,7 +239,7 @@ class DeploymentController(Workload[Deployment]):
             size, before = sizes.get(each.metadata.name), pace.replicas(each)
             if size is None:
                 continue
-            await self._write(rollout, self._sized(rollout.deployment, each, size))
+            await self._write(rollout, self._with_size(rollout.deployment, each, size))
             way = "up" if size > before else "down"
             message = f"Scaled {way} replica set {each.metadata.name} from {before} to {size}"
             self.recorder.event(rollout.deployment, "Normal", "ScalingReplicaSet", message)
@@ -249,9 +249,9 @@ class DeploymentController(Workload[Deployment]):
         wanted = replica_sets.size_annotations(rollout.deployment)
         for each in rollout.sets:
             if pace.replicas(each) and not wanted.items() <= each.metadata.annotations.items():
-                await self._write(rollout, self._sized(rollout.deployment, each, pace.replicas(each)))
+                await self._write(rollout, self._with_size(rollout.deployment, each, pace.replicas(each)))
 
-    def _sized(self, deployment: Deployment, each: ReplicaSet, size: int) -> ReplicaSet:
+    def _with_size(self, deployment: Deployment, each: ReplicaSet, size: int) -> ReplicaSet:
         annotations = {**each.metadata.annotations, **replica_sets.size_annotations(deployment)}
         return structs.replace(
             each,

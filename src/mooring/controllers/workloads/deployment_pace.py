@@ -88,7 +88,7 @@ def old_sizes(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]
         cut = min(room, sizes[each.metadata.name])
         sizes[each.metadata.name] -= cut
         room -= cut
-    return changed(sizes, active)
+    return changed_sizes(sizes, active)
 
 
 def _surely_available(each: ReplicaSet) -> int:
@@ -96,7 +96,7 @@ def _surely_available(each: ReplicaSet) -> int:
     return min(replicas(each), each.status.available_replicas)
 
 
-def changed(sizes: Sizes, sets: Iterable[ReplicaSet]) -> Sizes:
+def changed_sizes(sizes: Sizes, sets: Iterable[ReplicaSet]) -> Sizes:
     """Return the sizes that differ from the current ones."""
     return {
         each.metadata.name: sizes[each.metadata.name] for each in sets if sizes[each.metadata.name] != replicas(each)
@@ -105,16 +105,16 @@ def changed(sizes: Sizes, sets: Iterable[ReplicaSet]) -> Sizes:
 
 def is_saturated(deployment: Deployment, new: ReplicaSet | None) -> bool:
     """Return whether the current template's ReplicaSet has all pods, all available."""
-    if new is None or _annotated(new, DESIRED) is None:
+    if new is None or _annotation_number(new, DESIRED) is None:
         return False
     wanted = replicas(deployment)
-    return replicas(new) == _annotated(new, DESIRED) == new.status.available_replicas == wanted
+    return replicas(new) == _annotation_number(new, DESIRED) == new.status.available_replicas == wanted
 
 
 def is_scaled(deployment: Deployment, sets: Iterable[ReplicaSet]) -> bool:
     """Return whether the Deployment's replicas changed since its active ReplicaSets were last scaled."""
     wanted = replicas(deployment)
-    return any(replicas(each) and _annotated(each, DESIRED) not in (None, wanted) for each in sets)
+    return any(replicas(each) and _annotation_number(each, DESIRED) not in (None, wanted) for each in sets)
 
 
 def compute_scaled_sizes(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> Sizes:
@@ -124,12 +124,12 @@ def compute_scaled_sizes(deployment: Deployment, new: ReplicaSet | None, old: Se
     wanted = replicas(deployment)
     if len(active) <= 1:
         only = active[0] if active else new if new is not None else by_age(old)[-1] if old else None
-        return {} if only is None else changed({only.metadata.name: wanted}, [only])
+        return {} if only is None else changed_sizes({only.metadata.name: wanted}, [only])
     if is_saturated(deployment, new):
         return {each.metadata.name: 0 for each in old if replicas(each)}
     if not is_rolling(deployment):
         return {}
-    return changed(_in_proportion(deployment, active), active)
+    return changed_sizes(_in_proportion(deployment, active), active)
 
 
 def _in_proportion(deployment: Deployment, active: Sequence[ReplicaSet]) -> Sizes:
@@ -158,12 +158,12 @@ def _share(each: ReplicaSet, deployment: Deployment, to_add: int, added: int) ->
     wanted = replicas(deployment)
     if not wanted:
         return max(-replicas(each), left)
-    annotated = _annotated(each, MAXIMUM) or deployment.status.replicas or 1
+    annotated = _annotation_number(each, MAXIMUM) or deployment.status.replicas or 1
     size = replicas(each) * (wanted + max_surge(deployment)) / annotated
     fraction = int(size + 0.5) - replicas(each)
     return min(fraction, left) if to_add > 0 else max(fraction, left)
 
 
-def _annotated(each: ReplicaSet, name: str) -> int | None:
+def _annotation_number(each: ReplicaSet, name: str) -> int | None:
     text = each.metadata.annotations.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else None

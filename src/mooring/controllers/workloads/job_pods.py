@@ -76,17 +76,17 @@ def missing(job: Job, tally: Tally, number: int, now: datetime) -> tuple[list[Ma
             if wait:
                 later = min_wait(later, wait)
                 continue
-            failures = max((index_failures(pod) + 1 for pod in gone if not _ignored(job, pod)), default=0)
+            failures = max((index_failures(pod) + 1 for pod in gone if not _is_failure_ignored(job, pod)), default=0)
         made.append(template_with_index(job, index, failures))
     return made, later
 
 
 def _pause(job: Job, ended: Sequence[Pod], now: datetime) -> float:
-    failed = [pod for pod in ended if is_failed(job, pod) and not _ignored(job, pod)]
+    failed = [pod for pod in ended if is_failed(job, pod) and not _is_failure_ignored(job, pod)]
     return job_tally.backoff_after(failed, [pod for pod in ended if pod.status.phase == "Succeeded"], now)
 
 
-def _ignored(job: Job, pod: Pod) -> bool:
+def _is_failure_ignored(job: Job, pod: Pod) -> bool:
     return job_tally.failure_action(job, pod).action == "Ignore"
 
 

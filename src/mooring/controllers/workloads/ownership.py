@@ -101,7 +101,7 @@ class Children(Generic[T]):
             await self._client.delete(self._cls, meta.name, meta.namespace, uid=meta.uid, **options)
         except (errors.NotFound, errors.Conflict):
             return False
-        expectations.deleted(key, self.informer, child)
+        expectations.record_deletion(key, self.informer, child)
         return True
 
     async def _may_adopt(self, owner: Resource) -> bool:
@@ -186,7 +186,7 @@ class Expectations:
     the workload again.
 
         expectations.wrote("default/web", pods, created)
-        expectations.settled("default/web")     # False until the informer has seen it
+        expectations.is_settled("default/web")     # False until the informer has seen it
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -197,20 +197,20 @@ class Expectations:
         """Record an object that the server returned for a create or update of a workload."""
         awaited = self._of(key)
         version = obj.metadata.resource_version
-        if _reached(version, awaited.versions.get(informer, "")):
+        if _has_reached(version, awaited.versions.get(informer, "")):
             awaited.versions[informer] = version
 
-    def deleted(self, key: str, informer: Informer[Any], obj: Resource) -> None:
+    def record_deletion(self, key: str, informer: Informer[Any], obj: Resource) -> None:
         """Record the deletion of a cached object."""
         self._of(key).deleted[obj.metadata.uid] = (informer, key_of(obj))
 
-    def settled(self, key: str) -> bool:
+    def is_settled(self, key: str) -> bool:
         """Return whether all caches show every recorded write for a workload."""
         awaited = self._awaited.get(key)
         if awaited is None:
             return True
         for informer, version in list(awaited.versions.items()):
-            if _reached(informer.resource_version, version):
+            if _has_reached(informer.resource_version, version):
                 del awaited.versions[informer]
         for uid, (informer, child) in list(awaited.deleted.items()):
             obj = informer.by_key(child)
@@ -234,7 +234,7 @@ class Expectations:
         return awaited
 
 
-def _reached(version: str, wanted: str) -> bool:
+def _has_reached(version: str, wanted: str) -> bool:
     if not wanted:
         return True
     if not version:

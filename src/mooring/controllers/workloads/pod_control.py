@@ -41,7 +41,7 @@ class Refusals:
         self._rejected = context.metrics.rejected_creates.labels(controller)
         self._held = context.metrics.held_creates.labels(controller)
 
-    def held(self, owner: Resource, template: Struct) -> tuple[StatusError, float] | None:
+    def find_backoff(self, owner: Resource, template: Struct) -> tuple[StatusError, float] | None:
         """Return why, and for how many seconds, the template must wait; None if it need not."""
         found = self._found.get(owner.metadata.uid)
         left = found.until - self._clock.monotonic() if found is not None else 0.0
@@ -50,7 +50,7 @@ class Refusals:
         self._held.inc()
         return found.error, left
 
-    def refused(self, owner: Resource, template: Struct, error: StatusError) -> float | None:
+    def record_rejection(self, owner: Resource, template: Struct, error: StatusError) -> float | None:
         """Record a rejection; return in how many seconds to retry, None if the template is not the cause."""
         if error.status.code >= 500 or isinstance(error, _NOT_THE_TEMPLATE):
             return None
@@ -118,7 +118,7 @@ class PodControl:
 
     async def create(self, key: str, owner: Resource, template: PodTemplateSpec, pods: Sequence[Pod]) -> Creation:
         """Create pods of a template, unless it was rejected recently."""
-        held = self.refusals.held(owner, template)
+        held = self.refusals.find_backoff(owner, template)
         if held is not None:
             return Creation(error=held[0], wait=held[1])
         outcome = Creation()
@@ -130,7 +130,7 @@ class PodControl:
         if outcome.error is None:
             self.refusals.forget(owner)
         elif isinstance(outcome.error, StatusError):
-            self._refused(owner, template, outcome.error, outcome)
+            self._handle_rejection(owner, template, outcome.error, outcome)
         return outcome
 
     def _take(self, key: str, owner: Resource, answer: Resource | BaseException, outcome: Creation) -> None:
@@ -142,12 +142,14 @@ class PodControl:
         else:
             raise answer
 
-    def _refused(self, owner: Resource, template: PodTemplateSpec, error: StatusError, outcome: Creation) -> None:
+    def _handle_rejection(
+        self, owner: Resource, template: PodTemplateSpec, error: StatusError, outcome: Creation
+    ) -> None:
         if is_namespace_terminating(error):  # no event: nothing can be created here
             outcome.error, outcome.wait = None, self.refusals.longest
             return
         self._recorder.event(owner, "Warning", "FailedCreate", f"Error creating: {rejection_message(error, owner)}")
-        outcome.wait = self.refusals.refused(owner, template, error)
+        outcome.wait = self.refusals.record_rejection(owner, template, error)
 
     async def delete(self, key: str, owner: Resource, pods: Sequence[Pod]) -> None:
         """Delete pods; raise the first error after all were tried."""
@@ -165,7 +167,7 @@ class PodControl:
         except StatusError as error:
             self._recorder.event(owner, "Warning", "FailedDelete", f"Error deleting: {error}")
             raise
-        self._expectations.deleted(key, self._pods, pod)
+        self._expectations.record_deletion(key, self._pods, pod)
         self._recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {meta.name}")
 
     def forget(self, owner: Resource) -> None:

@@ -71,7 +71,7 @@ class Replicas(Workload[R], Generic[R]):
         return self.status_type(**known, observed_generation=owner.metadata.generation, conditions=found)
 
     @abstractmethod
-    def related(self, owner: R) -> Sequence[R]:
+    def related_workloads(self, owner: R) -> Sequence[R]:
         """Return the workloads whose pods count as neighbours, the owner included."""
 
     def template_of(self, owner: R) -> PodTemplateSpec:
@@ -115,7 +115,9 @@ class Replicas(Workload[R], Generic[R]):
     def _least_missed(self, owner: R, active: Sequence[Pod], number: int) -> list[Pod]:
         if number >= len(active):
             return list(active)
-        on_node = Counter(pod.spec.node_name for related in self.related(owner) for pod in self.pods.of(related))
+        on_node = Counter(
+            pod.spec.node_name for related in self.related_workloads(owner) for pod in self.pods.of(related)
+        )
         now = self.clock.now()
         ranked = sorted(active, key=lambda pod: pod_states.deletion_order(pod, on_node[pod.spec.node_name], now))
         return ranked[:number]
@@ -172,7 +174,7 @@ class ReplicaSetController(Replicas[ReplicaSet]):
         self._siblings = Children(context.informers, ReplicaSet)
         self.follow_pods()
 
-    def related(self, owner: ReplicaSet) -> Sequence[ReplicaSet]:
+    def related_workloads(self, owner: ReplicaSet) -> Sequence[ReplicaSet]:
         """Return the ReplicaSets of the same Deployment."""
         parent = controller_of(owner.metadata)
         return [owner] if parent is None else self._siblings.of_uid(parent.uid)
@@ -192,5 +194,5 @@ class ReplicationControllers(Replicas[ReplicationController]):
     def selector_of(self, owner: ReplicationController) -> LabelSelector | None:
         return LabelSelector(match_labels=owner.spec.selector)
 
-    def related(self, owner: ReplicationController) -> Sequence[ReplicationController]:
+    def related_workloads(self, owner: ReplicationController) -> Sequence[ReplicationController]:
         return [owner]

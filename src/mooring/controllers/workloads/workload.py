@@ -57,7 +57,7 @@ class Workload(Controller, Generic[W]):
             self._rests_until.pop(key, None)
             self.unfinished.discard(key)
             return None
-        if not self.expectations.settled(key):
+        if not self.expectations.is_settled(key):
             return LOOK_AGAIN_SECONDS
         rest = self._rests_until.get(key, 0.0) - self.clock.monotonic()
         if rest > 0:

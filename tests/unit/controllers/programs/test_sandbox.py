@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.controllers.programs.process import StartError
-from mooring.controllers.programs.sandbox import Mount, clear, inside, isolated
+from mooring.controllers.programs.sandbox import Mount, clear, inside, isolation_command
 
 pytestmark = pytest.mark.req("S.4")
 
@@ -25,7 +25,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def words(root: Path, *mounts: Mount) -> list[str]:
-    return isolated(root, root.parent / "layer", mounts, hostname="web-0", directory="/srv")
+    return isolation_command(root, root.parent / "layer", mounts, hostname="web-0", directory="/srv")
 
 
 def mounted(found: list[str]) -> dict[str, Any]:
