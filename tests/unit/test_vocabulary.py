@@ -36,14 +36,7 @@ REFUSED_IN_NAMES = r"told|tells|judged?s?|judging|alike|anew|whoever|somebody|no
 NOT_YET_NAMED: tuple[str, ...] = (
     "src/mooring/advisor/",
     "src/mooring/apiserver/",
-    "src/mooring/bridge/",
-    "src/mooring/cli/",
-    "src/mooring/client/",
-    "src/mooring/constraints/",
-    "src/mooring/controllers/",
-    "src/mooring/dashboard/",
     "src/mooring/scheduler/",
-    "src/mooring/shell/",
 )
 
 # Beginnings and phrases that make a docstring a riddle, by what it describes. "any" is also for attributes and modules.
@@ -76,6 +69,9 @@ _NAMED_BY_PARTICIPLE = {
     "fixed": "a constructor of a cost, read as a noun: fixed(1)",
     "scaled": "a constructor of a cost, read as a noun: scaled(SIZE, 0.1)",
     "made": "a public name of mooring.testing.builders",
+    "served": "Client.served, a public name of mooring.client",
+    "unguarded": "Client.unguarded, a public name of mooring.client",
+    "done": "workqueue.Done of client-go",
 }
 
 # Uses that are right, each with its reason. The key is matched together with its surroundings.
