@@ -108,8 +108,8 @@ async def page(asked: Asked) -> Page:
             data_auto="",
             data_address=asked.links.to("expressions"),
         ),
-        tag("div", (await try_expression(asked)).body if asked.value("expression") else "", id="tried", aria_live="polite",
-            data_live=""),
+        tag("div", (await try_expression(asked)).body if asked.value("expression") else "", id="tried",
+            aria_live="polite", data_live=""),
         card("Examples", tag("ul", *examples)),
     )  # fmt: skip
     return Page("Which nodes does an expression match?", body, {"kind": kind, "expression": text}, "expressions")
