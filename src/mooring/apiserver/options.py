@@ -56,7 +56,7 @@ class VersionOptions(msgspec.Struct, frozen=True):
     """Options that depend on the emulated and the compatibility version of a server."""
 
     shown: VersionInfo
-    """The JSON of the response to `/version`."""
+    """The JSON body of `/version`."""
     expected: Mapping[str, VersionRange]
     """The compatible versions of other components, by the component's name (KEP-4330)."""
     status_pages: StatusPages | None = None
@@ -84,12 +84,12 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Additional names and addresses in the server's certificate."""
     runtime_config: Mapping[str, bool] = msgspec.field(default_factory=dict)
     kinds: tuple[Kind, ...] = KINDS
-    """The kinds to serve; tests register kinds with other lifecycles."""
+    """The kinds to serve, by default all; tests register kinds with other lifecycles."""
     token_auth_file: Path | None = None
     audit_log: Path | None = None
     limits: Limits = msgspec.field(default_factory=Limits)
     answers: Callable[[Store], ResourceHandlers] = lambda _: {}
-    """Makes the handlers of `kinds` that are not stored."""
+    """A function that makes the handlers of kinds that are computed instead of stored."""
     kubelets: KubeletOptions = msgspec.field(default_factory=KubeletOptions)
     flags: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The command-line flags, shown on `/flagz`."""

@@ -72,7 +72,7 @@ _CREATED = msgspec.json.Decoder(_Created)
 
 
 def created_by(response: Response) -> tuple[str, str]:
-    """Return name and uid of the object in the response to a create; empty where it has none."""
+    """Return name and uid of the created object from a create's response; empty where it has none."""
     body = response.body
     if not isinstance(body, bytes) or not 200 <= response.status < 300:
         return "", ""

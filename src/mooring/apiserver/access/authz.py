@@ -18,7 +18,7 @@ _OF_COLLECTIONS = frozenset({"list", "watch", "deletecollection"})
 
 
 class Attributes(msgspec.Struct, frozen=True):
-    """An action to authorize: on a resource or, if `path` is set, on a non-resource path."""
+    """The action of a request to authorize: on a resource or, if `path` is set, on a non-resource path."""
 
     verb: str
     group: str = ""
@@ -47,7 +47,7 @@ class Authorizer(Protocol):
     def authorize(self, user: UserInfo, attributes: Attributes) -> Decision: ...
 
     async def prepare(self, user: UserInfo, attributes: Attributes) -> None:
-        """Load what `authorize` needs for this action."""
+        """Load the objects that `authorize` needs for this action."""
         ...
 
     def rules(self, user: UserInfo, namespace: str) -> list[PolicyRule]:
@@ -75,7 +75,7 @@ def attributes_of(request: Request, route: ResourceRoute | None) -> Attributes:
     name, node = route.name, ""
     if verb in _OF_COLLECTIONS:
         selector = request.parameter("fieldSelector")
-        name = name or _only(selector, "metadata.name")
+        name = name or _only_name(selector, "metadata.name")
         node = selected_node(selector)
     namespace = route.namespace
     if kind.plural == "namespaces" and kind.group == "":
@@ -85,11 +85,11 @@ def attributes_of(request: Request, route: ResourceRoute | None) -> Attributes:
 
 def selected_node(selector: str) -> str:
     """Return the only node that a field selector allows; empty if it allows several or is malformed."""
-    return _only(selector, "spec.nodeName")
+    return _only_name(selector, "spec.nodeName")
 
 
-def _only(selector: str, field: str) -> str:
-    """Return the only object name that a field selector allows: a right to one object includes listing it."""
+def _only_name(selector: str, field: str) -> str:
+    """Return the only object name that a field selector allows: a user with a right to one object may list it."""
     if field not in selector:
         return ""
     try:

@@ -42,7 +42,7 @@ async def _ensure(calls: LoopbackClient, wanted: Resource) -> None:
 
 
 def completed(current: Resource, wanted: Resource) -> bool:
-    """Add missing rules or subjects to a stored role or binding; return False if none are or it opts out."""
+    """Add missing rules or subjects to a stored role or binding; return False if nothing is missing or it opts out."""
     if current.metadata.annotations.get(defaults.AUTO_UPDATE, "true") == "false":
         return False
     match current, wanted:
@@ -51,14 +51,14 @@ def completed(current: Resource, wanted: Resource) -> bool:
             role.rules = [*role.rules, *missing]
             return bool(missing)
         case (ClusterRoleBinding() | RoleBinding()) as binding, (ClusterRoleBinding() | RoleBinding()) as complete:
-            kept = _lacking(binding.subjects, defaults.RETIRED.get(binding.metadata.name, ()))
-            subjects = [*kept, *_lacking(complete.subjects, kept)]
+            kept = _missing_items(binding.subjects, defaults.RETIRED.get(binding.metadata.name, ()))
+            subjects = [*kept, *_missing_items(complete.subjects, kept)]
             changed, binding.subjects = subjects != binding.subjects, subjects
             return changed
     return False
 
 
-def _lacking(wanted: Sequence[T], held: Sequence[T]) -> list[T]:
+def _missing_items(wanted: Sequence[T], held: Sequence[T]) -> list[T]:
     return [each for each in wanted if each not in held]
 
 

@@ -40,7 +40,7 @@ def _recorded() -> _Recorded:
 
 
 def _may(verbs: Sequence[str], groups: str, *resources: str, names: Sequence[str] = ()) -> PolicyRule:
-    """Return a policy rule; `groups` are separated by spaces, `core` is the core group."""
+    """Build a policy rule; `groups` are separated by spaces, `core` is the core group."""
     api_groups = ["" if group == "core" else group for group in groups.split()]
     return PolicyRule(verbs=[*verbs], api_groups=api_groups, resources=[*resources], resource_names=[*names])
 
@@ -80,7 +80,7 @@ _BESIDES = {
         _may(("approve",), _CERTIFICATES, "signers", names=("kubernetes.io/kube-apiserver-client-kubelet",)),
     ),
 }
-"""Rules that Mooring's components need in addition to those of Kubernetes' roles."""
+"""Rules that Mooring's components need in addition to the rules of Kubernetes' roles."""
 
 
 def cluster_roles() -> list[ClusterRole]:
@@ -95,7 +95,7 @@ def cluster_roles() -> list[ClusterRole]:
 
 
 def _gathered(role: ClusterRole, roles: Iterable[ClusterRole]) -> Iterable[PolicyRule]:
-    """Return the rules of the roles that an aggregated role selects, recursively."""
+    """Return the rules of the roles that an aggregated ClusterRole selects, recursively."""
     selectors = role.aggregation_rule.cluster_role_selectors if role.aggregation_rule else []
     wanted = {label for selector in selectors for label in selector.match_labels.items()}
     for other in roles:

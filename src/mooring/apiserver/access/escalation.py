@@ -22,7 +22,7 @@ GROUP = "rbac.authorization.k8s.io"
 _Right = tuple[str, str, str, str, str]
 """A single right: verb, group, resource, object name, path. A rule grants every combination of its lists."""
 _MOST_WORK = 10_000_000
-"""The maximum number of comparisons for one write: a fraction of a second, and far more than reasonable roles need."""
+"""The maximum number of comparisons of rights for one write: far more than reasonable roles need."""
 
 
 class EscalationCheck:
@@ -75,7 +75,7 @@ class EscalationCheck:
 
     def _refuse_missing(self, user: UserInfo, rules: Sequence[PolicyRule], resource: str, obj: Resource) -> None:
         held = self._authorizer.rules(user, obj.metadata.namespace)
-        if _work(rules, held) > _MOST_WORK:
+        if _count_comparisons(rules, held) > _MOST_WORK:
             why = "it lists too many rights to compare them with those of its author: write several smaller roles"
             raise errors.forbidden(resource, obj.metadata.name, why, group=GROUP)
         missing = missing_rights(rules, held)
@@ -89,7 +89,7 @@ class EscalationCheck:
 
 
 def missing_rights(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> list[PolicyRule]:
-    """Return the rules of `wanted` that `held` does not cover completely."""
+    """Return the rules of `wanted` that the user's rules (`held`) do not cover completely."""
     return [
         rule
         for rule in wanted
@@ -97,8 +97,8 @@ def missing_rights(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> 
     ]
 
 
-def _work(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> int:
-    """Return the maximum number of comparisons that `missing_rights` makes: a small role can list many combinations."""
+def _count_comparisons(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> int:
+    """Return an upper bound of the comparisons that `missing_rights` makes: a small role can list many combinations."""
     words = sum(len(words) for rule in held for words in _words(rule))
     return words * sum(1 + _size(rule) for rule in wanted)
 
@@ -108,7 +108,7 @@ def _words(rule: PolicyRule) -> tuple[list[str], ...]:
 
 
 def _covers(held: PolicyRule, wanted: PolicyRule) -> bool:
-    """Return whether a single rule grants all rights of another; a shortcut for the common case."""
+    """Return whether one RBAC rule grants all rights of another; a shortcut for the common case."""
     if not _all_of(wanted.verbs, held.verbs) or not all(
         path_matches(held.non_resource_urls, path) for path in wanted.non_resource_urls
     ):

@@ -38,7 +38,7 @@ T = TypeVar("T")
 AUTHORITY_LIFE = timedelta(days=3650)
 LIFE = timedelta(days=365)
 _TOLERANCE = timedelta(minutes=5)
-"""Certificates are valid from this long ago, for clients whose clocks are slow."""
+"""How far before now certificates begin to be valid, for clients whose clocks are slow."""
 _PURPOSES = {"client auth": ExtendedKeyUsageOID.CLIENT_AUTH, "server auth": ExtendedKeyUsageOID.SERVER_AUTH}
 _SERVER_NAMES = (
     "localhost",
@@ -91,20 +91,20 @@ class Pki:
         return self._pair("front-proxy-ca")
 
     def server(self, addresses: Sequence[str] = ()) -> KeyPair:
-        """Return the server's certificate, for this machine's own names and for `addresses`."""
+        """Return the server's certificate and key, for this machine's own names and for `addresses`."""
         names = sorted({*_SERVER_NAMES, *filter(None, addresses)})
         wanted = x509.SubjectAlternativeName([_general_name(name) for name in names])
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
         return self._issued("apiserver", subject, ExtendedKeyUsageOID.SERVER_AUTH, wanted)
 
     def client(self, name: str, user: str, groups: Sequence[str] = ()) -> KeyPair:
-        """Return a client's certificate; `name` is the file name."""
+        """Return a client's certificate and key; `name` is the file name."""
         organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user)])
         return self._issued(name, subject, ExtendedKeyUsageOID.CLIENT_AUTH, None)
 
     def signed(self, request: CertificateRequest, usages: Collection[str], life: timedelta) -> bytes:
-        """Issue a certificate for a signing request, with its names and key only; return it in PEM."""
+        """Issue a certificate for a certificate request, with its names and key only; return it in PEM."""
         authority, now = self._authority(), self._clock.now()
         public = authority.certificate.public_key()
         assert isinstance(public, ec.EllipticCurvePublicKey)  # noqa: S101 - _load refuses every other kind

@@ -43,7 +43,7 @@ EVERYTHING = [
 
 
 class _Who(NamedTuple):
-    """A subject of bindings as requests identify it: kind and name; service accounts are users with a special name."""
+    """A subject (user or group) by which bindings are looked up; service accounts are users with a special name."""
 
     is_group: bool
     name: str
@@ -90,7 +90,7 @@ class RoleBook:
         return role.rules if role else None
 
     def rules_of_cluster_role(self, role: ClusterRole) -> list[PolicyRule]:
-        """Return the role's own rules and the aggregated ones, computed once."""
+        """Return the ClusterRole's own rules and the aggregated ones, computed once."""
         if not role.aggregation_rule:
             return role.rules
         name = role.metadata.name
@@ -134,7 +134,7 @@ class RoleBook:
         for subject in binding.subjects:
             role = f'{binding.role_ref.kind} "{binding.role_ref.name}"'
             reason = f'RBAC: allowed by {kind} "{name}" of {role} to {subject.kind} "{_shown(subject)}"'
-            self._grants[namespace, _who(subject, namespace)].append(_Grant(rules, reason))
+            self._grants[namespace, _subject_of(subject, namespace)].append(_Grant(rules, reason))
 
     def _grants_of(self, user: UserInfo, namespace: str) -> Iterator[_Grant]:
         whos = [_Who(False, user.username), *(_Who(True, group) for group in user.groups)]
@@ -199,7 +199,7 @@ def _has(values: Sequence[str], wanted: str) -> bool:
     return wanted in values or "*" in values
 
 
-def _who(subject: Subject, namespace: str) -> _Who:
+def _subject_of(subject: Subject, namespace: str) -> _Who:
     if subject.kind == "ServiceAccount":
         return _Who(False, users.service_account_name(subject.namespace or namespace, subject.name))
     return _Who(subject.kind == "Group", subject.name)

@@ -175,7 +175,7 @@ def _created(request: Request, obj: Resource) -> Response:
 
 
 def _attributes(resource: ResourceAttributes | None, other: NonResourceAttributes | None) -> Attributes:
-    """Return the action that an access review asks about; admission requires one."""
+    """Return the action that an access review names, to authorize it."""
     if other:
         return Attributes(verb=other.verb, path=other.path or "/")
     asked = resource or ResourceAttributes()

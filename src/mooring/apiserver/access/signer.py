@@ -29,7 +29,7 @@ log = logs.get(__name__)
 
 _SHORTEST: Final = timedelta(minutes=10)
 _OTHERS_FIRST_SECONDS: Final = 1.0
-"""The delay before signing: a kube-controller-manager with the key, which reports conflicts, signs first."""
+"""The delay before signing, so that a kube-controller-manager with the key signs first and reports conflicts."""
 
 
 class Signer:

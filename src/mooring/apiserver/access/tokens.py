@@ -40,7 +40,7 @@ _BOUND: dict[str, type[Resource]] = {"Pod": Pod, "Secret": Secret, "Node": Node}
 
 
 class Recognised(msgspec.Struct, frozen=True):
-    """The user of a valid token, and the requested audiences that it is valid for."""
+    """A valid token's user, and those of the requested audiences for which the token is valid."""
 
     user: UserInfo
     audiences: tuple[str, ...]

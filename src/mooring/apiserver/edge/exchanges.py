@@ -26,9 +26,9 @@ STATUS_LINE = _StatusLines(
 log = logs.get(__name__)
 
 OLD = "1.0"
-"""The HTTP version without chunks and keep-alive (1.0): a body of unknown length ends with the connection."""
+"""The version HTTP/1.0, without chunks and keep-alive: a body of unknown length ends with the connection."""
 JOINED_BYTES = 64 * 1024
-"""Responses up to this number of bytes are sent in one write, head and body together."""
+"""Responses of up to this number of bytes are sent in one write, head and body together."""
 
 
 class Cycle:
@@ -147,7 +147,7 @@ class _NoEvent:
 
 
 class FastExchange:
-    """A request whose body has arrived, handled without ASGI."""
+    """A request whose body has arrived, and its response, handled by a direct call instead of ASGI."""
 
     __slots__ = ("disconnected", "http_version", "keep_alive", "response_complete", "task")
     message_event = _NoEvent()

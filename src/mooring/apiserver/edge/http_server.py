@@ -107,10 +107,10 @@ AsgiApplication = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class WholeApplication(Interface):
-    """An application that also handles requests with complete bodies without ASGI: ``requests/app.py``."""
+    """Interface of applications that handle a request whose body is complete by a call instead of ASGI messages."""
 
     async def answer(self, request: Request, query: bytes, client: Client) -> tuple[Exchange, Response]:
-        """Handle a request; return an error as a response instead of raising it."""
+        """Handle a request whose body is complete; return an error as a response instead of raising it."""
         ...
 
     def count(self, exchange: Exchange, response: Response) -> None: ...
@@ -152,7 +152,7 @@ class Protocol(asyncio.Protocol):
     application: AsgiApplication
     whole: WholeApplication
     takes_whole: bool
-    """Whether the application is a `WholeApplication`, which handles complete requests without ASGI."""
+    """Whether the application is a `WholeApplication`, so that complete requests bypass ASGI."""
     connections: "set[Protocol]"
     tasks: set[asyncio.Task[None]]
     loop: asyncio.AbstractEventLoop
@@ -194,9 +194,9 @@ class Protocol(asyncio.Protocol):
             self.shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio sets the signature
-        _cancel(self._stall_timer)
-        _cancel(self._header_timer)
-        _cancel(self._idle_timer)
+        _cancel_timer(self._stall_timer)
+        _cancel_timer(self._header_timer)
+        _cancel_timer(self._idle_timer)
         self._idle_timer = None
         self.connections.discard(self)
         if self.cycle is not None:
@@ -262,7 +262,7 @@ class Protocol(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
-        _cancel(self._header_timer)
+        _cancel_timer(self._header_timer)
         self._header_timer = None
         if len(self.url) + sum(map(len, chain.from_iterable(self.headers))) > self.limits.header_bytes:
             self._too_large = True
@@ -391,7 +391,7 @@ class Protocol(asyncio.Protocol):
             self.transport.close()
 
     async def _push(self, exchange: Exchange, response: Response, push: Push, whole: FastExchange) -> None:
-        """Send the head and the first events of a watch; its producer sends later events without a task."""
+        """Send the head and first events of a watch; later events are pushed by the watch, without a task."""
         self.whole.count(exchange, response)
         if self.transport.is_closing():
             push.lost()
@@ -455,8 +455,8 @@ class Protocol(asyncio.Protocol):
         if cycle.disconnected or self._early is None:
             return None
         cycle.response_started = cycle.response_complete = True
-        _cancel(self._stall_timer)
-        _cancel(self._idle_timer)
+        _cancel_timer(self._stall_timer)
+        _cancel_timer(self._idle_timer)
         self.connections.discard(self)  # the server waits for its task instead
         self.transport.write(cycle.head(101, [*cycle.default_headers, *headers]))
         self.flow.resume_reading()
@@ -497,7 +497,7 @@ class Protocol(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.flow.resume_writing()
-        _cancel(self._stall_timer)
+        _cancel_timer(self._stall_timer)
         self._stall_timer = None
         if self._pushing:
             self._pushing.body.tell()
@@ -515,7 +515,7 @@ def _is_unsent(transport: asyncio.Transport) -> bool:
         return False
 
 
-def _cancel(timer: asyncio.TimerHandle | None) -> None:
+def _cancel_timer(timer: asyncio.TimerHandle | None) -> None:
     if timer:
         timer.cancel()
 

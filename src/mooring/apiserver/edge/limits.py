@@ -24,7 +24,7 @@ from mooring.base.token_bucket import TokenBucket
 _MAX_BUCKETS = 10_000
 _COMPONENTS = frozenset({users.SCHEDULER, users.CONTROLLERS, users.SERVER.username})
 _ORDINARY, _NODE, _EXEMPT = range(3)
-"""The ranks of users: a share of all slots is reserved for each higher rank."""
+"""The ranks of users: a share of all request slots is reserved for each higher rank."""
 _WAITING_BODY_BYTES = 64 * 1024
 """The minimum number of bytes counted for a body in transit, for its connection and its task."""
 
@@ -35,17 +35,17 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     body_bytes: int = 3 * 1024 * 1024
     header_bytes: int = 64 * 1024
     reading: int = 2000
-    """Concurrent reads, without watches."""
+    """The maximum number of concurrent reads, without watches."""
     writing: int = 1000
     watches: int = 5000
     streams: int = 1000
-    """Open logs, commands, forwarded ports and proxied requests."""
+    """The maximum number of open logs, commands, forwarded ports and proxied requests."""
     user_streams: int = 200
-    """The part of `streams` that one user may have; administrators are exempt."""
+    """The maximum number of `streams` that one user may have; administrators are exempt."""
     waiting_bytes: int = 256 * 1024 * 1024
-    """Bytes of received bodies whose requests are not done."""
+    """The maximum number of bytes of request bodies in memory whose requests are not done."""
     unsent_bytes: int = 1024 * 1024 * 1024
-    """Bytes of large responses that clients have not received yet."""
+    """The maximum number of bytes of large responses in memory that clients have not received yet."""
     client_rate: float = 2000.0
     """Sustained requests per second of one client. Administrators and the control plane's components are exempt."""
     client_burst: int = 4000
@@ -128,7 +128,7 @@ class RequestLimiter:
 
 
 class Slots:
-    """A pool of slots, with a maximum share for each user and a reserve for nodes and administrators."""
+    """A pool of request slots, with a maximum share for each user and a reserve for nodes and administrators."""
 
     __slots__ = ("_most", "_most_by_rank", "_taken_by_rank", "_taken_by_user", "most_of_user", "taken")
 
@@ -141,12 +141,12 @@ class Slots:
         self.taken = 0
 
     def take(self, user: UserInfo, count: int = 1) -> "Place | None":
-        """Take slots for a user; return None when there are too few."""
-        place = Place(self, *_holder(user))
+        """Take request slots for a user; return None if too few are free."""
+        place = Place(self, *_share_of_user(user))
         return place if place.grow(count) else None
 
     def add(self, rank: int, holder: str, count: int) -> bool:
-        """Take additional slots; return False, and take none, when there are too few."""
+        """Take additional request slots; return False, and take none, if too few are free."""
         ranks, held = self._taken_by_rank, self._taken_by_user.get(holder, 0) + count
         is_over_share = rank != _EXEMPT and held > self.most_of_user
         is_reserved = rank != _EXEMPT and sum(ranks[: rank + 1]) + count > self._most_by_rank[rank]
@@ -168,7 +168,7 @@ class Slots:
 
 
 class Place(msgspec.Struct, eq=False):
-    """Slots held by a request until the end of a `with` block or, after `keep`, until `release`."""
+    """Request slots held until the end of a `with` block or, after `keep`, until `release`."""
 
     slots: Slots
     rank: int
@@ -177,7 +177,7 @@ class Place(msgspec.Struct, eq=False):
     kept: bool = False
 
     def grow(self, count: int) -> bool:
-        """Take more slots; return False when there are too few."""
+        """Take more request slots; return False if too few are free."""
         if not self.slots.add(self.rank, self.holder, count):
             return False
         self.count += count
@@ -200,7 +200,7 @@ class Place(msgspec.Struct, eq=False):
             self.count = 0
 
 
-def _holder(user: UserInfo) -> tuple[int, str]:
+def _share_of_user(user: UserInfo) -> tuple[int, str]:
     """Return the rank of a user, and the name under which its share is counted."""
     if users.MASTERS in user.groups or user.username in _COMPONENTS:
         return _EXEMPT, user.username

@@ -68,7 +68,7 @@ class Push:
         self._done = done
 
     async def run(self) -> None:
-        """Send the beginning of the body, then let the producer push the rest."""
+        """Send the first pieces of the body, then let its producer push the others."""
         async for chunk in self.body.beginning():
             await self._flow.drain()
             if self._transport.is_closing():

@@ -28,7 +28,7 @@ CLIENT = "mooring.client"
 TAKE_OVER = "mooring.take_over"
 """The key of the ASGI scope that holds the function which responds 101 and returns the connection."""
 BROKEN = "mooring.broken"
-"""The message type that breaks off a body, so that the client sees it as incomplete."""
+"""The ASGI message type that aborts a body, so that the client sees it as incomplete."""
 _CHUNK = 64 * 1024
 """The maximum size of a write: for larger ones OpenSSL allocates memory, which costs more than encryption."""
 
@@ -45,7 +45,7 @@ def head_of(exchange: Exchange, response: Response, length: int) -> bytes:
 
 
 def lines_of(headers: Iterable[Header]) -> bytes:
-    """Serialise headers; raise ValueError for a line break or a NUL in one."""
+    """Serialise headers as lines; raise ValueError if one contains a line break or a NUL."""
     lines = [b"%b: %b\r\n" % header for header in headers]
     joined = b"".join(lines)
     if not joined.count(b"\n") == joined.count(b"\r") == len(lines) or b"\0" in joined:
@@ -68,7 +68,7 @@ known_lines = lru_cache(maxsize=256)(lines_of)
 
 
 class Stream:
-    """A response body in pieces, which releases its slot when it ends or breaks off."""
+    """A response body in pieces, which releases its request slot when it ends or is aborted."""
 
     __slots__ = ("_body", "_exchange", "_place", "on_end")
 
@@ -88,7 +88,7 @@ class Stream:
         self._exchange.bytes_sent += size
 
     def end(self) -> None:
-        """Release the slot and call `on_end`, once."""
+        """Release the request slot and call `on_end`, once."""
         place, call = self._place, self.on_end
         self._place = self.on_end = None
         if place is not None:
@@ -155,7 +155,7 @@ async def nothing() -> AsyncIterator[bytes]:
 
 
 async def send_whole(body: bytes, send: Send) -> None:
-    """Send a body, a large one in pieces with turns of the event loop between them."""
+    """Send a body; a large one in pieces, between which other tasks of the event loop run."""
     if len(body) <= _CHUNK:
         await send({"type": "http.response.body", "body": body, "more_body": False})
         return
@@ -165,7 +165,7 @@ async def send_whole(body: bytes, send: Send) -> None:
 
 
 async def pieces_of(body: bytes) -> AsyncIterator[bytes]:
-    """Yield a large body in pieces, with turns of the event loop between them."""
+    """Yield a large body in pieces, and let other tasks of the event loop run between them."""
     for begin in range(0, len(body), _CHUNK):
         yield body[begin : begin + _CHUNK]
         await asyncio.sleep(0)

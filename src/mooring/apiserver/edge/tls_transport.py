@@ -133,7 +133,7 @@ class TlsTransport(asyncio.Transport):
         except _WAITS:
             return
         except OSError as error:
-            self._lose(error)
+            self._stop_transport(error)
             return
         if protocol is None:
             return
@@ -183,7 +183,7 @@ class TlsTransport(asyncio.Transport):
         except _WAITS:
             return 0
         except OSError as error:
-            self._lose(error)
+            self._stop_transport(error)
             return 0
         finally:
             if has_many_records:
@@ -250,16 +250,16 @@ class TlsTransport(asyncio.Transport):
         except (*_WAITS, BlockingIOError):
             return
         except OSError as error:
-            self._lose(error)
+            self._stop_transport(error)
             return
         self._hear_no_more()
         if self._unsent is None:
             self.abort()
 
     def abort(self) -> None:
-        self._lose(None)
+        self._stop_transport(None)
 
-    def _lose(self, error: Exception | None) -> None:
+    def _stop_transport(self, error: Exception | None) -> None:
         if self._is_lost:
             return
         self._is_lost = self._is_closing = True
@@ -267,9 +267,9 @@ class TlsTransport(asyncio.Transport):
         self._forget_timer()
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
-        self._loop.call_soon(self._end, error)
+        self._loop.call_soon(self._close_and_notify, error)
 
-    def _end(self, error: Exception | None) -> None:
+    def _close_and_notify(self, error: Exception | None) -> None:
         protocol, self._protocol = self._protocol, None
         try:
             if protocol:
@@ -300,7 +300,7 @@ class TlsTransport(asyncio.Transport):
             self._timer = None
 
     def _guarded(self, call: Callable[..., Any], *given: Any) -> None:
-        """Call a method of the protocol; an exception closes this connection only."""
+        """Call a method of the asyncio protocol; if it raises, close only this connection."""
         try:
             call(*given)
         except Exception as error:

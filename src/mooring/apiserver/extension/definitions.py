@@ -39,9 +39,9 @@ log = logs.get(__name__)
 _RETRY_SECONDS = 1.0
 _MAX_REQUEST_SECONDS = 60.0
 _ANY_REVISION = 2**63
-"""The revision meaning that no stored object is known to conform: after a change of the schema, any may violate it."""
+"""A revision that means: any stored object may violate the schema, because it has changed."""
 _State = tuple[str, int, Any, bool]
-"""The state of a definition on which its kinds depend: uid, generation, names, and whether it is terminating."""
+"""The fields of a definition on which serving its kind depends: uid, generation, names, terminating or not."""
 
 
 class Definitions(KindsFollower):
@@ -80,7 +80,7 @@ class Definitions(KindsFollower):
             await super().catch_up()
 
     def named(self, name: str) -> CustomResourceDefinition | None:
-        """Return the definition with a name; None if this server does not know it yet."""
+        """Return the CustomResourceDefinition with a name; None if this server does not know it yet."""
         return self._objects("CustomResourceDefinition").get(name)
 
     # -- what changes
@@ -122,7 +122,7 @@ class Definitions(KindsFollower):
     def _settle(
         self, definition: CustomResourceDefinition, group: list[CustomResourceDefinition], *, from_scratch: bool = False
     ) -> None:
-        """Accept the names of a definition; `from_scratch` drops the names that were accepted before."""
+        """Accept a definition's names, if they are free; `from_scratch` ignores the names accepted before."""
         name = definition.metadata.name
         others = [self._promised.get(other.metadata.name, other) for other in group if other is not definition]
         status = status_of(without_names(definition) if from_scratch else definition, others, self._now())

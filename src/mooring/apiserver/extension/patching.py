@@ -79,7 +79,7 @@ def _unknown(value: Any, node: Node | None, path: str = "") -> Iterator[str]:
 
 
 def _atomics(value: Any, node: Node | None, path: str = "") -> Iterator[str]:
-    """Yield the paths of lists, maps and structs that a merge would replace as a whole."""
+    """Yield the paths of lists, maps and structs that an apply replaces as a whole."""
     if node is None:
         return
     if node.is_atomic and _holds_children(value, node):

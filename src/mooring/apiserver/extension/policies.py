@@ -43,7 +43,7 @@ _COMPILED_PER_TURN = 20
 
 
 class PolicyStep(KindsFollower):
-    """The step of admission that evaluates policies."""
+    """The admission step that evaluates admission policies."""
 
     names = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
 

@@ -15,7 +15,7 @@ class Exchange(msgspec.Struct):
     request: Request
     received: datetime
     started: float
-    """The monotonic time when it was received."""
+    """The monotonic time at which the request was received."""
     route: ResourceRoute | None = None
     verb: str = ""
     """Kubernetes' verb; for non-resource paths, the HTTP method in lower case."""

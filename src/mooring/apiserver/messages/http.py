@@ -20,7 +20,7 @@ JSON = "application/json"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 YAML = "application/yaml"
 PRODUCED = (JSON, YAML, PROTOBUF)
-"""The media types in which the server can respond."""
+"""The media types of responses that the server can produce."""
 
 Format = Literal["json", "yaml", "protobuf"]
 TakeOver = Callable[[Connection], Awaitable[None]]
@@ -45,9 +45,9 @@ class Request(msgspec.Struct, kw_only=True):
     audit_annotations: dict[str, str] = {}
     """Annotations that admission adds to the audit log."""
     omit_body: bool = False
-    """Whether the response to a write may omit the object."""
+    """Whether the response to a write may leave out the object, because the client does not read it."""
     row: Row | None = None
-    """The values that a write puts into the template in its body."""
+    """For a batch write: the values that this write puts into the template in the request body."""
 
     def parameter(self, name: str) -> str:
         """Return the first value of a query parameter; empty when it is absent."""
@@ -85,7 +85,7 @@ class Request(msgspec.Struct, kw_only=True):
 
 
 class Sink(Protocol):
-    """The connection that receives a pushed body. If it could not accept data, it calls `Pushed.tell` once it can."""
+    """The connection that receives a pushed body; when it can accept data again, it calls `Pushed.tell`."""
 
     @property
     def is_ready(self) -> bool: ...
@@ -96,18 +96,18 @@ class Sink(Protocol):
         """End the body."""
 
     def break_off(self) -> None:
-        """End the body as incomplete, so that the client sees an error."""
+        """End the body as incomplete, so that the client notices an error."""
 
 
 class Pushed(ABC):
-    """A response body that its producer pushes into a sink, so that no task waits for the next piece.
+    """A response body, such as a watch's, that its producer pushes into a connection without a task that waits.
 
     The sink first gets `beginning`, then `follow` is called. The body can be iterated over instead.
     """
 
     __slots__ = ("_pulled",)
     can_follow: bool
-    """Return whether `follow` can be called."""
+    """Return whether the producer can push into a connection (`follow`)."""
     _pulled: AsyncGenerator[bytes, None] | None
 
     @abstractmethod
@@ -120,11 +120,11 @@ class Pushed(ABC):
 
     @abstractmethod
     def follow(self, sink: Sink) -> None:
-        """Write all further pieces into a sink as they occur."""
+        """Push all further pieces into a connection as they occur."""
 
     @abstractmethod
     def tell(self) -> None:
-        """Write the pieces that the sink could not accept before; it is ready again."""
+        """Push the pieces that the connection could not accept before; it can now."""
 
     @abstractmethod
     def close(self) -> None:
@@ -153,11 +153,11 @@ class Response(msgspec.Struct):
     warnings: Sequence[str] = ()
     """Texts for `Warning` headers; see `warning_header`."""
     take_over: TakeOver | None = None
-    """With status 101, the function that handles the upgraded connection; it returns when the connection ends."""
+    """With status 101, the function to which the upgraded connection is passed; it returns when that ends."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """A response format, and the form of the object in it, such as Table; empty for the object itself."""
+    """A response format: media type, and the form of the object in it, such as Table; empty for the object itself."""
 
     format: Format = "json"
     shown_as: str = ""

@@ -29,7 +29,7 @@ class ResourceRoute(msgspec.Struct, frozen=True):
     name: str = ""
     subresource: str = ""
     watch: bool = False
-    """Whether the path had the deprecated form with `/watch/`."""
+    """Whether the path had the deprecated form `/api/v1/watch/…`."""
     path: str = ""
     """The part of the path after `proxy`, with its slash."""
 
@@ -121,7 +121,7 @@ def resolve(scheme: Scheme, path: str) -> ResourceRoute | None:
 
 
 def _cut_proxied(path: str) -> tuple[str, str]:
-    """Split a path at `proxy` into the resource and the proxied path."""
+    """Split a path at `proxy` into the path of the resource and the path for the proxied server."""
     found = _PROXY.match(path)
     return (found[1], found[2]) if found else (path, "")
 

@@ -16,7 +16,7 @@ MAX_INDENTED_BYTES = 16 * 1024 * 1024
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Characters that YAML does not allow unescaped, or treats as line breaks."""
 _HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
-"""User agents that get indented JSON, as from kube-apiserver."""
+"""User agents whose users read the output, so that they get indented JSON as from kube-apiserver."""
 
 
 def formatted(body: bytes, accepted: Accepted, request: Request) -> tuple[bytes, str]:
@@ -44,7 +44,7 @@ def flow_yaml(body: bytes | memoryview) -> bytes:
 
 
 def is_too_long(size: int, accepted: Accepted, request: Request) -> bool:
-    """Return whether a list is too long to format; it is then sent in pieces, as compact JSON or flow YAML."""
+    """Return whether a list is too long to be formatted as a whole; it is then sent in pieces."""
     if accepted.format == "yaml":
         return size > MAX_BLOCK_YAML_BYTES
     return accepted.format == "json" and (size > MAX_INDENTED_BYTES or not _is_pretty(request))

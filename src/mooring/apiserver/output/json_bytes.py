@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import json
 
 Pieces = Iterator[bytes | memoryview]
-"""The pieces of a document, which are joined once, when it is sent."""
+"""The pieces of a JSON document as bytes, to be joined once, when it is sent."""
 
 _REVISION = b'"resourceVersion":"%d",'
 _METADATA, _UID = b'"metadata":{', b'"uid":"'
@@ -28,26 +28,26 @@ _NEW_OPERATORS = re.compile(rb'"operator":"(?:Lt"|Gt"|Semver)|"expression":"|"ma
 
 
 def head(kind: str, api_version: str) -> bytes:
-    """Return the first bytes of an object, up to the first field of its metadata."""
+    """Return the JSON of an object up to the first field of its metadata."""
     return f'{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{{'.encode()
 
 
 ITEM_HEAD = b'{"metadata":{'
-"""The first bytes of an object in a list, which does not repeat the kind."""
+"""The JSON of a list item up to the first field of its metadata; it does not repeat the kind."""
 
 
 def with_revision(head: bytes, revision: int, rest: bytes) -> bytes:
-    """Return an object with its resourceVersion."""
+    """Return an object's JSON with its resourceVersion inserted."""
     return b'%b"resourceVersion":"%d",%b' % (head, revision, rest)
 
 
 def revision_size(revision: int) -> int:
-    """Return the length of a resourceVersion in an object."""
+    """Return how many bytes a resourceVersion takes in an object's JSON."""
     return len(_REVISION % revision)
 
 
 def metadata_begin(value: bytes) -> int:
-    """Return the offset of the first field of the metadata."""
+    """Return the offset of the first metadata field in an object's JSON."""
     return value.index(b"{", 1) + 1
 
 
@@ -99,7 +99,7 @@ def partial_metadata(head: bytes, metadata: bytes) -> bytes:
 
 
 def member(name: str, value: str) -> bytes:
-    """Return the JSON of an object's field with a string value."""
+    """Return a JSON field with a string value, as bytes."""
     return json.encode(name) + b":" + json.encode(value)
 
 
@@ -148,24 +148,24 @@ def plain_item(comma: bytes, revision: int, value: bytes, begin: int) -> tuple[b
 
 
 def table(head: bytes, metadata: bytes, columns: bytes, rows: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the JSON of a Table; `rows` include the commas between them."""
+    """Yield the JSON of a Table; `rows` are its rows with the commas between them."""
     yield b'%b%b,"columnDefinitions":%b,"rows":[' % (head[:-1], metadata, columns)
     yield from rows
     yield b"]}"
 
 
 def table_row(cells: bytes, conditions: bytes) -> bytes:
-    """Return the JSON of a row without its object and its closing brace."""
+    """Return the JSON of a Table row without its `object` and its closing brace."""
     return b'{"cells":%b,"conditions":%b' % (cells, conditions) if conditions else b'{"cells":' + cells
 
 
 def row_with_object(row: bytes, obj: bytes) -> bytes:
-    """Return the JSON of a row with the object that it shows; without the object if that is empty."""
+    """Return the JSON of a Table row with the object that it shows; without it if that is empty."""
     return b'%b,"object":%b}' % (row, obj) if obj else row + b"}"
 
 
 def plain_row(comma: bytes, row: bytes, head: bytes, revision: int, metadata: bytes) -> bytes:
-    """Return the JSON of a row with the metadata of its object, which is given without braces and resourceVersion."""
+    """Return the JSON of a Table row whose object is only metadata, given without braces and resourceVersion."""
     return b'%b%b,"object":%b"resourceVersion":"%d",%b}}' % (comma, row, head, revision, metadata)
 
 

@@ -25,7 +25,7 @@ from mooring.base.bounded_cache import BoundedCache
 WATCH_TYPE = f"{MEDIA_TYPE};stream=watch"
 _MAX_CACHED = 4096
 _TURN_SECONDS = 0.01
-"""The seconds for which a list is encoded before other requests get a turn."""
+"""The seconds for which a list is encoded before other tasks of the event loop run."""
 _CACHE: BoundedCache[bytes, tuple[str, str, bytes]] = BoundedCache(_MAX_CACHED)
 
 
@@ -35,7 +35,7 @@ def supports(cls: type[msgspec.Struct], shown_as: str) -> bool:
 
 
 def document(body: bytes) -> bytes:
-    """Transcode a JSON object, with its envelope; raise Unsupported."""
+    """Convert a JSON object to protobuf, with Kubernetes' envelope; raise Unsupported."""
     return encode(*_transcode(body))
 
 

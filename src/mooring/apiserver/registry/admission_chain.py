@@ -20,7 +20,7 @@ from mooring.apiserver.registry.admission_metrics import AdmissionMetrics
 
 
 class Step(Protocol):
-    """A step of the chain: all policies, or all webhooks."""
+    """Interface of a step of the admission chain: all policies, or all webhooks."""
 
     names: tuple[str, str]
     """kube-apiserver's names of the mutating and of the validating admission plugin."""
@@ -51,7 +51,7 @@ _is_idle = attrgetter("is_idle")
 
 
 class Chain:
-    """Calls the steps of one server in order."""
+    """The admission steps of one server, called in order."""
 
     def __init__(self, steps: Iterable[Step] = (), metrics: AdmissionMetrics | None = None) -> None:
         self._steps = list(steps)

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class Collection(Generic[R, T]):
-    """A value derived from all objects of a kind with few, recomputed only when one of them has changed."""
+    """A value derived from all objects of a kind that has few, recomputed only after one of them changed."""
 
     def __init__(self, store: Store, prefix: str, object_type: type[R], sum_up: Callable[[list[R]], T]) -> None:
         self._store = store
@@ -81,7 +81,7 @@ class AdmissionLookups(msgspec.Struct, frozen=True):
         )
 
     async def about(self, obj: Resource | None, namespace: str) -> "AdmissionLookups":
-        """Return the lookups for a write of `obj`, after loading the objects that it names."""
+        """Return the lookups for admission of a write of `obj`, after loading the objects that it names."""
         if namespace and self.store.peek(f"/registry/namespaces/{namespace}") is None:
             await self.store.get(f"/registry/namespaces/{namespace}")
         if not isinstance(obj, Pod):

@@ -72,13 +72,13 @@ class Call(msgspec.Struct):
 
 
 class Reserved(Protocol):
-    """Addresses and ports that were allocated for a Service that is about to be written."""
+    """Interface for the addresses and ports allocated for a Service that is about to be written."""
 
     async def commit(self) -> None:
         """Release the addresses and ports that the written Service no longer uses."""
 
     async def undo(self) -> None:
-        """Release the newly allocated ones, because the Service was not written."""
+        """Release the newly allocated addresses and ports, because the Service was not written."""
 
 
 class Allocation(Protocol):
@@ -215,7 +215,7 @@ class HandlerContext:
         return not self.extensions.ignores(MatchKey(call.kind, call.subresource, operation, bool(call.namespace)))
 
     def may_share(self, call: Call, operation: str) -> bool:
-        """Return whether objects of one template may share an admission: no policy or webhook must see each of them."""
+        """Return whether one admission may serve all objects of a batch template: no policy must see each."""
         return (
             call.stored.hub.type is Pod
             and call.kind is call.stored.hub
@@ -279,7 +279,7 @@ class HandlerContext:
 
 
 class KindCheck(Protocol):
-    """A guard for the objects of certain kinds (``access/``)."""
+    """A check that refuses writes of objects of certain kinds (``access/``)."""
 
     @property
     def kinds(self) -> tuple[type[Resource], ...]: ...

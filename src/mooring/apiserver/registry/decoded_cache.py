@@ -26,7 +26,7 @@ class DecodedCache:
         self._entries: BoundedCache[tuple[Hashable, str], tuple[int, Any]] = BoundedCache(_MAX_ENTRIES)
 
     def get(self, kv: KeyValue, decode: Callable[[KeyValue], T], view: Hashable = None) -> T:
-        """Return `decode` of a stored object, from the cache if possible. `view` identifies a per-call function."""
+        """Return `decode(value)` of a stored object, from the cache if possible. `view` is part of the cache key."""
         place = (decode if view is None else view, kv.key)
         entry = self._entries.get(place)
         if entry is None or entry[0] != kv.mod_revision:

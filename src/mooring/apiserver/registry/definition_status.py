@@ -45,7 +45,7 @@ def status_of(
 def usurpers(
     definition: CustomResourceDefinition, group: Iterable[CustomResourceDefinition]
 ) -> list[CustomResourceDefinition]:
-    """Return, for each other definition with a common name, the younger one of the pair.
+    """Return the definitions that must give up their names because an older one has accepted the same names.
 
     Two servers may have accepted the same names concurrently; the older definition then keeps them.
     """
@@ -121,7 +121,7 @@ def _accepted(
 
 
 def _clash(wanted: str | list[str], own: str | list[str], used: set[str]) -> str:
-    """Return a message about the names that other definitions have; empty if there is no conflict."""
+    """Return a message saying which requested names other definitions have; empty if there is no conflict."""
     mine = {own} if isinstance(own, str) else set(own)
     asked = [wanted] if isinstance(wanted, str) else wanted
     texts = [f"{go_quote(name)} is already in use" for name in asked if name not in mine and name in used]

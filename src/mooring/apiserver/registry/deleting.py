@@ -98,7 +98,7 @@ class Deletion(StoredWrite, msgspec.Struct, eq=False):
         return await self.draft_of(kv, self.options)
 
     def _reused(self, kv: KeyValue) -> Reused | None:
-        """Return another row's outcome, if the stored object equals that row's object before its deletion."""
+        """Return the outcome of another row of the batch, if that deleted an equal stored object."""
         row = self.call.request.row
         if self.template is None or row is None:
             return None
@@ -108,7 +108,7 @@ class Deletion(StoredWrite, msgspec.Struct, eq=False):
         return reused
 
     async def draft_of(self, kv: KeyValue, options: DeleteOptions) -> Draft:
-        """Return the draft that deletes a stored object; raise a `StatusError` if it is refused."""
+        """Return the writes that delete a stored object, as a draft; raise a `StatusError` if it is refused."""
         deleting, call = self.deleting, self.call
         context, stored = deleting.context, call.stored
         if call.name in _IMMORTAL and stored.hub.type is Namespace:
@@ -160,7 +160,7 @@ class Deletion(StoredWrite, msgspec.Struct, eq=False):
 
 
 class LastUpdate(StoredWrite, msgspec.Struct, eq=False):
-    """A batch write that updates an object and then deletes it; in one transaction unless a quota counts the object."""
+    """A batch write that updates an object and then deletes it, in one transaction unless a quota counts the object."""
 
     call: Call
     update: Update

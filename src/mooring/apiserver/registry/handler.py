@@ -35,7 +35,7 @@ _OPERATIONS = {"create": CREATE, "update": UPDATE, "patch": UPDATE, "delete": DE
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Writes of one batch request with the same method, collection, subresource and parameters."""
+    """The writes of one batch request that have the same method, collection, subresource and parameters."""
 
     requests: Sequence[Request]
     routes: Sequence[ResourceRoute] = ()
@@ -153,7 +153,7 @@ class Resources:
         return self._subresource_writes.get((route.subresource, verb)) or self._writes[verb]
 
     def _template(self, call: Call, verb: str) -> Template | None:
-        """Return the shared template of a batch of rows; None if writes have bodies or need separate admission."""
+        """Return the template that the writes of a batch share; None if they need separate admission."""
         shares = {"create": call.subresource == "", "update": call.subresource == "status"}
         if call.request.row is None or not shares.get(verb, True):
             return None

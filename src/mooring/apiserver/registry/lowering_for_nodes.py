@@ -61,7 +61,7 @@ class NodeLowering:
         self._lowered: BoundedCache[tuple[int, Hashable], KeyValue] = BoundedCache(_MAX_ENTRIES)
 
     def of(self, request: Request, stored: Stored) -> Rendering:
-        """Return the renderer of a kind's objects for the sender of a request."""
+        """Return the renderer of a kind's objects for the sender of a request: lowered if it is a node."""
         if stored.hub.type not in {Pod, PersistentVolume}:
             return stored
         node = users.node_name(request.user)
@@ -129,7 +129,7 @@ class NodeLowering:
 
 
 class NodeReader:
-    """Renders stored objects for one node."""
+    """Renders stored objects for one node, lowered to operators that its kubelet knows."""
 
     def __init__(self, lowering: NodeLowering, stored: Stored, node: str, *, may_cache: bool) -> None:
         self._lowering = lowering

@@ -20,7 +20,7 @@ from mooring.store.kv import KeyValue
 
 _MAX_LIMIT = 2**31
 _SCAN = 500
-"""The number of keys matched against a selector before other requests run."""
+"""The number of keys matched against a selector before other tasks of the event loop run."""
 
 _CONTINUE_TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "

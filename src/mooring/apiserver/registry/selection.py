@@ -30,7 +30,7 @@ _MAX_CACHED = 16_384
 _MAX_READERS = 1024
 _TREE: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
 _MAY_BE_UNQUOTED = re.compile("|true|false|[-+.0-9].*", re.DOTALL)
-"""Values of fields that stored JSON may have without quotes, or may omit."""
+"""Field values that stored JSON may have without quotes, or omit."""
 _COMMON_FIELDS = frozenset({"metadata.name", "metadata.namespace"})
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
@@ -92,7 +92,7 @@ _Read = Callable[[KeyValue], _Selectable]
 
 
 class _Hint(NamedTuple):
-    """Bytes that all matching objects contain, so that most others need not be decoded."""
+    """Bytes that the JSON of all matching objects contains, so that most others need not be decoded."""
 
     mark: bytes
     in_metadata: bool

@@ -98,7 +98,7 @@ class Stored:
         return json_bytes.with_revision(head if kind.custom else json_bytes.ITEM_HEAD, revision, value[begin:])
 
     def plain_head(self, kind: Kind) -> bytes | None:
-        """Return the head of stored values that are shown unchanged in a version; None if there are none."""
+        """Return the JSON head of objects whose stored bytes a version shows unchanged; None if there are none."""
         return self._heads[self.storage] if self.storage.has_shape_of(kind) and not kind.custom else None
 
     def render_items(self, items: Iterable[KeyValue], kind: Kind) -> json_bytes.Pieces:
@@ -121,7 +121,7 @@ class Stored:
         return self._heads[kind], value, len(self._heads[source])
 
     def _source(self, value: bytes) -> Kind:
-        """Return the version that a value is stored in: nearly always the current storage version."""
+        """Return the version in which a stored object is encoded: nearly always the current storage version."""
         for kind, head in self._heads.items():
             if value.startswith(head):
                 return kind

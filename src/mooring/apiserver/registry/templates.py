@@ -1,4 +1,4 @@
-"""Reuse the admission of one row of a template for the other rows of the same batch.
+"""Reuse the admission of one write of a batch for its other writes, which have the same template and another row.
 
 A batch may contain writes of one template (``api/batch_writes.py``). The first row is admitted in full. Its stored
 form, with the per-row values taken out (``admission/rows.py``), is cached beside the object that it replaced. If the
@@ -22,13 +22,13 @@ from mooring.apiserver.registry.stored import Stored
 from mooring.store.kv import KeyValue
 
 _MAX_KEPT = 16
-"""The maximum number of cached outcomes; objects of one template differ in the second of their last write."""
+"""The maximum number of cached outcomes of a batch template."""
 
 _MAX_MISSES = 32
 
 
 class Reused(msgspec.Struct, frozen=True):
-    """The stored form of a row, and the uid of its object."""
+    """The stored form of a write of a batch that reused another's admission, and the uid of its object."""
 
     value: bytes
     is_gone: bool
@@ -36,7 +36,7 @@ class Reused(msgspec.Struct, frozen=True):
 
 
 class _Admitted(msgspec.Struct, frozen=True):
-    """The outcome of a row that was admitted in full."""
+    """The outcome of a write of a batch that was admitted in full."""
 
     kv: KeyValue
     value: bytes
@@ -45,7 +45,7 @@ class _Admitted(msgspec.Struct, frozen=True):
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """An admitted change without its per-row values."""
+    """An admitted change without the values that differ between the writes of the batch."""
 
     before: Resource | LeanPod
     read: SpecRead | None
@@ -55,7 +55,7 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class Template:
-    """The admitted changes of one template, which later rows reuse."""
+    """The admitted changes of one batch template, which later writes of the batch reuse."""
 
     def __init__(self, *, keeps_spec: bool) -> None:
         self._keeps_spec = keeps_spec
@@ -71,7 +71,7 @@ class Template:
         self._misses = 0
 
     def reuse(self, stored: Stored, kv: KeyValue, given: Row | None) -> Reused | None:
-        """Return the outcome of a row for a stored object; `given` are the row's values if the update writes them."""
+        """Return the outcome of a write for a stored object; `given` are its row's values if the update writes them."""
         if self._admitted:
             self._compare(stored)
         if not self._kept or (given is not None and not rows.is_valid(given)):
@@ -89,12 +89,12 @@ class Template:
         return None
 
     def keep(self, kv: KeyValue, value: bytes, given: Row | None, *, is_gone: bool) -> None:
-        """Cache the outcome of a row that was admitted in full, for the rows that follow."""
+        """Cache the outcome of a write that was admitted in full, for later writes of the batch."""
         if self._is_usable and len(self._kept) < _MAX_KEPT:
             self._admitted = [_Admitted(kv, value, given, is_gone)]
 
     def _compare(self, stored: Stored) -> None:
-        """Take the per-row values out of the last outcome."""
+        """Replace the values of the last outcome that differ between writes of the batch by placeholders."""
         (last,), self._admitted = self._admitted, []
         before, after = self._decoded(stored, last.kv.value), self._decoded(stored, last.value)
         own, written = rows.take(before), rows.take(after)
@@ -119,7 +119,7 @@ def _is_equal(before: Resource | LeanPod, old: Resource | LeanPod) -> bool:
 
 
 def _filled(stored: Stored, kept: _Kept, old: Resource | LeanPod, row: Row) -> bytes:
-    """Return the stored form of an admitted change with the values of a row filled in."""
+    """Return the stored form of an admitted change with the values of a batch row filled in."""
     after = kept.after
     rows.put(after, row)
     if isinstance(after, LeanPod) and isinstance(old, LeanPod):
@@ -146,7 +146,7 @@ def _merged(own: Row, given: Row | None) -> Row:
 
 
 def _pattern(own: Row, given: Row | None) -> tuple[bool, ...]:
-    """Return which per-row values an update leaves unchanged; changed ones get another field manager."""
+    """Return which of a batch row's values an update leaves unchanged; changed ones get another field manager."""
     if given is None:
         return ()
     return (

@@ -40,7 +40,7 @@ _PIECE = 64 * 1024 - len("ffff\r\n\r\n")
 
 
 class View(ABC):
-    """Renders the objects of a kind in one form and version."""
+    """Renders the objects of a kind for clients, in one form (whole, metadata, table) and version."""
 
     def __init__(self, stored: Rendering, kind: Kind, frame: Frame = json_bytes.watch_event) -> None:
         self.stored = stored
@@ -82,7 +82,7 @@ class View(ABC):
         return self.object(value, revision)
 
     def needed(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Return the events of a batch to send to a watcher."""
+        """Return the events of a batch that a watcher needs; all, except for caches."""
         return events
 
     def empty(self, metadata: dict[str, Any]) -> bytes:
@@ -110,7 +110,7 @@ class CacheView(WholeView):
         return json_bytes.identity(super().object(value, revision))
 
     def needed(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Leave out updates of objects that are deleted later in the batch; creations and deletions stay."""
+        """Leave out events of objects that a later event of the same batch deletes."""
         gone = {event.key: event.revision for event in events if event.current is None}
         if not gone:
             return events
@@ -236,7 +236,7 @@ def respond(call: Call, body: bytes, status: int = 200) -> Response:
 
 
 def in_turns(pieces: Pieces) -> bytes | AsyncIterator[bytes]:
-    """Join the pieces of a document: into one body if short, otherwise into parts with turns between them."""
+    """Join the pieces of a document into a short body, or into parts between which the event loop runs other tasks."""
     parts = _parts(pieces)
     first, second = next(parts), next(parts, None)
     return first if second is None else _send_in_turns(chain((first, second), parts))

@@ -41,7 +41,7 @@ FrameKey = tuple[int, str, str, type[View], Kind, Frame]
 
 
 class _Start(msgspec.Struct, frozen=True):
-    """The start of a watch: with all objects (`initial`), or after a revision."""
+    """The requested start of a watch: with all objects (`initial`), or after a revision."""
 
     initial: bool
     after: int
@@ -114,7 +114,7 @@ class Watching:
             watch.tell()
 
     def lines(self, view: View, place: str, events: list[Event], make: Callable[[Sequence[Event]], bytes]) -> bytes:
-        """Return a batch of events as lines; the last result is cached for watchers of the same collection."""
+        """Return a batch of events as lines; cached for other watchers of the same collection."""
         key = (events[0].revision, events[-1].revision, len(events), place, type(view), view.kind, view.frame)
         if self._last[0] != key:
             self._last = (key, make(view.needed(events)))
@@ -237,7 +237,7 @@ class Watch(Pushed):
         self._watching.schedule(self)
 
     def tell(self) -> None:
-        """Write the events since the last call, unless the client has not read earlier ones yet."""
+        """Send the events since the last call, unless the client has not read earlier ones yet."""
         sink, watcher = self._sink, self._watcher
         if sink is None or watcher is None or not sink.is_ready:
             return

@@ -26,7 +26,7 @@ from mooring.store.errors import StoreError, TooLarge, Unreachable
 from mooring.store.kv import Conflict, Delete, Event, Put
 
 _ATTEMPTS = 10
-"""The maximum number of times a write is drafted. Each conflict means that another writer made progress."""
+"""The maximum number of times a write is tried. Each conflict means that another writer made progress."""
 
 
 class Followed(msgspec.Struct, frozen=True):
@@ -64,11 +64,11 @@ Settle = Callable[[bool], Awaitable[None]]
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """An admitted change, ready to be committed. Without `puts` nothing has to be stored."""
+    """An admitted change with the store operations (`puts`) to commit; without any, nothing has to be stored."""
 
     puts: Sequence[Put | Delete]
     respond: Callable[[Sequence[int]], Awaitable[Response | Followed]]
-    """Makes the response from the revisions of the stored values."""
+    """A function that makes the response from the revisions of the stored values."""
     charge: Charge | None = None
     """The change of quota usage; a draft with one has exactly one put."""
     settle: Settle | None = None
@@ -78,7 +78,7 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 class Write(Protocol):
-    """One write of a request."""
+    """Interface of one write of a request: it drafts the change, and handles conflicts when the draft is committed."""
 
     @property
     def is_extended(self) -> bool:
@@ -87,11 +87,11 @@ class Write(Protocol):
 
     @property
     def reads_stored(self) -> bool:
-        """Whether the draft depends on the stored object, which another server may have changed."""
+        """Whether the change depends on the stored object, which another server may have changed."""
         ...
 
     async def draft(self) -> Draft:
-        """Read, change and admit the object; return the draft to commit. Raise a `StatusError`."""
+        """Read, change and admit the object without storing it; return the draft to commit. Raise a `StatusError`."""
         ...
 
     async def retry(self) -> None:

@@ -62,7 +62,7 @@ Respond = Callable[[Written], Awaitable[Response]]
 
 
 class View(msgspec.Struct, frozen=True):
-    """The conversion of a subresource such as scale, which shows an object as another kind."""
+    """The conversion of a subresource such as scale, which shows part of an object as another kind."""
 
     kind: Kind
     of: Callable[[Resource], Resource]
@@ -71,7 +71,7 @@ class View(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The change that the body of an update or a patch describes."""
+    """The change that the request body of an update or a patch describes."""
 
     change: Change
     create: Callable[[], Resource] | None = None
@@ -116,7 +116,7 @@ class Creation(msgspec.Struct, eq=False):
         return obj
 
     def _reused(self) -> Resource | None:
-        """Return a copy of the template's first admitted object with this row's values."""
+        """Return a copy of the batch template's first admitted object with this row's values."""
         template, row = self.template, self.call.request.row
         if template is None or template.admitted is None or row is None or not rows.is_valid(row):
             return None
@@ -147,7 +147,7 @@ class Update(StoredWrite, msgspec.Struct, eq=False):
     options: WriteOptions
     read: Callable[[], Plan]
     part: str
-    """The subresource whose admission rules apply."""
+    """The subresource (empty: main resource) whose admission rules apply."""
     managed_already: bool = False
     view: View | None = None
     adjust: Callable[[Resource], None] | None = None
@@ -162,7 +162,7 @@ class Update(StoredWrite, msgspec.Struct, eq=False):
 
     @property
     def given(self) -> Row | None:
-        """The row's values if the update writes them; None if it leaves them unchanged."""
+        """The batch row's values if the update writes them; None if it leaves them unchanged."""
         return self.call.request.row if self.part == "status" and self.call.request.method == "PUT" else None
 
     async def draft(self) -> Draft:
@@ -181,7 +181,7 @@ class Update(StoredWrite, msgspec.Struct, eq=False):
         return await Creation(self.writing, call, self.options, self.plan.create, managed_already=managed).draft()
 
     def reuse(self, kv: KeyValue) -> Reused | None:
-        """Return another row's outcome, if the stored object equals that row's object before its change."""
+        """Return the outcome of another write of the batch, if that changed an equal stored object."""
         row = self.call.request.row
         if self.template is None or row is None or row.resource_version not in {"", str(kv.mod_revision)}:
             return None
@@ -244,7 +244,7 @@ class Update(StoredWrite, msgspec.Struct, eq=False):
         settle: Settle | None = None,
         ttl: float | None = None,
     ) -> Draft:
-        """Return the draft that replaces or deletes a stored value."""
+        """Return the draft that replaces a stored value or, if `is_gone`, deletes it."""
         if is_gone:
             puts: tuple[Put | Delete, ...] = (Delete(kv.key, expect=kv.mod_revision),)
         elif value == kv.value or self.options.dry_run:
@@ -403,7 +403,7 @@ class Writing:
         return new
 
     def own(self, call: Call, options: WriteOptions, old: Resource, new: Resource) -> None:
-        """Record in `managedFields` which manager changed which fields."""
+        """Record in `metadata.managedFields` which manager changed which fields."""
         self._managers.update(call.kind, old, new, self._manager(call, options))
 
     def read_config(self, call: Call, kind: Kind, validation: FieldValidation = FieldValidation.IGNORE) -> Tree:
@@ -440,7 +440,7 @@ class Writing:
         return Plan(patched)
 
     def read(self, call: Call, options: WriteOptions) -> Resource:
-        """Return the object in the body, with the values of its row filled in, in the newest version."""
+        """Return the object in the request body, with the values of its batch row filled in, in the newest version."""
         decoded = read_object(call.request, call.kind, options.validation)
         if decoded.warnings:
             call.warn(*decoded.warnings)
@@ -470,7 +470,7 @@ async def encoded(call: Call, obj: Resource, more: int = 0) -> bytes:
 
 
 async def run_long(work: Callable[[], T]) -> T:
-    """Run work on a large object in a thread, one at a time, while other requests go on."""
+    """Run work on a large object in a thread, one at a time, so that the event loop serves other requests."""
     context = copy_context()  # of the budget of a validation
     return await get_running_loop().run_in_executor(_THREAD, context.run, work)
 

@@ -91,11 +91,11 @@ _ADDING = frozenset({"POST", "PUT", "PATCH"})
 _READS = frozenset({"get", "list", "watch"})
 _RBAC = "rbac.authorization.k8s.io"
 _FOLLOWED = frozenset({_RBAC, "apiextensions.k8s.io", POLICIES, API_SERVICES})
-"""API groups whose objects change the behaviour of this server, such as roles and definitions."""
+"""API groups whose objects, such as roles and definitions, change how this server handles requests."""
 _METHODS = _WITH_BODY | {"GET", "HEAD"}
 _RESERVED_BYTES = 32 * 1024 * 1024
 _BYTES_OF_A_BYTE = 16
-"""The memory, in bytes for each byte of a body, that handling a request may take."""
+"""The memory that handling a request may take, in bytes for each byte of its body."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -164,7 +164,7 @@ class Application:
         return exchange, response
 
     def _held(self, exchange: Exchange, response: Response) -> Response:
-        """Reserve memory for a large response until it is sent; raise an error if too many bytes wait for its user."""
+        """Reserve memory for a large response until it is sent; raise an error if its user has too much unsent."""
         body, request = response.body, exchange.request
         if not isinstance(body, bytes) or len(body) <= JOINED_BYTES:
             return response
@@ -232,7 +232,7 @@ class Application:
         return answers
 
     def _one_by_one(self, batch: Batch) -> Iterator[Awaitable[Response]]:
-        """Authorize and execute each write by itself."""
+        """Authorize and execute each write of a batch by itself."""
         if batch.deletions:
             return map(self._respond_in_turn, batch.requests, batch.deletions)
         return map(self.respond_in_batch, batch.requests)
@@ -273,7 +273,7 @@ class Application:
         requests: Sequence[Request],
         routes: Sequence[ResourceRoute],
     ) -> list[Response]:
-        """Return the responses of a batch; count and log each."""
+        """Return the responses to all writes of a batch; count and log each."""
         exchange.route = routes[0] if routes else exchange.route
         if self.audit or access_log.is_kept() or not all(isinstance(outcome, Response) for outcome in outcomes):
             each = zip_longest(outcomes, requests, routes)
@@ -404,7 +404,7 @@ class Application:
             await self.api_services.mark_unavailable()
 
     async def _page(self, request: Request) -> Response:
-        """Respond to non-resource paths."""
+        """Respond to a non-resource path, such as `/healthz`."""
         match request.path.rstrip("/"):
             case "/version":
                 return _shown(request, self.versions.shown)
@@ -468,7 +468,7 @@ class Application:
         return response
 
     def count(self, exchange: Exchange, response: Response) -> None:
-        """Count and log a response; a stream when it has ended."""
+        """Count and log a response; that of a stream when it has ended."""
         exchange.code = response.status
         body = response.body
         if isinstance(body, bytes):

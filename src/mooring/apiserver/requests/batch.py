@@ -54,7 +54,7 @@ class WriteBatches:
             responses = await self._respond(batch)
             answers.update(zip(places, map(_answer, responses), strict=True))
 
-        await asyncio.gather(*(respond(*part) for part in _parts(request, writes)))
+        await asyncio.gather(*(respond(*part) for part in _group_writes(request, writes)))
         return Response(200, _ENCODER.encode(WriteResults([answers[place] for place in sorted(answers)])))
 
 
@@ -68,13 +68,13 @@ def _read(body: bytes) -> list[Write]:
     if count > MAX_WRITES:
         raise errors.request_entity_too_large(f"{count} writes, a batch has at most {MAX_WRITES}")
     for index, write in enumerate(writes):
-        if wrong := _wrong(write):
+        if wrong := _find_invalid_field(write):
             raise errors.bad_request(f"items[{index}]{wrong}")
     return writes
 
 
-def _wrong(write: Write) -> str:
-    """Return the invalid field of a write, and why it is invalid; empty if none is."""
+def _find_invalid_field(write: Write) -> str:
+    """Return the name of a batched write's invalid field, and why it is invalid; empty if none is."""
     if write.method not in _METHODS or not write.path.startswith(("/api/", "/apis/")):
         return f": {write.method} {write.path[:200]} writes no object"
     if write.accept.partition(";")[0] != JSON or "," in write.accept:
@@ -96,7 +96,7 @@ def _wrong(write: Write) -> str:
     return ""
 
 
-def _parts(request: Request, writes: Sequence[Write]) -> Iterator[tuple[list[tuple[int, int]], Batch]]:
+def _group_writes(request: Request, writes: Sequence[Write]) -> Iterator[tuple[list[tuple[int, int]], Batch]]:
     """Yield the parts of a batch to execute together, with the index of each write in the response.
 
     A part has the rows of one template, or writes that differ only in the object's name and the body.

@@ -25,7 +25,7 @@ _VERSIONS = 200
 
 
 class SkewWatch:
-    """Checks the versions that components report."""
+    """Reports components whose version is incompatible with this server's."""
 
     def __init__(self, expected: Mapping[str, VersionRange], counter: Counter) -> None:
         self._expected = expected
@@ -41,7 +41,7 @@ class SkewWatch:
             outside = self._outside(user_agent) or False
             self._agents.put(user_agent, outside)
         if outside:
-            self._tell(*outside)
+            self._report(*outside)
 
     def see_leases(self, leases: Mapping[str, Lease]) -> None:
         """Check the versions in the Leases that have changed since the last call."""
@@ -58,10 +58,10 @@ class SkewWatch:
         if found and expected:
             version = int(found[1]), int(found[2])
             if version not in expected:
-                self._tell(component, version)
+                self._report(component, version)
 
     def _outside(self, user_agent: str) -> tuple[str, MinorVersion] | None:
-        """Return component and version of a User-Agent that is not compatible."""
+        """Return component and version of a User-Agent whose version is not compatible."""
         found = _AGENT.match(user_agent)
         expected = self._expected.get(found[1]) if found else None
         if not found or not expected:
@@ -69,7 +69,7 @@ class SkewWatch:
         version = int(found[2]), int(found[3])
         return None if version in expected else (found[1], version)
 
-    def _tell(self, component: str, version: MinorVersion) -> None:
+    def _report(self, component: str, version: MinorVersion) -> None:
         known = (component, version) in self._counted
         if not known and len(self._counted) >= _VERSIONS:
             self._counter.labels(component, "other").inc()

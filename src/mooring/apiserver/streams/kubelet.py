@@ -10,7 +10,7 @@ from mooring.apiserver.streams.questions import LogOptions
 
 
 class Place(msgspec.Struct, frozen=True):
-    """The target of a request: a node, and usually a pod and a container on it."""
+    """The target of a request to a kubelet: a node, and usually a pod and a container on it."""
 
     node: Node
     pod: Pod

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Kubelets:
-    """Find the kubelet of a node. `identity` is the client certificate for real kubelets."""
+    """Finds the kubelet of a node. `identity` is the client certificate for real kubelets."""
 
     def __init__(
         self,

@@ -115,7 +115,7 @@ class Streams:
         return node
 
     async def _place(self, pod: Pod, container: str = "") -> Place | None:
-        """Return the node, pod and container to call; None if the pod has no node."""
+        """Return the node, pod and container that a request names; None if the pod has no node."""
         if not pod.spec.node_name:
             return None
         return Place(await self._node(pod.spec.node_name), pod, container)
@@ -123,7 +123,7 @@ class Streams:
     # -- proxies
 
     async def _proxy(self, request: Request, route: ResourceRoute, client: str) -> Response:
-        scheme, name, port = _split(route)
+        scheme, name, port = _split_service_name(route)
         below = request.path.removesuffix(route.path) if route.path else request.path
         if not route.path and not request.upgrade and request.method in {"GET", "HEAD"}:
             location = f"{quote(request.path)}/"  # so that relative links work
@@ -177,7 +177,7 @@ def _is_ready_pod(endpoint: Endpoint) -> bool:
     return endpoint.conditions.ready is not False and reference is not None and reference.kind == "Pod"
 
 
-def _split(route: ResourceRoute) -> tuple[str, str, str]:
+def _split_service_name(route: ResourceRoute) -> tuple[str, str, str]:
     """Return scheme, name and port of `web`, `web:8080` or `https:web:8443`; empty strings for missing ones."""
     parts = route.name.split(":")
     if len(parts) < 3:

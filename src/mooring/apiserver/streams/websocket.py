@@ -19,7 +19,7 @@ from mooring.apiserver.messages.connection import Connection, ConnectionLostErro
 from mooring.apiserver.messages.http import Request
 
 CLOSE = 255
-"""The channel of v5 on which a client names another channel that has ended."""
+"""The channel (protocol v5) on which a client reports that another channel has ended."""
 _LONGEST_TEXT = 64 * 1024
 _GOING, _WRONG = 1000, 1002
 

@@ -20,7 +20,7 @@ from mooring.store.kv import KeyValue, Store, Watcher
 
 _PODS = f"{ROOT}pods/"
 _AT_ONCE = 500
-"""The number of pods that are processed before other tasks get a turn."""
+"""The number of pods that are processed before other tasks of the event loop run."""
 _REMEMBERED = 10_000
 """The maximum number of deleted pods whose node is remembered."""
 

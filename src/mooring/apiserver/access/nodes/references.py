@@ -9,11 +9,11 @@ MIRROR = "kubernetes.io/config.mirror"
 """The annotation of mirror pods, which kubelets create themselves; a node must not gain rights by creating one."""
 _WITH_SECRET_REF = ("cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos")
 _OF_CSI = ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef")
-"""The fields of a CSI volume with secrets that kubelets need; the other secrets are for controllers."""
+"""The secret fields of a CSI volume that kubelets need; other secrets are for controllers."""
 
 
 class Reference(NamedTuple):
-    """A reference to an object by resource, namespace and name."""
+    """A reference from a pod or volume to an object, by resource, namespace and name."""
 
     resource: str
     namespace: str

@@ -77,15 +77,15 @@ class NodeRestriction:
             case Lease():
                 if obj.metadata.namespace != NODE_LEASES:
                     _forbid(obj, f'can only access leases in the "{NODE_LEASES}" system namespace')
-                _check_name(node, obj, "node lease")
+                _require_own_name(node, obj, "node lease")
             case CSINode():
-                _check_name(node, obj, "CSINode")
+                _require_own_name(node, obj, "CSINode")
             case PodCertificateRequest() if old is None:
                 self._check_pod_certificate(node, obj)
             case CertificateSigningRequest() if old is None:
                 _check_request(node, obj)
         if obj.kind == "ResourceSlice" and (new is None or old is None):
-            _check_slice(node, obj, "delete" if new is None else "create")
+            _require_own_slice(node, obj, "delete" if new is None else "create")
 
     def _check_pod_certificate(self, node: str, wanted: PodCertificateRequest) -> None:
         """Allow certificate requests only for pods of this node and with the pod's service account."""
@@ -245,7 +245,7 @@ def _check_claim(node: str, new: Resource | None, old: Resource | None, subresou
 
 
 def _unchangeable(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """Return a claim without the fields that a node may change, for comparison."""
+    """Return a claim without the fields that a node may change, so that all others can be compared."""
     metadata = structs.replace(claim.metadata, resource_version="", managed_fields=[])
     status = structs.replace(
         claim.status, capacity={}, conditions=[], allocated_resources={}, allocated_resource_statuses={}
@@ -260,12 +260,12 @@ def _check_request(node: str, csr: CertificateSigningRequest) -> None:
             _forbid(csr, f"can only create a node CSR with CN={name}")
 
 
-def _check_slice(node: str, obj: Resource, deed: str) -> None:
+def _require_own_slice(node: str, obj: Resource, deed: str) -> None:
     if codec.to_tree(obj)["spec"].get("nodeName") != node:
         _forbid(obj, f"can only {deed} ResourceSlice with the same NodeName as the requesting node")
 
 
-def _check_name(node: str, obj: Resource, what: str) -> None:
+def _require_own_name(node: str, obj: Resource, what: str) -> None:
     if obj.metadata.name != node:
         _forbid(obj, f"can only access {what} with the same name as the requesting node")
 

@@ -51,7 +51,7 @@ _DEFAULT_SECONDS = 10
 
 
 class CallError(Exception):
-    """A call to a webhook failed; the message is for the client, the code for metrics."""
+    """A webhook call failed; the message is for the client, the code for metrics."""
 
     def __init__(self, name: str, why: str, code: int = 503) -> None:
         super().__init__(f'failed calling webhook "{name}": {why}')
@@ -65,7 +65,7 @@ class Caller(Protocol):
 
 
 class Hook:
-    """One webhook of a configuration, with its matcher and match conditions."""
+    """One webhook of a webhook configuration, with its matcher and match conditions."""
 
     def __init__(self, configuration: str, webhook: MutatingWebhook | ValidatingWebhook) -> None:
         self.configuration = configuration
@@ -173,7 +173,7 @@ class WebhookAdmission:
         return [] if not hooks or attributes.is_exempt else hooks.candidates(attributes)
 
     def _match(self, hook: Hook, attributes: Attributes) -> RequestView | None:
-        """Return the view in which a webhook sees the request; None if none matches. Raise Forbidden if one fails."""
+        """Return the resource and kind that a webhook matches, or None. Raise Forbidden on a failed condition."""
         match = hook.matcher.match(attributes, self._labels)
         if match is None or not hook.conditions:
             return match
@@ -205,7 +205,7 @@ class WebhookAdmission:
         self._count(where, began, 200)
 
     async def _ask(self, hook: Hook, attributes: Attributes, match: RequestView, *, mutating: bool) -> Answer:
-        """Send the review of a request; return the webhook's response, which may be a refusal."""
+        """Send an AdmissionReview to a webhook; return the response, which may refuse the request."""
         if attributes.dry_run and not hook.allows_dry_run:
             raise errors.bad_request(f'admission webhook "{hook.name}" does not support dry run')
         prefix = ""
@@ -229,7 +229,7 @@ class WebhookAdmission:
         self._metrics.called(*where, perf_counter() - began, code, rejected=bool(refused))
 
     def _failed(self, hook: Hook, attributes: Attributes, error: CallError, type_: str, annotation: str) -> None:
-        """Handle a failed call by the failure policy: refuse the request, or ignore the webhook."""
+        """Apply the failure policy to a failed webhook call: refuse the request, or ignore the webhook."""
         fields = {"configuration": hook.configuration, "why": str(error)}
         if not hook.ignores_failures:
             log.warning("Failed calling a webhook, failing closed", extra={"fields": fields})

@@ -53,8 +53,8 @@ Addresses = Callable[[str, str, int], Awaitable[Sequence[tuple[str, int]]]]
 """A function that returns the ready addresses for a Service's namespace, name and port; it raises WebhookError."""
 
 
-class _Place(NamedTuple):
-    """A server address, the authorities that sign its certificate, and the expected name in it."""
+class _WebhookAddress(NamedTuple):
+    """An address of a webhook's server, the authorities that sign its certificate, and the name expected in it."""
 
     server: str
     authorities: bytes
@@ -66,7 +66,7 @@ class WebhookCaller:
 
     def __init__(self, addresses: Addresses) -> None:
         self._addresses = addresses
-        self._transports: OrderedDict[_Place, HttpsTransport] = OrderedDict()
+        self._transports: OrderedDict[_WebhookAddress, HttpsTransport] = OrderedDict()
 
     async def call(self, config: ClientConfig, body: bytes, *, seconds: int) -> bytes:
         """Send a request to a webhook; return the body of a successful response. Raise WebhookError."""
@@ -102,7 +102,7 @@ class WebhookCaller:
     async def _first_answer(self, config: ClientConfig, request: Request, where: str, seconds: float) -> Response:
         """Try one address after the other until one can be connected to."""
         try:
-            *others, last = await self._places(config)
+            *others, last = await self._addresses_of(config)
         except WebhookError as error:
             raise WebhookError(f"{where}: {error}") from None
         for place in (*others, last):
@@ -113,19 +113,19 @@ class WebhookCaller:
                     raise unreachable(where, place.server, place.name, error) from None
         raise AssertionError("the last address returns or raises")
 
-    async def _places(self, config: ClientConfig) -> list[_Place]:
+    async def _addresses_of(self, config: ClientConfig) -> list[_WebhookAddress]:
         service = config.service
         if config.url is not None or service is None:
             parts = urlsplit(config.url or "")
-            return [_Place(f"{parts.scheme}://{parts.netloc}", config.ca_bundle, "")]
+            return [_WebhookAddress(f"{parts.scheme}://{parts.netloc}", config.ca_bundle, "")]
         found = await self._addresses(service.namespace, service.name, service.port or _HTTPS)
         if not found:
             raise WebhookError(f'no endpoints available for service "{service.name}"')
         name = f"{service.name}.{service.namespace}.svc"
         servers = [f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}" for host, port in found]
-        return [_Place(server, config.ca_bundle, name) for server in servers]
+        return [_WebhookAddress(server, config.ca_bundle, name) for server in servers]
 
-    def _transport(self, place: _Place) -> HttpsTransport:
+    def _transport(self, place: _WebhookAddress) -> HttpsTransport:
         transport = self._transports.get(place)
         if transport is None:
             connection = Connection(place.server, certificate_authority=place.authorities, tls_server_name=place.name)

@@ -28,7 +28,7 @@ _FAILED = "failed to call webhook: "
 
 
 class Question(msgspec.Struct, frozen=True):
-    """An AdmissionReview to send, encoded, with the uid and version that the response must have."""
+    """An encoded AdmissionReview to send, with the uid and version that the response must repeat."""
 
     version: str
     uid: str
@@ -84,7 +84,7 @@ _DECODER = msgspec.json.Decoder(_Review)
 
 
 def read(body: bytes, question: Question, *, mutating: bool) -> Answer:
-    """Decode and validate the response of a webhook; raise WebhookError."""
+    """Decode and validate a webhook's response to an AdmissionReview; raise WebhookError."""
     review = _decode(body)
     _check_type(review, question.version)
     response = review.response
@@ -128,7 +128,7 @@ def _check_type(review: _Review, version: str) -> None:
 
 
 def _check(review: _Review, response: _Response, question: Question) -> None:
-    """Raise WebhookError if a v1 response has another uid than the request, or no type."""
+    """Raise WebhookError if an AdmissionReview response (v1) has another uid than the request, or no type."""
     if response.uid != question.uid:
         got = response.uid or ""
         raise WebhookError(f'{_INVALID}expected response.uid="{question.uid}", got "{got}"')

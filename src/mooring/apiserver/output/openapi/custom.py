@@ -29,7 +29,7 @@ def definition_of(kind: Kind, metadata: Schema, *, v2: bool) -> Schema:
         return {"type": "object", **_gvk(kind, kind.kind)}
     schema = _plain(msgspec.to_builtins(props), v2=v2)
     _embed(schema, metadata, v2=v2)
-    schema["properties"] = dict(sorted({**schema.get("properties", {}), **_head(metadata)}.items()))
+    schema["properties"] = dict(sorted({**schema.get("properties", {}), **_type_fields(metadata)}.items()))
     return {**schema, **_gvk(kind, kind.kind), **_selectable(kind, v2=v2)}
 
 
@@ -40,7 +40,7 @@ def list_of(kind: Kind, item: Schema, metadata: Schema, *, v2: bool) -> Schema:
         "type": "object",
         "required": ["items"],
         "properties": {
-            **_head(metadata),
+            **_type_fields(metadata),
             "items": {"description": f"List of {kind.plural}.", "type": "array", "items": item},
         },
         **_gvk(kind, kind.list_kind),
@@ -48,7 +48,7 @@ def list_of(kind: Kind, item: Schema, metadata: Schema, *, v2: bool) -> Schema:
     }
 
 
-def _head(metadata: Schema) -> Schema:
+def _type_fields(metadata: Schema) -> Schema:
     about = descriptions(TypeMeta)
     return {
         "apiVersion": {"description": about["api_version"], "type": "string"},
@@ -69,7 +69,7 @@ def _selectable(kind: Kind, *, v2: bool) -> Schema:
 
 
 def _plain(schema: Schema, *, v2: bool) -> Schema:
-    """Return a schema without the keywords that the OpenAPI version does not support, at all levels."""
+    """Return a schema without the keywords that this OpenAPI version lacks, at all levels."""
     for name in ("items", "additionalProperties"):
         if isinstance(schema.get(name), dict):
             schema[name] = _plain(schema[name], v2=v2)
@@ -96,12 +96,12 @@ def _plain(schema: Schema, *, v2: bool) -> Schema:
 
 
 def _embed(schema: Schema, metadata: Schema, *, v2: bool) -> None:
-    """Add type and metadata fields to the schemas of embedded objects."""
+    """Add the fields `apiVersion`, `kind` and `metadata` to the schemas of embedded objects."""
     for child in [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]:
         if isinstance(child, dict):
             _embed(child, metadata, v2=v2)
     if schema.get("x-kubernetes-preserve-unknown-fields") and v2:
         return
     if schema.get("x-kubernetes-embedded-resource"):
-        schema["properties"] = {**schema.get("properties", {}), **_head(metadata)}
+        schema["properties"] = {**schema.get("properties", {}), **_type_fields(metadata)}
         schema["required"] = list(dict.fromkeys([*schema.get("required", []), "kind", "apiVersion"]))

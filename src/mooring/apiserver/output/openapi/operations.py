@@ -215,7 +215,7 @@ class Operations:
         return self._schemas.of(kind.list_type if verb == "list" and kind.list_type else shown, where)
 
     def _shown(self, kind: Kind, subresource: Subresource | None) -> tuple[type[Object], GroupVersion]:
-        """Return the type that requests to a path read and write, and its group-version."""
+        """Return the type that requests to a path read and write, and the type's group-version."""
         if subresource and subresource.kind:
             where = subresource.group_version or kind.group_version
             other = self._scheme.kind(where.api_version, subresource.kind)

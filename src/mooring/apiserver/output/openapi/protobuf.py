@@ -18,7 +18,7 @@ _VARINT, _BYTES = 0, 2
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
-    """Encode a document."""
+    """Encode an OpenAPI v2 document as protobuf."""
     info = document["info"]
     return b"".join(
         (
@@ -66,7 +66,7 @@ def _parts(schema: Mapping[str, Any]) -> Iterable[bytes]:
 
 
 def _any(value: Any) -> bytes:
-    """Encode any value as YAML, of which JSON is a subset."""
+    """Encode any value as YAML (of which JSON is a subset) in a protobuf message."""
     return _text(2, json.dumps(value, separators=(",", ":")))
 
 

@@ -13,7 +13,7 @@ from mooring.apiserver.output.tables.row import Row, Times, encode_row, split_me
 from mooring.base.bounded_cache import BoundedCache
 
 _MAX_ROWS = 65_536
-"""The maximum number of cached rows; each takes 370 bytes."""
+"""The maximum number of cached Table rows; each takes 370 bytes."""
 
 _PRINTERS: dict[str, Printer] = {
     **cluster.PRINTERS,
@@ -26,7 +26,7 @@ _PRINTERS: dict[str, Printer] = {
 
 
 class Tables:
-    """The tables of all kinds, with one cache of rows."""
+    """The printed tables of all kinds, with one cache of rows."""
 
     def __init__(self) -> None:
         self._rows: BoundedCache[str, Row] = BoundedCache(_MAX_ROWS)
@@ -48,7 +48,7 @@ class Table:
         self._write = printer.write or self._decode_and_write
 
     def row(self, key: str, revision: int, text: bytes, begin: int) -> Row:
-        """Return the cached row of an object; build it if it is missing."""
+        """Return the cached Table row of an object; build it if it is missing."""
         row = self.cached(key) if key else None
         if row is None or row.revision != revision or row.kind is not self.kind:
             row = self.make_row(key, revision, text, begin)
@@ -66,7 +66,7 @@ class Table:
         return row
 
     def _decode_and_write(self, text: bytes) -> tuple[bytes, Times, int]:
-        """Return the row of an object, its times, and the offset at which the object's metadata ends."""
+        """Return the Table row of an object, the times it shows, and the offset at which the object's metadata ends."""
         printer = self._printer
         shown, end = split_metadata(text)
         obj = printer.read(text) if printer.read else codec.decode_own(shown, self.kind.type)

@@ -111,9 +111,9 @@ class _Pod(Struct, gc=False):
 
 _POD, _ENCODER = Decoder(_Pod), Encoder()
 _OWN_CELLS = (0, 5, 6)
-"""The cells that differ between pods of a template: name, address and node."""
+"""The cells in which Table rows of pods from one template differ: name, address and node."""
 _HOLE = Raw(b"\1")
-"""The placeholder of such a cell in a shared row; JSON never contains this byte."""
+"""The placeholder for such a cell in a row that pods of a template share; JSON never contains this byte."""
 
 
 class _Summary(Struct):
@@ -248,7 +248,7 @@ class _PodRows:
         """The parts of a row around name, address and node, by the fields that they depend on."""
 
     def __call__(self, text: bytes) -> tuple[bytes, Times, int]:
-        """Return the row of a pod, its times, and the offset at which the pod's metadata ends."""
+        """Return the Table row of a pod, the times it shows, and the offset at which the pod's metadata ends."""
         shown, end = split_metadata(text)
         pod = _POD.decode(shown)
         meta, spec, status = pod.metadata, pod.spec, pod.status

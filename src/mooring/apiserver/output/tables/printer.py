@@ -24,7 +24,7 @@ Cell = str | Callable[[Any], Any]
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column with the function that computes its cells."""
+    """A column of a Table, with the function that computes its cells."""
 
     definition: TableColumnDefinition
     cell: Callable[[Any], Any]
@@ -37,9 +37,9 @@ class Printer(msgspec.Struct, frozen=True):
     cells: Callable[[Any], list[Any]]
     conditions: Callable[[Any], list[TableRowCondition]] | None = None
     read: Callable[[bytes], Any] | None = None
-    """Decodes the argument of `cells`, if that is not an object of the kind's type."""
+    """A function that decodes the argument of `cells`; None if that is an object of the kind's type."""
     write: Callable[[bytes], tuple[bytes, Times, int]] | None = None
-    """Renders a row directly from an object's JSON: the row, its times, and where the object's metadata ends."""
+    """A function that renders a row directly from an object's JSON: the row, its times, and where the metadata ends."""
 
 
 def printer(*columns: Column) -> Printer:

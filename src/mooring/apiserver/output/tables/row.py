@@ -15,13 +15,13 @@ from mooring.api.meta_v1 import TableRowCondition
 from mooring.apiserver.output import json_bytes
 
 AGE = b"\0"
-"""The placeholder of an age in the JSON of a row, which never contains this byte otherwise."""
+"""A byte that marks, in the JSON of a Table row, where an age is filled in when the row is sent."""
 Times = str | tuple[str, ...]
-"""The times whose ages a row shows: one, or any other number of them."""
+"""The times whose ages a Table row shows: one, or any other number of them."""
 
 
 class Ago(msgspec.Struct, frozen=True):
-    """A cell with the age of a time, and the text around it; the age is computed when the row is sent."""
+    """A Table cell with the age of a time and text around it; the age is computed when the row is sent."""
 
     time: str
     before: str = ""
@@ -29,7 +29,7 @@ class Ago(msgspec.Struct, frozen=True):
 
 
 class Ages(dict[str, bytes]):
-    """Maps times to their ages at one moment, such as `5d3h`. The objects of a list share most times."""
+    """Formats times as ages (`5d3h`) at the moment of a response; cached, since listed objects share most times."""
 
     def __init__(self, now: datetime) -> None:
         super().__init__()
@@ -45,18 +45,18 @@ class Ages(dict[str, bytes]):
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """The row of one revision of an object."""
+    """The Table row of one revision of an object, reused until the object changes."""
 
     kind: Kind
     revision: int
     metadata_size: int
     """The length in bytes of the object's metadata without the resourceVersion, which responses show beside the row."""
     text: bytes
-    """The JSON of the row without `object` and the closing brace."""
+    """The JSON of the row with age placeholders, without `object` and the closing brace."""
     times: Times
 
     def write(self, ages: Ages) -> bytes:
-        """Return the JSON with the ages filled in."""
+        """Return the JSON of the Table row, with its age placeholders replaced by the current ages."""
         times = self.times
         if type(times) is str:
             return self.text.replace(AGE, ages[times])
@@ -65,14 +65,14 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
 
 def encode_row(cells: list[Any], conditions: list[TableRowCondition]) -> tuple[bytes, Times]:
-    """Return the JSON of a row with placeholders for ages, and the times that the ages are computed from."""
+    """Return the JSON of a Table row with age placeholders, and the times from which the ages are computed."""
     times = [sys.intern(cell.time) for cell in cells if type(cell) is Ago]
-    shown = codec.encode([_placeholder(cell) if type(cell) is Ago else cell for cell in cells])
+    shown = codec.encode([_encode_age_cell(cell) if type(cell) is Ago else cell for cell in cells])
     text = json_bytes.table_row(shown, codec.encode(conditions) if conditions else b"")
     return text, times[0] if len(times) == 1 else tuple(times)
 
 
-def _placeholder(cell: Ago) -> msgspec.Raw:
+def _encode_age_cell(cell: Ago) -> msgspec.Raw:
     return msgspec.Raw(codec.encode(cell.before)[:-1] + AGE + codec.encode(cell.after)[1:])
 
 
@@ -99,19 +99,19 @@ def duration(seconds: float) -> str:
         return f"{whole}s"
     minutes, hours, days = whole // 60, whole // 3600, whole // 86400
     if minutes < 10:
-        return _two(minutes, "m", whole % 60, "s")
+        return _format_two_units(minutes, "m", whole % 60, "s")
     if minutes < 3 * 60:
         return f"{minutes}m"
     if hours < 8:
-        return _two(hours, "h", minutes % 60, "m")
+        return _format_two_units(hours, "h", minutes % 60, "m")
     if hours < 2 * 24:
         return f"{hours}h"
     if days < 8:
-        return _two(days, "d", hours % 24, "h")
+        return _format_two_units(days, "d", hours % 24, "h")
     if days < 2 * 365:
         return f"{days}d"
-    return _two(days // 365, "y", days % 365, "d") if days < 8 * 365 else f"{days // 365}y"
+    return _format_two_units(days // 365, "y", days % 365, "d") if days < 8 * 365 else f"{days // 365}y"
 
 
-def _two(large: int, unit: str, small: int, small_unit: str) -> str:
+def _format_two_units(large: int, unit: str, small: int, small_unit: str) -> str:
     return f"{large}{unit}{small}{small_unit}" if small else f"{large}{unit}"

@@ -15,14 +15,14 @@ from mooring.apiserver.registry.apply.field_set import SELF, Fields
 from mooring.apiserver.registry.patch.schema import Node
 
 Sinks = tuple[Fields, Fields, Fields]
-"""The three sets that collect added, modified and removed fields."""
+"""The three field sets that collect added, modified and removed fields."""
 
 _ABSENT: Any = object()
 _HOLDERS = (dict, list)
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """The fields that are only in the new tree, different in both, and only in the old tree."""
+    """The field sets of two trees: fields only in the new one, different in both, and only in the old one."""
 
     added: Fields
     modified: Fields
@@ -36,7 +36,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 class MissingKeyError(ValueError):
-    """An item of a keyed list lacks all of its keys."""
+    """A list item lacks all the keys by which its list identifies items (merge keys)."""
 
 
 def compare(old: dict[str, Any], new: dict[str, Any], node: Node) -> Comparison:
@@ -132,7 +132,7 @@ def element_of(each: Any, node: Node) -> str:
 
 
 def whole(value: Any, node: Node | None) -> Fields:
-    """Return all fields of an added or removed value, including its containers."""
+    """Return the field set of an added or removed value: all its fields, including containers."""
     if node is None or node.is_atomic or not value or value.__class__ not in _HOLDERS:
         return {}
     result: Fields = {SELF: {}}
@@ -148,7 +148,7 @@ def whole(value: Any, node: Node | None) -> Fields:
 
 
 def named(value: Any, node: Node | None) -> Fields:
-    """Return the fields in a configuration: leaves, items of lists, keys of maps; raise MissingKeyError."""
+    """Return the field set of an applied configuration: its leaves, list items and map keys. Raise MissingKeyError."""
     if node is None or node.is_atomic or not isinstance(value, dict | list) or not value:
         return {}
     result: Fields = {}

@@ -47,7 +47,7 @@ _SERVERS_OWN = {
     for name, encoded in zip(ObjectMeta.__struct_fields__, ObjectMeta.__struct_encode_fields__, strict=True)
     if encoded in _OWNED_BY_SERVER
 }
-"""Fields with server-side defaults, which trees leave out."""
+"""Metadata fields that only the server sets, with their empty values, so that trees leave them out."""
 Tree = dict[str, Any]
 _UNKNOWN = re.compile(r'unknown field "([^"]*)"')
 
@@ -87,7 +87,7 @@ class FieldManagers:
 
     @staticmethod
     def forgets(new: Resource) -> bool:
-        """Remove all entries if a client requests that with one empty entry; return whether it does."""
+        """Remove all managed fields if a client requests that by one empty entry; return whether it does."""
         if len(new.metadata.managed_fields) != 1 or new.metadata.managed_fields[0] != _EMPTY_ENTRY:
             return False
         new.metadata.managed_fields = []
@@ -147,7 +147,7 @@ class FieldManagers:
         return tree
 
     def tree(self, obj: Resource, kind: Kind, subresource: str) -> Tree:
-        """Return the fields of an object that can have a manager, as a tree in a version."""
+        """Return the fields of an object that can have a manager, as plain JSON values in a version."""
         found = self._scheme.convert(obj, kind)
         if kind.custom:
             return relevant(codec.to_tree(found), kind, subresource)
@@ -217,7 +217,7 @@ class Applier:
         return obj
 
     def change(self, old: Resource) -> Resource:
-        """Return the old object with the configuration applied. Raise Conflict or BadRequest."""
+        """Return the stored object with the applied configuration merged in. Raise Conflict or BadRequest."""
         try:
             return self._change(old)
         except MissingKeyError as error:
@@ -275,7 +275,7 @@ class Applier:
 
 
 class _Trees:
-    """The differences between two objects, computed on demand in each version."""
+    """The differences between two objects, computed on demand in the version of each managed-fields entry."""
 
     def __init__(self, managers: FieldManagers, kind: Kind, old: Resource, new: Resource, subresource: str) -> None:
         self._managers = managers
@@ -307,7 +307,7 @@ def _is_field_set(fields: Any) -> bool:
 
 
 def _own_metadata(obj: Resource) -> ObjectMeta:
-    """Return the part of an object's metadata that can have a manager."""
+    """Return the fields of an object's metadata that can have a manager."""
     return structs.replace(obj.metadata, **_SERVERS_OWN)
 
 
@@ -407,7 +407,7 @@ def _check_config(config: Resource, kind: Kind, namespace: str, name: str) -> No
 
 
 def _typed(error: DecodeError) -> str:
-    """Return the message of an error; unknown fields are reported as in Kubernetes."""
+    """Return an error's message; for an unknown field, Kubernetes' message."""
     text = str(error)
     unknown = [f".{path}: field not declared in schema" for path in _UNKNOWN.findall(text)]
     if not unknown or not text.startswith("strict decoding error: "):
@@ -429,7 +429,7 @@ def _last_values(tree: Any) -> Any:
 
 
 def _canonical(config: Any, typed: Any) -> Any:
-    """Return the configuration with values normalised as the server writes them (`1000m` becomes `1`)."""
+    """Return the applied configuration with values normalised as the server writes them (`1000m` becomes `1`)."""
     if isinstance(config, dict) and isinstance(typed, dict):
         return {name: _canonical(value, typed[name]) if name in typed else value for name, value in config.items()}
     if isinstance(config, list) and isinstance(typed, list):
@@ -438,7 +438,7 @@ def _canonical(config: Any, typed: Any) -> Any:
 
 
 def _identity(entry: ManagedFieldsEntry) -> tuple[str, ...]:
-    """Return the key of an entry; a manager that applies has one entry for all versions."""
+    """Return a managed-fields entry's key; a manager that applies has one entry for all versions."""
     version = "" if entry.operation == APPLY else entry.api_version
     return entry.manager, entry.operation, entry.subresource, version
 
@@ -464,7 +464,7 @@ def _entry(manager: Manager, operation: str, kind: Kind, fields: Fields) -> Mana
 
 
 def _renewed(before: ManagedFieldsEntry | None, mine: ManagedFieldsEntry, owned: Fields) -> ManagedFieldsEntry:
-    """Return the entry with its current fields; its time changes only if the fields do."""
+    """Return a managed-fields entry with its current fields; its time changes only if the fields do."""
     if before is not None and before.fields_v1 == owned and before.api_version == mine.api_version:
         return before
     return _with_fields(mine, owned)
@@ -495,7 +495,7 @@ def _capped(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
 
 
 def _in_order(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
-    """Sort entries as Kubernetes does: applied ones first, then by time."""
+    """Sort managed-fields entries as Kubernetes does: applied ones first, then by time."""
     return sorted(entries, key=_place)
 
 

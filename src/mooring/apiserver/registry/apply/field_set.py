@@ -36,26 +36,26 @@ def value(scalar: Any) -> str:
 
 
 def is_member(node: Fields) -> bool:
-    """Return whether a node itself is in the set, not only its children."""
+    """Return whether a field set contains the path of a node itself, not only paths below it."""
     return not node or SELF in node
 
 
 def below(node: Fields | None) -> Fields:
-    """Return the children of a node."""
+    """Return the children of a field set's node."""
     if not node or SELF not in node:
         return node or {}
     return {element: child for element, child in node.items() if element != SELF}
 
 
 def node_of(children: Fields, *, member: bool) -> Fields | None:
-    """Return the node with these children; None if it has none and is not a member."""
+    """Return a field set's node with these children; None if it has none and is not a member."""
     if not children:
         return {} if member else None
     return {SELF: {}, **children} if member else children
 
 
 def union(a: Fields, b: Fields) -> Fields:
-    """Return the members of either set."""
+    """Return the field set with the members of either set."""
     if not a or a == b:
         return b
     if not b:
@@ -73,7 +73,7 @@ def _union_node(a: Fields, b: Fields) -> Fields:
 
 
 def difference(a: Fields, b: Fields) -> Fields:
-    """Return the members of `a` that are not in `b`."""
+    """Return the field set with the members of `a` that are not in `b`."""
     if not b:
         return a
     result: Fields = {}
@@ -90,7 +90,7 @@ def difference(a: Fields, b: Fields) -> Fields:
 
 
 def intersection(a: Fields, b: Fields) -> Fields:
-    """Return the members of both sets."""
+    """Return the field set with the members of both sets."""
     result: Fields = {}
     for element, ours in a.items():
         theirs = b.get(element)
@@ -103,13 +103,13 @@ def intersection(a: Fields, b: Fields) -> Fields:
 
 
 def ordered(fields: Fields) -> Fields:
-    """Sort the elements of a set as Kubernetes does: Go programs compare the bytes."""
+    """Sort a field set's elements as Kubernetes does: Go programs compare the bytes."""
     in_order: Fields = _DECODER.decode(_IN_ORDER.encode(fields))
     return in_order
 
 
 def paths(fields: Fields, above: str = "") -> Iterator[str]:
-    """Yield the members in readable form: `.spec.containers[name="c"].image`."""
+    """Yield a field set's members in readable form: `.spec.containers[name="c"].image`."""
     for element, node in fields.items():
         here = above + _shown(element)
         if is_member(node):

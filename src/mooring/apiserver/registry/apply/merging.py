@@ -50,7 +50,7 @@ def _merge_lists(live: list[Any], config: list[Any], node: Node) -> list[Any]:
 
 
 def prune(value: Any, node: Node | None, last: Fields, kept: Fields) -> Any:
-    """Remove the fields in `last` that are neither in `kept` nor contain a field in `kept`."""
+    """Remove the fields of the field set `last` that are neither in `kept` nor contain a field in `kept`."""
     if node is None or node.is_atomic or not last:
         return value
     if isinstance(value, dict):

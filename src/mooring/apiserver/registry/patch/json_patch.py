@@ -24,7 +24,7 @@ def check_operations(operations: Any) -> None:
 
 
 def is_shallow(operations: list[dict[str, Any]]) -> bool:
-    """Return whether checked operations cannot make a tree much deeper."""
+    """Return whether the operations of a checked patch cannot nest a tree much deeper than before."""
     return all(each["op"] not in {"move", "copy"} and each["path"].count("/") <= _SHALLOW for each in operations)
 
 
@@ -165,7 +165,7 @@ def _pointer(path: list[str]) -> str:
 
 
 def _index(text: str, highest: int, path: list[str]) -> int:
-    """Return a list index; negative numbers count from the end, as in Kubernetes' library."""
+    """Parse a list index of a JSON pointer; negative numbers count from the end, as in Kubernetes' library."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 9 or (len(digits) > 1 and digits[0] == "0"):
         raise Inapplicable(f"{_pointer(path)}: {text!r} is not the index of an array")

@@ -23,7 +23,7 @@ _ATOMIC_LIST = Merge("atomic")
 
 
 class Node:
-    """A field in a type's schema: a struct with named fields, a map, a list, or a leaf that is written as a whole."""
+    """A field in a type's merge schema: a struct with named fields, a map, a list, or a leaf written as a whole."""
 
     def __init__(self, annotation: Any, merge: Merge | None = None) -> None:
         self._type = _bare(annotation)
@@ -49,7 +49,7 @@ class Node:
         return Node(inner, own)
 
     def child(self, name: str) -> "Node | None":
-        """Return the node of a field or of a map's values; None for an unknown field."""
+        """Return the merge schema of a field or of a map's values; None for an unknown field."""
         return self.item if self.shape == "map" else self.fields.get(name)
 
     @cached_property
@@ -154,7 +154,7 @@ def _built_in(object_type: type[Object]) -> Node:
 
 
 def _bare(annotation: Any) -> Any:
-    """Return a type without annotations and without None."""
+    """Return a Python type without annotations and without None."""
     if get_origin(annotation) is Annotated:
         return _bare(get_args(annotation)[0])
     if get_origin(annotation) in {Union, UnionType}:

@@ -125,7 +125,7 @@ def _merge_list(found: list[Any], patch: list[Any], node: Node | None, order: An
 
 
 def _merge_items(found: list[Any], patch: list[Any], key: str, node: Node | None) -> list[Any]:
-    """Merge items with equal keys; append new ones."""
+    """Merge list items with equal merge keys; append new ones."""
     items, replace = _without_directives(patch, key, found)
     result: list[Any] = [] if replace else found
     places = {_identity(item, key): place for place, item in enumerate(result)}
@@ -143,7 +143,7 @@ def _merge_items(found: list[Any], patch: list[Any], key: str, node: Node | None
 
 
 def _without_directives(patch: list[Any], key: str, found: list[Any]) -> tuple[list[dict[str, Any]], bool]:
-    """Return the items to merge and whether they replace the whole list; delete items from `found`."""
+    """Return the patch's items to merge and whether they replace the list; delete items from `found`."""
     items, replace = [], False
     gone = set()
     for item in patch:
@@ -164,7 +164,7 @@ def _without_directives(patch: list[Any], key: str, found: list[Any]) -> tuple[l
 
 
 def _ordered(items: list[Any], wanted: list[Any], before: list[Any], key: str) -> list[Any]:
-    """Return items in the requested order; items it does not name keep their position relative to named ones."""
+    """Return list items in the order that the patch requests; others keep their position relative to these."""
     rank = {identity: place for place, identity in enumerate(wanted)}
     was = {identity: place for place, identity in enumerate(before)}
     named = deque(

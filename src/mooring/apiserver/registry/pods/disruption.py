@@ -104,7 +104,7 @@ class Disruption:
         return found[0] if found else None
 
     def _taken(self, budget: PodDisruptionBudget, pod: Pod) -> PodDisruptionBudget:
-        """Return the budget with one disruption less; raise an error if none is left."""
+        """Return the PodDisruptionBudget with one allowed disruption less; raise an error if none is left."""
         status, name = budget.status, budget.metadata.name
         if status.observed_generation < budget.metadata.generation:
             raise _refused(f"The disruption budget {name} is still being processed by the server.", 10)

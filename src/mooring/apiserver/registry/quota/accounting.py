@@ -40,7 +40,7 @@ _MAX_BYTES = 512 * 1024
 
 
 class _Entry(msgspec.Struct, eq=False):
-    """A write that waits for the next transaction of its namespace."""
+    """A write that waits for the next quota transaction of its namespace."""
 
     write: Write
     change: Change
@@ -78,7 +78,7 @@ class Quota(msgspec.Struct):
 
 
 class _Turn(asyncio.Lock):
-    """The lock for quota writes in a namespace."""
+    """The lock under which this server writes the quotas of one namespace."""
 
     is_crowded = False
     """Whether the last transaction committed several writes, so that a new write waits for others."""
@@ -127,7 +127,7 @@ class QuotaAccounting:
         return await entry.done
 
     def _start_turns(self, namespace: str) -> None:
-        """Start the task that commits waiting writes, unless it runs; writes of this turn of the loop join them."""
+        """Start the task that commits waiting writes, unless it runs; it begins in the event loop's next turn."""
         if namespace in self._waiting and namespace not in self._turns:
             task = asyncio.create_task(self._take_turns(namespace), name=f"quotas of {namespace}")
             self._turns[namespace] = task
@@ -236,7 +236,7 @@ class QuotaAccounting:
             entry.refuse(errors.conflict(evaluator.resource, obj.metadata.name, group=evaluator.group))
 
     async def _relieve(self, namespace: str, batch: Sequence[_Entry], error: DiskFull) -> None:
-        """Commit deletions without updating quotas, which are recounted later, because the store is full."""
+        """Commit deletions without updating quotas, because the store is full; quotas are recounted later."""
         self.recount(namespace)
         for entry in batch:
             if isinstance(entry.write, Delete):
@@ -266,7 +266,7 @@ class QuotaAccounting:
 
 
 def _first_batch(waiting: Sequence[_Entry]) -> list[_Entry]:
-    """Return the first waiting writes that fit into one transaction; a write of a quota gets its own."""
+    """Return the first waiting writes that fit into one transaction; a write of a quota gets its own transaction."""
     batch: list[_Entry] = []
     keys: set[str] = set()
     size = preconditions = 0

@@ -22,7 +22,7 @@ Network = IPv4Network | IPv6Network
 FAMILY_LABEL, MANAGED_BY = "ipaddress.kubernetes.io/ip-family", "ipaddress.kubernetes.io/managed-by"
 MANAGER = "ipallocator.k8s.io"
 _LARGEST = 2**32
-"""The maximum number of addresses that are allocated from a network."""
+"""The maximum number of addresses that are allocated from one network."""
 _GUESSES = 16
 
 
@@ -118,7 +118,7 @@ def _networks(cidrs: list[ServiceCIDR]) -> list[Network]:
 
 
 def _span(network: Network) -> tuple[int, int]:
-    """Return the first address that can be allocated and their number, without network and broadcast address."""
+    """Return the first address of a network that can be allocated, and the number of such addresses."""
     count = network.num_addresses - (2 if network.version == 4 else 1)
     return int(network.network_address) + 1, max(min(count, _LARGEST), 0)
 

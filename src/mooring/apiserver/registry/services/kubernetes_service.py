@@ -37,7 +37,7 @@ _SOMEWHERE = "192.0.2.1"
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
-    """The port and address of a server."""
+    """The IP address and port at which a server is reached."""
 
     port: int
     address: str
@@ -117,7 +117,7 @@ class KubernetesService:
         return places
 
     async def _keep_lease(self) -> None:
-        """Renew the identity Lease: in every turn if other servers read it, otherwise less often."""
+        """Renew the identity Lease: in every reconciliation if other servers read it, otherwise less often."""
         now = self._clock.now()
         seconds = _SHARED_LEASE_SECONDS if self._is_shared else _LEASE_SECONDS
         wanted = _lease(self._own, now, seconds)

@@ -76,7 +76,7 @@ class NodePorts:
         return self.used(await self._context.store.get(self._key))
 
     def used(self, kv: KeyValue | None) -> set[int]:
-        """Return the allocated ports."""
+        """Return the allocated node ports."""
         if kv is None:
             return set()
         found = self._decoded(kv)

@@ -34,7 +34,7 @@ _NOT_PASSED_ON = frozenset(
     {"authorization", "connection", "content-length", "expect", "host", "keep-alive", "proxy-authenticate"}
     | {"proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
 )
-"""Headers for one connection only, and the client's credentials for this server."""
+"""Headers that are not proxied: those of one connection, and the client's credentials for this server."""
 _OF_CORS = "access-control-allow-"
 _PATH_CHARACTERS = "/:~!$&'()*+,;=@"
 """Characters of a path that are not percent-encoded."""
@@ -265,7 +265,7 @@ async def pass_on(address: Address, proxied: Proxied, name: str) -> Response:
 
 
 async def _shown(answer: Answer, proxied: Proxied, address: Address) -> Response:
-    """Return the response to a proxied request, with links and redirects to the same server rewritten."""
+    """Return the proxied server's response, with links and redirects to the same server rewritten to the proxy."""
     kept = {
         key: value
         for key, value in answer.first().items()

@@ -30,7 +30,7 @@ _NOT_UNDERSTOOD, _INTERRUPTED = 127, 130
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """The container in which commands run: its pod, name and mounted files, and the clock."""
+    """The simulated container in which commands run: its pod, name, mounted files, and the clock."""
 
     pod: Pod
     container: str
@@ -43,7 +43,7 @@ class Surroundings(msgspec.Struct, frozen=True):
         return own | dict(self.mounted) | {posixpath.join("/", path): text for path, text in files(self.pod).items()}
 
     def work_out(self, words: Sequence[str], began: datetime, seed: str = "") -> Outcome:
-        """Interpret a command and return its outcome; raise NotUnderstood."""
+        """Interpret a shell command and return its output and exit code; raise NotUnderstood."""
         spec = spec_of(self.pod, self.container)
         try:
             variables = environment_of(self.pod, spec) if spec else {}
@@ -55,7 +55,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 def main_process(here: Surroundings, run: Run) -> Outcome | None:
-    """Return the outcome of the container's own command in a run; None if it has none or it is not understood."""
+    """Return the output of the container's own command in one run; None if it has none or it is not understood."""
     spec = spec_of(here.pod, here.container)
     line = command_line(spec.command, spec.args) if spec else []
     if spec is None or not line:
@@ -69,7 +69,7 @@ def main_process(here: Surroundings, run: Run) -> Outcome | None:
 
 
 async def run(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
-    """Run a command; return its exit code."""
+    """Run a command in a simulated container; return its exit code."""
     rule = await asyncio.to_thread(command_rule, here.pod, here.container, tuple(words))
     if rule is not None:
         if rule.seconds:
@@ -87,12 +87,12 @@ async def run(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
                 return await _tar(here, rest, stdio)
             case [shell, *rest] if shell in SHELLS and all(word.startswith("-") and "c" not in word for word in rest):
                 return await _interactive(here, stdio)
-        return await _play(here, words, stdio)
+        return await _run_interpreted(here, words, stdio)
     except Interrupted:
         return _INTERRUPTED
 
 
-async def _play(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
+async def _run_interpreted(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
     began = here.clock.now()
     try:
         outcome = await asyncio.to_thread(here.work_out, words, began)  # may run for long

@@ -10,7 +10,7 @@ from mooring.api.quoting import go_quote
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run of a container; `ended` is None while it runs."""
+    """One run of a simulated container, from a start to its end; `ended` is None while it runs."""
 
     began: datetime
     ended: datetime | None = None
@@ -31,7 +31,7 @@ def _status(pod: Pod, name: str) -> ContainerStatus | None:
 
 
 def running(pod: Pod, name: str) -> Run:
-    """Return the current run; raise InternalError, in the kubelet's words, if the container does not run."""
+    """Return the container's current run; raise InternalError, in the kubelet's words, if it does not run."""
     status = _status(pod, name)
     if status is None or status.state.running is None:
         raise errors.internal_error(f"container not found ({go_quote(name)})")
@@ -39,7 +39,7 @@ def running(pod: Pod, name: str) -> Run:
 
 
 def latest(pod: Pod, name: str) -> Run:
-    """Return the current or last run; raise BadRequest, in the kubelet's words, if the container never ran."""
+    """Return the container's current or last run; raise BadRequest, in the kubelet's words, if it never ran."""
     status = _status(pod, name)
     where = f"container {go_quote(name)} in pod {go_quote(pod.metadata.name)}"
     if status is None:
@@ -48,21 +48,21 @@ def latest(pod: Pod, name: str) -> Run:
         return Run(_time(pod, status.state.running.started_at), restarts=status.restart_count)
     ended = status.state.terminated or status.last_state.terminated
     if ended is not None:
-        return _ended(pod, ended, status.restart_count)
+        return _terminated_run(pod, ended, status.restart_count)
     reason = status.state.waiting.reason if status.state.waiting else ""
     raise errors.bad_request(f"{where} is waiting to start: {reason}")
 
 
 def previous(pod: Pod, name: str) -> Run:
-    """Return the run before the current one; raise BadRequest if there is none."""
+    """Return the container's run before the current one; raise BadRequest if there is none."""
     status = _status(pod, name)
     if status is None or status.last_state.terminated is None:
         where = f"container {go_quote(name)} in pod {go_quote(pod.metadata.name)}"
         raise errors.bad_request(f"previous terminated {where} not found")
-    return _ended(pod, status.last_state.terminated, max(0, status.restart_count - 1))
+    return _terminated_run(pod, status.last_state.terminated, max(0, status.restart_count - 1))
 
 
-def _ended(pod: Pod, state: ContainerStateTerminated, restarts: int) -> Run:
+def _terminated_run(pod: Pod, state: ContainerStateTerminated, restarts: int) -> Run:
     return Run(_time(pod, state.started_at), _time(pod, state.finished_at), state.exit_code, restarts)
 
 

@@ -27,7 +27,7 @@ _PIECE_BYTES = 64 * 1024
 
 
 class Log(msgspec.Struct, frozen=True):
-    """The log of one run of a container."""
+    """The log of one run of a simulated container."""
 
     run: Run
     lines: Sequence[str]
@@ -37,7 +37,7 @@ class Log(msgspec.Struct, frozen=True):
     """The seconds after which the lines repeat; 0 if they do not."""
 
     def count(self, now: datetime) -> int:
-        """Return how many lines were printed until `now`."""
+        """Return how many lines the container has printed until `now`."""
         passed = (min(now, self.run.ended or now) - self.run.began).total_seconds()
         if passed < 0 or not self.lines:
             return 0
@@ -113,7 +113,7 @@ def _first_kept(log: Log, count: int, most: int) -> int:
 async def followed(
     log: Log, options: LogOptions, clock: Clock, present: Callable[[], Awaitable[Log | None]], written: int
 ) -> AsyncIterator[bytes]:
-    """Yield lines after the first `written` as they are printed; `present` returns the log, None at its end."""
+    """Yield log lines after the first `written` as they are printed; `present` returns the log, None at its end."""
     while True:
         count = log.count(clock.now())
         for piece in _pieces(log, range(_first_kept(log, count, min(KEPT_LINES, count - written)), count), options):
@@ -147,7 +147,7 @@ def _pause(log: Log, count: int, now: datetime) -> float:
 
 
 async def in_turns(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """Yield pieces, with a turn of the event loop after each."""
+    """Yield the pieces of a log, and let other tasks of the event loop run after each."""
     for piece in pieces:
         yield piece
         await asyncio.sleep(0)

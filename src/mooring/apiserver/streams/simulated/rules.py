@@ -40,7 +40,7 @@ _SIGNS = re.compile(r"([*?])")
 
 
 class CommandRule(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """The output of commands whose words, joined by spaces, match a pattern with `*` and `?`."""
+    """An annotation's output for commands whose words, joined by spaces, match a pattern with `*` and `?`."""
 
     command: str
     container: str = ""
