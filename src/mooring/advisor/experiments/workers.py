@@ -1,8 +1,6 @@
 """Execute the runs of an experiment on all cores or on a Dask cluster (`mooring[dask]`); store results."""
 
-import csv
 import gc
-import hashlib
 import importlib
 import os
 import resource
@@ -11,7 +9,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,11 +20,12 @@ from mooring.advisor.experiments.experiment_file import AllocationColumn, Cluste
 from mooring.advisor.simulate.changes import ScenarioError
 from mooring.advisor.simulate.manifests import nodes_like, read_nodes
 from mooring.advisor.simulate.options import Settings
+from mooring.advisor.simulate.traces import checkpoints
 from mooring.advisor.simulate.traces.drawing import FillTarget, draw
 from mooring.advisor.simulate.traces.events import NodeComes, TraceError
 from mooring.advisor.simulate.traces.opening import Trace, TraceWorkload
 from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
-from mooring.advisor.simulate.traces.results import Replayed, result_of
+from mooring.advisor.simulate.traces.results import Replayed, as_csv, result_of
 from mooring.advisor.snapshot import Snapshot, SnapshotError, dump
 from mooring.api.core_v1 import Node
 from mooring.scheduler.facade import IN_TREE, ProfileSpec
@@ -108,11 +106,7 @@ def column_name(resource: str, step: int) -> str:
 
 
 def write_table(path: Path, rows: Sequence[dict[str, object]]) -> None:
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, columns, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    path.write_text(as_csv(rows, missing=""), encoding="utf-8", newline="")
 
 
 def summarize(rows: Iterable[dict[str, object]]) -> list[dict[str, object]]:
@@ -212,13 +206,4 @@ class ResultsFolder:
 
 def digest_of(spec: RunSpec) -> str:
     """Return a digest of parameters and file contents, equal for runs with the same result."""
-    found = hashlib.blake2b(msgspec.json.encode((mooring.__version__, spec.without_folders())), digest_size=16)
-    for path in spec.files():
-        found.update(_content(str(path), path.stat().st_mtime_ns, path.stat().st_size))
-    return found.hexdigest()
-
-
-@lru_cache(4096)
-def _content(path: str, _changed: int, _size: int) -> bytes:
-    with Path(path).open("rb") as stream:
-        return hashlib.file_digest(stream, "blake2b").digest()
+    return checkpoints.digest_of((mooring.__version__, spec.without_folders()), spec.files())

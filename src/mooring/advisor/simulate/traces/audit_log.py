@@ -10,14 +10,12 @@ or deletion timestamps.
 Several files are merged by time: rotated logs, logs of several servers, a stream for each kind.
 """
 
-import gzip
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from heapq import merge
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -34,7 +32,7 @@ from mooring.advisor.simulate.traces.events import (
     TraceError,
     from_tree_of,
 )
-from mooring.advisor.simulate.traces.tables import GZIP_MAGIC
+from mooring.advisor.simulate.traces.tables import open_unpacked
 from mooring.api import times
 from mooring.api.core_v1 import Node, Pod, PodStatus
 from mooring.api.meta_v1 import Resource
@@ -95,7 +93,7 @@ def events(paths: tuple[Path, ...], complaints: Complaints) -> Iterator[Event]:
 def _lines(path: Path, complaints: Complaints) -> Iterator[tuple[datetime, str, _Line]]:
     decoder, clock, number = msgspec.json.Decoder(_Line), _Clock(), 0
     try:
-        with _open(path) as stream:
+        with open_unpacked(path) as stream:
             while text := stream.readline(_LONGEST_LINE):
                 number += 1
                 place = f"{path}:{number}"
@@ -128,18 +126,9 @@ class _Clock:
         found = max(times.parse(text), self._last)
         if self._first == _BEFORE:
             self._first = found
-        if wrong := self._order.problem((found - self._first).total_seconds(), place):
-            raise ValueError(wrong)
+        self._order.check((found - self._first).total_seconds(), place)
         self._last = found
         return found
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[IO[bytes]]:
-    with path.open("rb") as stream:
-        is_packed = stream.peek(2)[:2] == GZIP_MAGIC
-        with gzip.GzipFile(fileobj=stream) if is_packed else stream as whole:
-            yield whole  # type: ignore[misc] # a GzipFile reads bytes as well
 
 
 class _Reading:

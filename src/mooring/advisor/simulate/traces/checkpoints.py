@@ -9,6 +9,7 @@ import hashlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -93,6 +94,11 @@ def digest_of(words: object, files: Iterable[Path]) -> str:
     """Return a digest of parameters and file contents."""
     found = hashlib.blake2b(msgspec.json.encode(words), digest_size=16)
     for path in files:
-        with path.open("rb") as stream:
-            found.update(hashlib.file_digest(stream, "blake2b").digest())
+        found.update(_content_digest(path, path.stat().st_mtime_ns, path.stat().st_size))
     return found.hexdigest()
+
+
+@lru_cache(4096)
+def _content_digest(path: Path, _changed: int, _size: int) -> bytes:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "blake2b").digest()

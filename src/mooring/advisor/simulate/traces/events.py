@@ -139,18 +139,17 @@ class Times:
         self._last = 0.0
         self._last_place = ""
 
-    def problem(self, at: float, place: str) -> str:
-        """Return the error of a time; empty if it is valid."""
+    def check(self, at: float, place: str) -> None:
+        """Raise ValueError for an invalid time."""
         if not 0 <= at <= MAX_SECONDS:  # also false for NaN
-            return f"the time {at:g} is {'negative' if at < 0 else 'not one that a trace can have'}"
-        if self._ordered and at < self._last:
-            return f"the time {at:g} is before {self._last:g}, that of {self._last_place}: sort the events by time"
-        if self._ordered and self._last_place and at - self._last > MAX_GAP_SECONDS:
-            return (
-                f"nothing happens for {at - self._last:,.0f} s, which is more than ten years: look at the time {at:g}"
-            )
+            raise ValueError(f"the time {at:g} is {'negative' if at < 0 else 'not one that a trace can have'}")
+        gap = at - self._last
+        if self._ordered and gap < 0:
+            before = f"{self._last:g}, that of {self._last_place}"
+            raise ValueError(f"the time {at:g} is before {before}: sort the events by time")
+        if self._ordered and self._last_place and gap > MAX_GAP_SECONDS:
+            raise ValueError(f"nothing happens for {gap:,.0f} s, which is more than ten years: look at the time {at:g}")
         self._last, self._last_place = at, place
-        return ""
 
 
 Amounts = tuple[tuple[str, str], ...]

@@ -11,6 +11,7 @@ of pods, named as in the paper's simulator. The lists are short and unordered, s
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from heapq import merge
+from operator import attrgetter
 from pathlib import Path
 
 from mooring.advisor.simulate.traces.events import (
@@ -23,7 +24,7 @@ from mooring.advisor.simulate.traces.events import (
     node_of,
     pod_of,
 )
-from mooring.advisor.simulate.traces.tables import lines
+from mooring.advisor.simulate.traces.tables import header, lines
 
 GPU, MODEL = "alibabacloud.com/gpu-milli", "alibabacloud.com/gpu-card-model"
 NODE_COLUMNS = frozenset({"sn", "cpu_milli", "memory_mib", "gpu", "model"})
@@ -54,37 +55,28 @@ def pods(path: Path, complaints: Complaints, models: frozenset[str] = frozenset(
     for place, row in lines(path, complaints):
         try:
             event = _pod(row)
+            times.check(event.at, place)
         except ValueError as problem:
             complaints.bad(place, str(problem))
-            continue
-        if wrong := times.problem(event.at, place):
-            complaints.bad(place, wrong)
             continue
         wanted = set(filter(None, row.get("gpu_spec", "").split("|")))
         if models and wanted and not wanted & models:
             complaints.note(place, f"no node has the model {row['gpu_spec']}: plugins that heed models find it no node")
         found.append(event)
-    found.sort(key=_time)
-    yield from found
+    yield from sorted(found, key=attrgetter("at"))
 
 
 def events(paths: tuple[Path, ...], complaints: Complaints) -> Iterator[Event]:
     """Yield the events of several tables, nodes first."""
     known, pod_tables = set[str](), list[Path]()
     for path in paths:
-        if is_nodes(path):
+        if set(header(path)) >= NODE_COLUMNS:
             for event in nodes(path, complaints):
                 known.add(event.node.metadata.labels.get(MODEL, ""))
                 yield event
         else:
             pod_tables.append(path)
-    yield from merge(*(pods(path, complaints, frozenset(known)) for path in pod_tables), key=_time)
-
-
-def is_nodes(path: Path) -> bool:
-    from mooring.advisor.simulate.traces.tables import header  # noqa: PLC0415 - beside its only use
-
-    return set(header(path)) >= NODE_COLUMNS
+    yield from merge(*(pods(path, complaints, frozenset(known)) for path in pod_tables), key=attrgetter("at"))
 
 
 def _pod(row: Mapping[str, str]) -> PodArrives:
@@ -131,7 +123,3 @@ def _time_in(row: Mapping[str, str], name: str) -> float | None:
         return float(text)
     except ValueError:
         raise ValueError(f'{name} is "{text[:40]}", not a number of seconds') from None
-
-
-def _time(event: PodArrives) -> float:
-    return event.at

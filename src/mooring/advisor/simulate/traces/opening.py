@@ -5,7 +5,9 @@ for event in trace.events(): …
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from heapq import merge
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,6 +15,7 @@ from mooring.advisor.simulate.traces import audit_log, openb, own, sktrace, tabl
 from mooring.advisor.simulate.traces.events import Complaints, Event, PodArrives, TraceError
 from mooring.api.core_v1 import Pod
 
+FileReader: TypeAlias = Callable[[Path, Complaints], Iterator[Event]]
 Reader: TypeAlias = Callable[[tuple[Path, ...], Complaints], Iterator[Event]]
 FORMATS = "Mooring's own, openb, SimKube's .sktrace, an audit log, a stream of watch events"
 
@@ -56,15 +59,14 @@ class TraceWorkload:
 
 
 def _merge(streams: list[Iterator[Event]]) -> Iterator[Event]:
-    return streams[0] if len(streams) == 1 else merge(*streams, key=_time)
+    return streams[0] if len(streams) == 1 else merge(*streams, key=attrgetter("at"))
 
 
-def _own(paths: Iterable[Path], complaints: Complaints) -> Iterator[Event]:
-    return _merge([own.events(path, complaints) for path in paths])
+def _read_each(read: FileReader, paths: Iterable[Path], complaints: Complaints) -> Iterator[Event]:
+    return _merge([read(path, complaints) for path in paths])
 
 
-def _simkube(paths: Iterable[Path], complaints: Complaints) -> Iterator[Event]:
-    return _merge([sktrace.events(path, complaints) for path in paths])
+_OWN, _SIMKUBE = partial(_read_each, own.events), partial(_read_each, sktrace.events)
 
 
 def _reader(path: Path) -> Reader:
@@ -76,16 +78,12 @@ def _reader(path: Path) -> Reader:
     if not start:
         raise TraceError(f"{path}: the file is empty")
     if sktrace.is_sktrace(path, start):
-        return _simkube
+        return _SIMKUBE
     if start.lstrip()[:1] == b"{":
         return audit_log.events
     columns = set(tables.header(path))
     if columns >= own.NEEDED:
-        return _own
+        return _OWN
     if columns >= openb.NODE_COLUMNS or columns >= openb.POD_COLUMNS:
         return openb.events
     raise TraceError(f"{path}: the format is not known; there are {FORMATS} (docs/traces.md)")
-
-
-def _time(event: Event) -> float:
-    return event.at

@@ -77,13 +77,11 @@ def events(path: Path, complaints: Complaints) -> Iterator[Event]:
             continue
         try:
             event = _event(row)
+            order.check(event.at, place)
         except (ValueError, RecursionError) as problem:
             complaints.bad(place, str(problem))
-            continue
-        if wrong := order.problem(event.at, place):
-            complaints.bad(place, wrong)
-            continue
-        yield event
+        else:
+            yield event
 
 
 def read_start_time(stream: IO[str]) -> datetime | None:

@@ -5,7 +5,7 @@ import io
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -73,16 +73,16 @@ def _pending(replay: Replay) -> dict[str, int]:
     return dict(found.most_common())
 
 
-def columns_of(samples: list[Sample]) -> list[str]:
+def columns_of(rows: Sequence[Mapping[str, object]]) -> list[str]:
     """Return the names of all measures in order of appearance."""
-    return list(dict.fromkeys(name for sample in samples for name in sample))
+    return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def as_csv(samples: list[Sample]) -> str:
+def as_csv(rows: Sequence[Mapping[str, object]], missing: str = "0") -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns_of(samples), restval="0", lineterminator="\n")
+    writer = csv.DictWriter(text, columns_of(rows), restval=missing, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(samples)
+    writer.writerows(rows)
     return text.getvalue()
 
 

@@ -63,8 +63,10 @@ def events(path: Path, complaints: Complaints) -> Iterator[Event]:
     start, times = found.events[0].ts if found.events else 0, Times()
     for number, moment in enumerate(found.events):
         place, at = f"{path}:events[{number}]", float(moment.ts - start)
-        if wrong := times.problem(at, place):
-            complaints.bad(place, wrong)
+        try:
+            times.check(at, place)
+        except ValueError as problem:
+            complaints.bad(place, str(problem))
             continue
         for action, trees in (("applied", moment.applied_objs), ("deleted", moment.deleted_objs)):
             for index, tree in enumerate(trees):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from mooring.advisor.simulate.traces.events import Complaints, TraceError
 
@@ -17,13 +17,13 @@ _LONGEST_FIELD = 2 * 1024 * 1024
 _BATCH = 8192
 _STRAY_BYTE = re.compile("[\udc80-\udcff]")
 """Python's representation of invalid UTF-8 (`surrogateescape`)."""
-PARQUET_MAGIC, GZIP_MAGIC = b"PAR1", b"\x1f\x8b"
+_PARQUET_MAGIC, _GZIP_MAGIC = b"PAR1", b"\x1f\x8b"
 NO_PYARROW = "Parquet needs pyarrow: install mooring[parquet]"
 
 
 def is_parquet(path: Path) -> bool:
     with path.open("rb") as stream:
-        return stream.read(4) == PARQUET_MAGIC
+        return stream.read(4) == _PARQUET_MAGIC
 
 
 def header(path: Path) -> list[str]:
@@ -105,11 +105,18 @@ class _Ending:
 
 
 @contextmanager
-def _text(path: Path) -> Iterator[io.TextIOWrapper]:
+def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading; decompress it if it is gzip."""
     with path.open("rb") as stream:
-        is_packed = stream.peek(2)[:2] == GZIP_MAGIC
+        is_packed = stream.peek(2)[:2] == _GZIP_MAGIC
         with gzip.GzipFile(fileobj=stream) if is_packed else stream as whole:
-            yield io.TextIOWrapper(whole, encoding="utf-8-sig", errors="surrogateescape", newline="")
+            yield whole  # type: ignore[misc] # a GzipFile reads bytes as well
+
+
+@contextmanager
+def _text(path: Path) -> Iterator[io.TextIOWrapper]:
+    with open_unpacked(path) as stream:
+        yield io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
 def _parquet(path: Path) -> tuple[list[str], object]:
