@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from mooring.advisor.audit import admission_checks
 from mooring.advisor.audit import options as audit_options
 from mooring.advisor.audit.admission_checks import GatedUse, GatedUseFinder
-from mooring.advisor.audit.options import AuditOptions, Question, ResolvedFlags
+from mooring.advisor.audit.options import AuditOptions, Question
 from mooring.advisor.audit.outcomes import ApiVersionFinder, AuditedObject, EffectFinder, bridged_findings, use_finding
 from mooring.advisor.audit.pods import PodEffectFinder
 from mooring.advisor.audit.results import Audit, Effect, Finding, ObjectReference
@@ -222,31 +222,18 @@ def scheduler_config_findings(
         )
         affinity = core_v1.Affinity(node_affinity=added)
         pod = core_v1.Pod(spec=core_v1.PodSpec(affinity=affinity, containers=[core_v1.Container(name="c", image="c")]))
-        left = _nodes_left(pod, snapshot.all(Node), options)
         for use in uses.of(pod):
-            effect, message = _effect_on_nodes(use, left, options)
+            effect, message = _effect_on_nodes(use, pod, snapshot.all(Node), options)
             field = use.field.replace(_IN_POD, _ARGUMENTS % index)
             yield use_finding(reference, use, codec.to_tree(pod), effect, message, field=field)
 
 
-class _Left(NamedTuple):
-    """The number of nodes that a node affinity matches with the current and with the target flags, and of all nodes."""
-
-    before: int
-    after: int
-    nodes: int
-
-
-def _nodes_left(pod: core_v1.Pod, nodes: Sequence[Node], options: AuditOptions) -> _Left:
-    def left(side: ResolvedFlags) -> int:
-        required = node_selector.required_affinity(pod.spec, side.constraints)
-        return sum(required.matches(node.metadata.labels, node.metadata.name) for node in nodes)
-
-    return _Left(left(options.now), left(options.then), len(nodes))
-
-
-def _effect_on_nodes(use: GatedUse, left: _Left, options: AuditOptions) -> tuple[Effect, str]:
-    if not any(change.gate == use.feature and not change.enabled for change in options.changes):
+def _effect_on_nodes(
+    use: GatedUse, pod: core_v1.Pod, nodes: Sequence[Node], options: AuditOptions
+) -> tuple[Effect, str]:
+    if not options.turns_off(use.feature):
         return Effect.UNAFFECTED, ""
-    text = f"{left.before} of {left.nodes} nodes are left to all pods of the profile now, and then {left.after}"
-    return (Effect.NEVER_MATCHES if left.before and not left.after else Effect.KEPT), text
+    sides = [node_selector.required_affinity(pod.spec, side.constraints) for side in (options.now, options.then)]
+    before, after = (sum(side.matches(node.metadata.labels, node.metadata.name) for node in nodes) for side in sides)
+    text = f"{before} of {len(nodes)} nodes are left to all pods of the profile now, and then {after}"
+    return (Effect.NEVER_MATCHES if before and not after else Effect.KEPT), text

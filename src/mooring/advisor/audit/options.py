@@ -254,6 +254,10 @@ class AuditOptions:
     _from: Version
     _to: Version
 
+    def turns_off(self, gate: str) -> bool:
+        """Return whether the target flags switch a gate off."""
+        return any(change.gate == gate and not change.enabled for change in self.changes)
+
     def reads(self, kind: Kind) -> bool:
         """Return whether the oldest server that must read stored objects knows an API version of a kind."""
         return not self.checks_stored or kind.lifecycle.known_at(self.oldest_reader)

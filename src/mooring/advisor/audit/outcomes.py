@@ -58,23 +58,21 @@ class _Answers:
     """The fields that an update of the stored object would have rejected with the target flags only."""
 
 
+@dataclass(frozen=True, slots=True)
 class EffectFinder:
-    def __init__(
-        self, snapshot: Snapshot, options: AuditOptions, uses: GatedUseFinder, pods: PodEffectFinder, now: datetime
-    ) -> None:
-        self._snapshot = snapshot
-        self._options = options
-        self._uses = uses
-        self._pods = pods
-        self._now = now
+    snapshot: Snapshot
+    options: AuditOptions
+    uses: GatedUseFinder
+    pods: PodEffectFinder
+    now: datetime
 
     def of(self, subject: AuditedObject) -> Iterator[Finding]:
         """Yield the findings about an object: one for each gated field, and one if it can no longer be updated."""
-        uses = self._uses.of(subject.object)
+        uses = self.uses.of(subject.object)
         if not uses:
             return
         tree = codec.to_tree(subject.object)
-        if self._options.is_inventory:
+        if self.options.is_inventory:
             for use in uses:
                 yield use_finding(subject.reference, use, tree, Effect.UNAFFECTED, self._unreadable(use))
             return
@@ -94,29 +92,30 @@ class EffectFinder:
 
     def _answers(self, subject: AuditedObject) -> _Answers:
         obj = subject.object
-        now, then = self._options.now.admission, self._options.then.admission
+        now, then = self.options.now.admission, self.options.then.admission
         made = made_from(obj) if subject.reference.stored else None
         asked = made.object if made else obj
-        before = admission_checks.create(asked, now, self._now)
-        after = admission_checks.create(asked, then, self._now)
+        before = admission_checks.create(asked, now, self.now)
+        after = admission_checks.create(asked, then, self.now)
         if made is not None:
             before, after = _with_source_paths(before, made), _with_source_paths(after, made)
         update = AdmissionResult({})
         if subject.reference.stored:
-            update = admission_checks.update(obj, then, self._now).beyond(admission_checks.update(obj, now, self._now))
+            update = admission_checks.update(obj, then, self.now).beyond(admission_checks.update(obj, now, self.now))
         return _Answers(made, after.beyond(before), before, update)
 
     def _effect(self, subject: AuditedObject, use: GatedUse, answers: _Answers) -> tuple[Effect, str]:
         refusal = answers.create.refused.get(use.field, "")
         dropped = use.field in answers.create.dropped
         already = answers.already.refused.get(use.field) or next(iter(answers.already.refused.values()), "")
-        if subject.reference.stored and answers.made is None and (refusal or dropped or self._goes_off(use)):
+        is_lost = refusal or dropped or self.options.turns_off(use.feature)
+        if subject.reference.stored and answers.made is None and is_lost:
             return self._stored(subject.object, use)
         if already or use.field in answers.already.dropped:
             return Effect.ALREADY_OFF, f"a new one is {f'refused now as well: {already}' if already else 'changed now'}"
         if not refusal and not dropped:
             unreadable = self._unreadable(use)
-            is_stuck = unreadable and subject.reference.stored and self._options.checks_stored
+            is_stuck = unreadable and subject.reference.stored and self.options.checks_stored
             return Effect.STORED_UNREADABLE if is_stuck else Effect.UNAFFECTED, unreadable
         over = is_over(subject.object)
         if over:
@@ -131,20 +130,15 @@ class EffectFinder:
         return Effect.CREATE_REJECTED, f"{what} refused: {refusal}{loop}"
 
     def _unreadable(self, use: GatedUse) -> str:
-        if use.feature not in self._options.forced:
+        if use.feature not in self.options.forced:
             return ""
-        return f"the gate is forced on: servers of {self._options.oldest_reader} cannot read this"
-
-    def _goes_off(self, use: GatedUse) -> bool:
-        return any(change.gate == use.feature and not change.enabled for change in self._options.changes)
+        return f"the gate is forced on: servers of {self.options.oldest_reader} cannot read this"
 
     def _stored(self, obj: Resource, use: GatedUse) -> tuple[Effect, str]:
-        if use.feature == COMPATIBILITY and not isinstance(obj, Pod):
-            return Effect.KEPT, "it stays as it is and may be updated; another one like it is refused"
         if isinstance(obj, Pod):
-            fate = self._pods.fate(obj)
+            fate = self.pods.fate(obj)
             return fate.effect, fate.why
-        if isinstance(obj, PersistentVolume):
+        if isinstance(obj, PersistentVolume) and use.feature != COMPATIBILITY:
             before, after = (self._nodes_of(obj, then=then) for then in (False, True))
             if before and not after:
                 return Effect.NEVER_MATCHES, f"{before} nodes can use the volume now, and then none"
@@ -152,8 +146,8 @@ class EffectFinder:
         return Effect.KEPT, "it stays as it is and may be updated; another one like it is refused"
 
     def _nodes_of(self, volume: PersistentVolume, *, then: bool) -> int:
-        options = (self._options.then if then else self._options.now).constraints
-        nodes = self._snapshot.all(Node)
+        options = (self.options.then if then else self.options.now).constraints
+        nodes = self.snapshot.all(Node)
         return sum(node_selector.volume_matches(volume, node.metadata.labels, options) for node in nodes)
 
 
@@ -215,20 +209,23 @@ def _needs_node(subject: AuditedObject, at: PodSpecAt) -> bool:
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
+@dataclass(frozen=True, slots=True)
 class ApiVersionFinder:
     """Find objects whose API version is served with the current or the target flags, but not with both."""
 
-    def __init__(self, options: AuditOptions) -> None:
-        self._options = options
+    options: AuditOptions
 
     def of(self, raw: RawObject, reference: ObjectReference, *, as_stored: bool) -> Iterator[Finding]:
         """Yield the findings about an object's API version or, with `as_stored`, about its storage version."""
-        options = self._options
+        options = self.options
         if options.is_inventory:
             return
         kind = options.now.scheme.kind(raw.api_version, raw.kind)
         if kind is None:
-            yield from self._unknown(raw, reference)
+            removal = options.removal(raw.api_version, raw.kind)
+            if removal is not None:
+                text = f"{raw.api_version} {raw.kind} is removed in {removal}"
+                yield _version_finding(reference, raw.api_version, Effect.NOT_SERVED, text)
             return
         is_lost = not self._served(kind) if as_stored else self._stops(kind)
         if is_lost:
@@ -238,23 +235,17 @@ class ApiVersionFinder:
         if reference.stored and kind.stored and not options.reads(stored):
             yield self._unreadable(stored, reference)
 
-    def _unknown(self, raw: RawObject, reference: ObjectReference) -> Iterator[Finding]:
-        removal = self._options.removal(raw.api_version, raw.kind)
-        if removal is not None:
-            text = f"{raw.api_version} {raw.kind} is removed in {removal}"
-            yield _version_finding(reference, raw.api_version, Effect.NOT_SERVED, text)
-
     def _stops(self, kind: Kind) -> bool:
-        return self._options.now.scheme.is_served(kind) and not self._options.then.scheme.is_served(kind)
+        return self.options.now.scheme.is_served(kind) and not self.options.then.scheme.is_served(kind)
 
     def _written_by_clients(self, raw: RawObject, reference: ObjectReference) -> Iterator[Finding]:
         version = applied_version(raw.tree)
-        kind = self._options.now.scheme.kind(version, raw.kind) if version not in ("", raw.api_version) else None
+        kind = self.options.now.scheme.kind(version, raw.kind) if version not in ("", raw.api_version) else None
         if kind is not None and self._stops(kind):
             yield self._lost(kind, reference, f"metadata.annotations[{_APPLIED}]")
 
     def _served(self, kind: Kind) -> list[Kind]:
-        now, then = self._options.now.scheme, self._options.then.scheme
+        now, then = self.options.now.scheme, self.options.then.scheme
         family = then.family(kind)
         if not any(now.is_served(each) for each in family):
             return list(family)
@@ -262,7 +253,7 @@ class ApiVersionFinder:
 
     def _lost(self, kind: Kind, reference: ObjectReference, field: str) -> Finding:
         others = self._served(kind)
-        then = self._options.then.scheme
+        then = self.options.then.scheme
         text = f"{kind.api_version} {kind.kind} is not served any more"
         if others:
             text += f"; what is stored can be reached as {others[0].api_version}"
@@ -275,10 +266,10 @@ class ApiVersionFinder:
         return _version_finding(reference, kind.api_version, Effect.NOT_SERVED, text, field=field, needs=needs)
 
     def _unreadable(self, stored: Kind, reference: ObjectReference) -> Finding:
-        scheme, oldest = self._options.then.scheme, self._options.oldest_reader
+        scheme, oldest = self.options.then.scheme, self.options.oldest_reader
         storage = scheme.storage(stored)
         text = f"it is stored as {stored.api_version}, which {oldest} cannot read"
-        if self._options.reads(storage):
+        if self.options.reads(storage):
             text += f"; written again, it is stored as {storage.api_version}"
         else:
             text += "; no version of the kind is known there: delete it before servers of that version start"

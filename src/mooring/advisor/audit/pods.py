@@ -33,19 +33,16 @@ class PodEffect:
     why: str = ""
 
 
+@dataclass(frozen=True)
 class PodEffectFinder:
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        options: AuditOptions,
-        now: datetime,
-        profiles: Sequence[ProfileSpec] = (ProfileSpec(),),
-    ) -> None:
-        self._snapshot = snapshot
-        self._options = options
-        self._now = now
-        self._profiles = profiles
-        self._is_same = options.now.features == options.then.features
+    snapshot: Snapshot
+    options: AuditOptions
+    now: datetime
+    profiles: Sequence[ProfileSpec]
+
+    @property
+    def _is_same(self) -> bool:
+        return self.options.now.features == self.options.then.features
 
     def fate(self, pod: Pod) -> PodEffect:
         """Return what the target flags do to one pod."""
@@ -59,53 +56,53 @@ class PodEffectFinder:
         """Yield the pods that the target flags evict or leave unschedulable, including pods without gated fields."""
         if self._is_same:
             return
-        for pod in self._snapshot.all(Pod):
+        for pod in self.snapshot.all(Pod):
             if pod.metadata.uid:
                 fate = self.fate(pod)
                 if fate.effect in (Effect.EVICTED, Effect.STUCK_PENDING):
                     yield pod, fate
 
     def _running(self, pod: Pod) -> PodEffect:
-        before, after = (self._due(pod, side.constraints) for side in (self._options.now, self._options.then))
-        if before is not None and before <= self._now:
+        before, after = (self._due(pod, side.constraints) for side in (self.options.now, self.options.then))
+        if before is not None and before <= self.now:
             return PodEffect(Effect.FINISHED, "it does not tolerate a NoExecute taint now either, and is about to go")
         if after is None or (before is not None and before <= after):
             return PodEffect(Effect.KEEPS_RUNNING, "it has its node and stays there")
         taint = self._untolerated(pod)
         what = f" {{{taint.key}: {taint.value}}}" if taint else ""
-        when = "at once" if after <= self._now else f"at {after.isoformat(timespec='seconds')}"
+        when = "at once" if after <= self.now else f"at {after.isoformat(timespec='seconds')}"
         return PodEffect(Effect.EVICTED, f"it no longer tolerates the NoExecute taint{what} and is evicted {when}")
 
     def _due(self, pod: Pod, options: ConstraintOptions) -> datetime | None:
         moments = []
-        node = self._snapshot.find(Node, "", pod.spec.node_name)
+        node = self.snapshot.find(Node, "", pod.spec.node_name)
         bound = bound_at(pod)
         if node is not None:
             taints = no_execute_taints(node)
-            moments.append(tolerations.eviction_time(taints, pod.spec.tolerations, bound, options, now=self._now))
+            moments.append(tolerations.eviction_time(taints, pod.spec.tolerations, bound, options, now=self.now))
         for key in claim_keys(pod):
-            claim = self._snapshot.find(ResourceClaim, *key.split("/", 1))
+            claim = self.snapshot.find(ResourceClaim, *key.split("/", 1))
             allocation = claim.status.allocation if claim is not None else None
             for result in allocation.devices.results if allocation is not None else ():
                 device = self._device_taints.get((result.driver, result.pool, result.device), [])
                 moments.append(
-                    tolerations.device_eviction_time(device, result.tolerations, bound, options, now=self._now)
+                    tolerations.device_eviction_time(device, result.tolerations, bound, options, now=self.now)
                 )
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _untolerated(self, pod: Pod) -> tolerations.TaintLike | None:
-        node = self._snapshot.find(Node, "", pod.spec.node_name)
-        options = self._options.then.constraints
+        node = self.snapshot.find(Node, "", pod.spec.node_name)
+        options = self.options.then.constraints
         return tolerations.find_untolerated(no_execute_taints(node), pod.spec.tolerations, options) if node else None
 
     @cached_property
     def _device_taints(self) -> dict[tuple[str, str, str], list[DeviceTaint]]:
         found: dict[tuple[str, str, str], list[DeviceTaint]] = {}
-        for each in self._snapshot.all(ResourceSlice):
+        for each in self.snapshot.all(ResourceSlice):
             for device in each.spec.devices:
                 key = (each.spec.driver, each.spec.pool.name, device.name)
                 found.setdefault(key, []).extend(taint for taint in device.taints if taint.effect == NO_EXECUTE)
-        for rule in self._snapshot.all(DeviceTaintRule):
+        for rule in self.snapshot.all(DeviceTaintRule):
             wanted = rule.spec.device_selector
             if wanted is None or rule.spec.taint.effect != NO_EXECUTE:
                 continue
@@ -125,19 +122,19 @@ class PodEffectFinder:
             return PodEffect(Effect.STILL_SCHEDULABLE, "there is a node for it all the same")
         if not before:
             return PodEffect(Effect.STUCK_PENDING, f"no node is left for it: {after}")
-        if self._eligible(pod, self._options.now) and not self._eligible(pod, self._options.then):
+        if self._eligible(pod, self.options.now) and not self._eligible(pod, self.options.then):
             return PodEffect(Effect.STUCK_PENDING, f"it waits now for room, and then no node is left for it: {after}")
         return PodEffect(Effect.ALREADY_PENDING, f"it finds no node now either: {before}")
 
     @cached_property
     def _places(self) -> tuple[dict[Key, str], dict[Key, str]]:
-        before = self._schedule(self._options.now)
-        return before, before if self._is_same else self._schedule(self._options.then)
+        before = self._schedule(self.options.now)
+        return before, before if self._is_same else self._schedule(self.options.then)
 
     def _schedule(self, side: ResolvedFlags) -> dict[Key, str]:
-        made = engine(self._snapshot, profiles=self._profiles, features=side.features)
+        made = engine(self.snapshot, profiles=self.profiles, features=side.features)
         waiting = [
-            pod for pod in self._snapshot.all(Pod) if pod.metadata.uid and waits(pod) and not pod.spec.scheduling_gates
+            pod for pod in self.snapshot.all(Pod) if pod.metadata.uid and waits(pod) and not pod.spec.scheduling_gates
         ]
         waiting.sort(key=lambda pod: (-priority(pod), pod.metadata.creation_timestamp or ""))
         outcomes: dict[Key, str] = {}
@@ -160,5 +157,5 @@ class PodEffectFinder:
         return any(
             required.matches(node.metadata.labels, node.metadata.name)
             and tolerations.find_untolerated(node.spec.taints, pod.spec.tolerations, side.constraints) is None
-            for node in self._snapshot.all(Node)
+            for node in self.snapshot.all(Node)
         )

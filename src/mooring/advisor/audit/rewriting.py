@@ -5,8 +5,9 @@ version operator or CEL expression by the labels or names of the matching nodes.
 tolerates nothing new. Called by ``steps.py``, which makes patches from the result.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from msgspec import structs
 
@@ -17,7 +18,6 @@ from mooring.api.core_v1 import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
     PodSpec,
-    Taint,
     Toleration,
 )
 from mooring.constraints import expressions, node_selector, semver, tolerations
@@ -70,7 +70,7 @@ class Rewriter:
         if not self._stops(given):
             return [given]
         made: dict[tuple[str, str, str], Toleration] = {}
-        for taint in self._taints():
+        for taint in chain.from_iterable(node.spec.taints for node in self.nodes):
             if tolerations.tolerates(given, taint, self.now):
                 effect = taint.effect if given.expression else given.effect
                 seconds = given.toleration_seconds if effect == NO_EXECUTE else None
@@ -78,10 +78,6 @@ class Rewriter:
                     key=taint.key, operator="Equal", value=taint.value, effect=effect, toleration_seconds=seconds
                 )
         return [made[key] for key in sorted(made)]
-
-    def _taints(self) -> Iterator[Taint]:
-        for node in self.nodes:
-            yield from node.spec.taints
 
     def _term(self, given: NodeSelectorTerm) -> NodeSelectorTerm:
         wanted = [self._requirement(each) for each in given.match_expressions]

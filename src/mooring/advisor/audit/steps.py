@@ -276,15 +276,7 @@ class Steps:
 
 
 _COMPONENTS = {"scheduler": "the scheduler", "controllers": "the controllers", "apiserver": "the API server"}
-_SHORT = {
-    "Deployment": "deployment",
-    "StatefulSet": "statefulset",
-    "DaemonSet": "daemonset",
-    "ReplicaSet": "replicaset",
-    "ReplicationController": "replicationcontroller",
-    "CronJob": "cronjob",
-    "PersistentVolume": "pv",
-}
+_SHORT = {"PersistentVolume": "pv"} | {kind.__name__: kind.__name__.lower() for kind in _PATCHABLE}
 
 
 def _is(reference: ObjectReference, kind: str, namespace: str, name: str) -> bool:

@@ -76,7 +76,7 @@ def _stored_findings(subject: ReleaseObject, served: Served, crossing: Crossing)
         text += "; it stays in etcd, and no client can read or delete it: delete it before"
         yield subject.finding(Effect.UNREACHABLE, text)
         return
-    stored = crossing.stored_as(served, end=False)
+    stored = served.storage_version(crossing.start)
     storing = next((each for each in versions if each.version == stored), None)
     if storing is not None and not crossing.goes_up and not crossing.knows(storing, end=True):
         text = (
@@ -173,8 +173,10 @@ def _find_expressions(
     annotations = mapping(mapping(mapping(tree).get("metadata")).get("annotations"))
     for key in annotations if known else ():
         found = next((each for each in known if _matches_key(each, key)), None)
-        if found is None or not crossing.has_begun(found.since) or _is_replaced(found, mapping(tree)):
+        if found is None or not crossing.has_begun(found.since):
             continue
+        if f"'{found.use.rpartition('.')[2]}'" in str(mapping(tree).get("spec")):
+            continue  # the object has the field that replaces the annotation
         what = "does nothing from" if found.does_nothing else "is deprecated from"
         text = f"the annotation {what} {found.since} on; use {found.use}"
         severity = "" if crossing.begins(found.since) else "info"
@@ -183,10 +185,6 @@ def _find_expressions(
 
 def _matches_key(deprecated: Deprecated, key: str) -> bool:
     return key.startswith(deprecated.key) if deprecated.key.endswith("/") else key == deprecated.key
-
-
-def _is_replaced(deprecated: Deprecated, tree: Mapping[str, Any]) -> bool:
-    return f"'{deprecated.use.rpartition('.')[2]}'" in str(tree.get("spec"))
 
 
 _WEBHOOKS = frozenset({"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"})
@@ -283,18 +281,15 @@ _KINDS = {
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _Expressive(
         CustomResourceDefinition, "x-kubernetes-validations", "every write of its objects is refused"
     ),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): _Expressive(
-        ValidatingAdmissionPolicy, "expression", _POLICY
-    ),
-    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): _Expressive(
-        MutatingAdmissionPolicy, "expression", _POLICY
-    ),
-    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _Expressive(
-        ValidatingWebhookConfiguration, "matchConditions", _WEBHOOK
-    ),
-    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _Expressive(
-        MutatingWebhookConfiguration, "matchConditions", _WEBHOOK
-    ),
+    **{
+        ("admissionregistration.k8s.io", kind.__name__): _Expressive(kind, field, effect)
+        for kind, field, effect in (
+            (ValidatingAdmissionPolicy, "expression", _POLICY),
+            (MutatingAdmissionPolicy, "expression", _POLICY),
+            (ValidatingWebhookConfiguration, "matchConditions", _WEBHOOK),
+            (MutatingWebhookConfiguration, "matchConditions", _WEBHOOK),
+        )
+    },
 }
 
 

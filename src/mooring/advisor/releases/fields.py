@@ -6,6 +6,7 @@ plans.
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mooring.advisor.releases.options import Crossing, FieldChange, FieldNotice, WalkPlan
@@ -99,11 +100,10 @@ def _below(plan: WalkPlan, value: Any, path: str) -> Iterator[FieldUse]:
             yield from _uses(plan, name, value, path)
 
 
+@dataclass(frozen=True, slots=True)
 class _FieldFindings:
-    def __init__(self, subject: ReleaseObject, crossing: Crossing) -> None:
-        self._subject = subject
-        self._crossing = crossing
-        self._end = crossing.end
+    subject: ReleaseObject
+    crossing: Crossing
 
     def of(self, use: FieldUse) -> Finding | None:
         notice = use.notice
@@ -116,11 +116,12 @@ class _FieldFindings:
                 return self._refused(use) if use.is_value else self._lost(use)
             case FieldChange.OFF:
                 return self._off(use)
-            case FieldChange.NEEDS_GATE if self._subject.reference.stored:
-                text = f"{notice.gate} is off by default in {self._crossing.start} and {self._end}: set it there, too"
+            case FieldChange.NEEDS_GATE if self.subject.reference.stored:
+                both = f"{self.crossing.start} and {self.crossing.end}"
+                text = f"{notice.gate} is off by default in {both}: set it there, too"
                 return self._finding(use, Effect.NEEDS_GATE, text)
             case FieldChange.NEW if self._is_written_for_both:
-                text = f"{self._crossing.start} drops it; it takes effect from {self._end} on"
+                text = f"{self.crossing.start} drops it; it takes effect from {self.crossing.end} on"
                 return self._finding(use, Effect.COMES_ALIVE, text)
             case FieldChange.DEPRECATED:
                 text = f"the field is deprecated from {notice.release} on"
@@ -129,61 +130,56 @@ class _FieldFindings:
 
     @property
     def _is_written_for_both(self) -> bool:
-        served = self._subject.served
-        return not self._subject.reference.stored and served is not None and self._crossing.knows(served, end=False)
+        served = self.subject.served
+        return not self.subject.reference.stored and served is not None and self.crossing.knows(served, end=False)
 
     def _lost(self, use: FieldUse) -> Finding:
-        reason = f"{self._end} does not know the field"
-        return self._gone(use, Effect.FIELD_LOST, reason, self._lost_because(use))
-
-    def _lost_because(self, use: FieldUse) -> str:
-        made = self._subject.makes(use.path)
-        if not self._subject.reference.stored:
-            return "kubectl apply refuses it (strict decoding), other clients get a warning and lose it"
         text = "the server reads the object without it, and the next write of the object loses it for good"
-        if made:
-            return f"{text}; new {made} are made without it, those that are there stay as they are"
-        if self._subject.reference.kind == "Pod":
-            return f"{text}; the pod runs on as it was started"
-        return text
+        if not self.subject.reference.stored:
+            text = "kubectl apply refuses it (strict decoding), other clients get a warning and lose it"
+        elif made := self.subject.makes(use.path):
+            text += f"; new {made} are made without it, those that are there stay as they are"
+        elif self.subject.reference.kind == "Pod":
+            text += "; the pod runs on as it was started"
+        return self._gone(use, Effect.FIELD_LOST, f"{self.crossing.end} does not know the field", text)
 
     def _off(self, use: FieldUse) -> Finding:
         gate = use.notice.gate if use.notice else ""
-        reason = f"the feature gate {gate} is off by default in {self._end}"
+        reason = f"the feature gate {gate} is off by default in {self.crossing.end}"
         if use.is_value:
             return self._refused(use)
-        made = self._subject.makes(use.path)
-        if not self._subject.reference.stored:
+        made = self.subject.makes(use.path)
+        if not self.subject.reference.stored:
             text = "the server drops the field silently, or refuses what is left without it"
         elif made:
             text = f"the object keeps the field, but new {made} are made without it; those that are there stay"
-        elif self._subject.reference.kind == "Pod":
+        elif self.subject.reference.kind == "Pod":
             text = "the pod keeps the field and runs on; another one like it is created without it"
         else:
             text = "the object keeps the field as long as it is not removed; nothing acts on it"
         return self._gone(use, Effect.FIELD_OFF, reason, text)
 
     def _gone(self, use: FieldUse, effect: Effect, reason: str, text: str) -> Finding:
-        if self._subject.reference.stored and self._subject.is_a_default(use.path):
+        if self.subject.reference.stored and self.subject.is_a_default(use.path):
             why = f"{reason}; the server set it by default"
             return self._finding(use, Effect.HARMLESS, why)
-        if use.is_filled_in and (self._subject.reference.stored or effect is Effect.FIELD_OFF):
+        if use.is_filled_in and (self.subject.reference.stored or effect is Effect.FIELD_OFF):
             why = f"{reason}; it is what the server fills in, and what is done without it"
             return self._finding(use, Effect.HARMLESS, why)
-        if self._subject.is_over:
+        if self.subject.is_over:
             return self._finding(use, Effect.HARMLESS, f"{reason}; nothing is made from the object any more")
         severity = "warning" if use.path.startswith("status.") else ""
         return self._finding(use, effect, f"{reason}: {text}", severity)
 
     def _refused(self, use: FieldUse) -> Finding:
         value = go_quote(str(use.value))
-        reason = f"{self._end} refuses the value {value}"
+        reason = f"{self.crossing.end} refuses the value {value}"
         if use.notice is not None and use.notice.change is FieldChange.OFF:
             reason += f" while {use.notice.gate} is off, which is the default there"
-        made, stored = self._subject.makes(use.path), self._subject.reference.stored
-        if self._subject.is_over:
+        made, stored = self.subject.makes(use.path), self.subject.reference.stored
+        if self.subject.is_over:
             return self._finding(use, Effect.HARMLESS, f"{reason}; nothing is made from the object any more")
-        if made and stored and self._subject.reference.kind == "DaemonSet":
+        if made and stored and self.subject.reference.kind == "DaemonSet":
             text = "no pods are made any more, or those that are made are refused; those that are there stay"
         elif made and stored:
             text = f"new {made} are refused and {_RETRIES}; those that are there stay"
@@ -195,7 +191,7 @@ class _FieldFindings:
 
     def _finding(self, use: FieldUse, effect: Effect, text: str, severity: str = "") -> Finding:
         return Finding(
-            object=self._subject.reference,
+            object=self.subject.reference,
             field=use.path,
             value=_shorten(use.value),
             effect=effect,

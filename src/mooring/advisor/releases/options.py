@@ -125,10 +125,6 @@ class Crossing:
         """Return whether a release serves a resource by default."""
         return served.by_default(self.end if end else self.start)
 
-    def stored_as(self, served: Served, *, end: bool) -> str:
-        """Return the storage version of a resource in a release."""
-        return served.storage_version(self.end if end else self.start)
-
     def subresource(self, served: Served, name: str, *, end: bool) -> bool:
         version = self.end if end else self.start
         return served.releases.has(version) and name in served.subresources and served.subresources[name].has(version)
@@ -182,19 +178,11 @@ class Crossing:
         newer, older = max(self.start, self.end), min(self.start, self.end)
         return newer >= _EMULATION_FLAGS and older >= _EMULATION_FLAGS and newer.minor - older.minor <= _EMULATES_BACK
 
-    def emulates_from(self, newer: str, older: str) -> bool:
-        """Return whether a kube-apiserver of one release can emulate another."""
-        return Crossing(Version.parse(newer), Version.parse(older)).emulates
-
     def plan(self, served: Served) -> WalkPlan | None:
         """Return the plan for walking objects of a resource; None if nothing in them differs."""
-        return self._all.get(served.definition) if served.releases.has(self.end) else None
-
-    @property
-    def _all(self) -> dict[str, WalkPlan]:
         if not self._plans:
             self._plans.update(_Planning(self).plans())
-        return self._plans
+        return self._plans.get(served.definition) if served.releases.has(self.end) else None
 
     def is_on(self, gates: tuple[str, ...], version: Version) -> bool:
         """Return whether the fields of the given gates are enabled in a release."""

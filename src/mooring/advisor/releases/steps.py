@@ -110,7 +110,7 @@ def _removal(finding: Finding) -> Command:
 def _upgrade_steps(crossing: Crossing) -> Iterator[Step]:
     now = str(crossing.start)
     for release in crossing.releases:
-        emulated = crossing.emulates_from(release, now)
+        emulated = Crossing.between(now, release).emulates
         plan, apply = f"kubeadm upgrade plan v{release}.0", f"kubeadm upgrade apply v{release}.0 --config kubeadm.yaml"
         why = "the new binary behaves as the old one until the line is taken out"
         yield Step(
