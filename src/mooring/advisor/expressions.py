@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from mooring.advisor.node_facts import shown_taint
 from mooring.api.core_v1 import Node, Taint
 from mooring.cel.environment import Program
 from mooring.cel.errors import EvaluationError
@@ -48,7 +49,9 @@ def on_nodes(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome]
 
 def on_taints(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome]:
     """Evaluate an expression over `taint` on the taints of all nodes; an outcome names the nodes with the taint."""
-    inputs = ((f"{node.metadata.name} {shown(taint)}", bound(taint)) for node in nodes for taint in node.spec.taints)
+    inputs = (
+        (f"{node.metadata.name} {shown_taint(taint)}", bound(taint)) for node in nodes for taint in node.spec.taints
+    )
     return _tried(program, "taint", inputs, None)
 
 
@@ -57,10 +60,6 @@ def bound(taint: Taint) -> dict[str, Any]:
     values: dict[str, Any] = {"key": taint.key, "value": taint.value, "effect": taint.effect}
     added = parse_time_added(taint)
     return values if added is None else {**values, "timeAdded": Timestamp.from_datetime(added)}
-
-
-def shown(taint: Taint) -> str:
-    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
 def _read_keys(program: Program) -> frozenset[str] | None:

@@ -118,29 +118,26 @@ class PolicyEvaluator:
 
     def verdict(self, obj: Resource, *, old: Resource | None = None, operation: str = "CREATE") -> Verdict:
         """Evaluate the policies for a write of an object; the object is not modified."""
-        if self.is_idle:
-            return Verdict()
-        if self._ready is None:
-            self._ready = _Ready(self._objects, self._others, is_whole=self._is_whole)
-        return self._ready.verdict(obj, old, operation, self._user)
+        return Verdict() if self.is_idle else self._prepared().verdict(obj, old, operation, self._user)
 
     def verdict_on_tree(self, tree: Tree, *, plural: str = "", operation: str = "CREATE") -> Verdict:
         """Evaluate the policies for an object of a kind unknown to Mooring."""
-        if self.is_idle:
-            return Verdict()
+        return Verdict() if self.is_idle else self._prepared().verdict_on_tree(tree, plural, operation, self._user)
+
+    def _prepared(self) -> "_Ready":
         if self._ready is None:
             self._ready = _Ready(self._objects, self._others, is_whole=self._is_whole)
-        return self._ready.verdict_on_tree(tree, plural, operation, self._user)
+        return self._ready
 
 
-def policies_of(snapshot: "Snapshot", *, is_whole: bool = False) -> PolicyEvaluator:
+def policies_of(snapshot: "Snapshot") -> PolicyEvaluator:
     """Return an evaluator of the policies in a snapshot, with the objects that they may read."""
     kinds = snapshot.kinds()
     needed = [each for kind in POLICIES if kind in kinds for each in snapshot.all(kind)]
     if not needed:
         return PolicyEvaluator(())
     objects = [each for kind in kinds for each in snapshot.all(kind)]
-    return PolicyEvaluator(objects, is_whole=is_whole)
+    return PolicyEvaluator(objects, is_whole=False)
 
 
 class _Ready:

@@ -5,7 +5,7 @@ policy that a server would refuse is an error, and so is a file that cannot be r
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -15,6 +15,7 @@ from mooring.admission.pipeline import admit_create
 from mooring.admission.strategy import Request
 from mooring.advisor.policies.evaluation import POLICIES, PolicyEvaluator, Verdict
 from mooring.advisor.snapshot import Snapshot, dump
+from mooring.advisor.snapshot.objects import scheme
 from mooring.api import codec, errors
 from mooring.api.apiextensions_v1 import CustomResourceDefinition
 from mooring.api.authentication_v1 import UserInfo
@@ -61,12 +62,7 @@ class PolicyTestResult:
     """The object after all mutations; None if there were none."""
 
     def tree(self) -> Tree:
-        rows = [
-            {key: value for key, value in {
-                "result": row.result, "policy": row.policy, "binding": row.binding, "message": row.message
-            }.items() if value}
-            for row in self.rows
-        ]  # fmt: skip
+        rows = [{key: value for key, value in asdict(row).items() if value} for row in self.rows]
         tree: Tree = {"object": self.object, "result": self.result, "policies": rows}
         tree |= {"answer": self.answer} if self.answer else {}
         return tree | ({"changed": self.changed} if self.changed is not None else {})
@@ -137,8 +133,6 @@ def _unbound(policies: Iterable[Any]) -> list[str]:
 
 
 def _is_unknown(tree: Any, objects: Sequence[Resource]) -> bool:
-    from mooring.advisor.snapshot.objects import scheme  # noqa: PLC0415 - as it is only needed here
-
     if not isinstance(tree, dict) or not isinstance(tree.get("apiVersion"), str) or not objects:
         return False
     return isinstance(tree.get("kind"), str) and scheme().kind(tree["apiVersion"], tree["kind"]) is None

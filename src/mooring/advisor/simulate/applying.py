@@ -45,7 +45,10 @@ class ChangeApplier:
                     self._world.remove_node(name)
                 return f"remove {several(names)}"
             case changes.Drain():
-                return self._drain(change)
+                names = self._each(change.nodes, partial(with_unschedulable, unschedulable=True))
+                for name in names:
+                    self._world.drains.begin(name)
+                return f"drain {several(names)}"
             case _:
                 return self._change_nodes(change)
 
@@ -157,7 +160,7 @@ class ChangeApplier:
                 self._world.put_node(change(info.node))
         return names
 
-    def _change_nodes(self, change: Change) -> str:
+    def _change_nodes(self, change: changes.Taint | changes.Untaint | changes.Label | changes.Cordon) -> str:
         match change:
             case changes.Taint():
                 taint = change.taint
@@ -176,14 +179,6 @@ class ChangeApplier:
                 for name in () if change.unschedulable else names:
                     self._world.drains.end(name)
                 return f"{'' if change.unschedulable else 'un'}cordon {several(names)}"
-            case _:
-                raise AssertionError(f"{change} is not about nodes")
-
-    def _drain(self, change: changes.Drain) -> str:
-        names = self._each(change.nodes, partial(with_unschedulable, unschedulable=True))
-        for name in names:
-            self._world.drains.begin(name)
-        return f"drain {several(names)}"
 
     def _add_nodes(self, change: changes.AddNodes) -> str:
         cluster = self._world.engine.cluster

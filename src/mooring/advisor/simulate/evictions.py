@@ -153,9 +153,6 @@ class Budgets:
         self._by_label: dict[tuple[str, str, str], dict[str, _Counted]] = {}
         """Budgets by namespace and by a label that their selector requires, by name."""
 
-    def __bool__(self) -> bool:
-        return bool(self._all)
-
     def put(self, budget: PodDisruptionBudget, pods: Iterable[SimulatedPod] = ()) -> None:
         """Add or replace a budget, and count the pods that it selects."""
         self.remove(budget)

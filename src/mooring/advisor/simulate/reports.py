@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mooring.advisor.lint.reports import markdown_cell
@@ -33,7 +33,7 @@ def _lines(result: Simulation, *, wide: bool) -> Iterator[str]:
         f"{counts.preempted} preempted, {counts.evicted} evicted."
     )
     yield ""
-    yield from _table(("RESOURCE", "ALLOCATABLE", "BEFORE", "AFTER", "NODES AFTER"), _utilisation(result))
+    yield from text_table(("RESOURCE", "ALLOCATABLE", "BEFORE", "AFTER", "NODES AFTER"), _utilisation(result))
     if result.room is not None:
         yield ""
         fits = f"{result.room.fits} more" if result.room.is_complete else f"at least {result.room.fits} more"
@@ -42,14 +42,14 @@ def _lines(result: Simulation, *, wide: bool) -> Iterator[str]:
     if result.added_nodes:
         yield ""
         rows = [(name, pool, format_seconds(at)) for at, name, pool in result.added_nodes]
-        yield from _table(("ADDED NODES", "POOL", "READY AT"), rows if wide else rows[:_SHOWN])
+        yield from text_table(("ADDED NODES", "POOL", "READY AT"), rows if wide else rows[:_SHOWN])
     yield from _pending(result, wide=wide)
     for group in result.rejected:
         yield ""
         yield f"REJECTED: {group.count} of {group.name}"
         yield f"  {group.message}"
     for table in pod_tables(result):
-        yield from _section((table.heading, *map(str.upper, table.header)), table.rows, wide=wide)
+        yield from table.lines(wide=wide)
     yield from _placements(result, wide=wide)
     if len(result.timeline) > 2:
         yield from _timeline(result, wide=wide)
@@ -106,6 +106,10 @@ class PodTable(NamedTuple):
     """The headings of the other columns."""
     rows: Sequence[Cells]
 
+    def lines(self, *, wide: bool) -> Iterator[str]:
+        """Yield the lines of the table for a terminal."""
+        return _section((self.heading, *map(str.upper, self.header)), self.rows, wide=wide)
+
 
 def pod_tables(result: Simulation) -> Iterator[PodTable]:
     """Yield the tables of the pods that were evicted, preempted, or kept from eviction."""
@@ -135,8 +139,7 @@ def placement_table(result: Simulation) -> PodTable:
 
 def _placements(result: Simulation, *, wide: bool) -> Iterator[str]:
     if wide or len(result.placements) <= _SHOWN:
-        table = placement_table(result)
-        yield from _section((table.heading, *map(str.upper, table.header)), table.rows, wide=True)
+        yield from placement_table(result).lines(wide=True)
         return
     owners: dict[str, list[str]] = {}
     for each in result.placements:
@@ -167,9 +170,9 @@ def _comparison(found: Comparison, *, wide: bool) -> Iterator[str]:
     yield ""
     yield f"COMPARED WITH {found.other_configuration}: {len(found.elsewhere)} pods elsewhere, {found.same} as before."
     numbers, *pods = comparison_tables(found)
-    yield from _table((numbers.heading, *map(str.upper, numbers.header)), numbers.rows)
+    yield from text_table((numbers.heading, *map(str.upper, numbers.header)), numbers.rows)
     for each in pods:
-        yield from _section((each.heading, *map(str.upper, each.header)), each.rows, wide=wide)
+        yield from each.lines(wide=wide)
 
 
 def comparison_tables(found: Comparison) -> Iterator[PodTable]:
@@ -196,16 +199,17 @@ def _section(header: Cells, rows: Sequence[Cells], *, wide: bool) -> Iterator[st
         return
     yield ""
     shown = rows if wide else rows[:_SHOWN]
-    yield from _table(header, shown)
+    yield from text_table(header, shown)
     if len(shown) < len(rows):
         yield f"  and {len(rows) - len(shown)} more; -o wide shows all."
 
 
-def _table(header: Cells, rows: Sequence[Cells] | Iterator[Cells]) -> Iterator[str]:
+def text_table(header: Cells, rows: Iterable[Cells], gap: str = "   ") -> Iterator[str]:
+    """Yield the lines of a table with aligned columns."""
     table = [tuple(header), *(tuple(map(one_line, row)) for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     for row in table:
-        yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield gap.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def count_of(number: int, what: str) -> str:

@@ -24,7 +24,8 @@ class Usage:
     requested: dict[str, NDArray[np.float64]]
 
     def fractions(self, resource: str) -> NDArray[np.float64]:
-        return _divide(self.requested[resource], self.allocatable[resource])
+        requested, allocatable = self.requested[resource], self.allocatable[resource]
+        return np.divide(requested, allocatable, out=np.zeros_like(requested), where=allocatable > 0)
 
     def whole(self) -> tuple[ResourceUse, ...]:
         return tuple(self._use(resource) for resource in self.allocatable)
@@ -74,12 +75,6 @@ def part_of(cluster: Cluster, resource: str) -> float:
         return 0.0
     total = int(cluster.resources.allocatable[line].sum())
     return round(int(cluster.resources.used[line].sum()) / total, 4) if total else 0.0
-
-
-def _divide(requested: NDArray[np.float64], allocatable: NDArray[np.float64]) -> NDArray[np.float64]:
-    out = np.zeros_like(requested)
-    np.divide(requested, allocatable, out=out, where=allocatable > 0)
-    return out
 
 
 def _distribution(fractions: NDArray[np.float64]) -> Distribution:

@@ -408,15 +408,15 @@ class _NodeRollout:
                 for name, (count, longest) in sorted(self._delays.items(), key=lambda each: -each[1][1])
             ),
             interruptions=self._interruptions(),
-            moves=tuple(_move_of(each, self._world, self._start) for each in self._evictions()),
+            moves=tuple(  # pods of DaemonSets are deleted only with their node
+                _move_of(each, self._world, self._start)
+                for each in self._world.record.evictions
+                if is_drainable(each.pod)
+            ),
             daemon_pods=sum(pod.is_daemon for pod in self._world.pods.values()),
             timeline=tuple(self._timeline),
             is_complete=self._is_complete,
         )
-
-    def _evictions(self) -> list[Departure]:
-        """Return the evictions without those of DaemonSets' pods, which are deleted only with their node."""
-        return [each for each in self._world.record.evictions if is_drainable(each.pod)]
 
     def _pending(self) -> tuple[Pending, ...]:
         """Group the pods that lost their node and are pending at the end."""

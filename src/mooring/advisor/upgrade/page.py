@@ -5,7 +5,7 @@ from itertools import pairwise
 from mooring.advisor.simulate.clock import format_seconds
 from mooring.advisor.simulate.html.markup import Markup, card, figures, legend, table, tag, together
 from mooring.advisor.simulate.html.page import document
-from mooring.advisor.simulate.html.pictures import line_chart, rect, svg, text_at
+from mooring.advisor.simulate.html.pictures import anchor_at, line_chart, rect, svg, text_at
 from mooring.advisor.upgrade import reports
 from mooring.advisor.upgrade.results import Rollout, UpgradeCheck
 
@@ -67,10 +67,10 @@ def timeline(rollout: Rollout) -> Markup:
         )
         if each.drained is not None and each.ready is not None:
             drawn.append(_bar(at(each.drained), at(each.ready), top, "var(--one)"))
-    for part in range(5):
-        moment = end * part / 4
-        anchor = "start" if part == 0 else "end" if part == 4 else "middle"
-        drawn.append(text_at(at(moment), height - 8, format_seconds(moment), anchor))
+    drawn += [
+        text_at(at(end * part), height - 8, format_seconds(end * part), anchor_at(part))
+        for part in (0, 0.25, 0.5, 0.75, 1)
+    ]
     blocked = len(rollout.unfinished)
     text = f"{len(rollout.nodes)} nodes in {format_seconds(rollout.seconds)}" + (
         f", {blocked} not drained" if blocked else ""

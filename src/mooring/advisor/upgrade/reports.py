@@ -1,12 +1,13 @@
 """An upgrade check as text for a terminal and as Markdown for a pull request or a runbook."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from mooring.advisor.audit.reports import Paint, step_lines
 from mooring.advisor.lint.reports import one_line
 from mooring.advisor.lint.rules import Severity
 from mooring.advisor.releases import ReleaseAudit
 from mooring.advisor.simulate.clock import format_seconds
+from mooring.advisor.simulate.reports import text_table
 from mooring.advisor.upgrade.results import Rollout, UpgradeCheck
 
 _MOST_ROWS = 10
@@ -31,7 +32,7 @@ def lines(result: UpgradeCheck, paint: Paint, *, wide: bool = False) -> Iterator
         yield ""
         yield paint(title, "title")
         shown = rows if wide else rows[:_MOST_ROWS]
-        yield from _columns(header, shown)
+        yield from (f"  {line}" for line in text_table(header, shown, gap="  "))
         if len(rows) > len(shown):
             yield paint(f"  and {len(rows) - len(shown)} more (-o wide)", "quiet")
     yield from step_lines(result.steps, paint)
@@ -120,13 +121,6 @@ def _findings(audit: ReleaseAudit) -> list[Row]:
         (level, objects[0] + (f" and {len(objects) - 1} more" if len(objects) > 1 else ""), field, message)
         for (level, field, message, _), objects in rows.items()
     ]
-
-
-def _columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    every = [[one_line(value) for value in row] for row in ([header, *rows] if any(header) else rows)]
-    widths = [max(len(row[column]) for row in every) for column in range(len(header))]
-    for row in every:
-        yield ("  " + "  ".join(value.ljust(width) for value, width in zip(row, widths, strict=True))).rstrip()
 
 
 def _markdown_steps(result: UpgradeCheck) -> Iterable[str]:

@@ -6,7 +6,7 @@ from mooring.advisor.simulate import reports
 from mooring.advisor.simulate.clock import format_seconds
 from mooring.advisor.simulate.html import pictures
 from mooring.advisor.simulate.html.markup import Markup, card, figures, legend, table, tag, together
-from mooring.advisor.simulate.html.pictures import Cell, Points, line_chart, pods_legend
+from mooring.advisor.simulate.html.pictures import PODS_LEGEND, Cell, Points, line_chart
 from mooring.advisor.simulate.html.style import CSS
 from mooring.advisor.simulate.results import Comparison, Simulation
 from mooring.advisor.simulate.traces.results import Replayed
@@ -185,7 +185,7 @@ def _timeline(result: Simulation) -> Markup:
     ]
     text = table(("No.", "At", "What was done", "Running after it", "Pending", "CPU"), rows) if rows else Markup("")
     return card(
-        "Pods over time", pictures.timeline(result.timeline, result.seconds), pods_legend(), Markup("<br>"), text
+        "Pods over time", pictures.timeline(result.timeline, result.seconds), legend(PODS_LEGEND), Markup("<br>"), text
     )
 
 

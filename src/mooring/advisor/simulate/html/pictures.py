@@ -102,7 +102,9 @@ def heat_map(title: str, found: Sequence[Cell]) -> Markup:
         fill = f"var(--{shade(cell.part)})"
         drawn.append(rect(x + gap / 2, y + gap / 2, step - gap, step - gap, fill, hint, rx=f"{min(step / 6, 3):.1f}"))
         if step >= _ROOM_FOR_NUMBER:
-            drawn.append(_percent(x + step / 2, y + step / 2, cell))
+            number = f"{round(cell.part * 100)}{'●' if cell.marked else ''}"
+            class_ = "high" if cell.part >= _DARK_FROM else "on"
+            drawn.append(text_at(x + step / 2, y + step / 2 + 4, number, anchor="middle", class_=class_))
         elif cell.marked:
             drawn.append(
                 tag(
@@ -113,12 +115,6 @@ def heat_map(title: str, found: Sequence[Cell]) -> Markup:
     mean = sum(parts) / len(parts) if parts else 0.0
     description = f"{len(parts)} nodes, on average {mean:.0%} requested, at most {max(parts, default=0.0):.0%}."
     return svg(columns * step, rows * step, title, description, *drawn)
-
-
-def _percent(x: float, y: float, cell: Cell) -> Markup:
-    part = cell.part or 0.0
-    text = f"{round(part * 100)}{'●' if cell.marked else ''}"
-    return text_at(x, y + 4, text, anchor="middle", class_="high" if part >= _DARK_FROM else "on")
 
 
 def heat_legend() -> Markup:
@@ -176,10 +172,6 @@ def timeline(moments: Sequence[Moment], end: float, evicted: Sequence[tuple[floa
 
 
 PODS_LEGEND = (("running", "running (solid line)"), ("pending", "pending on top of them (dashed line)"))
-
-
-def pods_legend() -> Markup:
-    return legend(PODS_LEGEND)
 
 
 def _numbers(events: Sequence[Moment], x: Scale, top: float) -> list[Markup]:
@@ -300,7 +292,6 @@ def _short(text: str, most: int = 18) -> str:
 
 
 Points = Sequence[tuple[float, float]]
-Place = Callable[[float, float], tuple[float, float]]
 COLOURS = ("#2f6fde", "#c2571a", "#1a7f4b", "#8a4a9e", "#b42318", "#667085", "#0e9aa7", "#b58900")
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720.0, 260.0, 56.0, 12.0, 12.0, 30.0
 
@@ -321,10 +312,13 @@ def line_chart(
         right = _LEFT + wide * (x - low_x) / ((high_x - low_x) or 1.0)
         return right, _TOP + high * (1 - (y - low_y) / ((high_y - low_y) or 1.0))
 
-    drawn = [_grid(low_y + (high_y - low_y) * part / 4, at, low_x, format_y) for part in range(5)]
-    for part in range(5):
-        x = low_x + (high_x - low_x) * part / 4
-        drawn.append(text_at(at(x, low_y)[0], _HEIGHT - 8, format_x(x), "middle" if 0 < part < 4 else _end(part)))
+    drawn = []
+    for part in (0, 0.25, 0.5, 0.75, 1):
+        x, y = low_x + (high_x - low_x) * part, low_y + (high_y - low_y) * part
+        right, height = at(x, y)
+        drawn.append(_grid_line((_LEFT, height), (_WIDTH - _RIGHT, height), "var(--line)"))
+        drawn.append(text_at(_LEFT - 6, height + 4, format_y(y), "end"))
+        drawn.append(text_at(right, _HEIGHT - 8, format_x(x), anchor_at(part)))
     text = []
     for number, (name, points) in enumerate(series.items()):
         colour = COLOURS[number % len(COLOURS)]
@@ -341,17 +335,9 @@ def line_chart(
     return tag("div", picture, tag("div", *key, class_="legend"))
 
 
-def _grid(y: float, at: Place, x: float, format_y: Callable[[float], str]) -> Markup:
-    height = at(x, y)[1]
-    return tag(
-        "g",
-        _grid_line((_LEFT, height), (_WIDTH - _RIGHT, height), "var(--line)"),
-        text_at(_LEFT - 6, height + 4, format_y(y), "end"),
-    )
-
-
-def _end(part: int) -> str:
-    return "start" if part == 0 else "end"
+def anchor_at(part: float) -> str:
+    """Return the anchor of a text at a fraction of an axis, so that the first and last text stay in the picture."""
+    return "start" if part == 0 else "end" if part == 1 else "middle"
 
 
 _TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
