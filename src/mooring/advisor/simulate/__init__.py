@@ -100,15 +100,5 @@ def check_rights(snapshot: Snapshot) -> None:
 
 def kinds_of_interest() -> tuple[type[Resource], ...]:
     """Return the kinds that a simulation reads from a live cluster: those that create, place and admit pods."""
-    kinds: tuple[type[Resource], ...] = (
-        Node,
-        Pod,
-        Deployment,
-        DaemonSet,
-        Job,
-        PriorityClass,
-        ResourceClaimTemplate,
-        *RULES,
-        *OTHER_KINDS,
-    )
-    return tuple(dict.fromkeys(kinds))
+    own = (Node, Pod, Deployment, DaemonSet, Job, PriorityClass, ResourceClaimTemplate)
+    return tuple(dict.fromkeys((*own, *RULES, *OTHER_KINDS)))

@@ -115,10 +115,7 @@ class SimulationRun:
         return self.world.clock.monotonic()
 
     def _work(self, event: str) -> None:
-        self.world.taints.run()
-        self.scheduling.run()
-        while self.world.workloads.roll_on():
-            self.scheduling.run()
+        self.scheduling.run_with_controllers()
         self._note(event)
         self._progress()
 

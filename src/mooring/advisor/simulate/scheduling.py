@@ -62,6 +62,13 @@ class Scheduling:
             if record.attempts // _REPORT_EVERY != before // _REPORT_EVERY:
                 self._tell()
 
+    def run_with_controllers(self) -> None:
+        """Evict pods from tainted nodes, try every pod, and take all steps of rolling updates that are possible now."""
+        self._world.taints.run()
+        self.run()
+        while self._world.workloads.roll_on():
+            self.run()
+
     def _fails_like_identical_pods(self, queued: QueuedPod) -> bool:
         """Try a pod; return whether all identical pods would fail now; reuse their last result if unchanged."""
         spec = queued.pod.spec

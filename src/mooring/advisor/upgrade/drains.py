@@ -213,10 +213,7 @@ class _NodeRollout:
     def _work(self) -> None:
         """Do everything that is possible at the current time."""
         while True:
-            self._world.taints.run()
-            self._scheduling.run()
-            while self._world.workloads.roll_on():
-                self._scheduling.run()
+            self._scheduling.run_with_controllers()
             if not self._begun or not self._step():
                 break
         self._note()

@@ -14,7 +14,7 @@ from mooring.advisor.simulate.pods import SimulatedPod, SimulationRecord
 from mooring.advisor.simulate.traces.prices import Prices
 from mooring.advisor.simulate.world import World
 from mooring.api.core_v1 import Pod
-from mooring.constraints.requests import CPU, PODS
+from mooring.constraints.requests import PODS
 from mooring.scheduler.facade import PodSignature
 
 _MAX_SAMPLES = 400
@@ -200,17 +200,13 @@ class Meter(SimulationRecord):
         sample |= {"preempted": self.tally.preempted, "evicted": self.tally.evicted, "given up": self.tally.given_up}
         if self._prices:
             sample |= {"cost per hour": round(self._rate, 4), "cost": round(self.tally.cost, 4)}
-        for reason, number in sorted(self.pending_by_reason().items()):
+        for reason, number in sorted(world.lines.refused_by().items()):  # several plugins may reject the same pod
             sample[f"pending {reason}"] = number
-        profiles = self._world.engine.profiles.values()
+        profiles = world.engine.profiles.values()
         for plugin in {id(each): each for profile in profiles for each in profile.plugins}.values():
             if hasattr(plugin, "measures"):
                 sample |= {str(name): float(value) for name, value in plugin.measures().items()}
         return sample
-
-    def pending_by_reason(self) -> Counter[str]:
-        """Count the pending pods that each plugin rejects; several may reject the same pod."""
-        return self._world.lines.refused_by()
 
     def _fragmentation(self) -> dict[str, float]:
         """Return, by resource, the fraction of free resources that typical pods cannot use.
@@ -238,7 +234,3 @@ class Meter(SimulationRecord):
         now = self._world.clock.monotonic()
         self.tally.cost += self._rate * (now - self.tally.cost_at) / _HOUR
         self.tally.cost_at = now
-
-    def allocated(self) -> dict[str, float]:
-        """Return the current allocation in cores, bytes and pieces."""
-        return {name: amount / (1000 if name == CPU else 1) for name, amount in self.tally.used.items() if amount}

@@ -252,11 +252,8 @@ class Replay:
                 return
 
     def _work(self) -> None:
-        world, meter = self.world, self.meter
-        world.taints.run()
-        self._scheduling.run()
-        while world.workloads.roll_on():
-            self._scheduling.run()
+        meter = self.meter
+        self._scheduling.run_with_controllers()
         while meter.lost:
             lost, meter.lost = meter.lost, []
             for pod in lost:
