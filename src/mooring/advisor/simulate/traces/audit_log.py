@@ -82,12 +82,8 @@ def events(paths: tuple[Path, ...], complaints: Complaints) -> Iterator[Event]:
     """Yield the events of several files."""
     reading = _Reading()
     for moment, place, line in merge(*(_lines(path, complaints) for path in paths), key=itemgetter(0)):
-        try:
-            found = list(reading.read(line, moment))
-        except (ValueError, RecursionError) as problem:
-            complaints.bad(place, str(problem))
-            continue
-        yield from found
+        with complaints.reading(place):
+            yield from list(reading.read(line, moment))
 
 
 def _lines(path: Path, complaints: Complaints) -> Iterator[tuple[datetime, str, _Line]]:

@@ -4,7 +4,8 @@ Times are seconds since the start of the trace. Pods are identified by `namespac
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -116,6 +117,14 @@ class Complaints:
         self.skipped += 1
         if len(self._examples) < _SHOWN:
             self._examples.append(text)
+
+    @contextmanager
+    def reading(self, place: str) -> Iterator[None]:
+        """Report errors that are raised while a line is read, so that the reader goes on with the next one."""
+        try:
+            yield
+        except (ValueError, RecursionError) as problem:
+            self.bad(place, str(problem))
 
     def note(self, place: str, message: str) -> None:
         """Report something unusual that can be replayed."""

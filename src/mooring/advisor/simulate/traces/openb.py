@@ -36,33 +36,28 @@ _PODS = 1001
 
 def nodes(path: Path, complaints: Complaints) -> Iterator[NodeComes]:
     for place, row in lines(path, complaints):
-        try:
+        with complaints.reading(place):
             cpu, memory, cards = (_whole(row, name) for name in ("cpu_milli", "memory_mib", "gpu"))
             if not row["sn"]:
                 raise ValueError("a node has no name")
-        except ValueError as problem:
-            complaints.bad(place, str(problem))
-            continue
-        resources = {"cpu": f"{cpu}m", "memory": f"{memory}Mi", "pods": str(_PODS)}
-        resources |= {GPU: str(cards * _WHOLE)} if cards else {}
-        labels = {"kubernetes.io/hostname": row["sn"]} | ({MODEL: row["model"]} if row["model"] else {})
-        yield NodeComes(0.0, node_of(row["sn"], resources, labels))
+            resources = {"cpu": f"{cpu}m", "memory": f"{memory}Mi", "pods": str(_PODS)}
+            resources |= {GPU: str(cards * _WHOLE)} if cards else {}
+            labels = {"kubernetes.io/hostname": row["sn"]} | ({MODEL: row["model"]} if row["model"] else {})
+            yield NodeComes(0.0, node_of(row["sn"], resources, labels))
 
 
 def pods(path: Path, complaints: Complaints, models: frozenset[str] = frozenset()) -> Iterator[PodArrives]:
     """Return the pods in order of creation. `models` are those of the nodes, if known."""
     found, times = list[PodArrives](), Times(ordered=False)
     for place, row in lines(path, complaints):
-        try:
+        with complaints.reading(place):
             event = _pod(row)
             times.check(event.at, place)
-        except ValueError as problem:
-            complaints.bad(place, str(problem))
-            continue
-        wanted = set(filter(None, row.get("gpu_spec", "").split("|")))
-        if models and wanted and not wanted & models:
-            complaints.note(place, f"no node has the model {row['gpu_spec']}: plugins that heed models find it no node")
-        found.append(event)
+            found.append(event)
+            wanted = set(filter(None, row.get("gpu_spec", "").split("|")))
+            if models and wanted and not wanted & models:
+                text = f"no node has the model {row['gpu_spec']}: plugins that heed models find it no node"
+                complaints.note(place, text)
     yield from sorted(found, key=attrgetter("at"))
 
 

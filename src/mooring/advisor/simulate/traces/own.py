@@ -75,12 +75,9 @@ def events(path: Path, complaints: Complaints) -> Iterator[Event]:
     for place, row in lines(path, complaints):
         if row["event"] == "begin":
             continue
-        try:
+        with complaints.reading(place):
             event = _event(row)
             order.check(event.at, place)
-        except (ValueError, RecursionError) as problem:
-            complaints.bad(place, str(problem))
-        else:
             yield event
 
 

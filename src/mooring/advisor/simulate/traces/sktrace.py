@@ -70,10 +70,8 @@ def events(path: Path, complaints: Complaints) -> Iterator[Event]:
             continue
         for action, trees in (("applied", moment.applied_objs), ("deleted", moment.deleted_objs)):
             for index, tree in enumerate(trees):
-                try:
+                with complaints.reading(f"{place}.{action}_objs[{index}]"):
                     yield _event(tree, at, found.pod_lifecycles, is_deleted=action == "deleted")
-                except (ValueError, RecursionError) as problem:
-                    complaints.bad(f"{place}.{action}_objs[{index}]", str(problem))
 
 
 def _event(tree: dict[str, Any], at: float, lives: dict[tuple[str, str], Any], *, is_deleted: bool) -> Event:
