@@ -54,7 +54,8 @@ class NodeStrategy(RuleStrategy[Node]):
     def mutate(self, obj: Node, old: Node | None, request: Request) -> None:
         """Add the not-ready taint to a new node; set the time of taints that an update adds."""
         if old is None:
-            _add_not_ready(obj)
+            if (NOT_READY.key, NOT_READY.effect) not in {(taint.key, taint.effect) for taint in obj.spec.taints}:
+                obj.spec.taints.append(Taint(key=NOT_READY.key, effect=NOT_READY.effect))
         else:
             _stamp_taints(obj.spec.taints, old.spec.taints, times.to_seconds(request.now))
 
@@ -115,11 +116,6 @@ def _validate_declared_features(features: list[str]) -> Errors:
         elif before is not None and feature < before:
             errors.append(field_errors.invalid(here, feature, "list must be sorted alphabetically"))
     return errors
-
-
-def _add_not_ready(node: Node) -> None:
-    if not any(taint.key == NOT_READY.key and taint.effect == NOT_READY.effect for taint in node.spec.taints):
-        node.spec.taints.append(Taint(key=NOT_READY.key, effect=NOT_READY.effect))
 
 
 def _stamp_taints(new: list[Taint], old: list[Taint], now: str) -> None:

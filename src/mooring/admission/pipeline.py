@@ -111,7 +111,10 @@ def finish_update(new: T, old: T, request: Request, subresource: str = "") -> Ad
     _check_name(new, request)
     _keep_identity(new, old)
     if not new.metadata.resource_version:
-        _check_unconditional(main, new)
+        if not main.allow_unconditional_update:
+            path = Path("metadata", "resourceVersion")
+            wrong = field_errors.invalid(path, 0, "must be specified for an update")
+            raise errors.invalid(main.resource, new.metadata.name, [wrong], group=main.group)
         new.metadata.resource_version = old.metadata.resource_version
     if subresource:
         restore_metadata(new, old, main.group, main.resource, subresource)
@@ -149,13 +152,6 @@ def _check_name(obj: meta_v1.Resource, request: Request) -> None:
                 f"the name of the object ({obj.metadata.name}) does not match the name on the URL ({request.name})"
             )
         obj.metadata.name = request.name
-
-
-def _check_unconditional(strategy: Strategy[Any], obj: meta_v1.Resource) -> None:
-    if not strategy.allow_unconditional_update:
-        path = Path("metadata", "resourceVersion")
-        wrong = field_errors.invalid(path, 0, "must be specified for an update")
-        raise errors.invalid(strategy.resource, obj.metadata.name, [wrong], group=strategy.group)
 
 
 def _check_namespace_lives(obj: meta_v1.Resource, strategy: Strategy[Any], request: Request) -> None:

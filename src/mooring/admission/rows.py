@@ -169,12 +169,8 @@ def may_share(template: Resource) -> bool:
     return not (
         spec.node_name  # the labels of the node's zone are added
         or any(volume.ephemeral is not None for volume in spec.volumes)  # whose claim is named after the pod
-        or (_has_row_label(template.metadata) and _merges_labels(spec))
+        or (any(label in template.metadata.labels for label, _ in _LABELS) and _merges_labels(spec))
     )
-
-
-def _has_row_label(meta: ObjectMeta) -> bool:
-    return any(label in meta.labels for label, _ in _LABELS)
 
 
 def _merges_labels(spec: PodSpec) -> bool:

@@ -175,7 +175,7 @@ class _Evaluation:
                 self._broken(each, bindings, new, path, shown_type, forgiven=unchanged and not each.uses_old_self)
 
     def _holds(self, each: CompiledRule, bindings: dict[str, Any], path: Path | None, shown_type: str) -> bool | None:
-        text = _rule_text(each.rule)
+        text = (each.rule.message or each.rule.rule).strip()
         try:
             return bool(self._value(each.program, bindings))
         except CostLimitExceeded as error:
@@ -264,10 +264,6 @@ def _child(path: Path | None, name: str, node: _Node) -> Path:
     if path is None:
         return Path(name)
     return path.child(name) if name in node.schema.properties else path.key(name)
-
-
-def _rule_text(rule: ValidationRule) -> str:
-    return rule.message.strip() if rule.message else rule.rule.strip()
 
 
 def _message_of(rule: ValidationRule) -> str:

@@ -6,7 +6,7 @@ position of a value is a chain of pairs that is formatted only for an error. Reg
 """
 
 import json
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -390,7 +390,9 @@ def _object_checks(schema: JSONSchemaProps) -> list[Check]:
         if most is not None and len(value) > most:
             findings.add(place, field_errors.too_many(findings.at(place), len(value), most))
         if more is False:
-            _add_forbidden_error(value, place, findings, properties)
+            for name in [name for name in value if name not in properties]:
+                detail = f"{format_place(place)}.{name} in body is a forbidden property"
+                findings.add(place, field_errors.invalid(findings.at(place), name, detail))
         elif additional is not None:
             for name, item in value.items():
                 if name not in properties:
@@ -406,13 +408,6 @@ def _object_checks(schema: JSONSchemaProps) -> list[Check]:
                 findings.add(place, field_errors.required(findings.at((place, name))))
 
     return [check]
-
-
-def _add_forbidden_error(value: dict[str, Any], place: Place, findings: Findings, known: Container[str]) -> None:
-    for name in value:
-        if name not in known:
-            detail = f"{format_place(place)}.{name} in body is a forbidden property"
-            findings.add(place, field_errors.invalid(findings.at(place), name, detail))
 
 
 def _add_value_error(findings: Findings, place: Place, value: Any, words: str) -> None:

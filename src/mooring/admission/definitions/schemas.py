@@ -159,13 +159,10 @@ def _root_errors(schema: JSONSchemaProps, path: Path, has_status: bool) -> Itera
             detail = (
                 f"only [{allowed}] fields are allowed at the root of the schema if the status subresource is enabled"
             )
-            yield field_errors.invalid(path.child(here), _to_go_struct(schema), detail)
+            struct = GoStruct({shown: getattr(schema, name) for name, shown in _GO_NAMES.items()})
+            yield field_errors.invalid(path.child(here), struct, detail)
     if schema.nullable:
         yield field_errors.forbidden(path.child(f"{here}.nullable"), "nullable cannot be true at the root")
-
-
-def _to_go_struct(schema: JSONSchemaProps) -> GoStruct:
-    return GoStruct({shown: getattr(schema, name) for name, shown in _GO_NAMES.items()})
 
 
 def default_errors(schema: JSONSchemaProps, path: Path, *, in_metadata: bool = False, root: bool = True) -> Errors:

@@ -112,7 +112,9 @@ def _default_container(container: core_v1.Container) -> None:
         if probe is not None:
             _default_probe(probe)
     if container.lifecycle is not None:
-        _default_lifecycle(container.lifecycle)
+        for handler in (container.lifecycle.post_start, container.lifecycle.pre_stop):
+            if handler is not None and handler.http_get is not None:
+                _default_http_get(handler.http_get)
 
 
 def _default_field_ref(selector: core_v1.ObjectFieldSelector) -> None:
@@ -134,12 +136,6 @@ def _default_probe(probe: core_v1.Probe) -> None:
 def _default_http_get(action: HTTPGetAction) -> None:
     action.path = action.path or "/"
     action.scheme = action.scheme or "HTTP"
-
-
-def _default_lifecycle(lifecycle: core_v1.Lifecycle) -> None:
-    for handler in (lifecycle.post_start, lifecycle.pre_stop):
-        if handler is not None and handler.http_get is not None:
-            _default_http_get(handler.http_get)
 
 
 def _round_requirements(resources: core_v1.ResourceRequirements) -> None:
