@@ -87,6 +87,7 @@ class Policy:
     options: dict[str, Any]
     finalizers: list[str] | None
     code: int = 200
+    stored: tuple[str, ...] = ()
 
 
 @pytest.mark.parametrize(
@@ -98,11 +99,19 @@ class Policy:
         Policy("dependents first", {"propagationPolicy": "Foreground"}, ["foregroundDeletion"]),
         Policy("orphans, in the old words", {"orphanDependents": True}, ["orphan"]),
         Policy("no orphans, in the old words", {"orphanDependents": False}, None),
+        Policy(
+            "nothing, where a finalizer asks for dependents first",
+            {},
+            ["foregroundDeletion", "a.example.com/b"],
+            stored=("foregroundDeletion", "a.example.com/b"),
+        ),
     ],
     ids=lambda case: case.id,
 )
 async def test_dependents(api: ApiCaller, case: Policy) -> None:
-    await api.post(DEPLOYMENTS, deployment())
+    created = deployment()
+    created["metadata"]["finalizers"] = [*case.stored]
+    await api.post(DEPLOYMENTS, created)
     answer = await api.delete(f"{DEPLOYMENTS}/web", {"kind": "DeleteOptions", "apiVersion": "v1", **case.options})
     assert answer.code == case.code
     left = await api.get(f"{DEPLOYMENTS}/web")

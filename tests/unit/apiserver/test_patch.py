@@ -295,6 +295,13 @@ STRATEGIC_CASES = [
         Service,
     ),
     Strategic(
+        "merges into the first of several items with the same key",
+        {"spec": {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}},
+        {"spec": {"ports": [{"port": 53, "name": "dns"}]}},
+        {"spec": {"ports": [{"port": 53, "protocol": "UDP", "name": "dns"}, {"port": 53, "protocol": "TCP"}]}},
+        Service,
+    ),
+    Strategic(
         "leaves out null in what is new", {}, {"spec": {"nodeName": None, "hostname": "h"}}, {"spec": {"hostname": "h"}}
     ),
 ]

@@ -364,7 +364,8 @@ def _finalizers(obj: Resource, options: DeleteOptions) -> list[str]:
     """Return an object's finalizers with that of the propagation policy, and without those of other policies."""
     wanted = _propagation_finalizer(obj, options)
     kept = [name for name in obj.metadata.finalizers if name not in {ORPHAN, FOREGROUND}]
-    return [*kept, wanted] if wanted else kept
+    found = [*kept, wanted] if wanted else kept
+    return found if {*found} != {*obj.metadata.finalizers} else obj.metadata.finalizers
 
 
 def _propagation_finalizer(obj: Resource, options: DeleteOptions) -> str:

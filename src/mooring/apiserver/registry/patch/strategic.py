@@ -128,7 +128,7 @@ def _merge_items(found: list[Any], patch: list[Any], key: str, node: Node | None
     """Merge list items with equal merge keys; append new ones."""
     items, replace = _without_directives(patch, key, found)
     result: list[Any] = [] if replace else found
-    places = {_identity(item, key): place for place, item in enumerate(result)}
+    places = {_identity(result[place], key): place for place in reversed(range(len(result)))}
     for item in items:
         identity = _identity(item, key)
         place = places.get(identity)
