@@ -138,13 +138,27 @@ def _validate_hints(given: list[str], path: Path, check: Callable[[str], names.M
     return errors
 
 
+def _validate_domain(name: str, path: Path) -> Errors:
+    """Validate a domain of at least two segments, which may end in a dot."""
+    if not name:
+        return [field_errors.required(path)]
+    name = name.removesuffix(".")
+    wrong = names.dns1123_subdomain(name)
+    if not wrong and "." not in name:
+        wrong = ("should be a domain with at least two segments separated by dots",)
+    if wrong:
+        return [field_errors.invalid(path, name, ",".join(wrong))]
+    labels = [(each, names.dns1123_label(each)) for each in name.split(".")]
+    return [field_errors.invalid(path, each, ",".join(wrong)) for each, wrong in labels if wrong][:1]
+
+
 def _validate_slice_addresses(addresses: list[str], kind: str, path: Path, strict: bool) -> Errors:
     errors = require(addresses, path)
     errors += limit_items(addresses, MAX_ADDRESSES, path)
     for index, address in enumerate(addresses):
         here = path.index(index)
         if kind == "FQDN":
-            errors += names.validate_fully_qualified_name(address, here)
+            errors += _validate_domain(address, here)
         elif kind in ("IPv4", "IPv6"):
             if kind == "IPv4":
                 wrong = validate_legacy_ip(address, here, strict=strict)

@@ -34,9 +34,10 @@ def choose(new: Service, old: Service | None, families: tuple[str, ...]) -> None
         _reduce_to_single_stack(spec, old.spec)
     for address in spec.cluster_ips[len(spec.ip_families) :]:
         family = family_of(address)
-        if is_ip(address) and family in families and family not in spec.ip_families:
-            spec.ip_families.append(family)
-    if not spec.ip_families and not _is_of_unknown_family(spec):
+        if not is_ip(address) or family not in families or family in spec.ip_families:
+            break
+        spec.ip_families.append(family)
+    if not spec.ip_families and (not spec.cluster_ips or is_headless(spec)):
         spec.ip_families = [families[0]]
     has_both = len(families) == 2 or (is_headless(spec) and not spec.selector)
     if spec.ip_family_policy != SINGLE and len(spec.ip_families) == 1 and has_both:
@@ -59,10 +60,6 @@ def _reduce_to_single_stack(spec: ServiceSpec, old: ServiceSpec) -> None:
         spec.cluster_ips = spec.cluster_ips[:1]
     if spec.ip_families == old.ip_families:
         spec.ip_families = spec.ip_families[:1]
-
-
-def _is_of_unknown_family(spec: ServiceSpec) -> bool:
-    return bool(spec.cluster_ips) and not is_headless(spec)
 
 
 def validate(new: Service, old: Service | None, options: AdmissionOptions) -> Errors:
@@ -91,7 +88,7 @@ def validate(new: Service, old: Service | None, options: AdmissionOptions) -> Er
             _IPS.index(index), spec.cluster_ips, f"{family_of(address)} is not configured on this cluster"
         )
         for index, address in enumerate(spec.cluster_ips)
-        if index >= len(spec.ip_families) and address != HEADLESS
+        if index >= len(spec.ip_families) and address != HEADLESS and family_of(address) not in families
     ]
     return errors or _validate_configured(spec, old, families)
 
@@ -139,8 +136,7 @@ def _validate_match_families(spec: ServiceSpec) -> Errors:
 
 
 def _validate_configured(spec: ServiceSpec, old: Service | None, families: tuple[str, ...]) -> Errors:
-    stored = None if old is None else (old.spec.ip_families, old.spec.ip_family_policy)
-    if (is_headless(spec) and not spec.selector) or stored == (spec.ip_families, spec.ip_family_policy):
+    if (is_headless(spec) and not spec.selector) or (old is not None and _keeps_families(spec, old.spec)):
         return []
     errors: Errors = []
     if spec.ip_family_policy == REQUIRE and len(families) < 2:

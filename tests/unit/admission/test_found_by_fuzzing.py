@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from admission_kinds import SCHEME, Create, Update, example, shortened, stored
+from admission_kinds import SCHEME, Create, Update, decoded, example, merged, shortened, stored
 from admission_pods import NOW, ON, Tree, created, pod_of, request, update_problems
 from mooring.admission.pipeline import admit_create, admit_update, begin_create
 from mooring.admission.strategy import NoCluster
 from mooring.api.base import copy_of
+from mooring.api.codec import to_tree
 from mooring.api.errors import StatusError
 from mooring.api.networking_v1 import IPAddress
 from mooring.api.quantity import Quantity
@@ -42,8 +43,32 @@ def file_key(**fields: Any) -> Tree:
     return container(env=[{"name": "A", "valueFrom": source}])
 
 
+def definition(schema: Tree) -> Tree:
+    version = {"name": "v1", "served": True, "storage": True}
+    return {"spec": {"versions": [{**version, "schema": {"openAPIV3Schema": {"type": "object", **schema}}}]}}
+
+
+CONDITION = "spec.validation.openAPIV3Schema.not"
+
+
 CREATES = [
     Create("any port number, which is not checked", "EndpointSlice", {"ports": [{"port": -1}]}),
+    Create(
+        "domains of two segments, also with a dot at the end",
+        "EndpointSlice",
+        {"addressType": "FQDN", "endpoints": [{"addresses": ["a.b", "a.b.c."]}]},
+    ),
+    Create(
+        "no domains",
+        "EndpointSlice",
+        {"addressType": "FQDN", "endpoints": [{"addresses": ["a", "", "A.b", "a" * 64 + ".b"]}]},
+        [
+            'endpoints[0].addresses[0]: Invalid value: "a": …',
+            "endpoints[0].addresses[1]: Required value",
+            'endpoints[0].addresses[2]: Invalid value: "A.b": …',
+            "endpoints[0].addresses[3]: Invalid value: …: must be no more than 63 characters",
+        ],
+    ),
     Create(
         "a zone hint twice",
         "EndpointSlice",
@@ -51,6 +76,29 @@ CREATES = [
         ['endpoints[0].hints.forZones[1].name: Duplicate value: "a"'],
     ),
     Create("any largest size, which is not checked", "CSIStorageCapacity", {"maximumVolumeSize": "-1"}),
+    Create(
+        "a conversion where unknown fields are kept",
+        "CustomResourceDefinition",
+        {"spec": {"preserveUnknownFields": True, "conversion": {"strategy": "A"}}},
+        [
+            'spec.conversion.strategy: Invalid value: "A": must be None if spec.preserveUnknownFields is true',
+            'spec.conversion.strategy: Unsupported value: "A": …',
+            "spec.preserveUnknownFields: Invalid value: true: …",
+        ],
+    ),
+    Create(
+        "empty types of lists and maps in a condition",
+        "CustomResourceDefinition",
+        definition({"not": {"x-kubernetes-list-type": "", "x-kubernetes-map-type": ""}}),
+        [
+            f"{CONDITION}.x-kubernetes-list-type: Forbidden: must be undefined to be structural",
+            f"{CONDITION}.x-kubernetes-map-type: Forbidden: must be undefined to be structural",
+            f"{CONDITION}.type: Required value: must be object if x-kubernetes-map-type is specified",
+            f"{CONDITION}.x-kubernetes-map-type: Unsupported value: …",
+            f"{CONDITION}.type: Required value: must be array if x-kubernetes-list-type is specified",
+            f"{CONDITION}.x-kubernetes-list-type: Unsupported value: …",
+        ],
+    ),
     Create("a driver name with a path", "VolumeAttributesClass", {"driverName": "a.example.com/b"}),
     Create(
         "tokens in secrets without requests for tokens",
@@ -115,6 +163,15 @@ CREATES = [
         "Service",
         {"spec": {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "x"]}},
         ['spec.clusterIPs[1]: Invalid value: "x": …'],
+    ),
+    Create(
+        "addresses of a family that the cluster does not have, before one of its own",
+        "Service",
+        {"spec": {"clusterIP": "::1", "clusterIPs": ["::1", "10.0.0.7"]}},
+        [
+            'spec.ipFamilyPolicy: Invalid value: "SingleStack": …',
+            'spec.clusterIPs[0]: Invalid value: ["::1","10.0.0.7"]: IPv6 is not configured on this cluster',
+        ],
     ),
     Create(
         "None after an address",
@@ -606,12 +663,55 @@ UPDATES = [
         ['spec.ipFamilyPolicy: Invalid value: "RequireDualStack": …'],
     ),
     Update("any history", "StatefulSet", {}, {"spec": {"revisionHistoryLimit": -1}}),
+    Update(
+        "a selector where a headless Service without one has both families",
+        "Service",
+        {"spec": {"clusterIP": "None", "ipFamilies": ["IPv6"], "selector": None}},
+        {"spec": {"selector": {"app": "x"}}},
+        [
+            'spec.ipFamilyPolicy: Invalid value: "RequireDualStack": …',
+            'spec.ipFamilies[0]: Invalid value: "IPv6": not configured on this cluster',
+        ],
+    ),
 ]
 
 
 @pytest.mark.parametrize("case", UPDATES, ids=lambda case: f"{case.kind}: {case.id}")
 def test_an_update_is_validated_as_kubernetes_does(case: Update) -> None:
     assert shortened(case.validate(), case.problems) == case.problems
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "problems"),
+    [
+        (
+            {},
+            {
+                "containerStatuses": [{"name": "c", "user": {"linux": {"uid": 2**32, "gid": 2**31}}}],
+                "ephemeralContainerStatuses": [{"name": "e", "user": {"linux": {"uid": 2**32 - 1, "gid": 0}}}],
+                "initContainerStatuses": [
+                    {"name": "i"},
+                    {"name": "j", "user": {"linux": {"uid": 0, "gid": 0, "supplementalGroups": [7, -1]}}},
+                ],
+            },
+            [
+                "status.containerStatuses[0].user.linux.uid: Invalid value: 4294967296: must be between 0 and …",
+                "status.containerStatuses[0].user.linux.gid: Invalid value: 2147483648: …",
+                "status.initContainerStatuses[1].user.linux.supplementalGroups[1]: Invalid value: -1: …",
+            ],
+        ),
+        (
+            {"os": {"name": "windows"}},
+            {"containerStatuses": [{"name": "c", "user": {"linux": {"uid": 0, "gid": 0}}}]},
+            ["status.containerStatuses[0].user.linux: Forbidden: cannot be set for a windows pod"],
+        ),
+    ],
+    ids=["Linux", "Windows"],
+)
+def test_the_user_of_a_container_has_ids_that_exist(spec: Tree, status: Tree, problems: list[str]) -> None:
+    old = created(pod_of(spec))
+    new = decoded(merged(to_tree(old), {"status": status}))
+    assert shortened(update_problems(new, old, subresource="status"), problems) == problems
 
 
 def test_an_external_service_has_no_internal_policy() -> None:

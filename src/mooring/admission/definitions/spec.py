@@ -58,16 +58,18 @@ def validate(
     ]
     if len(spec.versions) > MAX_VERSIONS:
         return [*errors, field_errors.too_many(SPEC.child("versions"), len(spec.versions), MAX_VERSIONS)]
-    errors += _validate_missing_schemas(spec)
+    errors += [
+        field_errors.required(SPEC.child("versions").index(index).child("schema", "openAPIV3Schema"))
+        for index, version in enumerate(spec.versions)
+        if _schema(version) is None
+    ]
     for index, version in enumerate(spec.versions):
         errors += _validate_version(version, SPEC.child("versions").index(index), shared, validator)
     errors += _validate_versions_together(spec.versions, shared)
     errors += _validate_required_names(spec.names)
     errors += validate_names(spec.names, SPEC.child("names"))
     errors += _validate_shared(spec, shared, validator)
-    errors += _validate_conversion(
-        spec.conversion, SPEC.child("conversion"), established=old is not None and v1.holds(old, v1.ESTABLISHED)
-    )
+    errors += _validate_conversion(spec, established=old is not None and v1.holds(old, v1.ESTABLISHED))
     return errors + (_validate_immutable_fields(obj, old) if old else [])
 
 
@@ -101,14 +103,6 @@ def _validate_group(group: str, *, is_new: bool) -> Errors:
     if is_new and group in _BUILT_IN_GROUPS:
         return [field_errors.invalid(path, group, "is served by this server itself: choose a group of your own")]
     return []
-
-
-def _validate_missing_schemas(spec: v1.CustomResourceDefinitionSpec) -> Errors:
-    return [
-        field_errors.required(SPEC.child("versions").index(index).child("schema", "openAPIV3Schema"))
-        for index, version in enumerate(spec.versions)
-        if _schema(version) is None
-    ]
 
 
 def _validate_version(
@@ -365,10 +359,14 @@ def _validate_selectable(fields: list[v1.SelectableField], schema: v1.JSONSchema
     return errors + limit_items(seen, _MAX_SELECTABLE, path)
 
 
-def _validate_conversion(conversion: v1.CustomResourceConversion | None, path: Path, *, established: bool) -> Errors:
+def _validate_conversion(spec: v1.CustomResourceDefinitionSpec, *, established: bool) -> Errors:
+    conversion, path, errors = spec.conversion, SPEC.child("conversion"), Errors()
     if conversion is None:
         return []
-    errors = require_one_of(conversion.strategy, ("None", "Webhook"), path.child("strategy"))
+    if spec.preserve_unknown_fields and conversion.strategy != "None":
+        detail = "must be None if spec.preserveUnknownFields is true"
+        errors.append(field_errors.invalid(path.child("strategy"), conversion.strategy, detail))
+    errors += require_one_of(conversion.strategy, ("None", "Webhook"), path.child("strategy"))
     webhook = conversion.webhook
     config = webhook.client_config if webhook else None
     reviews = webhook.conversion_review_versions if webhook else []

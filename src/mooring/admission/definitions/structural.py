@@ -83,10 +83,9 @@ def _invariants(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[Fie
         yield from _invariants(more, FIELD, path.child("additionalProperties"))
     if schema.int_or_string:
         yield from _extensions(schema, path)
-    if _restricts(schema):
-        yield from _conditions(
-            schema, path, skip_any=schema.any_of == _INT_OR_STRING, skip_first=_is_all_of_pattern(schema)
-        )
+    if schema.any_of or schema.all_of or schema.one_of or schema.pattern or schema.not_ is not None:
+        skip_first = bool(schema.all_of) and schema.all_of[0].any_of == _INT_OR_STRING
+        yield from _conditions(schema, path, skip_any=schema.any_of == _INT_OR_STRING, skip_first=skip_first)
     if not schema.type or schema.embedded_resource or level == ROOT:
         yield from _own_type(schema, level, path)
     if level == ROOT or schema.embedded_resource:
@@ -142,14 +141,6 @@ def _metadata(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[Field
             yield field_errors.forbidden(here, detail)
 
 
-def _restricts(schema: JSONSchemaProps) -> bool:
-    return bool(schema.any_of or schema.all_of or schema.one_of or schema.pattern or schema.not_ is not None)
-
-
-def _is_all_of_pattern(schema: JSONSchemaProps) -> bool:
-    return bool(schema.all_of) and schema.all_of[0].any_of == _INT_OR_STRING
-
-
 def _conditions(
     schema: JSONSchemaProps, path: Path, *, skip_any: bool = False, skip_first: bool = False
 ) -> Iterator[FieldError]:
@@ -187,8 +178,8 @@ def _nested_errors(schema: JSONSchemaProps, path: Path, *, skip_any: bool = Fals
         ("x-kubernetes-embedded-resource", schema.embedded_resource, "must be false to be structural"),
         ("x-kubernetes-int-or-string", schema.int_or_string, "must be false to be structural"),
         ("x-kubernetes-list-map-keys", schema.list_map_keys, "must be empty to be structural"),
-        ("x-kubernetes-list-type", schema.list_type, "must be undefined to be structural"),
-        ("x-kubernetes-map-type", schema.map_type, "must be undefined to be structural"),
+        ("x-kubernetes-list-type", schema.list_type is not None, "must be undefined to be structural"),
+        ("x-kubernetes-map-type", schema.map_type is not None, "must be undefined to be structural"),
         ("x-kubernetes-validations", schema.validations, "must be empty to be structural"),
     ):
         if is_set:

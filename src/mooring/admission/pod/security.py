@@ -70,9 +70,9 @@ def validate_pod_security(spec: PodSpec, context: PodSecurityContext, path: Path
         ("runAsUser", context.run_as_user),
         ("runAsGroup", context.run_as_group),
     ):
-        errors += _validate_id(number, path.child(name)) if number is not None else []
+        errors += validate_id(number, path.child(name)) if number is not None else []
     for index, group in enumerate(context.supplemental_groups):
-        errors += _validate_id(group, path.child("supplementalGroups").index(index))
+        errors += validate_id(group, path.child("supplementalGroups").index(index))
     if context.sysctls:
         errors += _validate_sysctls(context.sysctls, spec, path.child("sysctls"))
     errors += optional_one_of(context.fs_group_change_policy, _GROUP_CHANGE_POLICIES, path.child("fsGroupChangePolicy"))
@@ -89,7 +89,7 @@ def validate_pod_security(spec: PodSpec, context: PodSecurityContext, path: Path
     return errors
 
 
-def _validate_id(number: int, path: Path) -> Errors:
+def validate_id(number: int, path: Path) -> Errors:
     return [field_errors.invalid(path, number, problem) for problem in names.user_id(number)]
 
 
@@ -121,7 +121,7 @@ def _validate_sysctls(sysctls: list[Sysctl], spec: PodSpec, path: Path) -> Error
 def validate_container_security(context: SecurityContext, path: Path, *, host_users: bool) -> Errors:
     errors: Errors = []
     for name, number in (("runAsUser", context.run_as_user), ("runAsGroup", context.run_as_group)):
-        errors += _validate_id(number, path.child(name)) if number is not None else []
+        errors += validate_id(number, path.child(name)) if number is not None else []
     if context.proc_mount is not None:
         errors += optional_one_of(context.proc_mount, ("Default", "Unmasked"), path.child("procMount"))
         if host_users and context.proc_mount == "Unmasked":

@@ -13,6 +13,7 @@ from mooring.admission.checks import Unique, json_fields, optional_name, require
 from mooring.admission.pod.annotations import MIRROR
 from mooring.admission.pod.containers import image_without_spaces
 from mooring.admission.pod.requests import qos_class
+from mooring.admission.pod.security import validate_id
 from mooring.api import field_errors, names
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import (
@@ -43,6 +44,7 @@ _MUTABLE = ",".join(
     )
 )
 _MAX_DEADLINE = 2**31 - 1
+_MAX_USER_ID = 2**32 - 1
 _MAX_SHOWN = 10
 _SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
 SPEC = Path("spec")
@@ -236,6 +238,7 @@ def validate_status_update(new: Pod, old: Pod, *, strict_addresses: bool) -> Err
         (_INIT_CONTAINERS, new.status.init_container_statuses, old.status.init_container_statuses, policy),
         (_EPHEMERAL, new.status.ephemeral_container_statuses, old.status.ephemeral_container_statuses, "Never"),
     ):
+        errors += _validate_users(now, path, new.spec)
         if before and restarts != "Always":
             skipped = sidecars if path is _INIT_CONTAINERS else set()
             errors += _validate_transitions(now, before, path, restarts, skipped)
@@ -253,6 +256,25 @@ def validate_status_update(new: Pod, old: Pod, *, strict_addresses: bool) -> Err
         errors.append(field_errors.invalid(here, new.status.observed_generation, "must be a non-negative integer"))
     if new.status.extended_resource_claim_status is not None:
         errors += _validate_extended_claim(new.status.extended_resource_claim_status, new.spec)
+    return errors
+
+
+def _validate_users(statuses: list[ContainerStatus], path: Path, spec: PodSpec) -> Errors:
+    """Validate the ids that the kubelet reports for the first process of each container."""
+    errors: Errors = []
+    for index, status in enumerate(statuses):
+        here, user = path.index(index).child("user").child("linux"), status.user.linux if status.user else None
+        if user is None:
+            continue
+        if spec.os is not None and spec.os.name == "windows":
+            errors.append(field_errors.forbidden(here, "cannot be set for a windows pod"))
+            continue
+        if not 0 <= user.uid <= _MAX_USER_ID:
+            detail = f"must be between 0 and {_MAX_USER_ID}, inclusive"
+            errors.append(field_errors.invalid(here.child("uid"), user.uid, detail))
+        errors += validate_id(user.gid, here.child("gid"))
+        for place, group in enumerate(user.supplemental_groups):
+            errors += validate_id(group, here.child("supplementalGroups").index(place))
     return errors
 
 
