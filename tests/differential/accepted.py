@@ -94,9 +94,43 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "validation",
-        r"FieldManagerConflict (\.endpoints|\.involvedObject|\.spec\.(selector|ports.*\.nodePort|.*\.service\.port)) ",
+        r"FieldManagerConflict (\.endpoints|\.involvedObject|\.spec\.(selector|ports.*\.nodePort|.*\.service\.port"
+        r"|egress|ingress)) ",
         "choice: a field that is sent empty equals an absent one; Kubernetes finds a conflict in an atomic field "
         "whose parts it writes back empty",
+    ),
+    Explained(
+        " apply$",
+        r"^code N \(Apply failed with N conflict: .*: "
+        r"(\.endpoints|\.spec\.(selector|devices|egress|ingress|ports\S*\.nodePort))\), ours N \(\)",
+        "choice: a field that is sent empty equals an absent one; Kubernetes finds a conflict in an atomic field "
+        "whose parts it writes back empty",
+    ),
+    Explained(
+        "validation",
+        r"missing cause FieldManagerConflict \.globalDefault ",
+        "choice: a field that is sent empty equals an absent one, so two managers that apply `false` do not disagree",
+    ),
+    Explained(
+        "StatefulSet|validation",
+        r"spec\.volumes\[N\]\.(name|persistentVolumeClaim\.claimName) Required value",
+        "upstream defect: the volumes of a StatefulSet's claim templates are validated in random order, so the index "
+        "in an error is random",
+    ),
+    Explained(
+        "validation",
+        r"added cause FieldValueInvalid status\.allocatable\.\S+ Invalid value: must be an integer",
+        "choice: null and an empty map are the same value: `allocatable: {}` gets the node's capacity as default",
+    ),
+    Explained(
+        "validation",
+        r"missing cause InternalError spec\.clusterIPs Internal error: failed to check for dual stack",
+        "upstream defect: addresses of a Service with `None` among them are answered with an internal error as well",
+    ),
+    Explained(
+        "",
+        r"^(code N .*ours N \(|added cause FieldValueInvalid patch ).*\.parameters: expected an object, got",
+        "choice: `parameters` of devices are decoded as an object, and refused before validation where they are none",
     ),
     Explained(
         "validation",
@@ -122,7 +156,7 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "validation",
-        r"missing cause FieldValueInvalid status\.(failed|succeeded|active|ready|completed|uncounted)",
+        r"missing cause FieldValueInvalid status\.(failed|succeeded|active|ready|complet|uncounted)",
         "choice: of a Job's status only ranges are validated; Kubernetes has rules for Job controllers outside of it",
     ),
     Explained(
@@ -182,7 +216,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "upstream defect: a dry run accepts a nodePort beyond the range",
     ),
     Explained(
-        "^(ConfigMap|Secret) ",
+        "^(ConfigMap|Secret|PodCertificateRequest|CertificateSigningRequest) ",
         r"expected a string in baseN, got an array",
         "choice: bytes are a string in base64; Go also accepts an array of numbers",
     ),
@@ -194,7 +228,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "validation",
         r"added cause \w+ spec\.(exempt|limited)|(deviceClassName|extendedResourceName|distinctAttribute|matchAttribute"
-        r"|firstAvailable\[N\]|requestPolicy) ",
+        r"|firstAvailable\[N\]|requestPolicy|exactly\.allocationMode) ",
         "choice (emulation): rules that Kubernetes states declaratively since 1.36 hold at every emulated release",
     ),
     Explained(
@@ -214,8 +248,8 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "",
-        r"^warnings \[.*non-standard IP address",
-        "choice (emulation): releases before 1.36 accept ambiguous addresses without a warning",
+        r"^warnings \[.*(non-standard IP address|is ambiguous in this context)",
+        "choice (emulation): at releases before 1.36, Mooring accepts ambiguous addresses without a warning",
     ),
     Explained(
         "validation",
@@ -229,7 +263,8 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "",
-        r"added cause \w+ .*(hostnameOverride|terminatingReplicas|shareID|bindingConditions|projected\.sources\[N\]) "
+        r"added cause \w+ .*(hostnameOverride|terminatingReplicas|shareID|binding\w*Conditions(\[N\])?"
+        r"|projected\.sources\[N\](\.podCertificate\S*)?) "
         r"|ours N \(.*(hostnameOverride|errorCode)|f:(volumeHealth|errorCode): null, ours",
         "choice: fields whose gate is off in 1.37 are validated and kept; Kubernetes drops them silently",
     ),
@@ -242,7 +277,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "",
         r"(added cause FieldManagerConflict|ours N \(Apply failed with .*) ?"
         r"\.spec\.(preventPod|updateStrategy\.rollingUpdate)",
-        "open: managed fields name a default, or a field, that the emulated release drops (or do not name it)",
+        "choice (emulation): defaults are set before fields of newer releases are dropped, so managed fields name them",
     ),
     Explained(
         "^StatefulSet (update|status|.*-patch|apply)$",
@@ -277,7 +312,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "",
         r"managedFields.*f:(preventPodSchedulingIfMissing|maxUnavailable|strategy|preferredHolder|dataSourceRef): ",
-        "open: managed fields name a default, or a field, that the emulated release drops (or do not name it)",
+        "choice (emulation): defaults are set before fields of newer releases are dropped, so managed fields name them",
     ),
     Explained(
         "",
@@ -286,7 +321,7 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         " (apply|strategic-patch)$",
-        r"^code N \(Apply failed with",
+        r"^code N \(Apply failed with(?!.*ours N \(\))",
         "choice: an applied object that does not decode or is invalid is rejected before conflicts are looked for",
     ),
     Explained(

@@ -309,6 +309,9 @@ class _Run:
 
 def _most_telling(found: list[Difference]) -> Difference:
     """Return the first difference that is not explained; more causes in ours may follow from an explained one."""
+    for each in found:  # ours could not be decoded, so that it was not validated
+        if each.text.startswith("added cause FieldValueInvalid patch ") and accepted.explanation(each.key):
+            return each
     missing = [each for each in found if each.text.startswith("missing cause")]
     stopped = bool(missing) and all(accepted.explanation(each.key) for each in missing)
     for each in found:

@@ -20,6 +20,7 @@ from differential.accepted import explanation
 from differential.clusters import GROUPS, Operation, Scenario, Tree, shared_objects
 from differential.connection import Connection
 from differential.responses import shape
+from mooring.api.base import copy_of
 from mooring.api.codec import FieldValidation, from_tree
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
@@ -164,6 +165,8 @@ class Comparison:
         self._rejected: dict[str, frozenset[str]] = {}
         self._nominated: dict[str, str] = {}
         """The node that preemption chose, by pod."""
+        self._placements: dict[str, str] = {}
+        """The node on which a pod was placed, by pod."""
         for tree in shared_objects():
             self._real.request("POST", GROUPS[tree["kind"]], tree)
         self.attempts = 0
@@ -171,7 +174,7 @@ class Comparison:
     def run(self, scenario: Scenario) -> list[str]:
         """Play a scenario; return the differences that were found, each with its attempt."""
         self._engine = Engine((ProfileSpec(),), features=SchedulerFeatures())
-        self._known, self._trees, self._rejected, self._nominated = {}, {}, {}, {}
+        self._known, self._trees, self._rejected, self._nominated, self._placements = {}, {}, {}, {}, {}
         self._read(*GROUPS)
         self._follow()
         found: list[str] = []
@@ -191,6 +194,7 @@ class Comparison:
                 self.attempts += 1
                 found += [f"operation {number}, pod {attempt.pod}: {text}" for text in self._compare(attempt)]
                 self._rejected[attempt.pod], self._nominated[attempt.pod] = attempt.plugins, attempt.target
+                self._placements[attempt.pod] = attempt.node
             self._follow()
             if any(explanation(key_of(text)) is None for text in found):
                 break
@@ -285,7 +289,7 @@ class Comparison:
             for key in (("Pod", attempt.pod), *(("Pod", name) for name in attempt.victims)):
                 before, now = self._known.get(key), current.get(key)
                 if now is None and before is not None:
-                    current[key] = before
+                    current[key] = self._where_placed(before)
                 elif isinstance(now, Pod) and key[1] == attempt.pod:
                     now.spec.node_name = before.spec.node_name if isinstance(before, Pod) else ""
                     now.status.nominated_node_name = self._nominated.get(attempt.pod, "")
@@ -293,6 +297,15 @@ class Comparison:
             for name in _device_claims(pod) if isinstance(pod, Pod) and attempt.node else ():
                 if before := self._known.get(("ResourceClaim", name)):
                     current["ResourceClaim", name] = before
+
+    def _where_placed(self, thing: Resource) -> Resource:
+        """Return a pod that is gone by now, as it was after its own attempt."""
+        node = self._placements.get(f"{thing.metadata.namespace}/{thing.metadata.name}")
+        if not node or not isinstance(thing, Pod) or thing.spec.node_name:
+            return thing
+        pod = copy_of(thing)
+        pod.spec.node_name = node
+        return pod
 
     def _compare_retries(self, operation: Operation, seen: Attempts) -> Iterator[str]:
         """Compare which pending pods an event about a node or a pod brings back into the queue."""
