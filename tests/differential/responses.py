@@ -165,4 +165,4 @@ def _values(path: tuple[str, ...], real: Any, ours: Any) -> Iterator[str]:
 def shape(text: str) -> str:
     """Return a difference without the values in it, so that differences of one origin have one shape."""
     text = _TEMPLATE.sub("", text.split(" (ours instead: ", maxsplit=1)[0].split(" (instead of: ", maxsplit=1)[0])
-    return _NUMBER.sub("N", _IN_QUOTES.sub('"…"', text))[:400]
+    return _NUMBER.sub("N", _IN_QUOTES.sub('"…"', text))[:700]
