@@ -99,7 +99,8 @@ class PersistentVolumeBinder(Controller):
         if not claim.spec.volume_name:
             volume = self._find_reserved_volume(claim)
             if volume is None and not self._waits(claim):
-                volume = self._smallest(claim)
+                fitting = [volume for volume in self._volumes_by_class.get(class_of(claim)) if is_match(claim, volume)]
+                volume = min(fitting, key=lambda volume: (_size(volume), volume.metadata.name), default=None)
             if volume is not None:
                 await self._bind(claim, volume)
             else:
@@ -123,10 +124,6 @@ class PersistentVolumeBinder(Controller):
             if volume.spec.claim_ref is not None and _is_for(volume.spec.claim_ref, claim):
                 return volume
         return None
-
-    def _smallest(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        fitting = [volume for volume in self._volumes_by_class.get(class_of(claim)) if is_match(claim, volume)]
-        return min(fitting, key=lambda volume: (_size(volume), volume.metadata.name), default=None)
 
     async def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
         """Write the references of volume and claim to each other; skip steps that an interrupted binding has done."""

@@ -5,9 +5,9 @@ them. Called by ``linter.py`` (`advice`) and the command line.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import structs
@@ -29,14 +29,10 @@ if TYPE_CHECKING:  # lint without a cluster should not wait for them
     from mooring.advisor.snapshot.namespace_rules import NamespaceRules
     from mooring.client import Client
 
-Names = frozenset[str] | None
-REFERRED = {
-    "Namespace": "namespaces",
-    "PriorityClass": "priority_classes",
-    "DeviceClass": "device_classes",
-    "StorageClass": "storage_classes",
+REFERRED: Mapping[str, type[Resource]] = {
+    kind.__name__: kind for kind in (core_v1.Namespace, PriorityClass, DeviceClass, StorageClass)
 }
-"""The kinds to which manifests refer by name, with the field of `ClusterFacts` that has these names."""
+"""The kinds to which manifests refer by name."""
 _SYSTEM_PRIORITIES = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
@@ -47,10 +43,8 @@ class ClusterFacts:
     served: frozenset[tuple[str, str]] | None = None
     """apiVersion and kind of everything that can be created."""
     nodes: tuple[Node, ...] = ()
-    namespaces: Names = None
-    priority_classes: Names = None
-    device_classes: Names = None
-    storage_classes: Names = None
+    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The names of the objects of each kind; kinds whose names are unknown are missing."""
     policies: "PolicyEvaluator | None" = None
     """The admission policies of the cluster."""
     rules: "NamespaceRules | None" = None
@@ -58,12 +52,11 @@ class ClusterFacts:
 
     def with_names(self, created: Iterable[tuple[str, str]]) -> "ClusterFacts":
         """Return the facts extended by the objects that the linted files create themselves, by kind and name."""
-        names: dict[str, set[str]] = {}
+        names = {kind: set(known) for kind, known in self.names.items()}
         for kind, name in created:
-            if kind in REFERRED:
-                names.setdefault(REFERRED[kind], set()).add(name)
-        more = {field: known | found for field, found in names.items() if (known := getattr(self, field)) is not None}
-        return replace(self, **more)
+            if kind in names:
+                names[kind].add(name)
+        return replace(self, names={kind: frozenset(found) for kind, found in names.items()})
 
     def absence(self, api_version: str, kind: str) -> str | None:
         """Return why the cluster would not accept an object of a kind; None if it would, or if that is unknown."""
@@ -77,20 +70,25 @@ class ClusterFacts:
         """Yield a problem for each reference to an object that the cluster does not have."""
         namespace = obj.metadata.namespace
         if namespace:
-            yield from _unknown("namespace", namespace, self.namespaces, "metadata.namespace")
+            yield from self._unknown("Namespace", namespace, "metadata.namespace")
         pod = specs.pod_spec(obj)
         if pod is not None:
             name = pod.spec.priority_class_name
             if name not in _SYSTEM_PRIORITIES:
-                yield from _unknown("PriorityClass", name, self.priority_classes, f"{pod.path}.priorityClassName")
+                yield from self._unknown("PriorityClass", name, f"{pod.path}.priorityClassName")
         if isinstance(obj, core_v1.PersistentVolumeClaim):
             name = obj.spec.storage_class_name or ""
-            yield from _unknown("StorageClass", name, self.storage_classes, "spec.storageClassName")
+            yield from self._unknown("StorageClass", name, "spec.storageClassName")
         yield from self._devices(obj)
         if self.policies is not None:
             yield from _policies(obj, self.policies)
         if self.rules is not None:
             yield from _refused(obj, self.rules)
+
+    def _unknown(self, kind: str, name: str, path: str) -> Iterator[Problem]:
+        if name and kind in self.names and name not in self.names[kind]:
+            what = "namespace" if kind == "Namespace" else kind
+            yield Problem(rules.NOT_IN_CLUSTER, path, f"the cluster has no {what} {go_quote(name)}")
 
     def _devices(self, obj: Resource) -> Iterator[Problem]:
         if isinstance(obj, ResourceClaim):
@@ -103,10 +101,10 @@ class ClusterFacts:
             here = f"{path}.requests[{index}]"
             if request.exactly is not None:
                 place = f"{here}.exactly.deviceClassName"
-                yield from _unknown("DeviceClass", request.exactly.device_class_name, self.device_classes, place)
+                yield from self._unknown("DeviceClass", request.exactly.device_class_name, place)
             for number, each in enumerate(request.first_available):
                 place = f"{here}.firstAvailable[{number}].deviceClassName"
-                yield from _unknown("DeviceClass", each.device_class_name, self.device_classes, place)
+                yield from self._unknown("DeviceClass", each.device_class_name, place)
 
 
 def _refused(obj: Resource, namespace_rules: "NamespaceRules") -> Iterator[Problem]:
@@ -134,11 +132,6 @@ def _refused(obj: Resource, namespace_rules: "NamespaceRules") -> Iterator[Probl
         yield Problem(rules.NO_ROOM, at.path, f"there is room for {found} of {wanted} pods: {why}")
 
 
-def _unknown(what: str, name: str, known: Names, path: str) -> Iterator[Problem]:
-    if name and known is not None and name not in known:
-        yield Problem(rules.NOT_IN_CLUSTER, path, f"the cluster has no {what} {go_quote(name)}")
-
-
 def _policies(obj: Resource, policies: "PolicyEvaluator") -> Iterator[Problem]:
     yield from _problems_of_verdict(policies.verdict(obj), "")
     pod = specs.made_pod(obj)
@@ -160,12 +153,13 @@ def facts_of(snapshot: "Snapshot", served: frozenset[tuple[str, str]] | None = N
     from mooring.advisor.snapshot.namespace_rules import NamespaceRules  # noqa: PLC0415 - as above
 
     nodes = tuple(Node.of(each) for each in snapshot.all(core_v1.Node))
-    kinds: tuple[type[Resource], ...] = (core_v1.Namespace, PriorityClass, DeviceClass, StorageClass)
-    names: dict[str, Any] = {
-        REFERRED[kind.__name__]: _names(snapshot, kind, whole=served is not None) for kind in kinds
-    }
-    facts = ClusterFacts(served, nodes, policies=_active_policies(snapshot), rules=NamespaceRules.of(snapshot))
-    return replace(facts, **names)
+    names = {}
+    for name, kind in REFERRED.items():
+        found = frozenset(each.metadata.name for each in snapshot.all(kind))
+        plural = f"{name.lower()}{'es' if name.endswith('s') else 's'}"
+        if found or (served is not None and plural not in snapshot.missing):
+            names[name] = found
+    return ClusterFacts(served, nodes, names, _active_policies(snapshot), NamespaceRules.of(snapshot))
 
 
 def _active_policies(snapshot: "Snapshot") -> "PolicyEvaluator | None":
@@ -173,12 +167,6 @@ def _active_policies(snapshot: "Snapshot") -> "PolicyEvaluator | None":
 
     found = policies_of(snapshot)
     return None if found.is_idle else found
-
-
-def _names(snapshot: "Snapshot", kind: type[Resource], *, whole: bool) -> Names:
-    plural = f"{kind.__name__.lower()}{'es' if kind.__name__.endswith('s') else 's'}"
-    found = frozenset(each.metadata.name for each in snapshot.all(kind))
-    return found if found or (whole and plural not in snapshot.missing) else None
 
 
 # -- discovery

@@ -60,7 +60,10 @@ class Linter:
             linted = self._cached.get(piece.text)
             if linted is None:
                 linted = self._lint_text(piece.text)
-                self._cache(piece.text, linted)
+                if len(piece.text) <= _MAX_CACHED_LENGTH:
+                    if len(self._cached) >= _MAX_CACHED:
+                        self._cached.clear()
+                    self._cached[piece.text] = linted
             report.documents += linted.documents
             for problem, name, line, column in linted.places:
                 finding = self.finding(problem, file, line + piece.lines_before, column, name)
@@ -74,12 +77,6 @@ class Linter:
         if rule.id in self._options.disabled:
             return None
         return Finding(rule, self._options.severity(rule), file, line, column, name, field, message)
-
-    def _cache(self, text: str, linted: _Linted) -> None:
-        if len(text) <= _MAX_CACHED_LENGTH:
-            if len(self._cached) >= _MAX_CACHED:
-                self._cached.clear()
-            self._cached[text] = linted
 
     def _lint_text(self, text: str) -> _Linted:
         try:

@@ -129,7 +129,8 @@ class Snapshot:
         self.notes = tuple(notes)
         self._objects: dict[type[Resource], dict[Key, Resource]] = {}
         for obj in objects:
-            self._put(obj)
+            newest = newest_of(obj)
+            self._objects.setdefault(type(newest), {})[key_of(newest)] = newest
         self._derived: dict[Callable[[Snapshot], Any], Any] = {}
         self._raw = raw
         self._changed: dict[Identity, Resource | None] = {}
@@ -210,10 +211,6 @@ class Snapshot:
     def _of(self, kind: type[Resource]) -> dict[Key, Resource]:
         found = self._objects.get(kind)
         return self._objects.get(hub_of(kind).type, {}) if found is None else found
-
-    def _put(self, obj: Resource) -> None:
-        newest = newest_of(obj)
-        self._objects.setdefault(type(newest), {})[key_of(newest)] = newest
 
     def _as_typed(self) -> Iterator[RawObject]:
         return (_raw_of(obj) for found in self._objects.values() for obj in found.values())

@@ -18,7 +18,6 @@ from msgspec import structs
 
 from mooring.api import errors, times
 from mooring.api.core_v1 import (
-    ConfigMapKeySelector,
     Container,
     ContainerStatus,
     EnvFromSource,
@@ -27,7 +26,6 @@ from mooring.api.core_v1 import (
     Node,
     Pod,
     PodIP,
-    SecretKeySelector,
 )
 from mooring.api.environment import expand_references, field_of, resource_of
 from mooring.api.errors import StatusError
@@ -77,22 +75,25 @@ def server_variables(url: str) -> dict[str, str]:
     }
 
 
+async def _data(source: Source, namespace: str, kind: str, name: str) -> dict[str, str] | None:
+    """Return the data of a ConfigMap or Secret as text; None if it does not exist."""
+    if kind == "ConfigMap":
+        config_map = await source.config_map(namespace, name)
+        return config_map.data if config_map is not None else None
+    secret = await source.secret(namespace, name)
+    if secret is None:
+        return None
+    return {key: value.decode(errors="replace") for key, value in secret.data.items()}
+
+
 async def _from(source: Source, pod: Pod, each: EnvFromSource) -> dict[str, str]:
-    namespace = pod.metadata.namespace
-    data: dict[str, str] = {}
-    if each.config_map_ref is not None:
-        of = each.config_map_ref
-        config_map = await source.config_map(namespace, of.name)
-        if config_map is None and not of.optional:
-            raise MissingError(f'configmap "{of.name}" not found')
-        data = config_map.data if config_map is not None else {}
-    elif each.secret_ref is not None:
-        kept = each.secret_ref
-        secret = await source.secret(namespace, kept.name)
-        if secret is None and not kept.optional:
-            raise MissingError(f'secret "{kept.name}" not found')
-        data = {key: value.decode(errors="replace") for key, value in secret.data.items()} if secret is not None else {}
-    named = {each.prefix + key: value for key, value in data.items()}
+    of, kind = each.config_map_ref or each.secret_ref, "ConfigMap" if each.config_map_ref is not None else "Secret"
+    if of is None:
+        return {}
+    data = await _data(source, pod.metadata.namespace, kind, of.name)
+    if data is None and not of.optional:
+        raise MissingError(f'{kind.lower()} "{of.name}" not found')
+    named = {each.prefix + key: value for key, value in (data or {}).items()}
     return {name: value for name, value in named.items() if _NAME.fullmatch(name)}
 
 
@@ -107,18 +108,11 @@ async def _resolve_reference(
 
 
 async def _key(source: Source, namespace: str, of: EnvVarSource) -> str | None:
-    wanted: ConfigMapKeySelector | SecretKeySelector
-    if of.config_map_key_ref is not None:
-        wanted, kind = of.config_map_key_ref, "ConfigMap"
-        config_map = await source.config_map(namespace, wanted.name)
-        value = config_map.data.get(wanted.key) if config_map is not None else None
-    elif of.secret_key_ref is not None:
-        wanted, kind = of.secret_key_ref, "Secret"
-        secret = await source.secret(namespace, wanted.name)
-        found = secret.data.get(wanted.key) if secret is not None else None
-        value = None if found is None else found.decode(errors="replace")
-    else:
+    wanted = of.config_map_key_ref or of.secret_key_ref
+    if wanted is None:
         return None
+    kind = "ConfigMap" if of.config_map_key_ref is not None else "Secret"
+    value = (await _data(source, namespace, kind, wanted.name) or {}).get(wanted.key)
     if value is None and not wanted.optional:
         raise MissingError(f"couldn't find key {wanted.key} in {kind} {namespace}/{wanted.name}")
     return value

@@ -61,7 +61,9 @@ def read_templates(source: str | bytes) -> list[Node]:
             raise TemplateError(f"{where}: {error}") from error
         if not template.metadata.name:
             raise TemplateError(f"{where}: metadata.name: Required value")
-        _check_kubelet(template, where)
+        text = template.metadata.annotations.get(KUBELET_VERSION)
+        if text is not None and Kubelet().of(text) is None:
+            raise TemplateError(f"{where}: {KUBELET_VERSION}: {text!r} is not a version such as 1.36 or v1.36.2")
         nodes += _copies(template, _count(template, where), single=COUNT not in template.metadata.annotations)
     names = [node.metadata.name for node in nodes]
     if len(set(names)) < len(names):
@@ -90,12 +92,6 @@ def _count(template: Node, where: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > _LARGEST:
         raise TemplateError(f"{where}: {COUNT}: {text!r} is not a number from 0 to {_LARGEST}")
     return int(text)
-
-
-def _check_kubelet(template: Node, where: str) -> None:
-    text = template.metadata.annotations.get(KUBELET_VERSION)
-    if text is not None and Kubelet().of(text) is None:
-        raise TemplateError(f"{where}: {KUBELET_VERSION}: {text!r} is not a version such as 1.36 or v1.36.2")
 
 
 def _copies(template: Node, count: int, *, single: bool = False) -> Iterator[Node]:

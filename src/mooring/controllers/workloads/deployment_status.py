@@ -1,6 +1,6 @@
 """Compute the status of a Deployment: counts, and the conditions that `kubectl rollout status` reads."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import structs
@@ -50,6 +50,7 @@ def compute_counts(
         content = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
     else:
         content = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+    terminating = [each.status.terminating_replicas for each in sets]
     return DeploymentStatus(
         observed_generation=deployment.metadata.generation,
         replicas=sum(each.status.replicas for each in sets),
@@ -57,15 +58,10 @@ def compute_counts(
         ready_replicas=sum(each.status.ready_replicas for each in sets),
         available_replicas=available,
         unavailable_replicas=max(0, pace.total(sets) - available),
-        terminating_replicas=_terminating(sets),
+        terminating_replicas=None if None in terminating else sum(number or 0 for number in terminating),
         conditions=with_condition(conditions, AVAILABLE, content, now),
         collision_count=deployment.status.collision_count,
     )
-
-
-def _terminating(sets: Iterable[ReplicaSet]) -> int | None:
-    numbers = [each.status.terminating_replicas for each in sets]
-    return None if None in numbers else sum(number or 0 for number in numbers)
 
 
 def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
