@@ -25,7 +25,7 @@ _MAX_WRITES = 100
 """The maximum number of writes in a batch: a server executes all of a batch before it does anything else."""
 _MAX_BYTES = 1024 * 1024
 _CONCURRENT_BATCHES = 4
-"""The maximum number of concurrent batches of a lane: while one is executed, others are sent and committed."""
+"""The maximum number of concurrent batches per queue: while one is executed, others are sent."""
 _NOT_OFFERED = frozenset({403, 404, 405})
 _TOO_LARGE = 413
 log = logs.get(__name__)
@@ -41,13 +41,13 @@ class _Waiting(msgspec.Struct):
     answer: "asyncio.Future[Response]"
 
 
-class _Lane(msgspec.Struct):
-    """A queue of writes with the same method, resource and subresource, which can form batches."""
+class _WriteQueue(msgspec.Struct):
+    """A queue of writes that can form batches: they have the same method, resource and subresource."""
 
     waiting: deque[_Waiting] = msgspec.field(default_factory=deque)
     in_flight: int = 0
     is_scheduled: bool = False
-    """Whether a task that sends the next batch has been started."""
+    """Whether a task that sends the queue's next batch has been started."""
 
 
 class BatchingTransport:
@@ -55,7 +55,7 @@ class BatchingTransport:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._lanes: dict[tuple[str, ...], _Lane] = {}
+        self._lanes: dict[tuple[str, ...], _WriteQueue] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_offered = True
         """Whether the server supports batches; True until it refused one."""
@@ -67,7 +67,7 @@ class BatchingTransport:
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
         if not self.is_offered or not _may_batch(request):
             return await self._transport.send(_with_body(request), timeout)
-        lane = self._lanes.setdefault(_lane_of(request), _Lane())
+        lane = self._lanes.setdefault(_queue_key_of(request), _WriteQueue())
         waiting = _Waiting(request, timeout, asyncio.get_running_loop().create_future())
         lane.waiting.append(waiting)
         self._send_soon(lane)
@@ -81,13 +81,13 @@ class BatchingTransport:
 
     # -- how
 
-    def _send_soon(self, lane: _Lane) -> None:
+    def _send_soon(self, lane: _WriteQueue) -> None:
         """Schedule sending for the next turn of the event loop, when all ready tasks have added their requests."""
         if not lane.is_scheduled and lane.in_flight < _CONCURRENT_BATCHES:
             lane.is_scheduled = True
             asyncio.get_running_loop().call_soon(self._send_waiting, lane)
 
-    def _send_waiting(self, lane: _Lane) -> None:
+    def _send_waiting(self, lane: _WriteQueue) -> None:
         lane.is_scheduled = False
         while lane.waiting and lane.in_flight < _CONCURRENT_BATCHES:
             group = _next_batch(lane.waiting)
@@ -97,7 +97,7 @@ class BatchingTransport:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
-    async def _send_batch(self, lane: _Lane, group: list[_Waiting]) -> None:
+    async def _send_batch(self, lane: _WriteQueue, group: list[_Waiting]) -> None:
         try:
             if len(group) == 1 or not self.is_offered:
                 await asyncio.gather(*map(self._send_alone, group))
@@ -147,10 +147,10 @@ def _may_batch(request: Request) -> bool:
     )
 
 
-def _lane_of(request: Request) -> tuple[str, ...]:
-    """Return the lane of a write: method, resource, subresource, and whether a deletion follows.
+def _queue_key_of(request: Request) -> tuple[str, ...]:
+    """Return the key of the queue for a write: method, resource, subresource, and whether a deletion follows.
 
-    >>> _lane_of(Request("PUT", "/api/v1/namespaces/default/pods/web-1/status"))
+    >>> _queue_key_of(Request("PUT", "/api/v1/namespaces/default/pods/web-1/status"))
     ('PUT', 'pods', 'status')
     """
     parts = request.path.split("/")
@@ -174,7 +174,7 @@ def _next_batch(waiting: deque[_Waiting]) -> list[_Waiting]:
 
 
 def _with_body(request: Request) -> Request:
-    """Return a request that is complete with its body, to be sent outside of a batch."""
+    """Return a write that was to be batched as a request with a body of its own, to be sent alone."""
     return structs.replace(request, body=request.whole()) if request.whole is not None else request
 
 

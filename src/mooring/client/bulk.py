@@ -45,7 +45,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class _Waiting(msgspec.Struct, eq=False, frozen=True):
-    """A binding in the queue, and the future of its outcome: None when the pod is bound."""
+    """A binding that waits to be sent, and the future of its outcome: None when the pod is bound."""
 
     binding: Binding
     outcome: "asyncio.Future[Failure | None]"
@@ -127,7 +127,7 @@ class BulkBinding:
             template, row = rows.split(binding)
             place = (binding.metadata.namespace, codec.encode(template))
             if place not in writes:
-                writes[place] = (_write_of(*place), [])
+                writes[place] = (_binding_batch(*place), [])
             writes[place][0].rows.append(row)
             writes[place][1].append(index)
         try:
@@ -167,7 +167,7 @@ class BulkBinding:
             self._start_workers(1)
 
 
-def _write_of(namespace: str, template: bytes) -> Write:
+def _binding_batch(namespace: str, template: bytes) -> Write:
     body = msgspec.Raw(template)
     return Write(
         "POST", f"/api/v1/namespaces/{namespace}/pods", body=body, omit_body=True, subresource="binding", rows=[]

@@ -30,7 +30,7 @@ class Change(NamedTuple, Generic[T]):
 
     @property
     def object(self) -> T:
-        """Return the object after the change, or the last one."""
+        """Return the object after the change or, if it was deleted, the last one."""
         obj = self.new if self.new is not None else self.old
         assert obj is not None  # noqa: S101 - one of them is always there
         return obj
@@ -109,7 +109,7 @@ class Cache(Generic[T]):
         return changes
 
     def _put(self, key: str, new: T | None, changes: list[Change[T]]) -> None:
-        """Add the changes caused by a new object: none if it is known, two if another object has taken its name."""
+        """Add the changes caused by a new object: none if it is cached, two if another object has taken its name."""
         old = self.objects.get(key)
         if new is None:
             if old is None:

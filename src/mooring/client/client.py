@@ -109,7 +109,7 @@ class Client:
         await self._transport.close()
 
     def unguarded(self) -> "Client":
-        """Return a client on the same connections without the guard."""
+        """Return a client on the same connections that sends requests without calling the guard."""
         other = copy.copy(self)
         other.guard = None
         return other
@@ -126,7 +126,7 @@ class Client:
         return cls in self._kinds
 
     def learn(self, versions: Iterable[Kind], storage: Kind) -> None:
-        """Register all versions of a custom kind."""
+        """Register all versions of a custom kind in the client's scheme."""
         versions = tuple(versions)
         self.scheme.register(versions, storage)
         self._kinds |= {kind.type: kind for kind in versions}
@@ -559,7 +559,7 @@ class Client:
     async def _send_object(
         self, method: str, obj: Resource, subresource: str = "", *, then_delete: DeleteOptions | None = None
     ) -> Response:
-        """Write an object whose response may omit it; send a pod as a row of its template if possible."""
+        """Write an object whose response may omit it; send a pod as a template and its row for a batch if possible."""
         (kind, sent), meta = self._with_kind(obj), obj.metadata
         collection = self._path(kind, meta.namespace)
         path = collection if method == "POST" else self._path(kind, meta.namespace, meta.name, subresource)
@@ -575,7 +575,7 @@ class Client:
         return await self._send(method, path, omit_body=True, then_delete=last, templated=templated, whole=whole)
 
     def _templated_if_offered(self, kind: Kind, templated: Templated) -> Templated | None:
-        """Return the write as a row of a template; None if the kind or the transport does not support templates."""
+        """Return the write as a template and its row for a batch; None if kind or transport do not support it."""
         is_offered = kind.type is Pod and getattr(self._transport, "takes_templates", False)
         return templated if is_offered else None
 
@@ -637,14 +637,14 @@ class Client:
 
 
 def _split(obj: Resource) -> tuple[bytes, Row]:
-    """Return the template of an object as JSON, and its row."""
+    """Return an object's batch template as JSON, and the row of values that differ from it."""
     template, row = rows.split(obj)
     template.metadata.creation_timestamp, row.creation_timestamp = None, ""  # the server has it
     return codec.encode(template), row
 
 
 def _split_patch(name: str, body: Any) -> tuple[bytes, Row]:
-    """Return a patch without the uid of its object, and the row."""
+    """Return a patch's batch template (without the uid of its object), and its row."""
     meta = body.get("metadata") if isinstance(body, dict) else None
     if not isinstance(meta, dict) or "uid" not in meta:
         return codec.encode(body), Row(name)

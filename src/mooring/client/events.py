@@ -64,8 +64,8 @@ log = logs.get(__name__)
 
 _Key = tuple[str, ...]
 """The identity of an event: its object, type, reason, action, note and related object."""
-_Lane = tuple[str, str]
-"""The namespace and the reason of an event, which share a limit."""
+_LimitKey = tuple[str, str]
+"""The namespace and reason of an event; events with the same ones share a rate limit."""
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -82,7 +82,7 @@ class _Call(msgspec.Struct, frozen=True):
     """The time of the call on the monotonic clock, for the rate limit."""
 
     @property
-    def lane(self) -> _Lane:
+    def lane(self) -> _LimitKey:
         return self.regarding.namespace, self.reason
 
 
@@ -114,7 +114,7 @@ class EventRecorder:
         self._instance = instance or f"{component}-{socket.gethostname()}"[:128]
         self._calls: deque[_Call] = deque()
         self._unwritten: dict[_Key, _Series] = {}
-        self._lanes: Counter[_Lane] = Counter()
+        self._lanes: Counter[_LimitKey] = Counter()
         """The number of unwritten events of each namespace and reason."""
         self._series: _LruMap[_Key, _Series] = _LruMap(_MAX_SERIES)
         self._budgets: _LruMap[_Key, TokenBucket] = _LruMap(_MAX_SERIES)
@@ -144,7 +144,7 @@ class EventRecorder:
             self._process_calls()
 
     def _process_calls(self, most: int = _MAX_WAITING) -> None:
-        """Process the stored calls, the oldest first."""
+        """Turn the recorded calls of `event` into event series, the oldest first."""
         for _ in range(min(most, len(self._calls))):
             self._process(self._calls.popleft())
 
@@ -221,7 +221,7 @@ class EventRecorder:
         """Return an upper bound of the number of unwritten events."""
         return len(self._unwritten) + len(self._calls)
 
-    def _has_room(self, lane: _Lane) -> bool:
+    def _has_room(self, lane: _LimitKey) -> bool:
         """Return whether another event of a namespace and reason may wait; in total, at most twice the limit may."""
         if len(self._unwritten) < _MAX_WAITING:
             return True
@@ -241,7 +241,7 @@ class EventRecorder:
         return self._unwritten.get(key) or self._series.get(key)
 
     def _finish(self, key: _Key, series: _Series) -> None:
-        """Move a series from the unwritten to the written ones."""
+        """Mark an event series as written."""
         self._queue.forget(key)
         if self._unwritten.get(key) is not series:
             return

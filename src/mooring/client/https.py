@@ -89,7 +89,7 @@ class HttpsTransport:
             raise self._deadline_error(request, timeout) from None
 
     def retire(self) -> None:
-        """Open no more connections, and close those that are busy when they are done."""
+        """Open no more connections, and close busy ones when their requests are done."""
         self._closed = True
         self._close_idle()
 
@@ -282,7 +282,7 @@ class HttpsStream:
 
 
 class _Reply:
-    """A response that is being received. `end` is done when all of it is there, `head` when status and headers are."""
+    """A response while it is received. `end` is done when it is complete, `head` when status and headers are."""
 
     __slots__ = (
         "_waiter",
@@ -361,11 +361,11 @@ class _PooledConnection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Return whether another request can be sent."""
+        """Return whether another request can be sent on this connection."""
         return self._reply is None and not self._broken and self._transport is not None
 
     def ask(self, data: bytes, *, in_pieces: bool = False, longest: int = 0) -> _Reply:
-        """Send a request. A response in pieces is not read faster than its reader takes them.
+        """Send a request on this connection and return the response while it is received.
 
         Reading stops once the response is longer than `longest` bytes (0 for no limit).
         """
@@ -382,7 +382,7 @@ class _PooledConnection(asyncio.Protocol):
             self._transport.abort()
 
     def resume(self) -> None:
-        """Resume reading after the reader has taken all received data."""
+        """Resume reading from the socket after the reader has taken all received data."""
         self._buffered = 0
         if self._paused and self._transport is not None:
             self._paused = False

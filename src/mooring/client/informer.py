@@ -49,7 +49,7 @@ Turns are given in the order of requests, so that all lists precede the first wa
 opens its connection.
 """
 _MAX_EVENTS_AT_ONCE = 100
-"""The maximum number of events applied before other tasks get a turn; responses to writes would wait otherwise."""
+"""The maximum number of events applied before other tasks of the event loop run, such as writes."""
 _TOO_LARGE = "ResourceVersionTooLarge"
 log = logs.get(__name__)
 
@@ -114,7 +114,7 @@ class Informer(Generic[T]):
         await self._synced.wait()
 
     async def wait_for_answer(self) -> bool:
-        """Wait until the server has responded to the first list; return False if it was forbidden."""
+        """Wait until the server has responded to the first list; return False if that was forbidden."""
         await self._answered.wait()
         return self.has_synced
 

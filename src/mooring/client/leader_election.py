@@ -128,7 +128,7 @@ class LeaderElector:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _watch(self) -> None:
-        """Observe changes of the lease. If the watch is refused, the periodic attempts suffice."""
+        """Watch the lease for changes. If the watch is refused, the periodic attempts suffice."""
         selector = f"metadata.name={self._name}"
         while True:
             try:
@@ -149,7 +149,7 @@ class LeaderElector:
             self._observe(event.object)
 
     async def _wait_for_chance(self) -> None:
-        """Wait until the lease is released or expires; at most the retry period, in case it cannot be watched."""
+        """Wait until the lease is released or expires, but never longer than the retry period."""
         seconds = self._times.retry_period
         if self._seen is not None:
             left = self._seen_at + self._duration_of(self._seen.spec) - self._clock.monotonic()

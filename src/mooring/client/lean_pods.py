@@ -18,7 +18,7 @@ from mooring.api.quantity import Quantity
 from mooring.client.template_parts import TemplateParts
 
 UNUSUAL = (msgspec.MsgspecError, RecursionError, ValueError)
-"""The errors after which a pod has to be decoded in full."""
+"""The errors that mean that a pod is unusual and has to be decoded in full."""
 _NOTHING = msgspec.Raw(b"")
 _BLANK = msgspec.Raw(b"{}")
 _NODE = b',"nodeName":"'
@@ -167,7 +167,7 @@ def _find_status(text: bytes, parts: TemplateParts) -> PodStatus:
 
 
 def _decode_status(text: bytes, parts: TemplateParts) -> PodStatus:
-    """Return a status of which only the lists are shared."""
+    """Decode a pod's status; only its lists are shared with other pods."""
     try:
         seen = _STATUSES.decode(text)
     except msgspec.ValidationError:
@@ -198,7 +198,7 @@ def _decode_status(text: bytes, parts: TemplateParts) -> PodStatus:
 
 
 def _decode_containers(text: bytes, parts: TemplateParts) -> list[ContainerStatus]:
-    """Return the statuses of containers, which share everything except the ids."""
+    """Decode container statuses; they share everything except the ids with other pods."""
     first, *others = text.split(_ID)
     ids: list[str] = []
     rest = [first]

@@ -26,7 +26,7 @@ _SHARED_STRINGS = frozenset(
     | {"kube_proxy_version", "operating_system", "architecture", "renew_time", "acquire_time"}
 )
 _Key = tuple[str, bytes]
-"""The field name of a part, and its JSON; labels and resource amounts may have the same JSON."""
+"""The key of an interned part: its field name and its JSON; labels and resource amounts may have the same JSON."""
 
 
 class Strings(dict[str, str]):
@@ -118,11 +118,11 @@ class TemplateParts:
         return spec
 
     def find(self, name: str, text: bytes) -> Any:
-        """Return the stored part with this JSON; None if it is new."""
+        """Return the interned part with this JSON; None if there is none."""
         return self._parts.get((name, text))
 
     def keep(self, name: str, text: bytes, part: T) -> T:
-        """Store a part, so that all objects that have it share it."""
+        """Intern a part, so that all objects that have it share it."""
         if len(text) <= _MAX_PART_BYTES:
             if len(self._parts) >= _MAX_PARTS:
                 self._parts.clear()

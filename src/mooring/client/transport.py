@@ -13,18 +13,18 @@ import msgspec
 from mooring.api.batch_writes import Row
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.~/:!$&'()*+,;=@-]*")
-"""Characters of a path that need no percent-encoding."""
+"""Characters that need no percent-encoding in a path."""
 
 
 class Templated(msgspec.Struct, frozen=True):
-    """A write as a row of a template, with the data that ``batching.py`` needs to send it in a batch."""
+    """A write as a batch template and a row (the values that differ), with the data that ``batching.py`` needs."""
 
     collection: str
     subresource: str
     source: object
-    """The identity of the write: equal sources have the same template and row."""
+    """A key of the write: equal keys mean the same template and row."""
     split: Callable[[], tuple[bytes, Row]]
-    """A function that returns the template's document and the row."""
+    """A function that returns the batch template as JSON, and the row of this write."""
     then_delete: bytes = b""
     """The encoded delete options of the deletion that follows the write; empty if none follows."""
 

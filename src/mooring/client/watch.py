@@ -154,7 +154,7 @@ class Watch(Generic[T]):
 
 
 def _without_deleted(events: list[WatchEvent[T]]) -> list[WatchEvent[T]]:
-    """Leave out changes of objects that a later event deletes."""
+    """Leave out events about objects that a later event of the batch deletes."""
     if "DELETED" not in [event.type for event in events]:
         return events
     gone: set[tuple[str, str, str]] = set()

@@ -28,7 +28,7 @@ def find_condition(conditions: Iterable[C], kind: str) -> C | None:
 
 
 def is_true(conditions: Iterable[C], kind: str) -> bool:
-    """Return whether there is a condition of a type with the status True."""
+    """Return whether a status has a condition of a type with the status True."""
     return any(each.type == kind and each.status == "True" for each in conditions)
 
 

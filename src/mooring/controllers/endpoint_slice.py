@@ -177,7 +177,7 @@ def selects(service: Service, pod: Pod) -> bool:
 
 
 def ports_of(service: Service, pod: Pod | None) -> Ports:
-    """Return a Service's ports with the pod's numbers; ports that the pod lacks are left out."""
+    """Return a Service's ports with the pod's numbers for named ones; ports that the pod lacks are left out."""
     return tuple(
         (port.name, port.protocol or "TCP", number, port.app_protocol)
         for port in service.spec.ports

@@ -51,7 +51,7 @@ class Owners(msgspec.Struct):
     """The owner references of an object, grouped by the state of the owner."""
 
     solid: list[OwnerReference]
-    """Owners that exist or cannot be checked."""
+    """Owners that exist or cannot be checked, so that the object stays."""
     dangling: list[OwnerReference]
     """Owners that do not exist any more."""
     waiting: list[OwnerReference]
@@ -318,7 +318,7 @@ class PodGarbageCollector(Controller):
         ]
         ended = []
         for pod in self._pods.objects():
-            if pod.metadata.deletion_timestamp is not None and self._never_finishes(pod):
+            if pod.metadata.deletion_timestamp is not None and self._has_no_kubelet_to_end_it(pod):
                 found.append(pod)
             elif has_ended(pod):
                 ended.append(pod)
@@ -327,7 +327,7 @@ class PodGarbageCollector(Controller):
             found += ended[: len(ended) - ENDED_PODS_KEPT]
         return found
 
-    def _never_finishes(self, pod: Pod) -> bool:
+    def _has_no_kubelet_to_end_it(self, pod: Pod) -> bool:
         if not pod.spec.node_name:
             return True
         node = self._nodes.get(pod.spec.node_name)

@@ -70,7 +70,7 @@ class ZoneDisruption:
         return bool(self._states) and all(state is State.FULL_DISRUPTION for state in self._states.values())
 
     def look(self, nodes: Iterable[Node]) -> bool:
-        """Recompute the states of all zones; return whether one changed."""
+        """Recompute the states of all zones from their nodes; return whether one changed."""
         sizes: dict[Zone, int] = {}
         ready: dict[Zone, int] = {}
         for node in nodes:
@@ -95,7 +95,7 @@ class ZoneDisruption:
         return 0.0
 
     def give_back(self, zone: Zone, now: float) -> None:
-        """Undo a `take` that was not used."""
+        """Undo a `take` of a zone whose node was not tainted in the end."""
         self._next[zone] = now
 
     def _rate(self, zone: Zone) -> float:

@@ -69,7 +69,7 @@ class ControllerOptions(msgspec.Struct, frozen=True):
     """Whether StatefulSets honour `maxUnavailable` (MaxUnavailableStatefulSet)."""
     node_grace_seconds: float = 50.0
     rejection_backoff: Backoff = Backoff(initial=1.0, maximum=300.0, jitter=0.5)
-    """The backoff of a template whose pods the server rejects; a maximum of 0 leaves it to the queue."""
+    """The backoff of a pod template whose pods the server rejects; a maximum of 0 leaves it to the queue."""
 
 
 def for_component(component: Component) -> ControllerOptions:

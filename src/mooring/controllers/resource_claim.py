@@ -146,7 +146,7 @@ class ResourceClaims(Controller):
             await self.delete(claim)
 
     async def _still_uses(self, namespace: str, user: ResourceClaimConsumerReference) -> bool:
-        """Return whether a user of a claim exists; one that is not in the cache may be too new for it."""
+        """Return whether a pod still uses a claim; a pod that is missing in the cache is read from the server."""
         if user.resource != "pods" or user.api_group:
             return True  # not a pod
         pod = self._pods.get(user.name, namespace)

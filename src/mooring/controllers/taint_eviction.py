@@ -66,7 +66,7 @@ class Eviction(Controller):
 
     @abstractmethod
     def due(self, pod: Pod, now: datetime) -> datetime | None:
-        """Return when to evict the pod; None for never."""
+        """Return the time at which to evict the pod; None for never."""
 
     async def reconcile(self, key: str) -> float | None:
         pod = self.pods.by_key(key)

@@ -65,7 +65,7 @@ def set_condition(
 
 
 def target_of(metric: MetricSpec) -> MetricTarget:
-    """Return the target of a metric. Raise NoMeasureError if its source is missing."""
+    """Return the target value in an autoscaler's metric. Raise NoMeasureError if its source is missing."""
     for part in (metric.resource, metric.container_resource, metric.pods, metric.object, metric.external):
         if part is not None:
             return part.target
@@ -164,13 +164,13 @@ class HorizontalAutoscaler(Controller):
         self._by_namespace = index_by_namespace(self._pods)
         self._recorder = context.recorder("horizontal-pod-autoscaler")
         self._histories: dict[str, pace.History] = {}
-        self._autoscalers.add_handler(added=self.enqueue, updated=self._enqueue_updated, deleted=self._forget)
+        self._autoscalers.add_handler(added=self.enqueue, updated=self._enqueue_updated, deleted=self._drop_history)
 
     def _enqueue_updated(self, old: HorizontalPodAutoscaler, new: HorizontalPodAutoscaler) -> None:
         if (old.spec, old.metadata.annotations) != (new.spec, new.metadata.annotations):
             self.enqueue(new)
 
-    def _forget(self, owner: HorizontalPodAutoscaler) -> None:
+    def _drop_history(self, owner: HorizontalPodAutoscaler) -> None:
         self._histories.pop(f"{owner.metadata.namespace}/{owner.metadata.name}", None)
 
     async def reconcile(self, key: str) -> float | None:

@@ -93,7 +93,7 @@ def _apply_limits(
 ) -> tuple[int, str, str]:
     current, wanted = request.current, request.wanted
     if wanted > current:
-        limit = max(current, _limit(history, current, up, request.now, is_up=True))
+        limit = max(current, _apply_policies(history, current, up, request.now, is_up=True))
         if request.most > limit:
             text = "the desired replica count is increasing faster than the maximum scale rate"
             limit_reason = ("ScaleUpLimit", text)
@@ -102,7 +102,7 @@ def _apply_limits(
         if wanted > min(request.most, limit):
             return min(request.most, limit), *limit_reason
     elif wanted < current:
-        limit = min(current, _limit(history, current, down, request.now, is_up=False))
+        limit = min(current, _apply_policies(history, current, down, request.now, is_up=False))
         if request.least < limit:
             text = "the desired replica count is decreasing faster than the maximum scale rate"
             limit_reason = ("ScaleDownLimit", text)
@@ -113,8 +113,8 @@ def _apply_limits(
     return wanted, "DesiredWithinRange", "the desired count is within the acceptable range"
 
 
-def _limit(history: History, current: int, rules: HPAScalingRules, now: float, *, is_up: bool) -> int:
-    """Return the number of pods up to which policies allow to scale; `Min` selects the smallest change."""
+def _apply_policies(history: History, current: int, rules: HPAScalingRules, now: float, *, is_up: bool) -> int:
+    """Return the number of pods up to which the policies allow scaling; with `Min`, the strictest policy counts."""
     if rules.select_policy == "Disabled":
         return current
     proposed = []

@@ -124,7 +124,7 @@ _LONGEST_MESSAGE = 4096
 _CONFIG_SECONDS = 2.0
 _HOOK_SECONDS = 3600
 _WELL_SECONDS = 600.0
-"""After a run of this many seconds, a restart is not delayed, as with a kubelet."""
+"""After a run of at least this many seconds, a program is restarted without delay, as by a kubelet."""
 
 
 @dataclass

@@ -41,7 +41,7 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     root: str = ""
     """The container's root directory; without one the program sees this machine's."""
     run: tuple[str, ...] = ()
-    """Replaces the container's `command`; its `args` follow."""
+    """The command line that replaces the container's `command`; the container's `args` follow."""
     command: tuple[str, ...] = ()
     """The image's command, for containers without a `command`."""
     args: tuple[str, ...] = ()

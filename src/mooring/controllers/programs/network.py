@@ -23,7 +23,7 @@ _NAMES = Path("/run/netns")
 
 
 class NetworkError(Exception):
-    """A network could not be created; the message is the operating system's."""
+    """A pod's network could not be created; the message is the operating system's."""
 
 
 class Networks:
@@ -40,7 +40,7 @@ class Networks:
         return self._own and not pod.spec.host_network
 
     async def make(self, pod: Pod, address: str) -> list[str]:
-        """Create a pod's network; return the words to put before a command to enter it. Raise NetworkError."""
+        """Create a pod's network; return the command prefix that enters it. Raise NetworkError."""
         if not self.is_own(pod):
             return []
         name = self._name(pod)

@@ -64,7 +64,7 @@ class Certificates:
         self._kept = {key: kept for key, kept in self._kept.items() if key[0] != pod.metadata.uid}
 
     async def of(self, pod: Pod, volume: str, wanted: PodCertificateProjection) -> tuple[bytes, bytes]:
-        """Return private key and certificate chain. Raise MissingError if they are not issued yet, or were denied."""
+        """Return a pod's private key and certificate chain. Raise MissingError if not issued yet, or denied."""
         paths = wanted.credential_bundle_path + wanted.key_path
         place = (pod.metadata.uid, volume, paths)
         kept = self._kept.get(place)
@@ -142,7 +142,7 @@ _OUTSIDE = re.compile(r"(^|/)\.\.(/|$)")
 
 
 class FromServer:
-    """Reads the objects that a pod's volumes and variables refer to from the server."""
+    """Reads from the server the objects that a pod's volumes and environment variables refer to."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -263,5 +263,5 @@ def _write(folder: Path, files: Files) -> None:
 
 
 def remove(folder: Path, uid: str) -> None:
-    """Delete the folder of a deleted pod."""
+    """Delete the folder with the volumes of a deleted pod."""
     shutil.rmtree(pod_folder(folder, uid), ignore_errors=True)

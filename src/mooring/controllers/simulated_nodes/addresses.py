@@ -61,7 +61,7 @@ def _format_address(address: int) -> str:
 
 
 class Networks:
-    """The pod CIDRs in use."""
+    """The pod CIDRs of simulated nodes that are in use."""
 
     def __init__(self) -> None:
         self._taken: dict[int, str] = {}
@@ -109,7 +109,7 @@ class PodAddresses:
         self._last.pop(node, None)
 
     def allocate(self, node: str, pod_cidr: str, uid: str) -> str | None:
-        """Allocate an address that was not in use recently; None if all are taken."""
+        """Allocate the next free address of a node, so that released ones are reused late; None if all are taken."""
         found = _usable(pod_cidr)
         if found is None:
             return None

@@ -34,7 +34,7 @@ _JOB_SECONDS = 5.0
 
 
 class PodRules(msgspec.Struct, frozen=True):
-    """The behaviour of one pod."""
+    """The behaviour of one simulated pod: durations and exit codes from annotations or commands."""
 
     start_seconds: float = 0.0
     run_seconds: float | None = None
@@ -47,7 +47,7 @@ class PodRules(msgspec.Struct, frozen=True):
     """The invalid annotation values, for which the default applies."""
 
     def exit_code_of(self, pod: Pod, restarts: int) -> int:
-        """Return the exit code of a run: pseudo-random, but equal each time."""
+        """Return the exit code of a run of the pod's containers: pseudo-random, but equal each time."""
         if not self.failure_probability:
             return 0
         chance = random.Random(f"{pod.metadata.uid}/{restarts}").random()  # noqa: S311 - a simulation, no secret
@@ -112,14 +112,14 @@ _NOT_KNOWN = frozenset({"PATH", "HOME", "PWD", "KUBERNETES_SERVICE_HOST", "KUBER
 """Variables of every container whose values depend on the image or the cluster, so that they are unknown."""
 _MOST_VOLUMES, _MOST_PODS, _RUNS_A_POD, _MOST_NAMESPACES = 10_000, 100_000, 4, 1000
 STEPS_A_POD = 60_000
-"""The maximum number of interpreter steps for a pod in one turn: at most 0.1 s of this process."""
+"""The maximum number of shell interpreter steps per evaluation of a pod: at most 0.1 s of this process."""
 STEPS_A_SECOND = 100_000.0
 _MOST_DEBT_SECONDS = STEPS_A_POD / STEPS_A_SECOND + 1
 T = TypeVar("T")
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run of a pod's containers: their durations, exit codes and output."""
+    """One run of a simulated pod's containers: their durations, exit codes and output."""
 
     seconds: float | None
     exit_codes: Mapping[str, int] = msgspec.field(default_factory=dict)
@@ -162,7 +162,7 @@ class _Runs(msgspec.Struct):
 
 
 class Commands:
-    """The runs of all pods, and the files that they leave.
+    """The computed runs of all simulated pods, and the files that these leave.
 
     Scripts are evaluated on the event loop. So a pod has `STEPS_A_POD` steps for all of its containers, and the pods of
     a namespace share `STEPS_A_SECOND`: further ones wait, and do not delay other namespaces.
@@ -225,7 +225,7 @@ class Commands:
         return None
 
     def forget(self, pod: Pod) -> None:
-        """Drop a deleted pod."""
+        """Drop the runs of a deleted pod."""
         uid = pod.metadata.uid
         self._pods.pop(uid, None)
         for volume in pod.spec.volumes:

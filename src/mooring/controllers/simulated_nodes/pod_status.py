@@ -103,7 +103,7 @@ def running(
 
 
 def _running(pod: Pod, container: Container, started_at: str, restarts: int = 0, **fields: Any) -> ContainerStatus:
-    return _with_image(
+    return _build_status(
         pod,
         container,
         restarts,
@@ -115,8 +115,8 @@ def _running(pod: Pod, container: Container, started_at: str, restarts: int = 0,
     )
 
 
-def _with_image(pod: Pod, container: Container, restarts: int, **fields: Any) -> ContainerStatus:
-    """Return the status of a container whose image was pulled."""
+def _build_status(pod: Pod, container: Container, restarts: int, **fields: Any) -> ContainerStatus:
+    """Build a container's status with its image ids; the caller passes the state and other fields."""
     return ContainerStatus(
         name=container.name,
         restart_count=restarts,
@@ -141,7 +141,7 @@ def terminated_statuses(
         last_state = last.last_state if last else ContainerState()
         identity = container_id(pod, container.name, restarts)
         state = _ended_state(exit_code, began, finished_at, identity)
-        statuses.append(_with_image(pod, container, restarts, state=state, last_state=last_state, started=False))
+        statuses.append(_build_status(pod, container, restarts, state=state, last_state=last_state, started=False))
     return statuses
 
 
@@ -153,7 +153,7 @@ def init_container_statuses(pod: Pod, now: str, done: bool) -> list[ContainerSta
             statuses.append(_running(pod, container, now))
         elif done:
             state = _ended_state(0, now, now, container_id(pod, container.name, 0))
-            statuses.append(_with_image(pod, container, 0, state=state, ready=True, started=False))
+            statuses.append(_build_status(pod, container, 0, state=state, ready=True, started=False))
         else:
             state = ContainerState(waiting=ContainerStateWaiting(reason="PodInitializing"))
             statuses.append(ContainerStatus(name=container.name, state=state, image=container.image, started=False))
@@ -178,7 +178,7 @@ def ephemeral_statuses(pod: Pod, now: str) -> list[ContainerStatus]:
     known = {status.name: status for status in pod.status.ephemeral_container_statuses}
     state = ContainerState(running=ContainerStateRunning(started_at=now))
     return [
-        known.get(container.name) or _with_image(pod, container, 0, state=state)
+        known.get(container.name) or _build_status(pod, container, 0, state=state)
         for container in pod.spec.ephemeral_containers
     ]
 

@@ -125,7 +125,7 @@ def next_step(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
     deadline = _deadline(pod)
     if deadline is not None and now >= deadline:
         return _end(pod, 137, now, reason="DeadlineExceeded")
-    step = _live(pod, rules, runs, now)
+    step = _next_step_of_admitted(pod, rules, runs, now)
     if deadline is None or (step.again_at is not None and step.again_at <= deadline):
         return step
     return Step(step.status, deadline, step.remove, step.event)
@@ -152,7 +152,7 @@ def is_at_rest(pod: Pod, rules: PodRules) -> bool:
     )
 
 
-def _live(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
+def _next_step_of_admitted(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
     statuses = pod.status.container_statuses
     if pod.status.start_time is None or not statuses:
         if rules.start_seconds <= 0:
@@ -297,7 +297,7 @@ def backoff_seconds(restarts: int) -> float:
 
 
 def _end(pod: Pod, codes: Mapping[str, int] | int, now: datetime, reason: str = "") -> Step:
-    """Return the step that ends a pod, with an exit code for each container or one for all."""
+    """Return the step that ends a pod, with one exit code for each container or one for all."""
     exit_codes = dict.fromkeys((each.name for each in pod.spec.containers), codes) if isinstance(codes, int) else codes
     moment = times.to_seconds(now)
     phase = FAILED if any(exit_codes.values()) else SUCCEEDED

@@ -72,7 +72,7 @@ def read_templates(source: str | bytes) -> list[Node]:
 
 
 def _items(tree: object) -> list[object]:
-    """Return the items of a List, as `kubectl get nodes -o yaml` prints one; other documents by themselves."""
+    """Yield the Nodes of a List, as `kubectl get nodes -o yaml` prints one, or the document itself."""
     items = tree.get("items") if isinstance(tree, dict) and tree.get("kind") in ("List", "NodeList") else None
     return items if isinstance(items, list) else [tree]
 

@@ -51,7 +51,7 @@ class Schedule:
         if match is not None:
             zone, text = zone_of(match[1]), text[match.end() :]
         self._zone = zone
-        self._every = _seconds(text.removeprefix("@every ")) if text.startswith("@every ") else None
+        self._every = _parse_duration(text.removeprefix("@every ")) if text.startswith("@every ") else None
         if self._every is None:
             text = NAMED_SCHEDULES.get(text, text)
             self._minutes, self._hours, self._days, self._months, self._weekdays = parse_fields(text)
@@ -100,7 +100,7 @@ def zone_of(name: str | None) -> tzinfo:
         raise ScheduleError(f"unknown time zone {name}") from error
 
 
-def _seconds(text: str) -> float:
+def _parse_duration(text: str) -> float:
     parts = re.findall(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)", text)
     return max(1.0, min(1e12, sum(float(number) * _UNITS[unit] for number, unit in parts)) // 1)
 
@@ -108,7 +108,7 @@ def _seconds(text: str) -> float:
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _MANY = 100
 _PATIENCE = 0.1
-"""The seconds added to a wait, so that the scheduled time has certainly passed."""
+"""Seconds added when waiting for a scheduled time, so that it has certainly passed."""
 
 
 class Missed(msgspec.Struct, frozen=True):

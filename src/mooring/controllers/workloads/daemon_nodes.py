@@ -59,7 +59,7 @@ class Suitability(NamedTuple):
 
 
 class Placement:
-    """Evaluate nodes against a template."""
+    """Decides, for one DaemonSet template, on which nodes pods should run."""
 
     def __init__(self, spec: PodSpec, options: ConstraintOptions) -> None:
         self._node_name = spec.node_name

@@ -49,7 +49,7 @@ class _Rollout(msgspec.Struct):
     revision: str
     collisions: int | None
     moved: bool = msgspec.field(default=False)
-    """Whether a ReplicaSet was written, so that the next step waits until the cache shows it."""
+    """Whether a ReplicaSet was written; the next step then waits until the cache shows that."""
     wait: float | None = None
 
     @property

@@ -92,7 +92,7 @@ def old_sizes(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]
 
 
 def _surely_available(each: ReplicaSet) -> int:
-    """Count pods that stay available once the ReplicaSet has followed; its status may include terminating ones."""
+    """Count a ReplicaSet's pods that stay available after scaling; its status may include terminating ones."""
     return min(replicas(each), each.status.available_replicas)
 
 

@@ -35,7 +35,7 @@ RELEASED_AT_ONCE = 512
 
 
 class Decision(NamedTuple):
-    """The way in which a Job ends: success or failure, with reason and message."""
+    """The end of a Job: success or failure, with reason and message."""
 
     success: bool
     reason: str
@@ -284,7 +284,7 @@ def _decide_by_index(job: Job, tally: Tally) -> Decision | None:
 
 
 def wanted_pods(job: Job, tally: Tally) -> int:
-    """Return how many pods of the Job should run."""
+    """Return how many pods of the Job should be active now."""
     parallel = 1 if job.spec.parallelism is None else job.spec.parallelism
     if job.spec.completions is None:
         return min(parallel, len(tally.active)) if tally.all_succeeded else parallel

@@ -52,7 +52,7 @@ def _newest_first(pod: Pod) -> float:
 
 
 def missing(job: Job, tally: Tally, number: int, now: datetime) -> tuple[list[Made], float | None]:
-    """Return the templates of pods to create now, and in how many seconds more can be created."""
+    """Return the pod templates of pods to create now, and the seconds until more may be created."""
     if not is_indexed(job):
         wait = _pause(job, tally.ended, now)
         return ([], wait) if wait else ([(job.spec.template, {})] * number, None)

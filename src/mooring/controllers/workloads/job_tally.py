@@ -313,7 +313,7 @@ def is_failed(job: Job, pod: Pod) -> bool:
 
 
 def count_pods(job: Job, pods: Sequence[Pod]) -> Tally:
-    """Count the pods of a Job: do step 3 for pods without finalizers, and step 1 for pods that have ended since."""
+    """Count the pods of a Job: pods that ended since the last count, and those whose finalizer was removed."""
     before = job.status.uncounted_terminated_pods or UncountedTerminatedPods()
     tracked = {pod.metadata.uid for pod in pods if is_tracked(pod)}
     completions = job.spec.completions or 0
@@ -372,7 +372,7 @@ def _count_failed(job: Job, pod: Pod, tally: Tally) -> None:
 
 
 def _release_failed(job: Job, pod: Pod, tally: Tally) -> None:
-    """Release failed pods, but not the last one of an index with its own limit: its successor reads the failures."""
+    """Mark a failed pod for removal of its finalizer, except an index's last one: its replacement copies the count."""
     if job.spec.backoff_limit_per_index is not None and is_indexed(job):
         index = index_of(pod)
         settled = index in tally.completed or index in tally.failed_indexes

@@ -223,7 +223,7 @@ class Expectations:
         return False
 
     def forget(self, key: str) -> None:
-        """Drop a deleted workload."""
+        """Drop the recorded writes of a deleted workload."""
         self._awaited.pop(key, None)
 
     def _of(self, key: str) -> _Awaited:

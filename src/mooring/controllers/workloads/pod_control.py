@@ -32,7 +32,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Refusals:
-    """The rejections of one controller's workloads."""
+    """The pod templates of one controller's workloads that the server rejects."""
 
     def __init__(self, context: Context, controller: str) -> None:
         self._clock = context.clock
@@ -171,7 +171,7 @@ class PodControl:
         self._recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {meta.name}")
 
     def forget(self, owner: Resource) -> None:
-        """Drop a deleted workload."""
+        """Drop what is recorded about a deleted workload."""
         self.refusals.forget(owner)
 
 

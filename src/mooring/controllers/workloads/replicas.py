@@ -124,7 +124,7 @@ class Replicas(Workload[R], Generic[R]):
 
 
 def count(pods: Sequence[Pod], template: PodTemplateSpec, min_ready_seconds: int, now: datetime) -> Counts:
-    """Count a workload's pods; leave out finished and terminating ones where Kubernetes does."""
+    """Count a workload's pods by state; leave out finished and terminating ones where Kubernetes does."""
     active = [pod for pod in pods if pod_states.is_active(pod)]
     labels = template.metadata.labels.items()
     worn: dict[str, str] | None = None

@@ -87,7 +87,7 @@ def claim_name(owner: StatefulSet, template: PersistentVolumeClaim, ordinal: int
 
 
 def claims(owner: StatefulSet, ordinal: int, ref: OwnerReference) -> list[PersistentVolumeClaim]:
-    """Return the claims of an ordinal's pod."""
+    """Return the volume claims of the pod with an ordinal."""
     selected = owner.spec.selector.match_labels if owner.spec.selector is not None else {}
     refs = [structs.replace(ref, controller=None, block_owner_deletion=None)] if owns_claims(owner) else []
     made = []
@@ -139,7 +139,7 @@ def is_ordered(owner: StatefulSet) -> bool:
 
 
 def first_updated(owner: StatefulSet) -> int:
-    """Return the lowest ordinal that an update reaches."""
+    """Return the lowest ordinal whose pod a rolling update replaces (its partition)."""
     strategy = owner.spec.update_strategy
     partition = strategy.rolling_update.partition if strategy.rolling_update is not None else 0
     rolling = strategy.type == "RollingUpdate"
@@ -170,7 +170,7 @@ def _most_missing(owner: StatefulSet) -> int:
 
 
 def _next_old(downwards: Iterable[P | None], is_old: Callable[[P], bool], works: Callable[[P], bool]) -> list[P]:
-    """Return the highest old pod if all above it work, as Kubernetes before 1.37 chooses."""
+    """Return the highest-ordinal outdated pod if all above it are healthy, as Kubernetes before 1.37 chooses."""
     for pod in downwards:
         if pod is not None and is_old(pod):
             return [pod]

@@ -35,7 +35,7 @@ class _Pass(msgspec.Struct):
     update: ControllerRevision
     pods: dict[int, Pod]
     condemned: list[Pod]
-    """The pods to remove, highest ordinal first."""
+    """The pods that scaling down removes, highest ordinal first."""
     now: datetime
 
     @property

@@ -85,7 +85,7 @@ class Workload(Controller, Generic[W]):
             self.expectations.wrote(key, self.owners, written)
 
     def would_adopt(self, obj: Resource) -> Iterator[str]:
-        """Return the workloads whose selector matches an object without a controller."""
+        """Return the workloads whose selector matches an object that no controller owns."""
         for owner in self._by_namespace.get(obj.metadata.namespace):
             selector = self.selector_of(owner)
             if selector is not None and label_selector.from_label_selector(selector).matches(obj.metadata.labels):
