@@ -52,11 +52,14 @@ class _LastState(Struct, frozen=True, gc=False):
 
 
 class _ContainerStatus(Struct, frozen=True, gc=False, rename="camel"):
-    name: str = ""
     state: _State = _State()
     last_state: _LastState = _LastState()
     ready: bool = False
     restart_count: int = 0
+
+
+class _InitContainerStatus(_ContainerStatus, frozen=True, gc=False, rename="camel"):
+    name: str = ""
     started: bool | None = None
 
 
@@ -66,7 +69,11 @@ class _Condition(Struct, frozen=True, gc=False):
     reason: str = ""
 
 
-class _Container(Struct, frozen=True, gc=False, rename="camel"):
+class _Container(Struct, gc=False):
+    pass
+
+
+class _InitContainer(Struct, frozen=True, gc=False, rename="camel"):
     name: str = ""
     restart_policy: str | None = None
 
@@ -77,7 +84,7 @@ class _ReadinessGate(Struct, frozen=True, gc=False, rename="camel"):
 
 class _Spec(Struct, gc=False, rename="camel"):
     containers: list[_Container] = []
-    init_containers: tuple[_Container, ...] = ()
+    init_containers: tuple[_InitContainer, ...] = ()
     readiness_gates: tuple[_ReadinessGate, ...] = ()
     node_name: str = ""
 
@@ -93,7 +100,7 @@ class _Status(Struct, gc=False, rename="camel"):
     pod_ip: str = field(default="", name="podIP")
     pod_ips: list[_PodIP] = field(default_factory=list, name="podIPs")
     conditions: tuple[_Condition, ...] = ()
-    init_container_statuses: tuple[_ContainerStatus, ...] = ()
+    init_container_statuses: tuple[_InitContainerStatus, ...] = ()
     container_statuses: tuple[_ContainerStatus, ...] = ()
 
 
