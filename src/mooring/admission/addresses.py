@@ -46,10 +46,15 @@ def _parse_ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None
 
 
 def is_ip(text: str) -> bool:
+    return _is_canonical_ipv4(text) or _parse_ip(text) is not None
+
+
+def _is_canonical_ipv4(text: str) -> bool:
+    """Return whether this is an IPv4 address without leading zeros, in a tenth of the time of `ipaddress`."""
     try:
-        socket.inet_pton(socket.AF_INET, text)  # a tenth of the time of `ipaddress`, for nearly all addresses
+        socket.inet_pton(socket.AF_INET, text)
     except (OSError, ValueError):
-        return _parse_ip(text) is not None
+        return False
     return True
 
 
@@ -87,7 +92,9 @@ def validate_cidr(text: str, path: Path) -> Errors:
 
 def validate_legacy_ip(text: str, path: Path, *, strict: bool) -> Errors:
     """Validate an address of an old field; `strict` refuses what is ambiguous to other parsers."""
-    if not is_ip(text):
+    if _is_canonical_ipv4(text):
+        return []
+    if _parse_ip(text) is None:
         return [field_errors.invalid(path, text, NOT_AN_IP)]
     problem = canonical_ip_problems(text)[:1] if strict else ()
     return [field_errors.invalid(path, text, each) for each in problem if each.startswith("must not")]
