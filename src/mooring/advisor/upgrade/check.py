@@ -15,7 +15,6 @@ from mooring.advisor.upgrade.remedies import RemedySearch
 from mooring.advisor.upgrade.results import LocalData, Remedy, Rollout, Skew, UpgradeCheck, Verdict
 from mooring.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.states import controller_of, has_ended
-from mooring.base.version import Version
 
 _MOST_COMMANDS = 5
 """How many commands of one step are among the changes to make before."""
@@ -211,5 +210,5 @@ def kubelet_skew(nodes: Iterable[Node], crossing: Crossing) -> Iterator[Skew]:
         step = Crossing.between(str(crossing.start), release)
         for version, names in sorted(by_version.items()):
             if problem := step.kubelet_skew(version):
-                is_newer = step.end < Version.parse(version.partition("-")[0].partition("+")[0])
+                is_newer = not step.has_begun(version.partition("-")[0].partition("+")[0])
                 yield Skew(release, version, problem, tuple(names), is_newer)
