@@ -37,7 +37,7 @@ def choose(new: Service, old: Service | None, families: tuple[str, ...]) -> None
         if not is_ip(address) or family not in families or family in spec.ip_families:
             break
         spec.ip_families.append(family)
-    if not spec.ip_families and (not spec.cluster_ips or is_headless(spec)):
+    if not spec.ip_families and spec.cluster_ips in ([], [HEADLESS]):
         spec.ip_families = [families[0]]
     has_both = len(families) == 2 or (is_headless(spec) and not spec.selector)
     if spec.ip_family_policy != SINGLE and len(spec.ip_families) == 1 and has_both:

@@ -174,6 +174,12 @@ CREATES = [
         ],
     ),
     Create(
+        "addresses of both families where the cluster IP is None",
+        "Service",
+        {"spec": {"clusterIP": "None", "clusterIPs": ["::1", "10.0.0.7"]}},
+        ['spec.clusterIPs: Invalid value: ["::1","10.0.0.7"]: first value must match `clusterIP`'],
+    ),
+    Create(
         "None after an address",
         "Service",
         {"spec": {"clusterIP": "None", "clusterIPs": ["None", "10.0.0.1"]}},
