@@ -129,7 +129,7 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained(
         "",
-        r"^(code N .*ours N \(|added cause FieldValueInvalid patch ).*\.parameters: expected an object, got",
+        r"^(code N |added cause FieldValueInvalid patch ).*\.parameters: expected an object, got",
         "choice: `parameters` of devices are decoded as an object, and refused before validation where they are none",
     ),
     Explained(
