@@ -122,16 +122,9 @@ class RefersToObjects(Protocol):
         """Return the keys of the objects that a pod refers to, in the format of `about` of the plugin's events."""
         ...
 
-
-@runtime_checkable
-class GateKeeper(Protocol):
-    """PreEnqueue plugins that know which cluster events, besides a change of the pod, make them admit a pod."""
-
-    name: str
-
     def opened_by(self, event: ClusterEvent, old: Any, new: Any) -> bool | str:
-        """Return whether an event may make the plugin admit pods; the key of an object if only pods that
-        refer to it.
+        """Return whether an event may make `pre_enqueue` admit the pods that it rejected: the key of an object if it
+        may admit only pods that refer to that object.
         """
         ...
 

@@ -59,13 +59,10 @@ class Hints:
         self._by_shape: dict[str, frozenset[str]] = {}
         self._found: dict[tuple[str, fwk.ClusterEvent], tuple[_Registration, ...]] = {}
         self._referring: dict[tuple[str, str], fwk.RefersToObjects] = {}
-        self._gates: dict[tuple[str, str], fwk.GateKeeper] = {}
         for profile in profiles:
             for plugin in profile.plugins:
                 if isinstance(plugin, fwk.RefersToObjects):
                     self._referring[profile.name, plugin.name] = plugin
-                if isinstance(plugin, fwk.GateKeeper):
-                    self._gates[profile.name, plugin.name] = plugin
             self._registered[profile.name] = list(_registrations(profile))
             self._by_shape[profile.name] = frozenset(
                 plugin.name
@@ -93,7 +90,7 @@ class Hints:
             return False
         if event is EVERYTHING or not (refused_by or gated_by):
             return True
-        gate = self._gates.get((profile, gated_by))
+        gate = self._referring.get((profile, gated_by))
         if gate is not None:
             return gate.opened_by(event, old, new)
         plugins = frozenset({gated_by}) if gated_by else refused_by
