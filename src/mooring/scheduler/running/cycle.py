@@ -34,8 +34,11 @@ from mooring.scheduler.running.victims import Victims
 
 log = logs.get(__name__)
 
-_TURN_SECONDS = 0.002
-"""After scheduling for this long, the cycle yields to the event loop: informers, and batches being bound."""
+_TURN_SECONDS = 0.02
+"""After scheduling for this long, the cycle yields to the event loop: informers, and batches being bound.
+
+The pods of a turn are bound in one request, whose cost for the scheduler and the server hardly depends on their number.
+"""
 _SLOW_SECONDS = 0.1
 
 
