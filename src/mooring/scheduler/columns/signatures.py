@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
 import msgspec
+from msgspec import structs
 
 from mooring.api import codec
 from mooring.api.core_v1 import (
@@ -48,6 +49,8 @@ ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - nothing is bound to it; it is how Kubern
 RESIZE = "PodResizePending"
 _MOST_KEYS = 10_000
 """If selectors use more label keys than this, pod signatures contain all labels of the pod."""
+_EMPTY_SPEC = PodSpec()
+"""Copied for the specs of signatures, so that they share its empty lists."""
 _SPREAD_OWNERS = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
 
 
@@ -234,7 +237,8 @@ class PodSignature:
         self.labels = labels
         self.group: Group = (self.namespace, frozenset(labels.items()))
         """Namespace and labels, for matching with the selectors of other pods."""
-        self.spec = PodSpec(
+        self.spec = structs.replace(
+            _EMPTY_SPEC,
             node_selector=spec.node_selector,
             affinity=affinity,
             tolerations=spec.tolerations,
@@ -317,7 +321,8 @@ class View:
         signature, seen = pod.signature, object.__new__(PodSignature)
         seen.__dict__ = {name: getattr(signature, name) for name in self._names}
         if self._spec_names or self._has_node_affinity:
-            seen.spec = PodSpec(**{name: getattr(signature.spec, name) for name in self._spec_names})
+            shown_fields = {name: getattr(signature.spec, name) for name in self._spec_names}
+            seen.spec = structs.replace(_EMPTY_SPEC, **shown_fields)
             if self._has_node_affinity and signature.spec.affinity is not None:
                 seen.spec.affinity = Affinity(node_affinity=signature.spec.affinity.node_affinity)
         if self._signer is not None:
