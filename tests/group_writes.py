@@ -10,7 +10,7 @@ from mooring.apiserver.messages.http import Request
 from mooring.apiserver.server import ApiServer
 
 ADMIN = UserInfo(username="kubernetes-admin", groups=["system:masters", "system:authenticated"])
-WRITER = users.authenticated("somebody")
+WRITER = users.authenticated_user("somebody")
 PODS = "/api/v1/namespaces/default/pods"
 Json = dict[str, Any]
 _MADE_UP = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|agent-[a-z0-9]{5}|(?<=object meta: )\d+")

@@ -44,7 +44,7 @@ async def _spine() -> list[tuple[str, str]]:
                 query={"fieldManager": ["kubectl"]},
                 headers={"content-type": "application/apply-patch+yaml"},
                 body=json.dumps(body).encode(),
-                user=users.authenticated("admin", groups=[users.MASTERS]),
+                user=users.authenticated_user("admin", groups=[users.MASTERS]),
             )
             sys.setprofile(note)
             response = await server.app.respond(request)

@@ -10,7 +10,7 @@ import yaml
 
 from asgi_calls import ADMIN, Caller, running
 from mooring.apiserver.messages.http import YAML, Accepted, Request
-from mooring.apiserver.output.formats import MAX_BLOCK_YAML_BYTES, formatted
+from mooring.apiserver.output.formats import MAX_BLOCK_YAML_BYTES, format_json
 
 pytestmark = pytest.mark.req("S.6")
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -51,7 +51,7 @@ async def test_a_long_list_in_yaml_is_sent_as_flow_yaml(tmp_path: Path, written:
 
 def test_a_long_object_in_yaml_is_the_same_object(written: list[int]) -> None:
     tree = {"data": {f"k{number}": ODD for number in range(20_000)}}
-    body, kind = formatted(msgspec.json.encode(tree), Accepted("yaml"), Request(method="GET", path="/"))
+    body, kind = format_json(msgspec.json.encode(tree), Accepted("yaml"), Request(method="GET", path="/"))
     assert (kind, written) == (YAML, [])
     assert yaml.load(body, Loader=yaml.CSafeLoader) == tree
 

@@ -35,7 +35,7 @@ BREAKS = ["\r", "\n", "\r\n", "\0"]
 
 
 def _kubelet_call(**changed: Any) -> None:
-    Call(**{"method": "GET", "target": "/", "host": "n", "headers": (), **changed}).serialized()
+    Call(**{"method": "GET", "target": "/", "host": "n", "headers": (), **changed}).serialize_call()
 
 
 def _client_call(credential: Credential | None = None, **changed: Any) -> None:

@@ -47,7 +47,7 @@ def repeated(line: str) -> logs.Log:
 def test_a_log_is_made_in_small_pieces_of_its_last_ten_mebibytes(line: str) -> None:
     tracemalloc.start()
     try:
-        sizes = [len(piece) for piece in logs.shown(repeated(line), LogOptions(), START + timedelta(days=30))]
+        sizes = [len(piece) for piece in logs.select_lines(repeated(line), LogOptions(), START + timedelta(days=30))]
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -64,7 +64,7 @@ async def test_a_slow_follower_misses_lines_instead_of_taking_memory() -> None:
         return None
 
     clock.advance(3600)
-    pieces = logs.followed(log, LogOptions(follow=True), clock, present, 0)
+    pieces = logs.follow_lines(log, LogOptions(follow=True), clock, present, 0)
     sizes: list[int] = []
     async for piece in pieces:
         sizes.append(len(piece))

@@ -37,8 +37,8 @@ pytestmark = pytest.mark.req("S.4")
 _PODS = 20
 _MOST = 1.2
 _AGENT = {"user-agent": "mooring-controllers/v1.37.0"}
-_CONTROLLERS = users.authenticated(users.CONTROLLERS)
-_ADMIN = users.authenticated("admin", groups=[users.MASTERS])
+_CONTROLLERS = users.authenticated_user(users.CONTROLLERS)
+_ADMIN = users.authenticated_user("admin", groups=[users.MASTERS])
 _PATH = "/api/v1/namespaces/default/pods"
 _THINGS = "/apis/example.com/v1/namespaces/default/things"
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -29,7 +29,7 @@ from mooring.api.meta_v1 import Resource, Table, TableColumnDefinition, TableRow
 from mooring.api.scheme import SchemeError, parse_runtime_config
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.messages.routes import ResourceRoute
-from mooring.apiserver.output.formats import formatted
+from mooring.apiserver.output.formats import format_json
 from mooring.store.kv import KeyValue, Store
 
 CLUSTER = "cluster"
@@ -156,9 +156,9 @@ class AdvisorApi:
                 result = await asyncio.shield(working)
         except TimeoutError:
             raise errors.timeout(f"the advisor has found no answer within {self.costs.seconds:g}s") from None
-        tree, accepted = _named(result, route), request.accepted()
+        tree, accepted = _named(result, route), request.negotiate_format()
         body = codec.encode(_table(tree) if accepted.shown_as == "Table" else tree)
-        shown, content_type = formatted(body, accepted, request)
+        shown, content_type = format_json(body, accepted, request)
         return Response(status, shown, content_type)
 
     async def _work(self, work: Work) -> Any:

@@ -41,7 +41,7 @@ class VersionRange(msgspec.Struct, frozen=True):
         return isinstance(version, tuple) and self.oldest <= version <= self.newest
 
     def __str__(self) -> str:
-        return f"{_dotted(self.oldest)} to {_dotted(self.newest)}"
+        return f"{_format_version(self.oldest)} to {_format_version(self.newest)}"
 
 
 class StatusPages(msgspec.Struct, frozen=True):
@@ -103,8 +103,8 @@ def for_component(component: Component) -> VersionOptions:
     """Derive the options from a component's versions and gates."""
     versions = component.versions
     return VersionOptions(
-        _shown(versions, all_three=component.gates.enabled(COMPATIBILITY_VERSIONS)),
-        _expected(versions),
+        _version_info(versions, all_three=component.gates.enabled(COMPATIBILITY_VERSIONS)),
+        _compatible_versions(versions),
         StatusPages(f"python{platform.python_version()}", str(versions.binary), str(versions.emulation))
         if versions.emulation >= _STATUS_PAGES
         else None,
@@ -112,7 +112,7 @@ def for_component(component: Component) -> VersionOptions:
     )
 
 
-def _shown(versions: ComponentVersions, *, all_three: bool) -> VersionInfo:
+def _version_info(versions: ComponentVersions, *, all_three: bool) -> VersionInfo:
     emulated = versions.emulation
     info = VersionInfo(
         major=str(emulated.major),
@@ -135,7 +135,7 @@ def _texts(version: Version) -> tuple[str, str]:
     return str(version.major), str(version.minor)
 
 
-def _expected(versions: ComponentVersions) -> dict[str, VersionRange]:
+def _compatible_versions(versions: ComponentVersions) -> dict[str, VersionRange]:
     """Return the compatible versions of each kind of component (KEP-4330)."""
     oldest, newest = versions.min_compatibility, versions.emulation
     together = VersionRange(oldest, newest)
@@ -152,5 +152,5 @@ def _expected(versions: ComponentVersions) -> dict[str, VersionRange]:
     }
 
 
-def _dotted(version: MinorVersion) -> str:
+def _format_version(version: MinorVersion) -> str:
     return f"{version[0]}.{version[1]}"

@@ -60,7 +60,7 @@ from mooring.apiserver.registry.loopback_client import LoopbackClient
 from mooring.apiserver.registry.objects import Follower, Objects
 from mooring.apiserver.registry.quota.recount import Recount
 from mooring.apiserver.registry.services import Repair, ServiceAllocation
-from mooring.apiserver.registry.services.kubernetes_service import KubernetesService, advertised
+from mooring.apiserver.registry.services.kubernetes_service import KubernetesService, find_advertised_address
 from mooring.apiserver.requests.app import Application, PathHandler
 from mooring.apiserver.requests.flow_control import FlowControl
 from mooring.apiserver.requests.health import Check, Health, store_answers
@@ -305,7 +305,7 @@ class ApiServer:
 
     def _kubernetes_service(self) -> KubernetesService:
         network = self._config.services
-        own = advertised(network.advertise_address, *self._address)
+        own = find_advertised_address(network.advertise_address, *self._address)
         if own is None:
             log.info("this machine has no address but its loopback: the Service kubernetes has no endpoints")
         calls = LoopbackClient(self.app.resources)
@@ -330,7 +330,7 @@ class ApiServer:
     def _reached_by_others(self) -> str:
         """Return the URL for clients on other machines; `url` if only this machine can reach the server."""
         given = self._config.services.advertise_address
-        own = advertised(given, *self._address)
+        own = find_advertised_address(given, *self._address)
         if own is None or not (given or self._config.bind_address in _REACHED_AT):
             return self.url
         return _https(own.address, own.port)

@@ -16,8 +16,8 @@ from mooring.apiserver.server import ApiServer
 
 pytestmark = pytest.mark.req("S.1")
 ADMIN = UserInfo(username="kubernetes-admin", groups=["system:masters", "system:authenticated"])
-CONTROLLERS = users.authenticated(users.CONTROLLERS)
-WRITER = users.authenticated("somebody")
+CONTROLLERS = users.authenticated_user(users.CONTROLLERS)
+WRITER = users.authenticated_user("somebody")
 POD = {"containers": [{"name": "c", "image": "app:1"}]}
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from api_caller import CONFIG_MAPS, DEPLOYMENTS, PODS, ApiCaller, config_map, deployment, pod
 from mooring.api.core_v1 import Pod
 from mooring.apiserver.registry.apply import field_set
-from mooring.apiserver.registry.apply.comparison import compare, named
+from mooring.apiserver.registry.apply.comparison import collect_fields, compare
 from mooring.apiserver.registry.apply.field_set import difference, intersection, paths, union
 from mooring.apiserver.registry.apply.merging import merge, prune
 from mooring.apiserver.registry.patch.schema import schema_of
@@ -157,7 +157,7 @@ def test_compared_is(case: Compared) -> None:
 
 def test_a_configuration_names_leaves_items_and_keys() -> None:
     config = {"metadata": {"labels": {"a": "1"}}, **containers({"name": "c", "image": "i"})}
-    assert sorted(paths(named(config, NODE))) == [
+    assert sorted(paths(collect_fields(config, NODE))) == [
         ".metadata.labels.a",
         '.spec.containers[name="c"]',
         '.spec.containers[name="c"].image',
@@ -219,14 +219,16 @@ def test_fields_without_an_owner_are_pruned() -> None:
         "metadata": {"labels": {"mine": "1", "theirs": "2"}},
         **containers({"name": "gone", "image": "i", "tty": True}, {"name": "shared", "image": "i", "tty": True}),
     }
-    last = named(
+    last = collect_fields(
         {
             "metadata": {"labels": {"mine": "1"}},
             **containers({"name": "gone", "image": "i"}, {"name": "shared", "image": "i"}),
         },
         NODE,
     )
-    kept = named({"metadata": {"labels": {"theirs": "2"}}, **containers({"name": "shared", "tty": True})}, NODE)
+    kept = collect_fields(
+        {"metadata": {"labels": {"theirs": "2"}}, **containers({"name": "shared", "tty": True})}, NODE
+    )
     assert prune(tree, NODE, last, kept) == {
         "metadata": {"labels": {"theirs": "2"}},
         **containers({"name": "shared", "tty": True}),

@@ -133,7 +133,7 @@ async def test_a_server_that_still_cleans_up_leaves_the_next_definition_of_the_n
 ) -> None:
     last = servers[-1]
     await last.define(cron_tabs())
-    gone = last.definitions.named("crontabs.stable.example.com")
+    gone = last.definitions.find_definition("crontabs.stable.example.com")
     assert gone is not None
     await last.delete(CRD)
     await settled(lambda: not any(map(serves, servers)))
@@ -181,14 +181,14 @@ async def test_a_while_after_a_change_objects_are_shown_as_they_were_written() -
         await api.define(cron_tabs())
         kind = api.scheme.resource("stable.example.com", "v1", "crontabs")
         assert kind is not None
-        first = api.resources.context.stored(kind).current_after
+        first = api.resources.context.stored_kind(kind).current_after
         body = (await api.get(CRD)).body
         properties = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
         properties["more"] = {"type": "string", "default": "x"}
         await api.put(CRD, body)
         kind = api.scheme.resource("stable.example.com", "v1", "crontabs")
         assert kind is not None
-        stored = api.resources.context.stored(kind)
+        stored = api.resources.context.stored_kind(kind)
         assert stored.current_after > await api.store.revision() > first
         api.clock.advance(61)
         await settled(lambda: stored.current_after < 2**62)

@@ -105,7 +105,7 @@ async def test_certificates_and_self_defence_are_counted() -> None:
     assert Client(peer={}).certificate_ends is None
     exchange = Exchange(Request(method="GET", path="/x"), datetime.now(UTC), 0.0)
     exchange.code = 429
-    metrics.ended(exchange)
+    metrics.record_end(exchange)
     text = (await metrics.page()).body
     assert isinstance(text, bytes)
     assert b'apiserver_client_certificate_expiration_seconds_bucket{le="1800"} 0.0' in text

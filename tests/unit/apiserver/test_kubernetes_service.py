@@ -12,7 +12,7 @@ from mooring.apiserver.registry.services.kubernetes_service import (
     INTERVAL_SECONDS,
     KubernetesService,
     Place,
-    advertised,
+    find_advertised_address,
 )
 
 pytestmark = pytest.mark.req("N.9")
@@ -152,11 +152,11 @@ async def test_a_server_that_leaves_finishes_what_it_has_begun(api: ApiCaller, t
     ],
 )
 def test_where_a_server_can_be_reached(address: str, bound: str, expected: str) -> None:
-    assert advertised(address, bound, 6443) == Place(6443, expected)
+    assert find_advertised_address(address, bound, 6443) == Place(6443, expected)
 
 
 def test_a_loopback_is_never_advertised() -> None:
-    found = advertised("", "127.0.0.1", 6443)
+    found = find_advertised_address("", "127.0.0.1", 6443)
     assert found is None or not found.address.startswith("127.")
 
 

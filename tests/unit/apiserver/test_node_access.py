@@ -488,7 +488,7 @@ async def test_a_server_that_starts_takes_the_role_of_nodes_from_their_group() -
     own = Subject(kind="User", api_group="rbac.authorization.k8s.io", name="somebody")
     reference = RoleRef(api_group="rbac.authorization.k8s.io", kind="ClusterRole", name="system:node")
     earlier = ClusterRoleBinding(metadata=wanted.metadata, role_ref=reference, subjects=[group, own])
-    assert bootstrap.completed(earlier, wanted)
+    assert bootstrap.add_missing(earlier, wanted)
     assert earlier.subjects == [own]
 
 

@@ -23,7 +23,7 @@ from mooring.api.rbac_v1 import (
 )
 from mooring.apiserver.access import bootstrap_roles
 from mooring.apiserver.access.authz import Attributes
-from mooring.apiserver.access.bootstrap import bootstrap_rbac, completed
+from mooring.apiserver.access.bootstrap import add_missing, bootstrap_rbac
 from mooring.apiserver.access.rbac import RoleBook
 from mooring.apiserver.registry.loopback_client import LoopbackClient
 from mooring.apiserver.server import ApiServer
@@ -366,15 +366,15 @@ def test_what_a_role_lacks_is_added_and_the_rest_stays() -> None:
     wanted = next(role for role in bootstrap_roles.cluster_roles() if role.metadata.name == "system:basic-user")
     own = _rule("get", "pods")
     current = ClusterRole(metadata=ObjectMeta(name="system:basic-user"), rules=[wanted.rules[0], own])
-    assert completed(current, wanted)
+    assert add_missing(current, wanted)
     assert current.rules == [wanted.rules[0], own, wanted.rules[1]]
-    assert not completed(current, wanted)
+    assert not add_missing(current, wanted)
 
 
 def test_who_wants_no_help_gets_none() -> None:
     wanted = next(role for role in bootstrap_roles.cluster_roles() if role.metadata.name == "system:basic-user")
     metadata = ObjectMeta(name="system:basic-user", annotations={bootstrap_roles.AUTO_UPDATE: "false"})
-    assert not completed(ClusterRole(metadata=metadata), wanted)
+    assert not add_missing(ClusterRole(metadata=metadata), wanted)
 
 
 async def test_a_new_server_has_all_roles_and_bindings_of_a_new_kube_apiserver(call: Caller) -> None:

@@ -73,18 +73,18 @@ SHOWN = [
 def test_what_a_log_shows(case: Shown) -> None:
     ended = None if case.ended_after is None else START + timedelta(seconds=case.ended_after)
     log = logs.by_rule(Run(START, ended), case.rule)
-    found = b"".join(logs.shown(log, case.options, START + timedelta(seconds=case.after)))
+    found = b"".join(logs.select_lines(log, case.options, START + timedelta(seconds=case.after)))
     assert found.decode().replace("\n", "") == case.lines
 
 
 def test_a_log_keeps_its_last_lines_only() -> None:
     log = logs.by_rule(Run(START), LogRule(("a",), 0.01, repeat=True))
-    assert b"".join(logs.shown(log, LogOptions(), START + timedelta(days=30))).count(b"\n") == logs.KEPT_LINES
+    assert b"".join(logs.select_lines(log, LogOptions(), START + timedelta(days=30))).count(b"\n") == logs.KEPT_LINES
 
 
 def test_timestamps_are_those_of_kubelets() -> None:
     log = logs.by_rule(Run(START), LogRule(("a", "b"), 0.5))
-    found = b"".join(logs.shown(log, LogOptions(timestamps=True), START + timedelta(seconds=1)))
+    found = b"".join(logs.select_lines(log, LogOptions(timestamps=True), START + timedelta(seconds=1)))
     assert found == b"2026-01-01T00:00:00.000000000Z a\n2026-01-01T00:00:00.500000000Z b\n"
 
 
@@ -98,7 +98,7 @@ async def test_followed_lines_come_when_it_is_their_time() -> None:
     found: list[tuple[float, bytes]] = []
 
     async def follow() -> None:
-        pieces = logs.followed(log, LogOptions(), clock, present, 1)
+        pieces = logs.follow_lines(log, LogOptions(), clock, present, 1)
         found.extend([(clock.monotonic(), piece) async for piece in pieces])
 
     task = asyncio.create_task(follow())
@@ -112,7 +112,7 @@ async def test_a_limit_of_bytes_cuts_within_a_line() -> None:
         yield b"one\n"
         yield b"two\n"
 
-    assert b"".join([piece async for piece in logs.limited(pieces(), 6)]) == b"one\ntw"
+    assert b"".join([piece async for piece in logs.limit_log(pieces(), 6)]) == b"one\ntw"
 
 
 def test_what_a_command_prints_is_a_log_line_by_line() -> None:

@@ -203,7 +203,7 @@ async def stored(server: ApiServer, prefix: str, namespace: str) -> list[bytes]:
 
 
 async def compare_creates(server: ApiServer, kind: Kind, objects: Sequence[Resource]) -> None:
-    prefix = server.app.resources.context.stored(kind).prefix
+    prefix = server.app.resources.context.stored_kind(kind).prefix
     shared = items(kind, objects, SHARED)
     order = [each for item in shared for each in item["rows"]]
     answers = await written(server, *shared)

@@ -52,7 +52,7 @@ class TokenFile:
             if token in tokens:
                 raise TokenFileError(f"{path}:{number}: the same token stands in an earlier line")
             groups = [group.strip() for group in row[3].split(",") if group.strip()] if len(row) > 3 else []
-            tokens[token] = users.authenticated(name, uid, groups)
+            tokens[token] = users.authenticated_user(name, uid, groups)
         return cls(tokens)
 
     def user(self, token: str) -> UserInfo | None:
@@ -83,7 +83,7 @@ class BootstrapTokens:
         groups = [group for group in bootstrap_tokens.value(found, "auth-extra-groups").split(",") if group]
         if not all(bootstrap_tokens.GROUP.fullmatch(group) for group in groups):
             return None
-        return users.authenticated(f"system:bootstrap:{token_id}", groups=[users.BOOTSTRAPPERS, *groups])
+        return users.authenticated_user(f"system:bootstrap:{token_id}", groups=[users.BOOTSTRAPPERS, *groups])
 
     def _is_good(self, secret: Secret, token_id: str, token_secret: str) -> bool:
         end = bootstrap_tokens.expiration(secret)

@@ -37,11 +37,11 @@ async def bootstrap_rbac(resources: Resources) -> None:
 
 async def _ensure(calls: LoopbackClient, wanted: Resource) -> None:
     for _ in range(_ATTEMPTS):
-        if await calls.ensure(wanted, completed):
+        if await calls.ensure(wanted, add_missing):
             return
 
 
-def completed(current: Resource, wanted: Resource) -> bool:
+def add_missing(current: Resource, wanted: Resource) -> bool:
     """Add missing rules or subjects to a stored role or binding; return False if nothing is missing or it opts out."""
     if current.metadata.annotations.get(defaults.AUTO_UPDATE, "true") == "false":
         return False

@@ -35,7 +35,7 @@ class _Recorded(msgspec.Struct):
     role_bindings: list[RoleBinding] = msgspec.field(name="RoleBinding")
 
 
-def _recorded() -> _Recorded:
+def _load_recorded() -> _Recorded:
     return msgspec.json.decode(_FILE.read_bytes(), type=_Recorded)
 
 
@@ -84,34 +84,34 @@ _BESIDES = {
 
 
 def cluster_roles() -> list[ClusterRole]:
-    found = {role.metadata.name: role for role in _recorded().cluster_roles}
+    found = {role.metadata.name: role for role in _load_recorded().cluster_roles}
     for name, rules in _BESIDES.items():
         found[name].rules += rules
     for role in found.values():
         if role.aggregation_rule:  # written out too, so that people can read it
-            role.rules = list(_gathered(role, found.values()))
+            role.rules = list(_gather_rules(role, found.values()))
     writes = PolicyRule(verbs=["post"], non_resource_urls=["/writes"])
     return [*found.values(), ClusterRole(metadata=_metadata("mooring:write-groups"), rules=[writes])]
 
 
-def _gathered(role: ClusterRole, roles: Iterable[ClusterRole]) -> Iterable[PolicyRule]:
+def _gather_rules(role: ClusterRole, roles: Iterable[ClusterRole]) -> Iterable[PolicyRule]:
     """Return the rules of the roles that an aggregated ClusterRole selects, recursively."""
     selectors = role.aggregation_rule.cluster_role_selectors if role.aggregation_rule else []
     wanted = {label for selector in selectors for label in selector.match_labels.items()}
     for other in roles:
         if wanted & set(other.metadata.labels.items()):
-            yield from _gathered(other, roles) if other.aggregation_rule else other.rules
+            yield from _gather_rules(other, roles) if other.aggregation_rule else other.rules
 
 
 @cache
 def node_rules() -> tuple[PolicyRule, ...]:
     """Return the rules that every node has, those of the role `system:node`, which has no binding, as in Kubernetes."""
-    return tuple(next(role.rules for role in _recorded().cluster_roles if role.metadata.name == "system:node"))
+    return tuple(next(role.rules for role in _load_recorded().cluster_roles if role.metadata.name == "system:node"))
 
 
 def cluster_role_bindings() -> list[ClusterRoleBinding]:
     return [
-        *_recorded().cluster_role_bindings,
+        *_load_recorded().cluster_role_bindings,
         # What kubeadm binds in other clusters: nodes with a token join, and renew their certificates, by themselves.
         _bound("mooring:node-bootstrapper", "system:node-bootstrapper", _group(users.JOINING_NODES)),
         _bound("mooring:node-autoapprove-bootstrap", f"{_REQUESTS}:nodeclient", _group(users.JOINING_NODES)),
@@ -123,11 +123,11 @@ def cluster_role_bindings() -> list[ClusterRoleBinding]:
 
 
 def roles() -> list[Role]:
-    return _recorded().roles
+    return _load_recorded().roles
 
 
 def role_bindings() -> list[RoleBinding]:
-    return _recorded().role_bindings
+    return _load_recorded().role_bindings
 
 
 def _bound(name: str, role: str, *subjects: Subject) -> ClusterRoleBinding:

@@ -40,9 +40,13 @@ class CertificateChecks:
         if old is None:
             _check_subject(new)
         elif isinstance(old, CertificateSigningRequest):
-            if subresource == "approval" and _decided(new, APPROVED, DENIED) != _decided(old, APPROVED, DENIED):
+            if subresource == "approval" and _find_conditions(new, APPROVED, DENIED) != _find_conditions(
+                old, APPROVED, DENIED
+            ):
                 self._require(user, "approve", new)
-            signed = new.status.certificate != old.status.certificate or _decided(new, FAILED) != _decided(old, FAILED)
+            signed = new.status.certificate != old.status.certificate or _find_conditions(
+                new, FAILED
+            ) != _find_conditions(old, FAILED)
             if subresource == "status" and signed:
                 self._require(user, "sign", new)
 
@@ -83,5 +87,5 @@ def _check_subject(csr: CertificateSigningRequest) -> None:
             raise errors.forbidden(_RESOURCE, csr.metadata.name, why, group=_GROUP)
 
 
-def _decided(csr: CertificateSigningRequest, *kinds: str) -> list[tuple[str, str]]:
+def _find_conditions(csr: CertificateSigningRequest, *kinds: str) -> list[tuple[str, str]]:
     return [(entry.type, entry.status) for entry in csr.status.conditions if entry.type in kinds]

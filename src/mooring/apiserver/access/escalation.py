@@ -83,7 +83,7 @@ class EscalationCheck:
             groups = " ".join(go_quote(group) for group in user.groups)
             why = (
                 f"user {go_quote(user.username)} (groups=[{groups}]) is attempting to grant RBAC permissions "
-                "not currently held:\n" + "\n".join(map(_shown, missing))
+                "not currently held:\n" + "\n".join(map(_format_rule, missing))
             )
             raise errors.forbidden(resource, obj.metadata.name, why, group=GROUP)
 
@@ -173,7 +173,7 @@ def _gathers(role: Resource | None) -> bool:
     return rule is not None and bool(rule.cluster_role_selectors)
 
 
-def _shown(rule: PolicyRule) -> str:
+def _format_rule(rule: PolicyRule) -> str:
     parts = [
         f"{name}:[{' '.join(go_quote(value) for value in values)}]"
         for name, values in (

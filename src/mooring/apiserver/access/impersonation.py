@@ -20,7 +20,7 @@ _EXTRA = "impersonate-extra-"
 _GROUP_OF_USERS = "authentication.k8s.io"
 
 
-def impersonated(user: UserInfo, headers: Mapping[str, str], authorizer: Authorizer) -> UserInfo | None:
+def find_impersonated_user(user: UserInfo, headers: Mapping[str, str], authorizer: Authorizer) -> UserInfo | None:
     """Return the impersonated user; None without impersonation. Raise Forbidden or BadRequest.
 
     Repeated headers (groups) are joined by line breaks, which cannot occur within a header.

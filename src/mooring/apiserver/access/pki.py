@@ -95,15 +95,15 @@ class Pki:
         names = sorted({*_SERVER_NAMES, *filter(None, addresses)})
         wanted = x509.SubjectAlternativeName([_general_name(name) for name in names])
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
-        return self._issued("apiserver", subject, ExtendedKeyUsageOID.SERVER_AUTH, wanted)
+        return self._load_or_issue("apiserver", subject, ExtendedKeyUsageOID.SERVER_AUTH, wanted)
 
     def client(self, name: str, user: str, groups: Sequence[str] = ()) -> KeyPair:
         """Return a client's certificate and key; `name` is the file name."""
         organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user)])
-        return self._issued(name, subject, ExtendedKeyUsageOID.CLIENT_AUTH, None)
+        return self._load_or_issue(name, subject, ExtendedKeyUsageOID.CLIENT_AUTH, None)
 
-    def signed(self, request: CertificateRequest, usages: Collection[str], life: timedelta) -> bytes:
+    def sign_request(self, request: CertificateRequest, usages: Collection[str], life: timedelta) -> bytes:
         """Issue a certificate for a certificate request, with its names and key only; return it in PEM."""
         authority, now = self._authority(), self._clock.now()
         public = authority.certificate.public_key()
@@ -168,7 +168,7 @@ class Pki:
         )
         return _Loaded(builder.sign(key, hashes.SHA256()), key)
 
-    def _issued(
+    def _load_or_issue(
         self,
         file: str,
         subject: x509.Name,

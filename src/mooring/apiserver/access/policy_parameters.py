@@ -59,7 +59,7 @@ class PolicyParameterChecks:
         group, resource = self._resource(kind)
         if not self._may(user, Attributes("get", group, resource, namespace=_ALL, name=_ALL)):
             why = (
-                f'user {_shown(user)} must have "get" permission on all objects of the referenced paramKind '
+                f'user {_format_user(user)} must have "get" permission on all objects of the referenced paramKind '
                 f"(kind={kind.kind}, apiVersion={kind.api_version})"
             )
             raise _refusal(policy, "paramKind", why)
@@ -72,11 +72,11 @@ class PolicyParameterChecks:
         group, resource = (_ALL, _ALL) if kind is None else self._resource(kind)
         if self._may(user, Attributes(verb, group, resource, namespace=reference.namespace, name=reference.name)):
             return
-        why = f'user {_shown(user)} does not have "{verb}" permission on the object referenced by paramRef'
+        why = f'user {_format_user(user)} does not have "{verb}" permission on the object referenced by paramRef'
         if kind is None:
             why = (
                 f"unable to get policy {binding.spec.policy_name} to determine minimum required permissions and user "
-                f'{_shown(user)} does not have "{verb}" permission for all groups, versions and resources'
+                f'{_format_user(user)} does not have "{verb}" permission for all groups, versions and resources'
             )
         raise _refusal(binding, "paramRef", why)
 
@@ -111,7 +111,7 @@ def _reads_the_same(new: _Binding, old: Resource | None) -> bool:
     return new.spec.param_ref == old.spec.param_ref and new.spec.policy_name == old.spec.policy_name
 
 
-def _shown(user: UserInfo) -> str:
+def _format_user(user: UserInfo) -> str:
     """Format a user as Go prints it."""
     return f"&{{{user.username} {user.uid} [{' '.join(user.groups)}] map[]}}"
 

@@ -133,7 +133,7 @@ class RoleBook:
         name = f"{namespace}/{binding.metadata.name}" if namespace else binding.metadata.name
         for subject in binding.subjects:
             role = f'{binding.role_ref.kind} "{binding.role_ref.name}"'
-            reason = f'RBAC: allowed by {kind} "{name}" of {role} to {subject.kind} "{_shown(subject)}"'
+            reason = f'RBAC: allowed by {kind} "{name}" of {role} to {subject.kind} "{_format_subject(subject)}"'
             self._grants[namespace, _subject_of(subject, namespace)].append(_Grant(rules, reason))
 
     def _grants_of(self, user: UserInfo, namespace: str) -> Iterator[_Grant]:
@@ -205,7 +205,7 @@ def _subject_of(subject: Subject, namespace: str) -> _Who:
     return _Who(subject.kind == "Group", subject.name)
 
 
-def _shown(subject: Subject) -> str:
+def _format_subject(subject: Subject) -> str:
     return f"{subject.name}/{subject.namespace}" if subject.kind == "ServiceAccount" else subject.name
 
 
@@ -235,5 +235,5 @@ class RbacAuthorizer(KindsFollower):
     def synced(self) -> bool:
         return all(each.synced.is_set() for each in self._followers.values())
 
-    def _changed(self) -> None:
+    def _handle_changes(self) -> None:
         self._book = None

@@ -42,7 +42,7 @@ from mooring.apiserver.access.authz import Attributes, Authorizer, selected_node
 from mooring.apiserver.access.tokens import ISSUER, Recognised, ServiceAccountTokens
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.messages.routes import ResourceHandlers, ResourceRoute
-from mooring.apiserver.output.formats import formatted
+from mooring.apiserver.output.formats import format_json
 from mooring.apiserver.registry.parameters import read_object
 from mooring.base.clock import Clock
 
@@ -87,7 +87,7 @@ class Reviews:
         wanted = self._read(request, route, TokenRequest, kind)
         await self._admit(request, route, wanted)
         await self._tokens.check_node(request.user, route.namespace, route.name, wanted)
-        return _created(request, await self._tokens.issue(route.namespace, route.name, wanted))
+        return _created_response(request, await self._tokens.issue(route.namespace, route.name, wanted))
 
     async def _token_review(self, request: Request, route: ResourceRoute) -> Response:
         review = self._read(request, route, TokenReview)
@@ -97,28 +97,28 @@ class Reviews:
             review.status = TokenReviewStatus(authenticated=True, user=found.user, audiences=[*found.audiences])
         else:
             review.status = TokenReviewStatus(error=found)
-        return _created(request, review)
+        return _created_response(request, review)
 
     async def _self_subject_review(self, request: Request, route: ResourceRoute) -> Response:
         review = self._read(request, route, SelfSubjectReview)
         review.status = SelfSubjectReviewStatus(user_info=request.user)
-        return _created(request, review)
+        return _created_response(request, review)
 
     async def _self_access(self, request: Request, route: ResourceRoute) -> Response:
         review = self._read(request, route, SelfSubjectAccessReview)
         attributes = _attributes(review.spec.resource_attributes, review.spec.non_resource_attributes)
         review.status = await self._decide(request.user, attributes)
-        return _created(request, review)
+        return _created_response(request, review)
 
     async def _access(self, request: Request, route: ResourceRoute) -> Response:
         review = self._read(request, route, SubjectAccessReview)
         review.status = await self._decide_for(review.spec)
-        return _created(request, review)
+        return _created_response(request, review)
 
     async def _local_access(self, request: Request, route: ResourceRoute) -> Response:
         review = self._read(request, route, LocalSubjectAccessReview)
         review.status = await self._decide_for(review.spec)
-        return _created(request, review)
+        return _created_response(request, review)
 
     async def _rules(self, request: Request, route: ResourceRoute) -> Response:
         review = self._read(request, route, SelfSubjectRulesReview)
@@ -142,7 +142,7 @@ class Reviews:
                 if rule.non_resource_urls
             ],
         )
-        return _created(request, review)
+        return _created_response(request, review)
 
     async def _decide_for(self, spec: SubjectAccessReviewSpec) -> SubjectAccessReviewStatus:
         user = UserInfo(username=spec.user, uid=spec.uid, groups=spec.groups, extra=spec.extra)
@@ -166,11 +166,11 @@ class Reviews:
         return SubjectAccessReviewStatus(allowed=decision.allowed, reason=decision.reason)
 
 
-def _created(request: Request, obj: Resource) -> Response:
-    accepted = request.accepted()
+def _created_response(request: Request, obj: Resource) -> Response:
+    accepted = request.negotiate_format()
     if accepted.shown_as:  # an answer has neither rows nor metadata worth showing alone
         raise errors.not_acceptable(["application/json", "application/yaml"])
-    body, content_type = formatted(codec.encode(obj), accepted, request)
+    body, content_type = format_json(codec.encode(obj), accepted, request)
     return Response(201, body, content_type)
 
 

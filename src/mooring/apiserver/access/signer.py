@@ -85,7 +85,7 @@ class Signer:
             )
             csr.status.conditions = [*csr.status.conditions, failed]
         else:
-            csr.status.certificate = self._pki.signed(request, csr.spec.usages, _life(csr, self._longest))
+            csr.status.certificate = self._pki.sign_request(request, csr.spec.usages, _life(csr, self._longest))
         return why
 
 

@@ -159,7 +159,7 @@ def _reference(obj: Resource) -> dict[str, str]:
 
 
 def _user(namespace: str, account: dict[str, str], private: dict[str, Any], claims: dict[str, Any]) -> UserInfo:
-    user = users.authenticated(
+    user = users.authenticated_user(
         users.service_account_name(namespace, account["name"]),
         account["uid"],
         users.service_account_groups(namespace),

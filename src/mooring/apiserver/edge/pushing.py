@@ -83,7 +83,7 @@ class Push:
 
     def write(self, chunk: bytes) -> None:
         self._stream.sent(len(chunk))
-        self._transport.write(_framed(chunk) if self.in_chunks else chunk)
+        self._transport.write(_frame_chunk(chunk) if self.in_chunks else chunk)
 
     def end(self) -> None:
         self._stream.end()
@@ -104,7 +104,7 @@ class Push:
 _last = (b"", b"")
 
 
-def _framed(chunk: bytes) -> bytes:
+def _frame_chunk(chunk: bytes) -> bytes:
     """Return a chunk in HTTP's chunked encoding. The last one is cached: many watchers get the same event."""
     global _last  # noqa: PLW0603 - all connections of a process share it
     if chunk is _last[0]:

@@ -121,7 +121,7 @@ class TlsTransport(asyncio.Transport):
         self._forget_timer()
         self._protocol = self._made()
         self._loop.add_reader(self._socket, self._read)
-        self._guarded(self._protocol.connection_made, self)
+        self._call_protocol(self._protocol.connection_made, self)
 
     # -- reading
 
@@ -138,10 +138,10 @@ class TlsTransport(asyncio.Transport):
         if protocol is None:
             return
         if data:
-            self._guarded(protocol.data_received, data)
+            self._call_protocol(protocol.data_received, data)
         else:
             self._hear_no_more()
-            self._guarded(protocol.eof_received)
+            self._call_protocol(protocol.eof_received)
             self.close()
 
     def _hear_no_more(self) -> None:
@@ -171,7 +171,7 @@ class TlsTransport(asyncio.Transport):
         self._unsent.append(memoryview(bytes(data))[sent:])
         if not self._is_paused and self.get_write_buffer_size() > _HIGH_WATER and self._protocol:
             self._is_paused = True
-            self._guarded(self._protocol.pause_writing)
+            self._call_protocol(self._protocol.pause_writing)
 
     def _send(self, data: bytes | bytearray | memoryview) -> int:
         """Send bytes; return how many were sent. OpenSSL requires the same buffer for the rest."""
@@ -208,7 +208,7 @@ class TlsTransport(asyncio.Transport):
             return
         if self._is_paused and self.get_write_buffer_size() <= _LOW_WATER and self._protocol:
             self._is_paused = False
-            self._guarded(self._protocol.resume_writing)
+            self._call_protocol(self._protocol.resume_writing)
         if not self._unsent:
             self._unsent = None
             self._loop.remove_writer(self._socket)
@@ -299,7 +299,7 @@ class TlsTransport(asyncio.Transport):
             self._timer.cancel()
             self._timer = None
 
-    def _guarded(self, call: Callable[..., Any], *given: Any) -> None:
+    def _call_protocol(self, call: Callable[..., Any], *given: Any) -> None:
         """Call a method of the asyncio protocol; if it raises, close only this connection."""
         try:
             call(*given)

@@ -73,7 +73,7 @@ class Converting(Stored):
                     raise errors.internal_error(f"{kind.kind} is no custom kind")
                 self._converted.put((value, kind), codec.encode(normalize(of_own(tree, kind.type))))
 
-    async def encoded(self, obj: Resource) -> bytes:
+    async def encode_with_webhook(self, obj: Resource) -> bytes:
         own = self._encode_unconverted(obj)
         if self.storage is self.hub:
             return own
@@ -123,7 +123,7 @@ class Converting(Stored):
             why = f"returned {len(found)} objects, expected {len(objects)}"
             raise errors.internal_error(f"conversion webhook for {subject} {why}")
         return [
-            _checked(subject, index, before, after, api_version)
+            _check_converted(subject, index, before, after, api_version)
             for index, (before, after) in enumerate(zip(objects, found, strict=True))
         ]
 
@@ -147,7 +147,7 @@ def _objects_in(answer: bytes, uid: str) -> list[Any]:
     return found
 
 
-def _checked(subject: str, index: int, before: Tree, after: Any, api_version: str) -> Tree:
+def _check_converted(subject: str, index: int, before: Tree, after: Any, api_version: str) -> Tree:
     """Validate a converted object and restore the metadata that a webhook may not change; raise InternalError."""
     begin = f"conversion webhook for {subject} returned"
     bad = f"{begin} invalid converted object at index {index}: "

@@ -79,13 +79,13 @@ class Definitions(KindsFollower):
             await asyncio.gather(*self._settling.values(), return_exceptions=True)
             await super().catch_up()
 
-    def named(self, name: str) -> CustomResourceDefinition | None:
+    def find_definition(self, name: str) -> CustomResourceDefinition | None:
         """Return the CustomResourceDefinition with a name; None if this server does not know it yet."""
         return self._objects("CustomResourceDefinition").get(name)
 
     # -- what changes
 
-    def _changed(self) -> None:
+    def _handle_changes(self) -> None:
         """Serve the current kinds after definitions have changed."""
         found: Mapping[str, CustomResourceDefinition] = self._objects("CustomResourceDefinition")
         for name in [name for name in self._served if name not in found]:
@@ -190,7 +190,7 @@ class Definitions(KindsFollower):
         A terminating definition without finalizers is removed.
         """
         try:
-            stored = self._resources.context.stored(self._scheme.hub_of(CustomResourceDefinition))
+            stored = self._resources.context.stored_kind(self._scheme.hub_of(CustomResourceDefinition))
             kv = await self._store.get(stored.key("", name))
             if kv is None or (expect is not None and kv.mod_revision != expect):
                 return False
@@ -215,7 +215,7 @@ class Definitions(KindsFollower):
         """
         name, uid = gone.metadata.name, gone.metadata.uid
         await self._write(name, lambda found: report_progress(found, self._now()), uid=uid)
-        while (found := self.named(name)) and found.metadata.uid == uid:
+        while (found := self.find_definition(name)) and found.metadata.uid == uid:
             if CLEANUP_FINALIZER not in found.metadata.finalizers:
                 return
             served = self._served.get(name)

@@ -63,7 +63,7 @@ class PolicyStep(KindsFollower):
         self._compiled: set[tuple[bool, MatchKey]] = set()
         self.is_idle = True
 
-    def _changed(self) -> None:
+    def _handle_changes(self) -> None:
         self._is_stale = True
         self.is_idle = not any(self._objects(name) for name in _KINDS if name.endswith("Binding"))
 
@@ -97,7 +97,7 @@ class PolicyStep(KindsFollower):
             try:
                 self._mutating.mutate(attributes, self, TreePatching(self._scheme), reinvocation, checks=checks)
             finally:
-                self._metrics.mutated(checks)
+                self._metrics.record_mutation(checks)
 
     async def validate(self, attributes: Attributes) -> None:
         if attributes.is_policy:
@@ -112,7 +112,7 @@ class PolicyStep(KindsFollower):
             return
         from mooring.admission.policy.validating import rejection  # noqa: PLC0415 - see `_refresh`
 
-        self._metrics.validated(result.checks)
+        self._metrics.record_validation(result.checks)
         for text in result.warning_texts:
             add_warning(attributes.warnings, text)
         attributes.audit_annotations.update(result.audit_annotations)

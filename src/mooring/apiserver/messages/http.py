@@ -75,13 +75,13 @@ class Request(msgspec.Struct, kw_only=True):
     def user_agent(self) -> str:
         return self.headers.get("user-agent", "")
 
-    def accepted(self, *, protobuf: bool = True) -> "Accepted":
+    def negotiate_format(self, *, protobuf: bool = True) -> "Accepted":
         """Return the format of the response; raise NotAcceptable if the client accepts none.
 
         `protobuf` is False for responses that have no protobuf message; clients that prefer it also accept another
         format.
         """
-        return accepted(self.headers.get("accept", ""), protobuf=protobuf)
+        return negotiate_accept(self.headers.get("accept", ""), protobuf=protobuf)
 
 
 class Sink(Protocol):
@@ -111,7 +111,7 @@ class Pushed(ABC):
     _pulled: AsyncGenerator[bytes, None] | None
 
     @abstractmethod
-    def pulled(self) -> AsyncGenerator[bytes, None]:
+    def iterate_pieces(self) -> AsyncGenerator[bytes, None]:
         """Return an iterator over all pieces, for callers that do not push."""
 
     @abstractmethod
@@ -135,7 +135,7 @@ class Pushed(ABC):
 
     async def __anext__(self) -> bytes:
         if self._pulled is None:
-            self._pulled = self.pulled()
+            self._pulled = self.iterate_pieces()
         return await anext(self._pulled)
 
     async def aclose(self) -> None:
@@ -168,23 +168,23 @@ class Accepted(msgspec.Struct, frozen=True):
 _PLAIN = Accepted()
 
 
-def accepted(header: str, *, protobuf: bool = True) -> Accepted:
+def negotiate_accept(header: str, *, protobuf: bool = True) -> Accepted:
     """Return the first clause of an Accept header that can be served, the highest `q` first."""
     if not header or header in {"*/*", JSON}:
         return _PLAIN
     # A client says the same every time; what is longer than clients are is not remembered.
-    return _remembered(header, protobuf) if len(header) <= _LONGEST_REMEMBERED else _chosen(header, protobuf)
+    return _remembered(header, protobuf) if len(header) <= _LONGEST_REMEMBERED else _choose_format(header, protobuf)
 
 
-def _chosen(header: str, protobuf: bool) -> Accepted:
+def _choose_format(header: str, protobuf: bool) -> Accepted:
     for clause in by_preference(header):
-        found = _served(clause)
+        found = _match_clause(clause)
         if found and (protobuf or found.format != "protobuf"):
             return found
     raise errors.not_acceptable(PRODUCED if protobuf else (JSON, YAML))
 
 
-_remembered = lru_cache(maxsize=256)(_chosen)
+_remembered = lru_cache(maxsize=256)(_choose_format)
 
 
 def warning_header(text: str) -> str:
@@ -218,7 +218,7 @@ def by_preference(header: str) -> list[Clause]:
     return sorted(clauses, key=lambda clause: -clause.quality)
 
 
-def _served(clause: Clause) -> Accepted | None:
+def _match_clause(clause: Clause) -> Accepted | None:
     formats: dict[str, Format] = {
         JSON: "json",
         YAML: "yaml",

@@ -31,7 +31,7 @@ def anonymous() -> UserInfo:
     return UserInfo(username=ANONYMOUS, groups=[UNAUTHENTICATED])
 
 
-def authenticated(username: str, uid: str = "", groups: list[str] | None = None) -> UserInfo:
+def authenticated_user(username: str, uid: str = "", groups: list[str] | None = None) -> UserInfo:
     """Return a user with the group `system:authenticated`."""
     groups = groups or []
     every = groups if AUTHENTICATED in groups else [*groups, AUTHENTICATED]
@@ -74,4 +74,4 @@ def _of_subject(subject: tuple[tuple[tuple[str, str], ...], ...]) -> UserInfo | 
                 name = str(value)
             elif key == "organizationName":
                 groups.append(str(value))
-    return authenticated(name, groups=groups) if name else None
+    return authenticated_user(name, groups=groups) if name else None

@@ -23,7 +23,7 @@ from mooring.api.meta_v1 import (
 )
 from mooring.api.scheme import Scheme
 from mooring.apiserver.messages.http import JSON, Accepted, Request, Response
-from mooring.apiserver.output.formats import formatted
+from mooring.apiserver.output.formats import format_json
 
 _GROUP = "apidiscovery.k8s.io"
 _VERSIONS = ("v2", "v2beta1")
@@ -47,10 +47,10 @@ class Discovery:
         make = self._maker(path)
         if make is None:
             return None
-        accepted = request.accepted()
+        accepted = request.negotiate_format()
         is_aggregated = accepted.group == _GROUP and accepted.shown_as == _LIST and accepted.version in _VERSIONS
         if path in {"/api", "/apis"} and is_aggregated:
-            return self._aggregated(request, accepted, core=path == "/api")
+            return self._respond_aggregated(request, accepted, core=path == "/api")
         return self._response(request, path, make)
 
     def _maker(self, path: str) -> Callable[[], TypeMeta] | None:
@@ -77,7 +77,7 @@ class Discovery:
         if request.headers.get("if-none-match") == tag:
             return Response(304, b"", content_type, headers)
         if content_type == JSON:
-            body, content_type = formatted(body, request.accepted(), request)
+            body, content_type = format_json(body, request.negotiate_format(), request)
         return Response(200, body, content_type, headers)
 
     def _groups(self) -> APIGroupList:
@@ -103,7 +103,7 @@ class Discovery:
             kind="APIResourceList", api_version="v1", group_version=where.api_version, resources=resources
         )
 
-    def _aggregated(self, request: Request, accepted: Accepted, *, core: bool) -> Response:
+    def _respond_aggregated(self, request: Request, accepted: Accepted, *, core: bool) -> Response:
         version = accepted.version
         content_type = f"{JSON};g={_GROUP};v={version};as={_LIST}"
 

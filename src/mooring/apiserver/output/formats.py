@@ -19,7 +19,7 @@ _HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 """User agents whose users read the output, so that they get indented JSON as from kube-apiserver."""
 
 
-def formatted(body: bytes, accepted: Accepted, request: Request) -> tuple[bytes, str]:
+def format_json(body: bytes, accepted: Accepted, request: Request) -> tuple[bytes, str]:
     """Return JSON as the client requested it: compact, indented, or as YAML."""
     if accepted.format == "protobuf":
         with suppress(Unsupported):

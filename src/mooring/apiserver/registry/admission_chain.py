@@ -75,7 +75,7 @@ class Chain:
             return
         reinvocation = Reinvocation()
         for step in steps:
-            await self._measured(step.names[0], "admit", attributes, step.mutate(attributes, reinvocation))
+            await self._run_measured(step.names[0], "admit", attributes, step.mutate(attributes, reinvocation))
         if not reinvocation.wanted:
             return
         reinvocation.is_second = True
@@ -86,7 +86,7 @@ class Chain:
                 reinvocation.record_change()
                 attributes.replace_object(attributes.obj)
         for step in steps:
-            await self._measured(step.names[0], "admit", attributes, step.mutate(attributes, reinvocation))
+            await self._run_measured(step.names[0], "admit", attributes, step.mutate(attributes, reinvocation))
 
     async def admit(self, attributes: Attributes) -> None:
         """Mutate and validate, for requests without built-in admission in between."""
@@ -96,9 +96,9 @@ class Chain:
     async def validate(self, attributes: Attributes) -> None:
         """Let validating policies and webhooks admit or refuse the object."""
         for step in self._matching(attributes.match_key, mutating=False):
-            await self._measured(step.names[1], "validate", attributes, step.validate(attributes))
+            await self._run_measured(step.names[1], "validate", attributes, step.validate(attributes))
 
-    async def _measured(self, name: str, type_: str, attributes: Attributes, work: Awaitable[None]) -> None:
+    async def _run_measured(self, name: str, type_: str, attributes: Attributes, work: Awaitable[None]) -> None:
         began, rejected = perf_counter(), True
         try:
             await work

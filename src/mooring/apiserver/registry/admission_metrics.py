@@ -78,26 +78,26 @@ class AdmissionMetrics:
         """Observe how long all policies, or all webhooks, took for a request."""
         self._controllers.observe((name, type_, operation, _flag(rejected)), seconds)
 
-    def called(self, name: str, type_: str, operation: str, seconds: float, code: int, *, rejected: bool) -> None:
+    def record_call(self, name: str, type_: str, operation: str, seconds: float, code: int, *, rejected: bool) -> None:
         """Count a call of a webhook; the code is 200 if it admitted the request."""
         where = (name, type_, operation)
         self._requests.add((*where, str(min(code, _MOST_CODE)), _flag(rejected)))
         self._durations.observe((*where, _flag(rejected)), seconds)
 
-    def refused(self, name: str, type_: str, operation: str, error_type: str, code: int) -> None:
+    def record_rejection(self, name: str, type_: str, operation: str, error_type: str, code: int) -> None:
         """Count a request that was refused by a webhook, or because a call failed."""
         self._rejections.add((name, type_, operation, error_type, str(min(code, _MOST_CODE))))
 
     def failed_open(self, name: str, type_: str) -> None:
         self._failed_open.add((name, type_))
 
-    def validated(self, checks: "Iterable[Check]") -> None:
+    def record_validation(self, checks: "Iterable[Check]") -> None:
         for each in checks:
             labels = (each.policy, each.binding, each.error_type, each.action)
             self._validations.add(labels)
             self._validation_seconds.observe(labels, each.seconds)
 
-    def mutated(self, checks: "Iterable[Check]") -> None:
+    def record_mutation(self, checks: "Iterable[Check]") -> None:
         for each in checks:
             labels = (each.policy, each.binding, each.error_type)
             self._mutations.add(labels)

@@ -70,7 +70,7 @@ class ApiServices:
             return
         async with self._writing:
             now = self._scheme.changes
-            wanted = {each.metadata.name: each for each in self._wanted()}
+            wanted = {each.metadata.name: each for each in self._desired_services()}
             found = {each.metadata.name: each for each in await self._calls.list(apiregistration_v1.APIService)}
             gone = [found[name] for name in found.keys() - wanted.keys()]
             await asyncio.gather(
@@ -87,7 +87,7 @@ class ApiServices:
                 with suppress(errors.Conflict, errors.NotFound):  # it has changed: the next request sets it
                     await self._calls.update(each, "status")
 
-    def _wanted(self) -> list[apiregistration_v1.APIService]:
+    def _desired_services(self) -> list[apiregistration_v1.APIService]:
         custom = {kind.group_version for kind in self._scheme.served if kind.custom}
         every = [
             GroupVersion(group, version) for group in self._scheme.groups for version in self._scheme.versions(group)

@@ -40,8 +40,8 @@ async def admit_connection(context: HandlerContext, request: Request, route: Res
 
 async def admit_token(context: HandlerContext, request: Request, route: ResourceRoute, wanted: TokenRequest) -> None:
     """Raise a `StatusError` if a policy or webhook refuses a token for a service account."""
-    stored, kind = context.stored(route.kind), context.scheme.kind(wanted.api_version, wanted.kind)
-    accepted = request.accepted()
+    stored, kind = context.stored_kind(route.kind), context.scheme.kind(wanted.api_version, wanted.kind)
+    accepted = request.negotiate_format()
     call = Call(request, route.kind, stored, route.namespace, route.name, route.subresource, accepted)
     attributes = context.attributes_of(call, CREATE, wanted, None, kind=kind)
     if attributes is not None:

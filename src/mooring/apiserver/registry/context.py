@@ -141,14 +141,14 @@ class HandlerContext:
 
     @property
     def stored_quotas(self) -> Stored:
-        return self.stored(self.scheme.hub_of(ResourceQuota))
+        return self.stored_kind(self.scheme.hub_of(ResourceQuota))
 
     def every_stored(self) -> Iterable[Stored]:
         """Return every stored kind once, whatever versions it has."""
         custom = {stored.prefix: stored for stored in self._custom.values()}
         return (*self._stored.values(), *custom.values())
 
-    def stored(self, kind: Kind) -> Stored:
+    def stored_kind(self, kind: Kind) -> Stored:
         return self._custom[kind] if kind.custom else self._stored[kind.family]
 
     def serve(self, kinds: Iterable[Kind]) -> None:

@@ -29,7 +29,7 @@ def status_of(
 ) -> CustomResourceDefinitionStatus:
     """Return the status that a definition should have, given the other definitions of its group."""
     status = copy_of(definition.status)
-    status.accepted_names, conflict = _accepted(definition, others)
+    status.accepted_names, conflict = _accept_names(definition, others)
     if conflict is None:
         why = ("InitialNamesAccepted", "the initial names have been accepted")
         set_condition(status, NAMES_ACCEPTED, "True", why=("NoConflicts", "no conflicts found"), now=now)
@@ -95,7 +95,7 @@ def set_condition(
     found.status, (found.reason, found.message) = value, why
 
 
-def _accepted(
+def _accept_names(
     definition: CustomResourceDefinition, others: Iterable[CustomResourceDefinition]
 ) -> tuple[CustomResourceDefinitionNames, tuple[str, str] | None]:
     """Return the requested names that no other definition has, and the reason and message of the last conflict."""

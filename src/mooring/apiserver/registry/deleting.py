@@ -89,15 +89,15 @@ class Deletion(StoredWrite, msgspec.Struct, eq=False):
         if kv is None:
             self.read()  # for its errors, which come first
             raise call.not_found()
-        if (reused := self._reused(kv)) is not None:
+        if (reused := self._reuse_outcome(kv)) is not None:
             write = Delete(kv.key, kv.mod_revision) if reused.is_gone else Put(kv.key, reused.value, kv.mod_revision)
-            return self.drafted(kv, write, reused.uid)
+            return self.draft_deletion(kv, write, reused.uid)
         if call.stored.asks:
             await call.stored.prepare([kv.value], call.stored.hub)
         self.options = self.options or self.read()
         return await self.draft_of(kv, self.options)
 
-    def _reused(self, kv: KeyValue) -> Reused | None:
+    def _reuse_outcome(self, kv: KeyValue) -> Reused | None:
         """Return the outcome of another row of the batch, if that deleted an equal stored object."""
         row = self.call.request.row
         if self.template is None or row is None:
@@ -124,26 +124,30 @@ class Deletion(StoredWrite, msgspec.Struct, eq=False):
             await deleting.admit(call, obj, options)
         before = replace(obj, metadata=replace(obj.metadata))
         is_gone = not deleting.mark(obj, options)
-        value = kv.value if is_gone else await self._encoded(obj, long=long)
+        value = kv.value if is_gone else await self._encode_object(obj, long=long)
         if is_gone and not options.dry_run and isinstance(obj, Namespace):
             await context.clear_unserved(call.name)
         charge = context.accounting.change(stored.hub, None, before, "") if is_gone else None
         if self.template is not None and charge is None and not call.warnings and not _names_version(options):
             self.template.keep(kv, value, None, is_gone=is_gone)
         if is_gone and isinstance(obj, Pod) and not call.request.omit_body:
-            value = await self._encoded(obj, long=long)  # the response shows the mark
+            value = await self._encode_object(obj, long=long)  # the response shows the mark
         if options.dry_run or not is_gone:
             is_changed = value != kv.value and not options.dry_run
             put = Put(kv.key, value, expect=kv.mod_revision) if is_changed else None
-            return self.drafted(kv, put, obj.metadata.uid, is_gone=is_gone, last=value)
-        draft = self.drafted(kv, Delete(kv.key, expect=kv.mod_revision), obj.metadata.uid, last=value)
+            return self.draft_deletion(kv, put, obj.metadata.uid, is_gone=is_gone, last=value)
+        draft = self.draft_deletion(kv, Delete(kv.key, expect=kv.mod_revision), obj.metadata.uid, last=value)
         return replace(draft, charge=charge, settle=partial(release, context, obj))
 
-    async def _encoded(self, obj: Resource, *, long: bool) -> bytes:
+    async def _encode_object(self, obj: Resource, *, long: bool) -> bytes:
         stored = self.call.stored
-        return await run_long(partial(stored.encode, obj)) if long and not stored.asks else await stored.encoded(obj)
+        return (
+            await run_long(partial(stored.encode, obj))
+            if long and not stored.asks
+            else await stored.encode_with_webhook(obj)
+        )
 
-    def drafted(
+    def draft_deletion(
         self, kv: KeyValue, write: Put | Delete | None, uid: str, *, is_gone: bool = False, last: bytes = b""
     ) -> Draft:
         """Return the draft of a deletion; `last` is the object in the response."""
@@ -176,9 +180,9 @@ class LastUpdate(StoredWrite, msgspec.Struct, eq=False):
         if kv is not None and deletion.call.request.omit_body:
             reused = update.reuse(kv)
             if reused is not None and reused.is_gone:
-                first = update.drafted(kv, reused.value)
+                first = update.draft_update(kv, reused.value)
                 expected = JUST_WRITTEN if first.puts else kv.mod_revision
-                return self._both(first, deletion.drafted(kv, Delete(kv.key, expect=expected), reused.uid))
+                return self._both(first, deletion.draft_deletion(kv, Delete(kv.key, expect=expected), reused.uid))
         template, update.template = update.template, None  # it keeps only pairs of update and deletion
         first = await update.draft()
         update.template = template
@@ -190,7 +194,7 @@ class LastUpdate(StoredWrite, msgspec.Struct, eq=False):
             after = KeyValue(kv.key, first.value, kv.create_revision, stored_at)
             last = await deletion.draft_of(after, options)
         except errors.StatusError as error:
-            return replace(first, respond=partial(_refused, first, error))
+            return replace(first, respond=partial(_reject_row, first, error))
         if last.charge is not None:
             return await self._one_by_one()
         if template is not None and _deletes(last) and not (call.warnings or deletion.call.warnings):
@@ -223,7 +227,7 @@ def _deletes(draft: Draft) -> bool:
     return any(isinstance(put, Delete) for put in draft.puts)
 
 
-async def _refused(first: Draft, error: errors.StatusError, revisions: Sequence[int]) -> Followed:
+async def _reject_row(first: Draft, error: errors.StatusError, revisions: Sequence[int]) -> Followed:
     return Followed(cast("Response", await first.respond(revisions)), error)
 
 
@@ -260,7 +264,7 @@ class Deleting:
         options = delete_options(call.request)
         selection = self.context.selections.of(call.request, call.kind, call.stored)
         view = view_for(self.context, call)
-        found = await self._reading.selected(call, selection)
+        found = await self._reading.select_objects(call, selection)
         shown = await self._delete_each(call, found, options)
         if call.stored.asks:
             await call.stored.prepare([kv.value for kv in shown], call.kind)
@@ -286,7 +290,7 @@ class Deleting:
 
     async def delete_all(self, kind: Kind) -> bool:
         """Delete every object of a kind whose definition is terminating; return whether none is left."""
-        stored = self.context.stored(kind)
+        stored = self.context.stored_kind(kind)
         call = Call(Request(method="DELETE", path=""), kind, stored, "", "", "", Accepted())
         found = (await self.context.store.range(stored.prefix)).items
         await self._delete_each(call, found, DeleteOptions(), is_admitted=True)

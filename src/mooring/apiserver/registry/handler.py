@@ -97,9 +97,9 @@ class Resources:
         kind, verb = route.kind, route.verb(request)
         try:
             self._check_verb(route, verb)
-            accepted = _accepted(request, kind)
+            accepted = _response_format(request, kind)
             is_binding = kind is self._pods.kind  # `POST bindings`, which binds the pod that the body names
-            stored = self._pods.stored if is_binding else self.context.stored(kind)
+            stored = self._pods.stored if is_binding else self.context.stored_kind(kind)
             call = Call(request, kind, stored, route.namespace, route.name, route.subresource, accepted)
             if warning := self.context.scheme.deprecation_warning(kind):
                 call.warn(warning)
@@ -163,7 +163,7 @@ class Resources:
 
     def _calls(self, requests: Sequence[Request], routes: Sequence[ResourceRoute]) -> list[Call]:
         kind = routes[0].kind
-        stored, accepted = self.context.stored(kind), _accepted(requests[0], kind)
+        stored, accepted = self.context.stored_kind(kind), _response_format(requests[0], kind)
         return [
             Call(request, kind, stored, route.namespace, route.name, route.subresource, accepted)
             for request, route in zip(requests, routes, strict=True)
@@ -188,9 +188,9 @@ class Resources:
             raise refusal
 
 
-def _accepted(request: Request, kind: Kind) -> Accepted:
+def _response_format(request: Request, kind: Kind) -> Accepted:
     """Return the response format: as requested, but JSON if protobuf has no message for the kind."""
-    found = request.accepted()
+    found = request.negotiate_format()
     if found.format == "protobuf" and not protobuf_output.supports(kind.type, found.shown_as):
-        return request.accepted(protobuf=False)
+        return request.negotiate_format(protobuf=False)
     return found

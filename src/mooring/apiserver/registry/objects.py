@@ -28,17 +28,17 @@ class Objects:
 
     async def get(self, object_type: type[R], name: str, namespace: str = "") -> R | None:
         """Return an object by its name; None if it does not exist."""
-        stored = self._stored(object_type)
+        stored = self._stored_kind(object_type)
         kv = await self._store.get(stored.key(namespace, name))
         return cast("R", stored.decode(kv.value, kv.mod_revision)) if kv else None
 
     async def list(self, object_type: type[R], namespace: str = "") -> list[R]:
         """Return all objects of a kind, of one namespace or of all."""
-        stored = self._stored(object_type)
+        stored = self._stored_kind(object_type)
         page = await self._store.range(stored.prefix_of(namespace))
         return [cast("R", stored.decode(kv.value, kv.mod_revision)) for kv in page.items]
 
-    def _stored(self, object_type: type[Resource]) -> Stored:
+    def _stored_kind(self, object_type: type[Resource]) -> Stored:
         found = self._known.get(object_type)
         if found is None:
             found = self._known[object_type] = Stored(self._scheme, self._scheme.hub_of(object_type))
@@ -55,9 +55,9 @@ class Follower(Generic[R]):
         """The objects by key: `namespace/name`, or the name alone."""
         self.synced = asyncio.Event()
         self._store = store
-        self._stored = Stored(scheme, kind)
-        self._prefix = self._stored.prefix_of(namespace)
-        self._changed = changed
+        self._stored_kind = Stored(scheme, kind)
+        self._prefix = self._stored_kind.prefix_of(namespace)
+        self._handle_changes = changed
         self._revision = 0
         self._progress = asyncio.Event()
 
@@ -66,7 +66,7 @@ class Follower(Generic[R]):
         while True:
             try:
                 page = await self._store.range(self._prefix)
-                self.objects = {self._name(kv.key): self._decoded(kv) for kv in page.items}
+                self.objects = {self._name(kv.key): self._decode_object(kv) for kv in page.items}
                 self._advance(page.revision)
                 self.synced.set()
                 await self._follow(page.revision)
@@ -84,7 +84,7 @@ class Follower(Generic[R]):
                 batch = await watcher.next()
                 for event in batch.events:
                     if event.current:
-                        self.objects[self._name(event.key)] = self._decoded(event.current)
+                        self.objects[self._name(event.key)] = self._decode_object(event.current)
                     else:
                         self.objects.pop(self._name(event.key), None)
                 if batch.events:
@@ -92,7 +92,7 @@ class Follower(Generic[R]):
 
     def _advance(self, revision: int) -> None:
         self._revision = revision
-        self._changed()
+        self._handle_changes()
         self._progress.set()
         self._progress = asyncio.Event()
 
@@ -105,11 +105,11 @@ class Follower(Generic[R]):
         }:
             await self._progress.wait()
 
-    def _decoded(self, kv: KeyValue) -> R:
-        return cast("R", self._stored.decode(kv.value, kv.mod_revision))
+    def _decode_object(self, kv: KeyValue) -> R:
+        return cast("R", self._stored_kind.decode(kv.value, kv.mod_revision))
 
     def _name(self, key: str) -> str:
-        return key.removeprefix(self._stored.prefix)
+        return key.removeprefix(self._stored_kind.prefix)
 
 
 class KindsFollower(ABC):
@@ -117,11 +117,11 @@ class KindsFollower(ABC):
 
     def __init__(self, store: Store, scheme: Scheme, kinds: Iterable[Kind]) -> None:
         self._followers: dict[str, Follower[Any]] = {
-            kind.kind: Follower(store, scheme, kind, self._changed) for kind in kinds
+            kind.kind: Follower(store, scheme, kind, self._handle_changes) for kind in kinds
         }
 
     @abstractmethod
-    def _changed(self) -> None:
+    def _handle_changes(self) -> None:
         """Handle a batch of changes; subclasses override it."""
 
     def _objects(self, kind: str) -> Mapping[str, Any]:

@@ -80,7 +80,7 @@ class Reading:
             return Response(200, in_turns(pieces), warnings=call.warnings)
         return respond(call, view.list(page.items, metadata))
 
-    async def selected(self, call: Call, selection: Selection) -> Sequence[KeyValue]:
+    async def select_objects(self, call: Call, selection: Selection) -> Sequence[KeyValue]:
         """Return every object that the selectors of a deletecollection match."""
         page = await self._scan(call, selection, after_key="", limit=0, revision=None)
         return page.items
@@ -89,7 +89,7 @@ class Reading:
         limit = _limit(call)
         token = _decode_token(call.request.parameter("continue"))
         if token:
-            return await self._continued(call, selection, token, limit)
+            return await self._continue_list(call, selection, token, limit)
         if wanted.version and not wanted.exact:
             await self._check_not_in_the_future(wanted.version)
         revision = wanted.version if wanted.exact else None
@@ -100,7 +100,7 @@ class Reading:
         except FutureRevision as error:
             raise too_large_version(error.requested, error.current) from None
 
-    async def _continued(self, call: Call, selection: Selection, token: _Token, limit: int) -> _Page:
+    async def _continue_list(self, call: Call, selection: Selection, token: _Token, limit: int) -> _Page:
         after_key = call.stored.prefix + token.start
         revision = token.revision if token.revision > 0 else None
         try:

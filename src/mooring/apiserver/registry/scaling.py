@@ -56,10 +56,10 @@ class Scaling:
         is_apply = call.request.content_type == APPLY
         options = write_options(call.request, "PatchOptions", is_apply=is_apply)
         if is_apply:
-            return await self._change(call, options, self._applied(call, options), managed_already=True)
+            return await self._change(call, options, self._apply_scale(call, options), managed_already=True)
         patcher = patcher_for(call.request.content_type, call.request.body, self._kind)
 
-        def patched(scale: Scale) -> Scale:
+        def patch_scale(scale: Scale) -> Scale:
             try:
                 decoded, warnings = codec.from_tree(patcher.apply(codec.to_tree(scale)), Scale, options.validation)
             except PatchError as error:
@@ -70,9 +70,9 @@ class Scaling:
             check_type(decoded, self._kind)
             return decoded
 
-        return await self._change(call, options, _scaled_by(patched, _paths(call.kind)))
+        return await self._change(call, options, _scaled_by(patch_scale, _paths(call.kind)))
 
-    def _applied(self, call: Call, options: WriteOptions) -> Change:
+    def _apply_scale(self, call: Call, options: WriteOptions) -> Change:
         """Turn an applied Scale into an apply configuration of the object that has only its replicas."""
         scale = self._writing.read_config(call, self._kind)
         replicas = {name: count for name, count in scale.get("spec", {}).items() if name == "replicas"}
@@ -85,12 +85,12 @@ class Scaling:
             config = with_value(config, paths.spec_replicas_path, replicas["replicas"]) if replicas else config
         applier = self._writing.applier(call, options, config)
 
-        def applied(old: Resource) -> Resource:
+        def apply_scale(old: Resource) -> Resource:
             new = applier.change(old)
             _set_replicas(new, _replicas(new, paths), paths)  # a missing number is 0, whatever the default
             return new
 
-        return applied
+        return apply_scale
 
     async def _change(
         self, call: Call, options: WriteOptions, change: Change, *, managed_already: bool = False

@@ -155,7 +155,7 @@ class Selections:
         key = (kind, stored if asks else None, fields.is_empty())
         reader = self._readers.get(key)
         if reader is None:
-            reader = _cached(_reader_for(*key))
+            reader = _cache_selectable(_reader_for(*key))
             self._readers.put(key, reader)
         return Selection(labels, fields, reader, _hint_of(labels, fields, kind), asks=asks)
 
@@ -257,17 +257,17 @@ def _custom_reader(kind: Kind, converted: Stored | None) -> _Read:
     return read
 
 
-def _cached(read: _Read) -> _Read:
+def _cache_selectable(read: _Read) -> _Read:
     cache: BoundedCache[int, _Selectable] = BoundedCache(_MAX_CACHED)
 
-    def cached(kv: KeyValue) -> _Selectable:
+    def read_selectable(kv: KeyValue) -> _Selectable:
         found = cache.get(kv.mod_revision)
         if found is None:
             found = read(kv)
             cache.put(kv.mod_revision, found)
         return found
 
-    return cached
+    return read_selectable
 
 
 def _getter(field: _Field) -> Callable[[Any], Any]:

@@ -66,7 +66,7 @@ class Stored:
     async def prepare(self, values: Iterable[bytes], kind: Kind) -> None:
         """Convert stored objects ahead of a `decode` or `render`; only kinds with a conversion webhook need it."""
 
-    async def encoded(self, obj: Resource) -> bytes:
+    async def encode_with_webhook(self, obj: Resource) -> bytes:
         """Encode an object whose conversion may need a call to a webhook."""
         return self.encode(obj)
 

@@ -76,13 +76,13 @@ class Template:
             self._compare(stored)
         if not self._kept or (given is not None and not rows.is_valid(given)):
             return None
-        old = self._decoded(stored, kv.value)
+        old = self._decode_object(stored, kv.value)
         own, read = rows.take(old), _read(old)
         pattern = _pattern(own, given)
         for kept in self._kept:
             if kept.pattern == pattern and kept.read == read and _is_equal(kept.before, old):
                 self._misses = 0
-                return Reused(_filled(stored, kept, old, _merged(own, given)), kept.is_gone, own.uid)
+                return Reused(_fill_row(stored, kept, old, _merge_rows(own, given)), kept.is_gone, own.uid)
         self._misses += 1
         if self._misses >= _MAX_MISSES:
             self._is_usable, self._kept = False, []  # the stored objects are not of one template
@@ -96,15 +96,15 @@ class Template:
     def _compare(self, stored: Stored) -> None:
         """Replace the values of the last outcome that differ between writes of the batch by placeholders."""
         (last,), self._admitted = self._admitted, []
-        before, after = self._decoded(stored, last.kv.value), self._decoded(stored, last.value)
+        before, after = self._decode_object(stored, last.kv.value), self._decode_object(stored, last.value)
         own, written = rows.take(before), rows.take(after)
         has_other_spec = isinstance(before, LeanPod) and isinstance(after, LeanPod) and before.spec != after.spec
-        if written != _merged(own, last.given) or has_other_spec:
+        if written != _merge_rows(own, last.given) or has_other_spec:
             self._is_usable, self._kept = False, []  # the write changes more than the row's values
             return
         self._kept.append(_Kept(before, _read(before), after, last.is_gone, _pattern(own, last.given)))
 
-    def _decoded(self, stored: Stored, value: bytes) -> Resource | LeanPod:
+    def _decode_object(self, stored: Stored, value: bytes) -> Resource | LeanPod:
         return codec.decode_own(value, LeanPod) if self._keeps_spec else stored.decode(value, 0)
 
 
@@ -118,7 +118,7 @@ def _is_equal(before: Resource | LeanPod, old: Resource | LeanPod) -> bool:
     return before == old
 
 
-def _filled(stored: Stored, kept: _Kept, old: Resource | LeanPod, row: Row) -> bytes:
+def _fill_row(stored: Stored, kept: _Kept, old: Resource | LeanPod, row: Row) -> bytes:
     """Return the stored form of an admitted change with the values of a batch row filled in."""
     after = kept.after
     rows.put(after, row)
@@ -131,7 +131,7 @@ def _filled(stored: Stored, kept: _Kept, old: Resource | LeanPod, row: Row) -> b
     return value
 
 
-def _merged(own: Row, given: Row | None) -> Row:
+def _merge_rows(own: Row, given: Row | None) -> Row:
     """Return the values of a row after a write: those of the client, or else those before the write."""
     if given is None:
         return own

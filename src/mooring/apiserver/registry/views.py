@@ -19,7 +19,7 @@ from mooring.api.meta_v1 import ListMeta
 from mooring.apiserver.messages.http import Response
 from mooring.apiserver.output import json_bytes
 from mooring.apiserver.output import protobuf as protobuf_output
-from mooring.apiserver.output.formats import formatted
+from mooring.apiserver.output.formats import format_json
 from mooring.apiserver.output.json_bytes import Pieces
 from mooring.apiserver.output.tables import Tables
 from mooring.apiserver.output.tables.row import Ages
@@ -73,15 +73,15 @@ class View(ABC):
         """The kind and the apiVersion of a list."""
         return self.kind.list_kind, self.kind.api_version
 
-    def watched(self, value: bytes, revision: int, *, first: bool) -> bytes:  # noqa: ARG002 - only tables differ
+    def render_event(self, value: bytes, revision: int, *, first: bool) -> bytes:  # noqa: ARG002 - only tables differ
         """Return the rendered object of a watch event; `first` marks the first event of a watch."""
         return self.object(value, revision)
 
-    def deleted(self, value: bytes, revision: int) -> bytes:
+    def render_deleted(self, value: bytes, revision: int) -> bytes:
         """Return the rendered object of a DELETED event."""
         return self.object(value, revision)
 
-    def needed(self, events: Sequence[Event]) -> Sequence[Event]:
+    def filter_events(self, events: Sequence[Event]) -> Sequence[Event]:
         """Return the events of a batch that a watcher needs; all, except for caches."""
         return events
 
@@ -106,10 +106,10 @@ class CacheView(WholeView):
     def object(self, value: bytes, revision: int) -> bytes:
         return json_bytes.without_managed_fields(super().object(value, revision))[0]
 
-    def deleted(self, value: bytes, revision: int) -> bytes:
+    def render_deleted(self, value: bytes, revision: int) -> bytes:
         return json_bytes.identity(super().object(value, revision))
 
-    def needed(self, events: Sequence[Event]) -> Sequence[Event]:
+    def filter_events(self, events: Sequence[Event]) -> Sequence[Event]:
         """Leave out events of objects that a later event of the same batch deletes."""
         gone = {event.key: event.revision for event in events if event.current is None}
         if not gone:
@@ -156,7 +156,7 @@ class TableView(View):
         return False  # ages depend on the time, and the columns are in the first event only
 
     def object(self, value: bytes, revision: int) -> bytes:
-        return self.watched(value, revision, first=True)
+        return self.render_event(value, revision, first=True)
 
     def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Pieces:
         stored, ages = self.stored, Ages(self._clock.now())
@@ -166,7 +166,7 @@ class TableView(View):
         rows = (self._row(kv.value, kv.mod_revision, ages, kv.key) for kv in items)
         return self._document(json_bytes.with_commas(rows), metadata, has_columns=True)
 
-    def watched(self, value: bytes, revision: int, *, first: bool) -> bytes:
+    def render_event(self, value: bytes, revision: int, *, first: bool) -> bytes:
         """Return a Table with one row; only the first event of a watch has the columns."""
         version = ListMeta(resource_version=str(revision) if revision else "")
         row = self._row(value, revision, Ages(self._clock.now()))
@@ -231,7 +231,7 @@ def view_for(context: HandlerContext, call: Call, *, is_watch: bool = False) -> 
 
 def respond(call: Call, body: bytes, status: int = 200) -> Response:
     """Return the response with a JSON body, converted to the requested format."""
-    body, content_type = formatted(body, call.accepted, call.request)
+    body, content_type = format_json(body, call.accepted, call.request)
     return Response(status, body, content_type, warnings=call.warnings)
 
 

@@ -91,12 +91,12 @@ class Watching:
         watch = Watch(self, call, view, selection, start)
         return Response(200, watch, content_type, warnings=call.warnings)
 
-    def opened(self, watcher: Watcher, kind: Kind) -> None:
+    def add_watcher(self, watcher: Watcher, kind: Kind) -> None:
         self._open[watcher] = kind
         if self._ending:
             watcher.close()
 
-    def closed(self, watcher: Watcher) -> None:
+    def remove_watcher(self, watcher: Watcher) -> None:
         self._open.pop(watcher, None)
         watcher.close()
 
@@ -117,17 +117,17 @@ class Watching:
         """Return a batch of events as lines; cached for other watchers of the same collection."""
         key = (events[0].revision, events[-1].revision, len(events), place, type(view), view.kind, view.frame)
         if self._last[0] != key:
-            self._last = (key, make(view.needed(events)))
+            self._last = (key, make(view.filter_events(events)))
         return self._last[1]
 
     def frame(self, view: View, kind: str, kv: KeyValue, revision: int, *, first: bool) -> bytes:
         """Return an event as a line; the object is `kv` with the revision of the event."""
         if not view.is_shared:
-            return view.frame(kind, view.watched(kv.value, revision, first=first))
+            return view.frame(kind, view.render_event(kv.value, revision, first=first))
         key = (revision, kv.key, kind, type(view), view.kind, view.frame)
         frame = self._frames.get(key)
         if frame is None:
-            shown = view.deleted if kind == "DELETED" else view.object
+            shown = view.render_deleted if kind == "DELETED" else view.object
             frame = view.frame(kind, shown(kv.value, revision))
             self._frames.put(key, frame)
         return frame
@@ -177,14 +177,14 @@ class Watch(Pushed):
 
     # -- as an iterator
 
-    async def pulled(self) -> AsyncGenerator[bytes, None]:
+    async def iterate_pieces(self) -> AsyncGenerator[bytes, None]:
         clock = self._context.clock
         try:
             async for chunk in self.beginning():
                 yield chunk
             if self._failure:
                 raise self._failure
-            watcher = self._opened()
+            watcher = self._open_watcher()
             try:
                 while (left := self._deadline - clock.monotonic()) > 0:
                     batch = await watcher.next(timeout=min(left, _BOOKMARK_SECONDS), limit=_MAX_EVENTS)
@@ -198,7 +198,7 @@ class Watch(Pushed):
                 if chunk := self._final_events(watcher):
                     yield chunk
             finally:
-                self._watching.closed(watcher)
+                self._watching.remove_watcher(watcher)
         except (StoreError, StatusError) as error:
             if chunk := self._final_error(error):
                 yield chunk
@@ -219,9 +219,9 @@ class Watch(Pushed):
         if self._start.mark_initial_end:
             yield self._bookmark(self._after, {INITIAL_EVENTS_END: "true"})
 
-    def _opened(self) -> Watcher:
+    def _open_watcher(self) -> Watcher:
         watcher = self._context.store.watch(self._place, after=self._after)
-        self._watching.opened(watcher, self._view.kind)
+        self._watching.add_watcher(watcher, self._view.kind)
         return watcher
 
     # -- by itself
@@ -231,7 +231,7 @@ class Watch(Pushed):
         if self._failure:
             self._end(self._final_error(self._failure))
             return
-        self._watcher = self._opened()
+        self._watcher = self._open_watcher()
         self._watcher.listen(partial(self._watching.schedule, self))
         self._wait()
         self._watching.schedule(self)
@@ -261,7 +261,7 @@ class Watch(Pushed):
         if self._timer is not None:
             self._timer.cancel()
         if self._watcher is not None:
-            self._watching.closed(self._watcher)
+            self._watching.remove_watcher(self._watcher)
 
     def _wait(self) -> None:
         left = self._deadline - self._context.clock.monotonic()
@@ -322,13 +322,13 @@ class Watch(Pushed):
             chunk = items[begin : begin + _INITIAL_CHUNK]
             matching = [kv for kv in chunk if self._selection.matches(kv)]
             if matching:
-                yield b"".join([self._added(kv) for kv in matching])
+                yield b"".join([self._render_added(kv) for kv in matching])
             elif not self._selection.is_everything:
                 await asyncio.sleep(0)
 
-    def _added(self, kv: KeyValue) -> bytes:
+    def _render_added(self, kv: KeyValue) -> bytes:
         first, self._first = self._first, False
-        return self._view.frame("ADDED", self._view.watched(kv.value, kv.mod_revision, first=first))
+        return self._view.frame("ADDED", self._view.render_event(kv.value, kv.mod_revision, first=first))
 
     def _events(self, batch: Batch, now: float) -> bytes:
         """Return the lines of a batch of events; a bookmark if nothing was sent for a while."""

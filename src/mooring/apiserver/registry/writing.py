@@ -102,10 +102,10 @@ class Creation(msgspec.Struct, eq=False):
 
     async def draft(self) -> Draft:
         if self.obj is None:
-            self.obj = self._reused() or await self._admitted()
+            self.obj = self._reuse_admitted() or await self._admit_object()
         return await self.writing.draft_new(self.call, self.obj, self.options)
 
-    async def _admitted(self) -> Resource:
+    async def _admit_object(self) -> Resource:
         writing, call = self.writing, self.call
         obj = await run_long(self.read) if takes_long(call) else self.read()
         self.has_generated_name = bool(obj.metadata.generate_name and not obj.metadata.name)
@@ -115,7 +115,7 @@ class Creation(msgspec.Struct, eq=False):
             self.template.warnings = list(call.warnings)
         return obj
 
-    def _reused(self) -> Resource | None:
+    def _reuse_admitted(self) -> Resource | None:
         """Return a copy of the batch template's first admitted object with this row's values."""
         template, row = self.template, self.call.request.row
         if template is None or template.admitted is None or row is None or not rows.is_valid(row):
@@ -169,11 +169,11 @@ class Update(StoredWrite, msgspec.Struct, eq=False):
         context, call = self.writing.context, self.call
         kv = context.store.peek(call.stored.key(call.namespace, call.name))
         if kv is not None and (reused := self.reuse(kv)) is not None:
-            return self.drafted(kv, reused.value, is_gone=reused.is_gone)
+            return self.draft_update(kv, reused.value, is_gone=reused.is_gone)
         if self.plan is None:
             self.plan = await run_long(self.read) if takes_long(call) else self.read()
         if kv is not None:
-            return await self._admitted(kv, self.plan.change)
+            return await self._admit_change(kv, self.plan.change)
         if self.plan.create is None:
             raise call.not_found()
         context.require_create(call)
@@ -190,17 +190,17 @@ class Update(StoredWrite, msgspec.Struct, eq=False):
             return None  # a full admission finds the error
         return reused
 
-    async def _admitted(self, kv: KeyValue, change: Change) -> Draft:
+    async def _admit_change(self, kv: KeyValue, change: Change) -> Draft:
         writing, call, part = self.writing, self.call, self.part
         if call.stored.asks:
             await call.stored.prepare([kv.value], call.stored.hub)
         long = takes_long(call, len(kv.value))
 
-        def changed() -> tuple[Resource, Resource]:
+        def apply_change() -> tuple[Resource, Resource]:
             old = call.stored.decode(kv.value, kv.mod_revision)
             return old, change(old)
 
-        old, new = await run_long(changed) if long else changed()
+        old, new = await run_long(apply_change) if long else apply_change()
         if call.request.row is not None and call.request.row.uid:
             new.metadata.uid = call.request.row.uid
         check_preconditions(call, new, old)
@@ -218,10 +218,10 @@ class Update(StoredWrite, msgspec.Struct, eq=False):
         settle = None
         if isinstance(new, Service) and not call.subresource:
             settle = await self.writing.reserve(new, old, self.options)
-        value = await encoded(call, new, len(kv.value))
+        value = await encode_object(call, new, len(kv.value))
         if self.options.dry_run:
             await context.accounting.check(call.stored.hub, new, old, part)
-            return self.drafted(kv, value, settle=settle)
+            return self.draft_update(kv, value, settle=settle)
         is_gone = is_deletable(new)
         charge = None
         if is_gone or value != kv.value:
@@ -232,9 +232,9 @@ class Update(StoredWrite, msgspec.Struct, eq=False):
             settle = partial(release, context, new)
             if isinstance(new, Namespace):
                 await context.clear_unserved(new.metadata.name)
-        return self.drafted(kv, value, is_gone=is_gone, charge=charge, settle=settle, ttl=ttl_of(new))
+        return self.draft_update(kv, value, is_gone=is_gone, charge=charge, settle=settle, ttl=ttl_of(new))
 
-    def drafted(
+    def draft_update(
         self,
         kv: KeyValue,
         value: bytes,
@@ -285,16 +285,16 @@ class Writing:
         def read() -> Plan:
             drafts = [self.read(call, options)]
 
-            def replaced(_: Resource | None = None) -> Resource:
+            def decode_replacement(_: Resource | None = None) -> Resource:
                 return drafts.pop() if drafts else self.read(call, options)
 
-            def named() -> Resource:
-                obj = replaced()
+            def decode_named() -> Resource:
+                obj = decode_replacement()
                 _check_name(call, obj)
                 return obj
 
             may_create = self.context.strategy(call.stored).allow_create_on_update and not call.subresource
-            return Plan(replaced, named if may_create else None)
+            return Plan(decode_replacement, decode_named if may_create else None)
 
         return Update(self, call, options, read, call.subresource, template=template)
 
@@ -346,7 +346,7 @@ class Writing:
         context, stored, meta = self.context, call.stored, obj.metadata
         settle = await self.reserve(obj, None, options) if isinstance(obj, Service) else None
         key = stored.key(meta.namespace, meta.name)
-        value = await encoded(call, obj)
+        value = await encode_object(call, obj)
         name = meta.name
 
         async def respond(revisions: Sequence[int]) -> Response:
@@ -417,7 +417,7 @@ class Writing:
         """Return the change that a patch describes; raise BadRequest for a malformed patch."""
         scheme, patcher = self.context.scheme, patcher_for(call.request.content_type, call.request.body, call.kind)
 
-        def patched(old: Resource) -> Resource:
+        def apply_patch(old: Resource) -> Resource:
             tree = codec.to_tree(scheme.convert(old, call.kind))
             try:
                 decoded = codec.decode_tree(
@@ -437,7 +437,7 @@ class Writing:
             call.warn(*decoded.warnings)
             return scheme.convert(decoded.object, call.stored.hub)
 
-        return Plan(patched)
+        return Plan(apply_patch)
 
     def read(self, call: Call, options: WriteOptions) -> Resource:
         """Return the object in the request body, with the values of its batch row filled in, in the newest version."""
@@ -456,11 +456,11 @@ def takes_long(call: Call, more: int = 0) -> bool:
     return len(call.request.body) + more > _LARGE
 
 
-async def encoded(call: Call, obj: Resource, more: int = 0) -> bytes:
+async def encode_object(call: Call, obj: Resource, more: int = 0) -> bytes:
     """Return the stored form of an admitted object; raise RequestEntityTooLarge."""
     stored = call.stored
     if stored.asks:
-        value = await stored.encoded(obj)
+        value = await stored.encode_with_webhook(obj)
     elif takes_long(call, more):
         value = await run_long(partial(stored.encode, obj))
     else:

@@ -30,7 +30,7 @@ from mooring.apiserver.access import access_log
 from mooring.apiserver.access.audit_log import AuditLog, created_by
 from mooring.apiserver.access.authn import Authenticator
 from mooring.apiserver.access.authz import Authorizer, attributes_of, require
-from mooring.apiserver.access.impersonation import impersonated
+from mooring.apiserver.access.impersonation import find_impersonated_user
 from mooring.apiserver.access.tokens import CONFIGURATION, KEYS, IssuerPages
 from mooring.apiserver.edge.exchanges import JOINED_BYTES
 from mooring.apiserver.edge.limits import Place, RequestLimiter
@@ -63,7 +63,7 @@ from mooring.apiserver.messages.http import JSON, Request, Response, headers_by_
 from mooring.apiserver.messages.routes import ResourceHandlers, ResourceRoute, Routes
 from mooring.apiserver.options import VersionOptions
 from mooring.apiserver.output.discovery import Discovery
-from mooring.apiserver.output.formats import formatted
+from mooring.apiserver.output.formats import format_json
 from mooring.apiserver.output.openapi import OpenApi
 from mooring.apiserver.registry import Resources
 from mooring.apiserver.registry.api_services import GROUP as API_SERVICES
@@ -157,13 +157,13 @@ class Application:
                 self.metrics.certificate_used(client.certificate_ends - exchange.received.timestamp())
             user = client.user or await self.authenticator.authenticate(request.path, request.headers)
             exchange.user = request.user = user
-            request.user = impersonated(user, request.headers, self.authorizer) or user
-            response = self._held(exchange, await self._respond(exchange, receive))
+            request.user = find_impersonated_user(user, request.headers, self.authorizer) or user
+            response = self._reserve_memory(exchange, await self._respond(exchange, receive))
         except Exception as error:
-            response = self._failed(exchange, error)
+            response = self._error_response(exchange, error)
         return exchange, response
 
-    def _held(self, exchange: Exchange, response: Response) -> Response:
+    def _reserve_memory(self, exchange: Exchange, response: Response) -> Response:
         """Reserve memory for a large response until it is sent; raise an error if its user has too much unsent."""
         body, request = response.body, exchange.request
         if not isinstance(body, bytes) or len(body) <= JOINED_BYTES:
@@ -186,7 +186,7 @@ class Application:
         try:
             response = await self._respond(exchange, None)
         except Exception as error:
-            response = self._failed(exchange, error)
+            response = self._error_response(exchange, error)
         self.count(exchange, response)
         return response
 
@@ -200,7 +200,7 @@ class Application:
                 raise errors.bad_request("only objects can be written in batches")
             response = await self._handle(exchange)
         except Exception as error:
-            response = self._failed(exchange, error)
+            response = self._error_response(exchange, error)
         self.count(exchange, response)
         return response
 
@@ -277,20 +277,20 @@ class Application:
         exchange.route = routes[0] if routes else exchange.route
         if self.audit or access_log.is_kept() or not all(isinstance(outcome, Response) for outcome in outcomes):
             each = zip_longest(outcomes, requests, routes)
-            return [self._answered(exchange, *one) for one in each]
+            return [self._finish_response(exchange, *one) for one in each]
         answers = cast("list[Response]", list(outcomes))
         sizes = Counter((answer.status, len(cast("bytes", answer.body))) for answer in answers)
         for (exchange.code, exchange.bytes_sent), times in sizes.items():
-            self._ended(exchange, times)  # only the numbers differ
+            self._record_end(exchange, times)  # only the numbers differ
         return answers
 
-    def _answered(
+    def _finish_response(
         self, exchange: Exchange, outcome: Response | Exception, request: Request, route: ResourceRoute | None
     ) -> Response:
         """Count and log one response of a batch, with a request id of its own."""
         request.request_id = new_uid()
         each = replace(exchange, request=request, route=route or exchange.route)
-        response = self._failed(each, outcome) if isinstance(outcome, Exception) else outcome
+        response = self._error_response(each, outcome) if isinstance(outcome, Exception) else outcome
         self.count(each, response)
         return response
 
@@ -407,11 +407,11 @@ class Application:
         """Respond to a non-resource path, such as `/healthz`."""
         match request.path.rstrip("/"):
             case "/version":
-                return _shown(request, self.versions.shown)
+                return _json_response(request, self.versions.shown)
             case "/metrics":
                 return await self.metrics.page()
             case "":
-                return _shown(request, RootPaths(paths=self._root_paths()))
+                return _json_response(request, RootPaths(paths=self._root_paths()))
         response = (
             await self.health.handle(request)
             or self.discovery.handle(request)
@@ -443,7 +443,7 @@ class Application:
 
     # -- the end
 
-    def _failed(self, exchange: Exchange, error: Exception) -> Response:
+    def _error_response(self, exchange: Exchange, error: Exception) -> Response:
         """Return the response for an error. Defects are logged, and not described to the client."""
         request = exchange.request
         if isinstance(error, ClientGoneError):
@@ -475,16 +475,16 @@ class Application:
             if self.audit and exchange.verb == "create":
                 exchange.created = created_by(response)
             exchange.bytes_sent = len(body)
-            self._ended(exchange)
+            self._record_end(exchange)
         elif isinstance(body, Stream):
             self.metrics.began(exchange)
             if self.audit and exchange.streaming:
                 self.audit.write(exchange, "ResponseStarted")
-            body.on_end = self._ended
+            body.on_end = self._record_end
 
-    def _ended(self, exchange: Exchange, times: int = 1) -> None:
+    def _record_end(self, exchange: Exchange, times: int = 1) -> None:
         exchange.seconds = self.clock.monotonic() - exchange.started
-        self.metrics.ended(exchange, times)
+        self.metrics.record_end(exchange, times)
         access_log.write(exchange)
         if self.audit:
             self.audit.write(exchange)
@@ -505,7 +505,7 @@ class Application:
                 finally:
                     connection.close()
                     exchange.bytes_sent = connection.sent
-                    self.metrics.streamed(exchange, connection.received, connection.sent)
+                    self.metrics.record_stream(exchange, connection.received, connection.sent)
         finally:
             await body.aclose()
 
@@ -534,8 +534,8 @@ def _status_body(status: Status, request: Request) -> tuple[bytes, str]:
     """Encode an error: as protobuf for clients that prefer it, else as JSON."""
     body = codec.encode(status)
     try:
-        if request.accepted().format == "protobuf":
-            return formatted(body, request.accepted(), request)
+        if request.negotiate_format().format == "protobuf":
+            return format_json(body, request.negotiate_format(), request)
     except StatusError:
         pass  # what it takes is not to be had; it gets JSON
     return body + b"\n", JSON
@@ -550,6 +550,6 @@ def _query(raw: bytes) -> Mapping[str, Sequence[str]]:
         raise errors.bad_request("the query of the request cannot be understood") from None
 
 
-def _shown(request: Request, value: object) -> Response:
-    body, content_type = formatted(codec.encode(value), request.accepted(), request)
+def _json_response(request: Request, value: object) -> Response:
+    body, content_type = format_json(codec.encode(value), request.negotiate_format(), request)
     return Response(200, body, content_type)

@@ -135,7 +135,7 @@ class ServerMetrics:
         if exchange.streaming:
             self.long_running.labels(*_where(exchange)).inc()
 
-    def ended(self, exchange: Exchange, times: int = 1) -> None:
+    def record_end(self, exchange: Exchange, times: int = 1) -> None:
         """Count a finished request, or several with the same labels and sizes."""
         where = _where(exchange)
         if exchange.streaming:
@@ -160,7 +160,7 @@ class ServerMetrics:
         """Record the remaining lifetime of a client's certificate."""
         self._certificates.observe((), seconds)
 
-    def streamed(self, exchange: Exchange, received: int, sent: int) -> None:
+    def record_stream(self, exchange: Exchange, received: int, sent: int) -> None:
         """Count the bytes of an upgraded connection."""
         subresource = exchange.route.subresource if exchange.route else ""
         self.stream_bytes.labels(subresource, "received").inc(received)

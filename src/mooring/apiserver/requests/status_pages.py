@@ -13,7 +13,7 @@ import msgspec
 from mooring.api import codec, errors
 from mooring.apiserver.messages.http import JSON, YAML, Accepted, Request, Response, by_preference
 from mooring.apiserver.options import StatusPages
-from mooring.apiserver.output.formats import formatted
+from mooring.apiserver.output.formats import format_json
 
 _NAME = "apiserver"
 _GROUP = "config.k8s.io"
@@ -77,13 +77,13 @@ def _page(request: Request, kind: str, lines: list[str], data: dict[str, Any]) -
                 text = "\n".join(["", f"{_NAME} {kind.lower()}", _WARNING, *lines, ""])
                 return Response(200, text.encode(), f"{_TEXT}; charset=utf-8")
             if media != _TEXT and (group, shown_as) == (_GROUP, kind) and version in _VERSIONS:
-                return _structured(request, media, version, kind, data)
+                return _structured_response(request, media, version, kind, data)
     return _refusal(request)
 
 
-def _structured(request: Request, media: str, version: str, kind: str, data: dict[str, Any]) -> Response:
+def _structured_response(request: Request, media: str, version: str, kind: str, data: dict[str, Any]) -> Response:
     tree = {"kind": kind, "apiVersion": f"{_GROUP}/{version}", "metadata": {"name": _NAME}, **data}
-    body, _ = formatted(msgspec.json.encode(tree), Accepted("json" if media == JSON else "yaml"), request)
+    body, _ = format_json(msgspec.json.encode(tree), Accepted("json" if media == JSON else "yaml"), request)
     old = f"This version of the {kind.lower()} endpoint is deprecated. Please use a newer version."
     warnings = () if version == _VERSIONS[0] else (old,)
     return Response(200, body, f"{media};g={_GROUP};v={version};as={kind}", warnings=warnings)
@@ -92,9 +92,9 @@ def _structured(request: Request, media: str, version: str, kind: str, data: dic
 def _refusal(request: Request) -> Response:
     """Return the error in YAML for clients that accept it, else in JSON."""
     try:
-        wanted = request.accepted(protobuf=False)
+        wanted = request.negotiate_format(protobuf=False)
     except errors.NotAcceptable:
         wanted = Accepted()
     status = errors.not_acceptable(_MEDIA_TYPES).status
-    body, content_type = formatted(codec.encode(status), Accepted() if wanted.shown_as else wanted, request)
+    body, content_type = format_json(codec.encode(status), Accepted() if wanted.shown_as else wanted, request)
     return Response(406, body, content_type)

@@ -61,7 +61,7 @@ class Tunnel:
         """Return received bytes, empty at the end; raise ConnectionLostError for a protocol error."""
         while not self._over:
             data = await self._connection.read()
-            pieces = [piece for piece, _ in await self._taken(data)] if data else []
+            pieces = [piece for piece, _ in await self._take_pieces(data)] if data else []
             if not data:
                 self._over = True
             if any(pieces):
@@ -84,7 +84,7 @@ class Tunnel:
             raise ConnectionLostError("the WebSocket was closed") from None
         await self._connection.write(data)
 
-    async def _taken(self, data: bytes) -> list[tuple[bytes, bool]]:
+    async def _take_pieces(self, data: bytes) -> list[tuple[bytes, bool]]:
         """Return the pieces of messages in received bytes, each with whether it ends its message."""
         pieces: list[tuple[bytes, bool]] = []
         try:
@@ -127,7 +127,7 @@ class Channels(Tunnel):
             if not data:
                 self._over = True
                 return None
-            for piece, last in await self._taken(data):
+            for piece, last in await self._take_pieces(data):
                 self._add(piece, last=last)
         return self._arrived.popleft()
 

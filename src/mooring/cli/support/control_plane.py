@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from mooring.advisor.http_api import AdvisorApi
 
 _USERS = {
-    "admin": users.authenticated("kubernetes-admin", groups=[users.MASTERS]),
-    "scheduler": users.authenticated(users.SCHEDULER),
-    "controllers": users.authenticated(users.CONTROLLERS),
+    "admin": users.authenticated_user("kubernetes-admin", groups=[users.MASTERS]),
+    "scheduler": users.authenticated_user(users.SCHEDULER),
+    "controllers": users.authenticated_user(users.CONTROLLERS),
 }
 
 START_ERRORS = (AuditLogError, ListenError, PkiError, SchemeError, StoreError, TokenFileError)

@@ -87,20 +87,20 @@ class NodeAuthorizer:
             return "cannot read subresource"
         if not attributes.namespace:
             return "can only read namespaced object of this type"
-        return self._related(node, attributes)
+        return self._check_relation(node, attributes)
 
     def _get_one(self, node: str, attributes: Attributes) -> str:
         if attributes.verb != "get":
             return "can only get individual resources of this type"
         if attributes.subresource:
             return "cannot get subresource"
-        return self._related(node, attributes)
+        return self._check_relation(node, attributes)
 
     def _claim(self, node: str, attributes: Attributes) -> str:
         if attributes.subresource == "status":
             if attributes.verb not in {"update", "patch"}:
                 return "can only get/update/patch this type"
-            return self._related(node, attributes)
+            return self._check_relation(node, attributes)
         return self._get_one(node, attributes)
 
     def _account(self, node: str, attributes: Attributes) -> str:
@@ -110,9 +110,9 @@ class NodeAuthorizer:
             return "can only create tokens for individual service accounts"
         if attributes.subresource != "token":
             return "can only create token subresource of serviceaccount"
-        return self._related(node, attributes)
+        return self._check_relation(node, attributes)
 
-    def _related(self, node: str, attributes: Attributes) -> str:
+    def _check_relation(self, node: str, attributes: Attributes) -> str:
         if not attributes.name:
             return "No Object name found"
         reference = Reference(attributes.resource, attributes.namespace, attributes.name)

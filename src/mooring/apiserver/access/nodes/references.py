@@ -27,7 +27,7 @@ def of_pod(pod: Tree) -> frozenset[Reference]:
 
 def named_by(pod: Tree) -> frozenset[Reference]:
     namespace = pod["metadata"]["namespace"]
-    return frozenset(Reference(resource, namespace, name) for resource, name in _named(pod) if name)
+    return frozenset(Reference(resource, namespace, name) for resource, name in _find_references(pod) if name)
 
 
 def api_objects_of(pod: Tree) -> Iterator[str]:
@@ -77,7 +77,7 @@ def secrets_of_volume(volume: Tree) -> Iterator[Reference]:
             yield Reference("secrets", reference.get("namespace") or namespace, reference.get("name", ""))
 
 
-def _named(pod: Tree) -> Iterator[tuple[str, str]]:
+def _find_references(pod: Tree) -> Iterator[tuple[str, str]]:
     spec = pod["spec"]
     yield "serviceaccounts", spec.get("serviceAccountName", "")
     for secret in spec.get("imagePullSecrets", ()):

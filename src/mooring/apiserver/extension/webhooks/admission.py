@@ -146,7 +146,7 @@ class WebhookAdmission:
         try:
             await self._call(hook, attributes, match, ADMIT, take)
         except CallError as error:
-            self._failed(hook, attributes, error, ADMIT, f"{_FAILED_OPEN_MUTATION}/{place}")
+            self._handle_failure(hook, attributes, error, ADMIT, f"{_FAILED_OPEN_MUTATION}/{place}")
         finally:
             record = {"configuration": hook.configuration, "webhook": hook.name, "mutated": changed}
             attributes.audit_annotations[f"{_MUTATION}/{place}"] = json.dumps(record, separators=(",", ":"))
@@ -166,7 +166,9 @@ class WebhookAdmission:
         try:
             await self._call(hook, attributes, match, VALIDATING, lambda _: None)
         except CallError as error:
-            self._failed(hook, attributes, error, VALIDATING, f"{_FAILED_OPEN_VALIDATION}/round_0_index_{place}")
+            self._handle_failure(
+                hook, attributes, error, VALIDATING, f"{_FAILED_OPEN_VALIDATION}/round_0_index_{place}"
+            )
 
     def _matching(self, hooks: Index[Hook], attributes: Attributes) -> list[Hook]:
         """Return the webhooks whose rules may match; none for webhook configurations and policies, which are exempt."""
@@ -225,10 +227,12 @@ class WebhookAdmission:
     def _count(self, where: tuple[str, str, str], began: float, code: int, refused: str = "") -> None:
         """Count a call in the metrics; `refused` is the reason of a refused request, or empty."""
         if refused:
-            self._metrics.refused(*where, refused, code)
-        self._metrics.called(*where, perf_counter() - began, code, rejected=bool(refused))
+            self._metrics.record_rejection(*where, refused, code)
+        self._metrics.record_call(*where, perf_counter() - began, code, rejected=bool(refused))
 
-    def _failed(self, hook: Hook, attributes: Attributes, error: CallError, type_: str, annotation: str) -> None:
+    def _handle_failure(
+        self, hook: Hook, attributes: Attributes, error: CallError, type_: str, annotation: str
+    ) -> None:
         """Apply the failure policy to a failed webhook call: refuse the request, or ignore the webhook."""
         fields = {"configuration": hook.configuration, "why": str(error)}
         if not hook.ignores_failures:

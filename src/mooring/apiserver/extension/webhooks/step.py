@@ -53,7 +53,7 @@ class WebhookStep(KindsFollower):
     async def validate(self, attributes: Attributes) -> None:
         await self._refresh().validate(attributes)
 
-    def _changed(self) -> None:
+    def _handle_changes(self) -> None:
         self._admission = None
         self.is_idle = not any(each.objects for each in self._followers.values())
 

@@ -129,5 +129,5 @@ def _mark(kind: Kind) -> str:
 
 def _check_json(request: Request) -> None:
     """Raise NotAcceptable for clients that accept protobuf only."""
-    if request.accepted(protobuf=False).format != "json":
+    if request.negotiate_format(protobuf=False).format != "json":
         raise errors.not_acceptable([JSON])

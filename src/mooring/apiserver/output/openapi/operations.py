@@ -190,7 +190,7 @@ class Operations:
     def _operation(
         self, kind: Kind, verb: str, subresource: Subresource | None, namespaced: bool, everywhere: bool
     ) -> Schema:
-        shown, where = self._shown(kind, subresource)
+        shown, where = self._find_body_type(kind, subresource)
         name = subresource.kind or kind.kind if subresource else kind.kind
         scope = "Namespaced" if namespaced else ""
         suffix = (subresource.name.capitalize() if subresource else "") + ("ForAllNamespaces" if everywhere else "")
@@ -214,7 +214,7 @@ class Operations:
             return self._schemas.of_custom(kind, is_list=verb == "list")
         return self._schemas.of(kind.list_type if verb == "list" and kind.list_type else shown, where)
 
-    def _shown(self, kind: Kind, subresource: Subresource | None) -> tuple[type[Object], GroupVersion]:
+    def _find_body_type(self, kind: Kind, subresource: Subresource | None) -> tuple[type[Object], GroupVersion]:
         """Return the type that requests to a path read and write, and the type's group-version."""
         if subresource and subresource.kind:
             where = subresource.group_version or kind.group_version

@@ -140,7 +140,7 @@ class Schemas:
         origin = get_origin(annotation)
         if origin is Annotated:
             base, *marks = get_args(annotation)
-            return _bounded(self._type(base, where, description, default=default), marks)
+            return _with_int32_format(self._type(base, where, description, default=default), marks)
         if origin in (Union, UnionType):
             options = [option for option in get_args(annotation) if option is not NoneType]
             if set(options) == {int, float}:
@@ -148,12 +148,12 @@ class Schemas:
             if len(options) > 1 and any(isinstance(each, type) and issubclass(each, Object) for each in options):
                 return {"description": description}
             if len(options) > 1:
-                return self._shared(_INT_OR_STRING, description)
+                return self._reference_shared(_INT_OR_STRING, description)
             return self._type(options[0], where, description)
         if isinstance(annotation, type) and issubclass(annotation, Object):
             return self.of(annotation, where, description, default=default)
         if annotation is Quantity:
-            return self._shared(_QUANTITY, description)
+            return self._reference_shared(_QUANTITY, description)
         schema = self._plain(annotation, origin, where)
         return {"description": description, **schema} if description else schema
 
@@ -170,7 +170,7 @@ class Schemas:
             schema["default"] = ""
         return schema
 
-    def _shared(self, name: str, description: str) -> Schema:
+    def _reference_shared(self, name: str, description: str) -> Schema:
         self.definitions.setdefault(name, dict(_SHARED[self._dialect][name]))
         return self._dialect.reference(name, description)
 
@@ -206,7 +206,7 @@ def gvk(group_version: GroupVersion, kind: str) -> Schema:
     return {"group": group_version.group, "kind": kind, "version": group_version.version}
 
 
-def _bounded(schema: Schema, marks: Iterable[Any]) -> Schema:
+def _with_int32_format(schema: Schema, marks: Iterable[Any]) -> Schema:
     for mark in marks:
         if isinstance(mark, msgspec.Meta) and mark.le == _INT32 and schema.get("type") == "integer":
             return {**schema, "format": "int32"}

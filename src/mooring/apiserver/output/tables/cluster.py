@@ -13,7 +13,7 @@ from mooring.apiserver.output.tables.printer import (
     Printer,
     age,
     date,
-    joined,
+    join_values,
     labels,
     number,
     printer,
@@ -37,7 +37,7 @@ def _node_status(node: core_v1.Node) -> str:
 def _roles(node: core_v1.Node) -> str:
     roles = {key.removeprefix(_ROLE) for key in node.metadata.labels if key.startswith(_ROLE)}
     roles.add(node.metadata.labels.get(_OLD_ROLE, ""))
-    return joined(sorted(roles - {""}))
+    return join_values(sorted(roles - {""}))
 
 
 def _address(wanted: str) -> Callable[[core_v1.Node], str]:
@@ -50,8 +50,8 @@ def _external_address(service: core_v1.Service) -> str:
         return spec.external_name
     if spec.type == "LoadBalancer":
         points = [point.ip or point.hostname for point in service.status.load_balancer.ingress]
-        return joined([*filter(None, points), *spec.external_ips], "<pending>")
-    return joined(spec.external_ips)
+        return join_values([*filter(None, points), *spec.external_ips], "<pending>")
+    return join_values(spec.external_ips)
 
 
 def _service_port(port: core_v1.ServicePort) -> str:
@@ -71,7 +71,7 @@ def _endpoints(endpoints: core_v1.Endpoints) -> str:
 
 def _first_few(values: list[str]) -> str:
     if len(values) <= _MAX_LISTED:
-        return joined(values)
+        return join_values(values)
     return f"{','.join(values[:_MAX_LISTED])} + {len(values) - _MAX_LISTED} more..."
 
 
@@ -90,7 +90,7 @@ def _event_columns(subject: str, message: str, reporter: str, old: str) -> Print
         found = getattr(event, f"{old}source")
         return ", ".join(filter(None, (found.component, found.host))) or getattr(event, reporter)
 
-    def shown(event: Any) -> str:
+    def format_reference(event: Any) -> str:
         reference = getattr(event, subject)
         return f"{reference.kind.lower()}/{reference.name}" if reference.name else reference.kind.lower()
 
@@ -98,7 +98,7 @@ def _event_columns(subject: str, message: str, reporter: str, old: str) -> Print
         text("Last Seen", lambda event: age(last(event))),
         text("Type", "type"),
         text("Reason", "reason"),
-        text("Object", shown),
+        text("Object", format_reference),
         wide("Subobject", f"{subject}.field_path"),
         wide("Source", source),
         text("Message", lambda event: getattr(event, message).strip()),
@@ -109,12 +109,12 @@ def _event_columns(subject: str, message: str, reporter: str, old: str) -> Print
 
 
 def _quantities(*, of_limits: bool) -> Callable[[core_v1.ResourceQuota], str]:
-    def listed(quota: core_v1.ResourceQuota) -> str:
+    def format_quantities(quota: core_v1.ResourceQuota) -> str:
         hard, used = quota.status.hard, quota.status.used
         names = [name for name in sorted(hard) if name.startswith("limits.") == of_limits]
         return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
 
-    return listed
+    return format_quantities
 
 
 def _request_state(request: Any) -> str:
@@ -129,11 +129,11 @@ def _requested_duration(request: Any) -> str:
 
 
 def _subjects(kind: str) -> Callable[[Any], str]:
-    def listed(binding: Any) -> str:
+    def format_subjects(binding: Any) -> str:
         found = [subject for subject in binding.subjects if subject.kind == kind]
         return ", ".join(f"{one.namespace}/{one.name}" if kind == "ServiceAccount" else one.name for one in found)
 
-    return listed
+    return format_subjects
 
 
 def _param_kind(policy: Any) -> str:
@@ -199,9 +199,9 @@ PRINTERS = {
     "Service": printer(
         NAME,
         text("Type", "spec.type"),
-        text("Cluster-IP", lambda each: joined(each.spec.cluster_ips or filter(None, [each.spec.cluster_ip]))),
+        text("Cluster-IP", lambda each: join_values(each.spec.cluster_ips or filter(None, [each.spec.cluster_ip]))),
         text("External-IP", _external_address),
-        text("Port(s)", lambda each: joined(map(_service_port, each.spec.ports))),
+        text("Port(s)", lambda each: join_values(map(_service_port, each.spec.ports))),
         AGE,
         wide("Selector", lambda each: labels(each.spec.selector)),
     ),

@@ -51,10 +51,10 @@ def _cell(values: list[Any], column: CustomResourceColumnDefinition) -> Any:
             return value if isinstance(value, bool) else None
         case "date":
             return age(value) if isinstance(value, str) else "<unknown>"
-    return ",".join(map(_shown, values)) if len(values) > 1 else _shown(value)
+    return ",".join(map(_format_value, values)) if len(values) > 1 else _format_value(value)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -105,17 +105,17 @@ def _metric(metric: autoscaling_v2.MetricSpec, seen: autoscaling_v2.MetricStatus
     target = source.target
     if isinstance(source, autoscaling_v2.ResourceMetricSource | autoscaling_v2.ContainerResourceMetricSource):
         if target.average_value is not None:
-            return f"{source.name}: {_shown(current.average_value)}/{target.average_value}"
+            return f"{source.name}: {_format_value(current.average_value)}/{target.average_value}"
         wanted = "<auto>" if target.average_utilization is None else f"{target.average_utilization}%"
         used = UNKNOWN if current.average_utilization is None else f"{current.average_utilization}%"
         return f"{source.name}: {used}/{wanted}"
     if target.average_value is None:
-        return f"{_shown(current.value)}/{target.value}"
+        return f"{_format_value(current.value)}/{target.value}"
     mark = "" if isinstance(source, autoscaling_v2.PodsMetricSource) else " (avg)"
-    return f"{_shown(current.average_value)}/{target.average_value}{mark}"
+    return f"{_format_value(current.average_value)}/{target.average_value}{mark}"
 
 
-def _shown(value: object | None) -> str:
+def _format_value(value: object | None) -> str:
     return UNKNOWN if value is None else str(value)
 
 

@@ -198,7 +198,7 @@ def _initializing(pod: _Pod, summary: _Summary, sidecars: _Summary) -> bool:
             summary.ready += status.ready
             continue
         if state.terminated:
-            summary.reason = f"Init:{_ended(state.terminated)}"
+            summary.reason = f"Init:{_format_termination(state.terminated)}"
         elif state.waiting and state.waiting.reason not in {"", "PodInitializing"}:
             summary.reason = f"Init:{state.waiting.reason}"
         else:
@@ -216,7 +216,7 @@ def _running(pod: _Pod, summary: _Summary) -> None:
         if state.waiting and state.waiting.reason:
             summary.reason = state.waiting.reason
         elif state.terminated:
-            summary.reason = _ended(state.terminated)
+            summary.reason = _format_termination(state.terminated)
         elif status.ready and state.running:
             has_running = True
             summary.ready += 1
@@ -224,7 +224,7 @@ def _running(pod: _Pod, summary: _Summary) -> None:
         summary.reason = "Running" if _is_true(pod, "Ready") else "NotReady"
 
 
-def _ended(terminated: _Terminated) -> str:
+def _format_termination(terminated: _Terminated) -> str:
     if terminated.reason:
         return terminated.reason
     return f"Signal:{terminated.signal}" if terminated.signal else f"ExitCode:{terminated.exit_code}"

@@ -104,21 +104,21 @@ def containers(path: str) -> tuple[Column, Column]:
     """Return the wide columns with the names and images of the containers in a pod template."""
     template = attrgetter(path)
 
-    def listed(name: str, field: str) -> Column:
+    def container_column(name: str, field: str) -> Column:
         get = attrgetter(field)
         return wide(name, lambda obj: ",".join(map(get, template(obj).spec.containers)) if template(obj) else "")
 
-    return listed("Containers", "name"), listed("Images", "image")
+    return container_column("Containers", "name"), container_column("Images", "image")
 
 
-def joined(values: Iterable[str], empty: str = NONE) -> str:
+def join_values(values: Iterable[str], empty: str = NONE) -> str:
     """Join values with commas."""
     return ",".join(values) or empty
 
 
 def labels(values: Mapping[str, str]) -> str:
     """Return labels as `a=b,c=d`, sorted by key."""
-    return joined(f"{key}={value}" for key, value in sorted(values.items()))
+    return join_values(f"{key}={value}" for key, value in sorted(values.items()))
 
 
 def selector(value: LabelSelector | None) -> str:

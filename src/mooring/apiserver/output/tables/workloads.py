@@ -31,17 +31,17 @@ _SELECTOR = wide("Selector", lambda each: selector(each.spec.selector))
 _WIDE = (*_CONTAINERS, _SELECTOR)
 
 
-def _desired(each: Any) -> int:
+def _desired_replicas(each: Any) -> int:
     return 1 if each.spec.replicas is None else int(each.spec.replicas)
 
 
-_READY = text("Ready", lambda each: f"{each.status.ready_replicas}/{_desired(each)}")
+_READY = text("Ready", lambda each: f"{each.status.ready_replicas}/{_desired_replicas(each)}")
 
 
 def _replicas(selected: Column) -> tuple[Column, ...]:
     """Return the columns of ReplicaSets and ReplicationControllers, which have different selectors."""
     counts = (number("Current", "status.replicas"), number("Ready", "status.ready_replicas"))
-    return NAME, number("Desired", _desired), *counts, AGE, *_CONTAINERS, selected
+    return NAME, number("Desired", _desired_replicas), *counts, AGE, *_CONTAINERS, selected
 
 
 def _owner(revision: ControllerRevision) -> str:

@@ -147,17 +147,17 @@ def whole(value: Any, node: Node | None) -> Fields:
     return result
 
 
-def named(value: Any, node: Node | None) -> Fields:
+def collect_fields(value: Any, node: Node | None) -> Fields:
     """Return the field set of an applied configuration: its leaves, list items and map keys. Raise MissingKeyError."""
     if node is None or node.is_atomic or not isinstance(value, dict | list) or not value:
         return {}
     result: Fields = {}
     if isinstance(value, dict):
         for name, child in value.items():
-            found = named(child, node.child(name))
+            found = collect_fields(child, node.child(name))
             result[field_set.field(name)] = {SELF: {}, **found} if found and node.shape == "map" else found
         return result
     for each in value:
-        found = named(each, node.item)
+        found = collect_fields(each, node.item)
         result[element_of(each, node)] = {SELF: {}, **found} if found else {}
     return result

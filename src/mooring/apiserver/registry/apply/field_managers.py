@@ -25,8 +25,8 @@ from mooring.api.scheme import Scheme
 from mooring.api.struct_times import WrongTimeError, normalize_times
 from mooring.api.yaml_documents import find_duplicate_keys
 from mooring.apiserver.registry.apply import field_set
-from mooring.apiserver.registry.apply.comparison import Comparison, MissingKeyError, compare, named
-from mooring.apiserver.registry.apply.field_set import Fields, difference, intersection, ordered, union
+from mooring.apiserver.registry.apply.comparison import Comparison, MissingKeyError, collect_fields, compare
+from mooring.apiserver.registry.apply.field_set import Fields, difference, intersection, sort_fields, union
 from mooring.apiserver.registry.apply.merging import merge, prune
 from mooring.apiserver.registry.patch.schema import schema_of
 from mooring.base.bounded_cache import BoundedCache
@@ -117,8 +117,8 @@ class FieldManagers:
         before = _find(given, _identity(mine))
         owned = difference(union(_fields(before), change.changed), change.removed)
         if owned:
-            entries.append(_renewed(before, mine, owned))
-        new.metadata.managed_fields = _in_order(_capped(entries))
+            entries.append(_update_entry(before, mine, owned))
+        new.metadata.managed_fields = _in_order(_merge_oldest(entries))
 
     def read_config(
         self, body: bytes, kind: Kind, namespace: str, name: str, validation: FieldValidation = FieldValidation.IGNORE
@@ -134,7 +134,9 @@ class FieldManagers:
             raise errors.request_entity_too_large(str(error)) from None
         except DecodeError as error:
             subject = f"{namespace}/{name}; {kind.api_version}, Kind={kind.kind}"
-            raise errors.bad_request(f"failed to create typed patch object ({subject}): {_typed(error)}") from None
+            raise errors.bad_request(
+                f"failed to create typed patch object ({subject}): {_format_decode_error(error)}"
+            ) from None
         if validation is FieldValidation.STRICT and _has_repeated(documents[0].tree):
             problem = "\n  ".join(["yaml: unmarshal errors:", *find_duplicate_keys(body)])
             raise errors.bad_request(f"error strict decoding YAML: error converting YAML to JSON: {problem}")
@@ -185,7 +187,7 @@ class FieldManagers:
     def fields_of_new(self, kind: Kind, obj: Resource) -> Fields:
         """Return all fields of a new object, in order, except those that every object of its kind has."""
         tree = relevant(self.whole_tree(obj, kind), kind, "")
-        return ordered(compare(self._empty_tree(kind), tree, schema_of(kind.type)).changed)
+        return sort_fields(compare(self._empty_tree(kind), tree, schema_of(kind.type)).changed)
 
     def _empty_tree(self, kind: Kind) -> Tree:
         empty = self._empty.get(kind)
@@ -206,7 +208,9 @@ class Applier:
         self._force = force
         self._node = schema_of(kind.type)
         try:
-            self._claimed = named(_without_empty_metadata(relevant(config, kind, manager.subresource)), self._node)
+            self._claimed = collect_fields(
+                _without_empty_metadata(relevant(config, kind, manager.subresource)), self._node
+            )
         except MissingKeyError as error:
             raise errors.bad_request(f"failed to create typed patch object: {error}") from None
 
@@ -234,7 +238,7 @@ class Applier:
         config = relevant(self._config, kind, self._manager.subresource)
         result = merge(live, config, self._node)
         if before:
-            result = self._pruned(result, before, [*others, mine])
+            result = self._prune_fields(result, before, [*others, mine])
         new = self._managers.object_of(result, kind)
         trees = _Trees(self._managers, kind, old, new, self._manager.subresource)
         if not self._force:
@@ -243,13 +247,13 @@ class Applier:
         if change.changed or change.removed:
             others = _without_losses(others, trees)
         if self._claimed:
-            others.append(_renewed(before, mine, self._claimed))
+            others.append(_update_entry(before, mine, self._claimed))
         new.metadata.managed_fields = _in_order(others)
         wanted = self._config["metadata"].get("resourceVersion")
         new.metadata.resource_version = wanted or old.metadata.resource_version
         return new
 
-    def _pruned(self, result: Tree, before: ManagedFieldsEntry, owners: Iterable[ManagedFieldsEntry]) -> Tree:
+    def _prune_fields(self, result: Tree, before: ManagedFieldsEntry, owners: Iterable[ManagedFieldsEntry]) -> Tree:
         """Remove the fields that this manager applied before, no longer applies, and no other manager owns."""
         version = self._managers.version_of(before, self._kind) or self._kind
         same = version.type is self._kind.type
@@ -266,7 +270,7 @@ class Applier:
         return self._managers.whole_tree(hub, self._kind)
 
     def _entry(self) -> ManagedFieldsEntry:
-        return _entry(self._manager, APPLY, self._kind, ordered(self._claimed))
+        return _entry(self._manager, APPLY, self._kind, sort_fields(self._claimed))
 
     def _before_first_apply(self, old: Resource) -> ManagedFieldsEntry:
         """Return the entry `before-first-apply`, which owns all fields of an object without managers."""
@@ -359,7 +363,7 @@ def _check_conflicts(others: Iterable[ManagedFieldsEntry], trees: _Trees, claime
         if change:
             changed = union(change.changed, intersection(change.removed, claimed))
             lost = intersection(_fields(entry), changed)
-            conflicts += [(_shown(entry), path) for path in sorted(field_set.paths(lost))]
+            conflicts += [(_format_manager(entry), path) for path in sorted(field_set.paths(lost))]
     if not conflicts:
         return
     causes = [
@@ -376,7 +380,7 @@ def _check_conflicts(others: Iterable[ManagedFieldsEntry], trees: _Trees, claime
     raise errors.apply_conflict(causes, f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(texts))
 
 
-def _shown(entry: ManagedFieldsEntry) -> str:
+def _format_manager(entry: ManagedFieldsEntry) -> str:
     text = go_quote(entry.manager)
     if entry.subresource:
         text += f" with subresource {go_quote(entry.subresource)}"
@@ -406,7 +410,7 @@ def _check_config(config: Resource, kind: Kind, namespace: str, name: str) -> No
         )
 
 
-def _typed(error: DecodeError) -> str:
+def _format_decode_error(error: DecodeError) -> str:
     """Return an error's message; for an unknown field, Kubernetes' message."""
     text = str(error)
     unknown = [f".{path}: field not declared in schema" for path in _UNKNOWN.findall(text)]
@@ -463,7 +467,7 @@ def _entry(manager: Manager, operation: str, kind: Kind, fields: Fields) -> Mana
     )
 
 
-def _renewed(before: ManagedFieldsEntry | None, mine: ManagedFieldsEntry, owned: Fields) -> ManagedFieldsEntry:
+def _update_entry(before: ManagedFieldsEntry | None, mine: ManagedFieldsEntry, owned: Fields) -> ManagedFieldsEntry:
     """Return a managed-fields entry with its current fields; its time changes only if the fields do."""
     if before is not None and before.fields_v1 == owned and before.api_version == mine.api_version:
         return before
@@ -471,10 +475,10 @@ def _renewed(before: ManagedFieldsEntry | None, mine: ManagedFieldsEntry, owned:
 
 
 def _with_fields(entry: ManagedFieldsEntry, fields: Fields) -> ManagedFieldsEntry:
-    return structs.replace(entry, fields_type=_FIELDS_TYPE, fields_v1=ordered(fields))
+    return structs.replace(entry, fields_type=_FIELDS_TYPE, fields_v1=sort_fields(fields))
 
 
-def _capped(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
+def _merge_oldest(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
     """Merge the oldest update entries if there are more than MAX_UPDATE_MANAGERS."""
     if len(entries) <= MAX_UPDATE_MANAGERS:
         return entries

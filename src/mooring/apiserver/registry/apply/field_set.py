@@ -102,7 +102,7 @@ def intersection(a: Fields, b: Fields) -> Fields:
     return result
 
 
-def ordered(fields: Fields) -> Fields:
+def sort_fields(fields: Fields) -> Fields:
     """Sort a field set's elements as Kubernetes does: Go programs compare the bytes."""
     in_order: Fields = _DECODER.decode(_IN_ORDER.encode(fields))
     return in_order
@@ -111,13 +111,13 @@ def ordered(fields: Fields) -> Fields:
 def paths(fields: Fields, above: str = "") -> Iterator[str]:
     """Yield a field set's members in readable form: `.spec.containers[name="c"].image`."""
     for element, node in fields.items():
-        here = above + _shown(element)
+        here = above + _format_element(element)
         if is_member(node):
             yield here
         yield from paths(below(node), here)
 
 
-def _shown(element: str) -> str:
+def _format_element(element: str) -> str:
     sort, _, text = element.partition(":")
     if sort == "f":
         return f".{text}"

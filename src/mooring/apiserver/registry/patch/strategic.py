@@ -121,7 +121,9 @@ def _merge_list(found: list[Any], patch: list[Any], node: Node | None, order: An
         return result  # nothing but what the patch says, in its order
     if order is None:  # then the patch itself says it: what is new comes first
         order = [item for item in patch if not (key and _PATCH in item)]
-    return _ordered(result, [_identity(item, key) for item in order], [_identity(item, key) for item in before], key)
+    return _order_items(
+        result, [_identity(item, key) for item in order], [_identity(item, key) for item in before], key
+    )
 
 
 def _merge_items(found: list[Any], patch: list[Any], key: str, node: Node | None) -> list[Any]:
@@ -163,7 +165,7 @@ def _without_directives(patch: list[Any], key: str, found: list[Any]) -> tuple[l
     return items, replace
 
 
-def _ordered(items: list[Any], wanted: list[Any], before: list[Any], key: str) -> list[Any]:
+def _order_items(items: list[Any], wanted: list[Any], before: list[Any], key: str) -> list[Any]:
     """Return list items in the order that the patch requests; others keep their position relative to these."""
     rank = {identity: place for place, identity in enumerate(wanted)}
     was = {identity: place for place, identity in enumerate(before)}

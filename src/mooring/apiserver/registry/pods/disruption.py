@@ -84,7 +84,7 @@ class Disruption:
             kv, stored, budget = found
             if _is_unhealthy_and_may_go(pod, budget):
                 return
-            taken = self._taken(budget, pod)
+            taken = self._take_disruption(budget, pod)
             if dry_run:
                 return
             outcome = await store.write(Put(kv.key, stored.encode(taken), expect=kv.mod_revision))
@@ -93,7 +93,7 @@ class Disruption:
         raise errors.conflict("pods", call.name)
 
     async def _budget_of(self, pod: Pod) -> tuple[KeyValue, Stored, PodDisruptionBudget] | None:
-        stored = self._context.stored(self._context.scheme.hub_of(PodDisruptionBudget))
+        stored = self._context.stored_kind(self._context.scheme.hub_of(PodDisruptionBudget))
         found = []
         for kv in (await self._context.store.range(stored.prefix_of(pod.metadata.namespace))).items:
             budget = stored.decode(kv.value, kv.mod_revision)
@@ -103,17 +103,19 @@ class Disruption:
             raise errors.internal_error(disruption_budgets.TOO_MANY_BUDGETS)
         return found[0] if found else None
 
-    def _taken(self, budget: PodDisruptionBudget, pod: Pod) -> PodDisruptionBudget:
+    def _take_disruption(self, budget: PodDisruptionBudget, pod: Pod) -> PodDisruptionBudget:
         """Return the PodDisruptionBudget with one allowed disruption less; raise an error if none is left."""
         status, name = budget.status, budget.metadata.name
         if status.observed_generation < budget.metadata.generation:
-            raise _refused(f"The disruption budget {name} is still being processed by the server.", 10)
+            raise _too_many_requests(f"The disruption budget {name} is still being processed by the server.", 10)
         if status.disruptions_allowed < 0:
             raise _forbidden(name, "pdb disruptions allowed is negative")
         if len(status.disrupted_pods) > _MAX_DISRUPTED:
             raise _forbidden(name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
         if status.disruptions_allowed == 0:
-            raise _refused(disruption_budgets.describe_exhausted(name, status.desired_healthy, status.current_healthy))
+            raise _too_many_requests(
+                disruption_budgets.describe_exhausted(name, status.desired_healthy, status.current_healthy)
+            )
         taken = copy_of(budget)
         taken.status.disruptions_allowed -= 1
         taken.status.disrupted_pods[pod.metadata.name] = times.to_seconds(self._context.clock.now())
@@ -154,7 +156,7 @@ def _is_unhealthy_and_may_go(pod: Pod, budget: PodDisruptionBudget) -> bool:
     return status.current_healthy >= status.desired_healthy > 0
 
 
-def _refused(why: str, retry_after_seconds: int = 0) -> errors.TooManyRequests:
+def _too_many_requests(why: str, retry_after_seconds: int = 0) -> errors.TooManyRequests:
     refusal = errors.too_many_requests(disruption_budgets.VIOLATED, retry_after_seconds)
     if refusal.status.details is not None:
         refusal.status.details.causes = [StatusCause(reason="DisruptionBudget", message=why)]

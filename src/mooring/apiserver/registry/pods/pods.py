@@ -42,7 +42,7 @@ class Bind(StoredWrite, msgspec.Struct, eq=False):
     async def draft(self) -> Draft:
         context, call, stored = self.pods.context, self.call, self.pods.stored
         if self.binding is None:
-            self.binding = await self.pods.admitted(call, self.options)
+            self.binding = await self.pods.admit_binding(call, self.options)
         binding = self.binding
         kv = context.store.peek(stored.key(call.namespace, binding.metadata.name))
         if kv is None:
@@ -69,13 +69,13 @@ class Pods:
         self.context = context
         self._disruption = Disruption(context, writer, deleting)
         self.kind = context.scheme.hub_of(Binding)
-        self.stored = context.stored(context.scheme.hub_of(Pod))
+        self.stored = context.stored_kind(context.scheme.hub_of(Pod))
 
     def bind(self, call: Call, _: Template | None = None) -> Write:
         """Return the write for `POST pods/web/binding`, or for `POST bindings`, whose body names the pod."""
         return Bind(self, call, write_options(call.request, "CreateOptions"))
 
-    async def admitted(self, call: Call, options: WriteOptions) -> Binding:
+    async def admit_binding(self, call: Call, options: WriteOptions) -> Binding:
         """Return the Binding in the body after policies and webhooks have admitted it."""
         binding = read_body(call.request, Binding, "Binding", "v1", options.validation).object
         check_type(binding, self.kind)

@@ -152,7 +152,7 @@ class QuotaAccounting:
         evaluator = self._evaluators.of(kind) if items else None
         if evaluator is None or (new is not None and old is not None and not evaluator.may_differ(new, old)):
             return None
-        if not any(concerns(self._decoded(kv), evaluator) for kv in items):
+        if not any(concerns(self._decode_quota(kv), evaluator) for kv in items):
             return None
         if new is None and isinstance(old, Pod) and self._evaluators.pods.is_overdue(old):
             self.recount(old.metadata.namespace)  # whether its usage counted depends on the time
@@ -161,9 +161,9 @@ class QuotaAccounting:
     def quotas(self, namespace: str) -> list[Quota]:
         """Return the quotas of a namespace in this server's memory, by name."""
         items = self._store.peek_all(self._stored.prefix_of(namespace))
-        return [Quota(kv, found := self._decoded(kv), found.status.used) for kv in items]
+        return [Quota(kv, found := self._decode_quota(kv), found.status.used) for kv in items]
 
-    def _decoded(self, kv: KeyValue) -> ResourceQuota:
+    def _decode_quota(self, kv: KeyValue) -> ResourceQuota:
         return self._cache.get(kv, self._decode)
 
     def _decode(self, kv: KeyValue) -> ResourceQuota:

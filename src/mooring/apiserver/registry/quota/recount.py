@@ -163,7 +163,7 @@ class Recount:
 
         Objects are read from memory without waiting. `known` caches the usage of single objects by revision.
         """
-        found = list(self._measured(quota))
+        found = list(self._find_measured_kinds(quota))
         objects = [
             (evaluator, kind, self._store.peek_all(kind.prefix_of(quota.metadata.namespace)))
             for evaluator, kind in found
@@ -173,7 +173,7 @@ class Recount:
             names = evaluator.measured_names(quota.spec.hard)
             add_usage(used, dict.fromkeys(names, ZERO))
             if type(evaluator) is Evaluator:
-                add_usage(used, self._counted(quota, evaluator, names, len(items)))
+                add_usage(used, self._count_usage(quota, evaluator, names, len(items)))
                 continue
             for place, kv in enumerate(items):
                 if kv.key not in known or known[kv.key][0] != kv.mod_revision:
@@ -185,7 +185,7 @@ class Recount:
         kept = quota.status.used  # of resources that no evaluator measures
         return {name: used.get(name, kept.get(name, ZERO)) for name in quota.spec.hard if name in used or name in kept}
 
-    def _measured(self, quota: ResourceQuota) -> Iterator[tuple[Evaluator, Stored]]:
+    def _find_measured_kinds(self, quota: ResourceQuota) -> Iterator[tuple[Evaluator, Stored]]:
         """Yield the kinds whose objects use resources that a quota limits."""
         for stored in self._context.every_stored():
             evaluator = self._evaluators.of(stored.hub)
@@ -193,7 +193,7 @@ class Recount:
                 yield evaluator, stored
 
     @staticmethod
-    def _counted(quota: ResourceQuota, evaluator: Evaluator, names: Iterable[str], number: int) -> Usage:
+    def _count_usage(quota: ResourceQuota, evaluator: Evaluator, names: Iterable[str], number: int) -> Usage:
         """Return the usage of objects that only count by number; no quota scope selects them."""
         if not is_in_scope(quota.spec, evaluator, quota):
             return {}

@@ -39,8 +39,8 @@ class ClusterAddresses:
 
     def __init__(self, context: HandlerContext) -> None:
         self._context = context
-        self.stored = context.stored(context.scheme.hub_of(IPAddress))
-        networks = context.stored(context.scheme.hub_of(ServiceCIDR))
+        self.stored = context.stored_kind(context.scheme.hub_of(IPAddress))
+        networks = context.stored_kind(context.scheme.hub_of(ServiceCIDR))
         self._networks = Collection(context.store, networks.prefix, ServiceCIDR, _networks)
 
     def networks(self, family: str) -> list[Network]:

@@ -105,7 +105,7 @@ class ServiceAllocation:
             try:
                 others = await self.ports.take(sorted(wanted), len(needs_port) + needs_check, dry_run=dry_run)
             except PortError as error:
-                raise _refused(new, error) from None
+                raise _invalid_port(new, error) from None
             made.taken_ports += [] if dry_run else [*wanted, *others]
             if needs_check:
                 spec.health_check_node_port = others.pop()
@@ -146,7 +146,7 @@ def ports_of(service: Service) -> set[int]:
     return ports | ({spec.health_check_node_port} if spec.health_check_node_port else set())
 
 
-def _refused(service: Service, error: PortError) -> errors.StatusError:
+def _invalid_port(service: Service, error: PortError) -> errors.StatusError:
     spec = service.spec
     if error.port == spec.health_check_node_port:
         return errors.internal_error(f"failed to allocate requested HealthCheck NodePort {error.port}: {error}")

@@ -126,7 +126,7 @@ class KubernetesService:
             await self._calls.ensure(wanted, _complete)
 
 
-def advertised(address: str, bound: str, port: int) -> Place | None:
+def find_advertised_address(address: str, bound: str, port: int) -> Place | None:
     """Return the address to advertise for a server that listens on `bound`; `address` is the configured one, if any."""
     if address:
         return Place(port, address)

@@ -29,7 +29,7 @@ class NodePorts:
     def __init__(self, context: HandlerContext, ports: range) -> None:
         self._context = context
         self.ports = ports
-        self._stored = context.stored(context.scheme.hub_of(RangeAllocation))
+        self._stored = context.stored_kind(context.scheme.hub_of(RangeAllocation))
         self._key = self._stored.key("", NAME)
         self._lock = asyncio.Lock()
         """Held while this server changes the object, so that only other servers can cause conflicts."""
@@ -44,7 +44,7 @@ class NodePorts:
         async with self._lock:
             for _ in range(_ATTEMPTS):
                 kv = await self._context.store.get(self._key)
-                used = self.used(kv)
+                used = self.allocated_ports(kv)
                 for port in wanted:
                     if port in used:
                         raise PortError(port, "provided port is already allocated")
@@ -61,7 +61,7 @@ class NodePorts:
         async with self._lock:
             while True:
                 kv = await self._context.store.get(self._key)
-                used = self.used(kv)
+                used = self.allocated_ports(kv)
                 if not used & gone or await self._write(kv, used - gone):
                     return
 
@@ -69,22 +69,22 @@ class NodePorts:
         """Set the allocated ports, for the repair after a crash."""
         kv = await self._context.store.get(self._key)
         wanted = {port for port in used if port in self.ports}
-        if kv is None or self.used(kv) != wanted or self._decoded(kv).range != self._range:
+        if kv is None or self.allocated_ports(kv) != wanted or self._decode_allocation(kv).range != self._range:
             await self._write(kv, wanted)
 
     async def current(self) -> set[int]:
-        return self.used(await self._context.store.get(self._key))
+        return self.allocated_ports(await self._context.store.get(self._key))
 
-    def used(self, kv: KeyValue | None) -> set[int]:
+    def allocated_ports(self, kv: KeyValue | None) -> set[int]:
         """Return the allocated node ports."""
         if kv is None:
             return set()
-        found = self._decoded(kv)
+        found = self._decode_allocation(kv)
         first = int(found.range.partition("-")[0] or 0)
         bits = int.from_bytes(found.data, "little")
         return {first + index for index in range(bits.bit_length()) if bits >> index & 1}
 
-    def _decoded(self, kv: KeyValue) -> RangeAllocation:
+    def _decode_allocation(self, kv: KeyValue) -> RangeAllocation:
         found = self._stored.decode(kv.value, kv.mod_revision)
         assert isinstance(found, RangeAllocation), "the key is its own"  # noqa: S101 - says what is known
         return found
@@ -99,7 +99,7 @@ class NodePorts:
         found = RangeAllocation(
             kind=hub.kind,
             api_version=hub.api_version,
-            metadata=self._decoded(kv).metadata if kv else self._metadata(),
+            metadata=self._decode_allocation(kv).metadata if kv else self._metadata(),
             range=self._range,
             data=bits.to_bytes(len(self.ports) // 8 + 1, "little"),
         )

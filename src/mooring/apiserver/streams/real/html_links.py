@@ -41,7 +41,7 @@ async def rewritten(page: AsyncIterator[bytes], change: Callable[[str], str]) ->
             is_whole = cut < 0 or b">" in text[cut:] or len(text) - cut > _LONGEST_TAG
             text, rest = (text, b"") if is_whole else (text[:cut], text[cut:])
             if text:
-                yield _changed(text, change)
+                yield _rewrite_links(text, change)
         if rest:
             yield rest
     finally:
@@ -50,7 +50,7 @@ async def rewritten(page: AsyncIterator[bytes], change: Callable[[str], str]) ->
             await close()
 
 
-def _changed(text: bytes, change: Callable[[str], str]) -> bytes:
+def _rewrite_links(text: bytes, change: Callable[[str], str]) -> bytes:
     def attribute(names: tuple[str, ...], found: re.Match[bytes]) -> bytes:
         space, name, equals, value = found.groups()
         if name.decode().lower() not in names:

@@ -48,7 +48,7 @@ class Call(msgspec.Struct):
     headers: Sequence[tuple[str, str]] = ()
     body: bytes = b""
 
-    def serialized(self) -> bytes:
+    def serialize_call(self) -> bytes:
         """Return the bytes to send; raise HeadError if a header could start another request."""
         headers = [("host", self.host), *self.headers]
         if self.body or self.method in {"POST", "PUT", "PATCH"}:
@@ -59,7 +59,7 @@ class Call(msgspec.Struct):
 
 async def call(address: Address, asked: Call) -> "Answer":
     """Send a request and read the head of its response. Raise CallError, or HeadError before anything is sent."""
-    data = asked.serialized()
+    data = asked.serialize_call()
     connection = await _connect(address)
     try:
         async with asyncio.timeout(HEAD_SECONDS):
@@ -220,6 +220,6 @@ class Answer:
         await self.aclose()
         return bytes(found[:most])
 
-    def upgraded(self) -> tuple[Connection, bytes]:
+    def take_connection(self) -> tuple[Connection, bytes]:
         """Return the connection after 101, and the bytes received after the head."""
         return self._connection, self._rest

@@ -22,7 +22,7 @@ from mooring.apiserver.streams.kubelet import Place, Proxied
 from mooring.apiserver.streams.questions import LogOptions, command_options, ports
 from mooring.apiserver.streams.real.html_links import rewritten
 from mooring.apiserver.streams.real.http_call import CONNECT_SECONDS, Address, Answer, Call, CallError, call
-from mooring.apiserver.streams.real.tls import KubeletTls, unverified
+from mooring.apiserver.streams.real.tls import KubeletTls, unverified_context
 from mooring.base.http_head import HeadError
 
 KUBELET_PORT = 10250
@@ -55,7 +55,7 @@ class RealKubelets:
             target += f"?{query}"
         answer = await self._ask(place.node, Call("GET", target, place.node.metadata.name), insecure=options.insecure)
         if not 200 <= answer.status <= 206:
-            raise await _refused(answer)
+            raise await _to_status_error(answer)
         return Response(200, answer, "text/plain")
 
     async def connect(self, place: Place, subresource: str, request: Request) -> Response:
@@ -64,18 +64,18 @@ class RealKubelets:
         if place.node.status.declared_features.count(_DECLARED) == 0:
             headers = _without_new_protocols(headers)
         answer = await self._ask(place.node, Call(request.method, target, place.node.metadata.name, headers))
-        return await _upgraded(answer)
+        return await _relay_upgraded(answer)
 
     async def proxy_node(self, node: Node, proxied: Proxied) -> Response:
         host, port = self._address(node), _kubelet_port(node)
         tls: ssl.SSLContext | None = self._tls.for_kubelets()
         if proxied.port not in {"", str(port)}:
-            port, tls = _number(proxied.port), unverified() if proxied.scheme == "https" else None
+            port, tls = _number(proxied.port), unverified_context() if proxied.scheme == "https" else None
         address = Address(host, port, tls, await resolve_proxied(host))
         return await pass_on(address, proxied, node.metadata.name)
 
     async def proxy_pod(self, place: Place, proxied: Proxied) -> Response:
-        tls = unverified() if proxied.scheme == "https" else None
+        tls = unverified_context() if proxied.scheme == "https" else None
         port = proxied.port or _first_port(place.pod) or ("443" if tls else "80")
         host = _pod_address(place.pod)
         address = Address(host, _number(port), tls, await resolve_proxied(host))
@@ -222,7 +222,7 @@ def _without_new_protocols(headers: list[tuple[str, str]]) -> list[tuple[str, st
 # -- responses
 
 
-async def _upgraded(answer: Answer) -> Response:
+async def _relay_upgraded(answer: Answer) -> Response:
     """Return the response that relays an upgraded connection, or the kubelet's error."""
     if answer.status != 101:
         if answer.status < 400:
@@ -230,7 +230,7 @@ async def _upgraded(answer: Answer) -> Response:
             raise errors.internal_error(f"invalid upgrade response: status code {answer.status}")
         content_type = answer.first().get("content-type", "text/plain")
         return Response(answer.status, await answer.text(), content_type)
-    kubelet, early = answer.upgraded()
+    kubelet, early = answer.take_connection()
 
     async def take_over(client: Connection) -> None:
         if early:
@@ -257,14 +257,14 @@ async def pass_on(address: Address, proxied: Proxied, name: str) -> Response:
     except CallError as error:
         raise errors.service_unavailable(f"error trying to reach {go_quote(name)}: {error}") from None
     if request.upgrade:
-        return await _upgraded(answer)
+        return await _relay_upgraded(answer)
     if answer.status == 101:  # a proxy in front of this server would treat the connection as a tunnel
         await answer.aclose()
         raise errors.service_unavailable(f"error trying to reach {go_quote(name)}: it changes the protocol unasked")
-    return await _shown(answer, proxied, address)
+    return await _proxy_response(answer, proxied, address)
 
 
-async def _shown(answer: Answer, proxied: Proxied, address: Address) -> Response:
+async def _proxy_response(answer: Answer, proxied: Proxied, address: Address) -> Response:
     """Return the proxied server's response, with links and redirects to the same server rewritten to the proxy."""
     kept = {
         key: value
@@ -272,18 +272,18 @@ async def _shown(answer: Answer, proxied: Proxied, address: Address) -> Response
         if key not in _NOT_PASSED_ON and key != "content-type" and not key.startswith(_OF_CORS)
     }
     if "location" in kept:
-        kept["location"] = _relocated(kept["location"], proxied, address)
+        kept["location"] = _rewrite_link(kept["location"], proxied, address)
     content_type = answer.first().get("content-type", "application/octet-stream")
     if answer.status in {204, 304}:
         await answer.aclose()
         return Response(answer.status, b"", content_type, kept)
     if content_type.partition(";")[0].strip() == "text/html" and "content-encoding" not in kept:
-        page = rewritten(answer, lambda link: _relocated(link, proxied, address))
+        page = rewritten(answer, lambda link: _rewrite_link(link, proxied, address))
         return Response(answer.status, page, content_type, kept)
     return Response(answer.status, answer, content_type, kept)
 
 
-def _relocated(location: str, proxied: Proxied, address: Address) -> str:
+def _rewrite_link(location: str, proxied: Proxied, address: Address) -> str:
     """Return a link rewritten to go through the proxy if it leads to the proxied server."""
     for own in (f"https://{address}", f"http://{address}"):
         location = location.removeprefix(own)
@@ -291,7 +291,7 @@ def _relocated(location: str, proxied: Proxied, address: Address) -> str:
     return location if is_outside else f"{proxied.below}{location}"
 
 
-async def _refused(answer: Answer) -> errors.StatusError:
+async def _to_status_error(answer: Answer) -> errors.StatusError:
     """Convert a kubelet's plain-text error to a Status error with the same code."""
     text = (await answer.text()).decode(errors="replace").strip() or f"status {answer.status}"
     if answer.status == 500:

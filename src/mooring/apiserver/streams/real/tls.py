@@ -45,7 +45,7 @@ class KubeletTls:
         return self._contexts[verified]
 
     def _context(self, authority: Path | None) -> ssl.SSLContext:
-        context = unverified()
+        context = unverified_context()
         if authority is not None:
             try:
                 context.load_verify_locations(cafile=authority)
@@ -60,7 +60,7 @@ class KubeletTls:
         return context
 
 
-def unverified() -> ssl.SSLContext:
+def unverified_context() -> ssl.SSLContext:
     """Return a TLS context without verification, because ports of pods and nodes have unknown authorities."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -51,15 +51,15 @@ class SimulatedKubelet:
         now = self._clock.now()
         log = await self._log(place, place.pod, previous=options.previous)
         if options.follow and not options.previous:
-            pieces = self._followed(place, log, options)
+            pieces = self._follow_log(place, log, options)
         else:
-            pieces = logs.in_turns(logs.shown(log, options, now))
-        return Response(200, logs.limited(pieces, options.limit_bytes), _TEXT)
+            pieces = logs.in_turns(logs.select_lines(log, options, now))
+        return Response(200, logs.limit_log(pieces, options.limit_bytes), _TEXT)
 
-    async def _followed(self, place: Place, log: logs.Log, options: LogOptions) -> AsyncIterator[bytes]:
+    async def _follow_log(self, place: Place, log: logs.Log, options: LogOptions) -> AsyncIterator[bytes]:
         now = self._clock.now()
         written = log.count(now)
-        async for piece in logs.in_turns(logs.shown(log, options, now)):
+        async for piece in logs.in_turns(logs.select_lines(log, options, now)):
             yield piece
 
         async def present() -> logs.Log | None:
@@ -77,7 +77,7 @@ class SimulatedKubelet:
                 pass  # the container has no run
             return None
 
-        async for piece in logs.followed(log, options, self._clock, present, written):
+        async for piece in logs.follow_lines(log, options, self._clock, present, written):
             yield piece
 
     async def _log(self, place: Place, pod: Pod, *, previous: bool = False) -> logs.Log:
@@ -124,7 +124,7 @@ class SimulatedKubelet:
             protocol, headers = remote_command.SPDY_PROTOCOL, _spdy_headers(request, remote_command.SPDY_PROTOCOL)
         else:
             protocol, headers = handshake(request, remote_command.PROTOCOLS)
-        process = self._command(place, options) if subresource == "exec" else self._attached(place)
+        process = self._command(place, options) if subresource == "exec" else self._attach_main_process(place)
 
         async def take_over(connection: Connection) -> None:
             channels = SpdyChannels(connection, options) if is_spdy else Channels(connection, protocol)
@@ -141,12 +141,12 @@ class SimulatedKubelet:
 
         return process
 
-    def _attached(self, place: Place) -> remote_command.Process:
+    def _attach_main_process(self, place: Place) -> remote_command.Process:
         """Return the main process of a container, which writes its log and, unless it is a program, echoes input."""
 
         async def write(stdio: Stdio) -> int:
             log = await self._log(place, place.pod)
-            async for piece in self._followed(place, log, LogOptions(follow=True, tail_lines=0)):
+            async for piece in self._follow_log(place, log, LogOptions(follow=True, tail_lines=0)):
                 await stdio.out(piece)
             return 0
 

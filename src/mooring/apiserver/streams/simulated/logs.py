@@ -89,7 +89,7 @@ def by_default(run: Run, greeting: str) -> Log:
     return Log(run, [greeting, f"exited with code {run.exit_code}"], [0.0, lasted])
 
 
-def shown(log: Log, options: LogOptions, now: datetime) -> Iterator[bytes]:
+def select_lines(log: Log, options: LogOptions, now: datetime) -> Iterator[bytes]:
     """Yield the lines printed until `now` that the options select, in pieces; `limited` applies `limitBytes`."""
     count = log.count(now)
     first = _first_kept(log, count, KEPT_LINES if options.tail_lines is None else min(options.tail_lines, KEPT_LINES))
@@ -110,7 +110,7 @@ def _first_kept(log: Log, count: int, most: int) -> int:
     return first
 
 
-async def followed(
+async def follow_lines(
     log: Log, options: LogOptions, clock: Clock, present: Callable[[], Awaitable[Log | None]], written: int
 ) -> AsyncIterator[bytes]:
     """Yield log lines after the first `written` as they are printed; `present` returns the log, None at its end."""
@@ -153,7 +153,7 @@ async def in_turns(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
         await asyncio.sleep(0)
 
 
-async def limited(pieces: AsyncIterator[bytes], most: int | None) -> AsyncIterator[bytes]:
+async def limit_log(pieces: AsyncIterator[bytes], most: int | None) -> AsyncIterator[bytes]:
     """Yield the first `most` bytes of a log, or all of it for None."""
     left = most
     async for piece in pieces:

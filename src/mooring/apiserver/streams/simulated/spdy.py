@@ -121,7 +121,7 @@ class Spdy:
             return None
         payload = bytes(self._buffer[8 : 8 + length])
         del self._buffer[: 8 + length]
-        return self._controlled(first & 0xFFFF, flags, payload)
+        return self._handle_control_frame(first & 0xFFFF, flags, payload)
 
     def _rest_of_data(self) -> list[Opened | Received] | None:
         assert self._data is not None  # noqa: S101 - callers have checked
@@ -134,7 +134,7 @@ class Spdy:
         self._data = (stream, left, fin) if left else None
         return [Received(stream, piece, last=fin and not left)] if stream in self._streams else []
 
-    def _controlled(self, kind: int, flags: int, payload: bytes) -> list[Opened | Received]:
+    def _handle_control_frame(self, kind: int, flags: int, payload: bytes) -> list[Opened | Received]:
         match kind:
             case _Kind.SYN_STREAM if len(payload) >= 10:
                 stream = int.from_bytes(payload[:4], "big")

@@ -29,10 +29,10 @@ class Stdio:
         self._ended = False
 
     async def out(self, data: bytes) -> None:
-        await self._write_out(self._shown(data))
+        await self._write_out(self._convert_newlines(data))
 
     async def err(self, data: bytes) -> None:
-        await self._write_err(self._shown(data))
+        await self._write_err(self._convert_newlines(data))
 
     async def read(self) -> bytes:
         """Return some input; empty at its end. Raise Interrupted."""
@@ -90,5 +90,5 @@ class Stdio:
             self._line += key
             await self.out(key)
 
-    def _shown(self, data: bytes) -> bytes:
+    def _convert_newlines(self, data: bytes) -> bytes:
         return data.replace(b"\n", b"\r\n") if self.tty else data
