@@ -49,7 +49,7 @@ def columns_of(cluster: Cluster) -> dict[str, Any]:
         "beside": {row: cluster.resources.amounts("example.com/unknown", row) for row in rows},
         "priorities": cluster.priorities.lowest[rows].tolist(),
         "placed": {info.name: list(info.placed) for info in cluster.node_infos()},
-        "ranked": {row: [placed.pod.metadata.name for placed in cluster.ranked(row).placed] for row in rows},
+        "ranked": {row: [placed.pod.metadata.name for placed in cluster.rank_pods(row).placed] for row in rows},
         "ports": cluster.ports.conflicts([HostPort("TCP", 80, ANY_ADDRESS)], slice(None), cluster.capacity).tolist(),
         "terms": {term.key: dict(sorted(term.by_row.items())) for term in cluster.term_owners.terms()},
         "sets": [dict(sorted(cluster.pod_sets.pod_set(choice).by_row.items())) for choice in selectors],

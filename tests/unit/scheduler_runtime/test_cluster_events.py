@@ -45,7 +45,7 @@ class Lab:
         assert queued is not None
         assumed = AssumedPod(queued, what, where, self.engine.profile_of(what), CycleState(), 0.0)
         self.assumptions.assume(assumed)
-        self.queue.done(queued.key)
+        self.queue.forget_in_flight(queued.key)
         return assumed
 
     def where(self, what: Pod) -> str | None:

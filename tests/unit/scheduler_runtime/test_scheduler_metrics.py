@@ -35,7 +35,7 @@ class Lab:
         self.engine.put(node("good"))
 
     def evaluate(self, **spec: Any) -> None:
-        self.metrics.evaluated(self.engine.schedule(pod("web", **spec)), 0.001)
+        self.metrics.record_evaluation(self.engine.schedule(pod("web", **spec)), 0.001)
 
     def number(self, plugin: str, status: str, point: str = "Filter") -> float:
         labels = {"plugin": plugin, "extension_point": point, "profile": "default-scheduler", "status": status}
@@ -90,7 +90,7 @@ def test_buckets_are_those_of_kubernetes(start: float, factor: float, number: in
 def test_a_histogram_counts_up_to_its_bounds() -> None:
     lab = Lab()
     for seconds in (0.0005, 0.001, 0.003, 100.0):
-        lab.metrics.attempted("scheduled", "p", seconds)
+        lab.metrics.record_attempt("scheduled", "p", seconds)
     name = "scheduler_scheduling_attempt_duration_seconds"
     labels = {"result": "scheduled", "profile": "p"}
     bounds = {"0.001": 2.0, "0.002": 2.0, "0.004": 3.0, "16.384": 3.0, "+Inf": 4.0}

@@ -307,7 +307,7 @@ def test_an_event_before_the_pod_was_popped_does_not_count() -> None:
     lab.queue.move(NODE_ADDED, None, node("n1"))
     lab.queue.add(pod("second"))
     second = lab.pop()
-    lab.queue.done(first.key)
+    lab.queue.forget_in_flight(first.key)
     lab.queue.requeue(second, frozenset({"NodeResourcesFit"}))
     assert lab.pools == {"unschedulable": 1}
 
@@ -316,7 +316,7 @@ def test_a_pod_that_is_refused_after_its_flight_is_tried_again_because_events_ma
     lab = Lab()
     lab.queue.add(pod("web"))
     queued = lab.pop()
-    lab.queue.done(queued.key)
+    lab.queue.forget_in_flight(queued.key)
     lab.queue.requeue(queued, frozenset({"VolumeBinding"}))
     assert lab.pools == {"backoff": 1}
 
@@ -476,7 +476,7 @@ def test_every_pod_is_in_exactly_one_place_until_it_is_bound_or_deleted(steps: l
             case "refuse" | "fail" | "bind" if flying:
                 queued = flying.pop(next(iter(flying)))
                 if what == "bind":
-                    lab.queue.done(queued.key)
+                    lab.queue.forget_in_flight(queued.key)
                     continue
                 expected.add(queued.key)
                 if what == "fail":

@@ -53,7 +53,7 @@ class Lab:
         victims = [pod(f"victim-{each}", on="n1", uid=f"victim-{each}") for each in range(number)]
         self.victims.preempt(queued.pod, "n1", victims, "DefaultPreemption")
         self.queue.requeue(queued, frozenset({"NodeResourcesFit"}))
-        await self.victims.settled()
+        await self.victims.wait_for_deletions()
         self.clock.advance(20)
 
 

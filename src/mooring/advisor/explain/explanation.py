@@ -353,7 +353,7 @@ class _Explaining:
             return self._state("Scheduled", f"the pod runs on node {name}; the scheduler {scheduler} put it there")
         open_pod = _pod_with_change(pod, setting(node_name=""))
         ranked = scores(self.engine, open_pod, name, _RIVALS)
-        judgement, diagnosis = self.engine.evaluated(open_pod)
+        judgement, diagnosis = self.engine.evaluate_pod(open_pod)
         self.facts.append("computed for the cluster as it is now, without this pod; it may have been different then")
         if not ranked or ranked[0].node != name:
             view = self._view(Subject(open_pod, open_pod))
@@ -371,7 +371,7 @@ class _Explaining:
     def _waiting(self) -> SchedulingExplanation:
         pod = self._pod
         early = self.engine.before_queue(pod)
-        judgement, diagnosis = self.engine.evaluated(pod)
+        judgement, diagnosis = self.engine.evaluate_pod(pod)
         outcome = self.engine.schedule(pod)
         view = self._view(self.subject)
         refusals, verdicts = self._refusals(view, judgement, diagnosis) if self.details else ([], [])

@@ -56,7 +56,7 @@ def matrix(
     """Return one page: the nodes whose name contains `name` and which `plugin`, if given, is the first to reject."""
     with _released(engine, subject) as free:
         pod = free.pod
-        judgement, diagnosis = engine.evaluated(pod, needs_points=True)
+        judgement, diagnosis = engine.evaluate_pod(pod, needs_points=True)
         statuses = diagnosis.statuses()
         wanted = [
             each
@@ -101,7 +101,7 @@ def _row(engine: ExplainEngine, view: View, judgement: PodEvaluation, name: str)
 
 def scores(engine: ExplainEngine, pod: Pod, chosen: str, wanted: int) -> list[NodeScore]:
     """Return the scores of the chosen node, then of the next best ones. Nodes that are infeasible today have none."""
-    judgement, _ = engine.evaluated(pod, needs_points=True)
+    judgement, _ = engine.evaluate_pod(pod, needs_points=True)
     cluster = engine.cluster
     feasible = np.flatnonzero(judgement.feasible)
     totals = {row: sum(int(points[row]) for points in judgement.points.values()) for row in feasible.tolist()}

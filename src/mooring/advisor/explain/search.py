@@ -262,7 +262,7 @@ def _corrects(chosen: Sequence[Remedy]) -> bool:
 
 def targets(view: View) -> list[str]:
     """Return a few nodes for each kind of rejection: those that need the smallest change."""
-    judgement, diagnosis = view.engine.evaluated(view.pod)
+    judgement, diagnosis = view.engine.evaluate_pod(view.pod)
     cluster = view.engine.cluster
     if judgement.refusal is not None:
         return [info.name for info in cluster.node_infos()][: _KINDS * _PER_KIND]

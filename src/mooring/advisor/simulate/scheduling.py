@@ -92,7 +92,7 @@ class Scheduling:
             return False
         return outcome.evaluation.is_shared and not has_claims(outcome.pod) and not len(self._engine.nominations)
 
-    def evaluated(self, _queued: QueuedPod, outcome: Outcome, _seconds: float) -> None:
+    def record_evaluation(self, _queued: QueuedPod, outcome: Outcome, _seconds: float) -> None:
         self._outcome = outcome
 
     def ran(self, point: str, status: Status, profile: str, seconds: float) -> None:
@@ -108,9 +108,9 @@ class Scheduling:
         self._engine.forget(assumed.pod)
         return True
 
-    def granted(self, assumed: AssumedPod, _timeouts: Mapping[str, float]) -> None:
+    def bind_pod(self, assumed: AssumedPod, _timeouts: Mapping[str, float]) -> None:
         """Place a pod; pods that a Permit plugin delays are placed when the delay ends."""
-        self._world.queue.done(assumed.key)
+        self._world.queue.forget_in_flight(assumed.key)
         if assumed.cycle.pre_filter:
             self._world.claims.settle(assumed)
         self._world.place(self._world.pods[assumed.key], assumed.node)
@@ -126,10 +126,10 @@ class Scheduling:
     def not_nominated(self, pod: Pod) -> None:
         """Do nothing, because a simulation writes no status."""
 
-    def refused(self, queued: QueuedPod, message: str, _nominated: str | None, _begun: float) -> None:
+    def handle_rejection(self, queued: QueuedPod, message: str, _nominated: str | None, _begun: float) -> None:
         self._world.pods[queued.key].message = message
 
-    def failed(self, queued: QueuedPod, message: str, _begun: float) -> None:
+    def handle_error(self, queued: QueuedPod, message: str, _begun: float) -> None:
         self._world.pods[queued.key].message = message
         self._world.queue.requeue(queued, frozenset())
 

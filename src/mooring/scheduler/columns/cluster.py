@@ -174,7 +174,7 @@ class Cluster:
         """Return the `PlacedPod` of a pod; None if the pod is on no node."""
         return self._pods.get(pod_key(pod))
 
-    def ranked(self, row: int) -> RankedPods:
+    def rank_pods(self, row: int) -> RankedPods:
         """Return the pods on a node row, most important first, as arrays."""
         info = self.nodes[row]
         found = None if info is None else info.ranked

@@ -104,7 +104,7 @@ class PodSets:
 
     def add(self, row: int, key: GroupKey, labels: Mapping[str, str]) -> None:
         """Count a pod that was placed on a node row in the sets that select it."""
-        for pods in self._joined(row, key, labels):
+        for pods in self._join_group(row, key, labels):
             pods.add(row, 1)
 
     def subtract(self, row: int, key: GroupKey) -> None:
@@ -114,14 +114,14 @@ class PodSets:
 
     def move(self, row: int, before: GroupKey, after: GroupKey, labels: Mapping[str, str]) -> bool:
         """Recount a pod whose labels changed or which began to terminate; return whether any set changed."""
-        were, are = set(self._left(row, before)), set(self._joined(row, after, labels))
+        were, are = set(self._left(row, before)), set(self._join_group(row, after, labels))
         for pods in were - are:
             pods.add(row, -1)
         for pods in are - were:
             pods.add(row, 1)
         return were != are
 
-    def _joined(self, row: int, key: GroupKey, labels: Mapping[str, str]) -> list[PodSet]:
+    def _join_group(self, row: int, key: GroupKey, labels: Mapping[str, str]) -> list[PodSet]:
         group = self._groups.get(key)
         if group is None:
             (namespace, _), terminating = key

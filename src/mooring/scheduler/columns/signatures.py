@@ -172,7 +172,7 @@ def pinned_node(spec: PodSpec) -> str:
     return field.values[0] if is_name else ""
 
 
-def _unpinned(affinity: Affinity) -> Affinity | None:
+def _without_pinned_node(affinity: Affinity) -> Affinity | None:
     wishes = affinity.node_affinity and affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
     if not wishes and affinity.pod_affinity is None and affinity.pod_anti_affinity is None:
         return None
@@ -390,7 +390,7 @@ class SignatureTable:
             return signature
         labels, affinity, is_pinned = self._labels(pod.metadata.labels), pod.spec.affinity, False
         if affinity is not None and Part.NODE_AFFINITY not in self.read and pinned_node(pod.spec):
-            affinity, is_pinned = _unpinned(affinity), True
+            affinity, is_pinned = _without_pinned_node(affinity), True
         owner = spread_owner(pod) if not pod.spec.topology_spread_constraints else None
         signed_by = {signer: sign(pod) for signer, sign in self.signers.items()}
         key = codec.encode((*_fields_to_sign(pod, labels, affinity, owner, is_pinned), list(signed_by.values())))

@@ -70,7 +70,7 @@ class Topology:
         self.codes[row] = after
         self.changed_at = next_revision()
         for counts in self.counts.members():
-            counts.moved(row, before, after)
+            counts.move_row(row, before, after)
 
     def _code(self, value: str | None) -> int:
         if value is None:
@@ -100,7 +100,7 @@ class RowCounts:
         self.total += number
         self.changed_at = next_revision()
         for table in self._tables.members():
-            table.added(row, number)
+            table.add_pods(row, number)
 
     def by_domain(self, topology: Topology, eligible: Mask | None = None) -> "DomainCounts":
         """Return the counts by domain of one topology; the table is updated while it is referenced."""
@@ -145,13 +145,13 @@ class DomainCounts:
             self._table[list(self.by_code)] = list(self.by_code.values())
         return self._table
 
-    def added(self, row: int, number: int) -> None:
+    def add_pods(self, row: int, number: int) -> None:
         code = self.topology.codes.item(row)
         if code and (self._eligible is None or self._eligible[row]):
             self._add(code, number)
             self.changed_at = next_revision()
 
-    def moved(self, row: int, before: int, after: int) -> None:
+    def move_row(self, row: int, before: int, after: int) -> None:
         number = self._by_row.get(row, 0)
         if not number or (self._eligible is not None and not self._eligible[row]):
             return

@@ -29,7 +29,7 @@ P = TypeVar("P")
 class Driver(Protocol):
     """The interface that carries out the outcomes of attempts, in a live or a simulated cluster."""
 
-    def evaluated(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
+    def record_evaluation(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
         """Record the result of filtering and scoring a pod, and how long it took."""
 
     def ran(self, point: str, status: Status, profile: str, seconds: float) -> None:
@@ -44,7 +44,7 @@ class Driver(Protocol):
     def forget(self, assumed: AssumedPod) -> bool:
         """Undo `assume`; return whether the pod was still assumed."""
 
-    def granted(self, assumed: AssumedPod, timeouts: Mapping[str, float]) -> None:
+    def bind_pod(self, assumed: AssumedPod, timeouts: Mapping[str, float]) -> None:
         """Bind a pod once the Permit plugins in `timeouts` have allowed it, each within its number of seconds."""
 
     def displace(self, pod: Pod, found: PostFilterResult) -> None:
@@ -53,10 +53,10 @@ class Driver(Protocol):
     def not_nominated(self, pod: Pod) -> None:
         """Clear the nomination of a pod whose nominated node was given to a more important pod."""
 
-    def refused(self, queued: QueuedPod, message: str, nominated: str | None, begun: float) -> None:
+    def handle_rejection(self, queued: QueuedPod, message: str, nominated: str | None, begun: float) -> None:
         """Report and requeue a rejected pod. `nominated` is its nominated node, "" for none, None for unchanged."""
 
-    def failed(self, queued: QueuedPod, message: str, begun: float) -> None:
+    def handle_error(self, queued: QueuedPod, message: str, begun: float) -> None:
         """Report an internal error and requeue the pod."""
 
 
@@ -72,8 +72,8 @@ class Attempts:
         self._queue = queue
         self._driver = driver
         self._ask_post_filter = post_filter or engine.post_filter
-        self._reserve_plugins = {name: named(profile.reserve) for name, profile in engine.profiles.items()}
-        self._permit_plugins = {name: named(profile.permit) for name, profile in engine.profiles.items()}
+        self._reserve_plugins = {name: pair_with_names(profile.reserve) for name, profile in engine.profiles.items()}
+        self._permit_plugins = {name: pair_with_names(profile.permit) for name, profile in engine.profiles.items()}
 
     def schedule(self, queued: QueuedPod, pod: Pod, begun: float) -> bool:
         """Try to schedule a pod; return whether the next one must wait for the deletion of this one's victims."""
@@ -81,9 +81,9 @@ class Attempts:
         try:
             started = perf_counter()
             outcome = self._engine.schedule(pod)
-            self._driver.evaluated(queued, outcome, perf_counter() - started)
+            self._driver.record_evaluation(queued, outcome, perf_counter() - started)
             if outcome.error is not None:
-                self._driver.failed(queued, outcome.error.message, begun)
+                self._driver.handle_error(queued, outcome.error.message, begun)
             elif outcome.node is None:
                 return self._fits_nowhere(queued, outcome, begun)
             else:
@@ -95,7 +95,7 @@ class Attempts:
             if assumed is not None:
                 self.back(assumed, status)
             else:
-                self._driver.failed(queued, status.message, begun)
+                self._driver.handle_error(queued, status.message, begun)
         return False
 
     # -- a node was found
@@ -107,7 +107,7 @@ class Attempts:
         if status.is_success:
             status = self._permit(assumed, timeouts)
         if status.is_success:
-            self._driver.granted(assumed, timeouts)
+            self._driver.bind_pod(assumed, timeouts)
         else:
             self.back(assumed, status)
 
@@ -148,18 +148,18 @@ class Attempts:
     def back(self, assumed: AssumedPod, status: Status) -> None:
         """Undo all reservations of a pod that was rejected after filtering or failed, and requeue the pod."""
         if not self.give_back(assumed):
-            self._queue.done(assumed.key)
+            self._queue.forget_in_flight(assumed.key)
         elif status.is_rejected:
-            self._driver.refused(assumed.queued, status.message, None, assumed.begun)
+            self._driver.handle_rejection(assumed.queued, status.message, None, assumed.begun)
             plugins = frozenset(filter(None, (status.plugin,)))
             self._queue.requeue(assumed.queued, plugins, plugins if status.code is Code.PENDING else frozenset())
         else:
-            self._driver.failed(assumed.queued, status.message, assumed.begun)
+            self._driver.handle_error(assumed.queued, status.message, assumed.begun)
 
     def give_back(self, assumed: AssumedPod) -> bool:
         """Undo a pod's assumed placement and the plugins' reservations; return whether it was still assumed."""
         for plugin in reversed(assumed.profile.reserve):
-            with logged(plugin, "unreserve"):
+            with log_exceptions(plugin, "unreserve"):
                 plugin.unreserve(assumed.cycle, assumed.pod, assumed.node)
         return self._driver.forget(assumed)
 
@@ -169,7 +169,7 @@ class Attempts:
         pod, diagnosis = outcome.pod, outcome.diagnosis
         queued.likeness = self._engine.cluster.signatures.likeness(pod)
         if diagnosis is None or not len(self._engine.cluster):
-            self._driver.refused(queued, NO_NODES, None, begun)
+            self._driver.handle_rejection(queued, NO_NODES, None, begun)
             self._queue.requeue(queued, frozenset())
             return False
         found = self._post_filter(outcome)
@@ -177,7 +177,7 @@ class Attempts:
         if found.nominated is not None and found.victims:
             self._driver.displace(pod, found)
         message = diagnosis.message(found.status.message)
-        self._driver.refused(queued, message, nominated, begun)
+        self._driver.handle_rejection(queued, message, nominated, begun)
         self._queue.requeue(queued, diagnosis.plugins, _waits_for(diagnosis))
         return bool(found.victims) and not found.in_background
 
@@ -203,7 +203,7 @@ class Attempts:
 
 
 @contextmanager
-def logged(plugin: object, what: str) -> Iterator[None]:
+def log_exceptions(plugin: object, what: str) -> Iterator[None]:
     """Run a block; log an exception of a plugin instead of raising it."""
     try:
         yield
@@ -216,7 +216,7 @@ def _waits_for(diagnosis: Diagnosis) -> frozenset[str]:
     return frozenset({refusal.plugin}) if refusal is not None and refusal.code is Code.PENDING else frozenset()
 
 
-def named(plugins: Iterable[P]) -> Sequence[tuple[str, P]]:
+def pair_with_names(plugins: Iterable[P]) -> Sequence[tuple[str, P]]:
     """Pair plugins with their names."""
     return [(name_of(plugin), plugin) for plugin in plugins]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo
 from mooring.scheduler.deciding.pod_evaluation import PodEvaluation
 from mooring.scheduler.framework import Code, Status, unresolvable
-from mooring.scheduler.framework.verdicts import counted
+from mooring.scheduler.framework.verdicts import count_codes
 
 NO_NODE, FEASIBLE, _RULED_OUT = -1, 0, 1
 _FEW = 16
@@ -146,7 +146,7 @@ def diagnose(evaluation: PodEvaluation, cluster: Cluster) -> Diagnosis:
         refused = left & ~vector.ok
         codes = vector.codes[refused]
         verdicts[refused] = (codes.astype(np.int64) & _CODE_MASK) | (position << _CODE_BITS)
-        for code, times in counted(codes):
+        for code, times in count_codes(codes):
             verdict = (code & _CODE_MASK) | (position << _CODE_BITS)
             table[verdict], counts[verdict] = vector.status_of(code), times
         left = left & vector.ok

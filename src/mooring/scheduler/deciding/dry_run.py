@@ -148,7 +148,7 @@ class _Layers:
         self.orders: dict[int, list[int]] = {}
         """By place, the order of the pods on nodes where a disruption budget changes it."""
         violating = [0] * len(rows)
-        nodes = [cluster.ranked(row) for row in rows]
+        nodes = [cluster.rank_pods(row) for row in rows]
         tables = RankedPods.tables(nodes, cluster.resources)
         has_budgets = len(budgets) > 0
         for place, ranked in enumerate(nodes):

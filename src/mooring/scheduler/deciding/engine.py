@@ -230,7 +230,9 @@ class Engine:
 
     def _evaluate(self, profile: Profile, pod: Pod, *, needs_points: bool = False) -> PodEvaluation:
         info = self.cluster.info(pod)
-        return self._evaluators[profile.name].evaluate(info, self.nominations.expected(pod), needs_points=needs_points)
+        return self._evaluators[profile.name].evaluate(
+            info, self.nominations.find_expected(pod), needs_points=needs_points
+        )
 
     def _evaluate_nominated_node(self, profile: Profile, pod: Pod) -> PodEvaluation | None:
         name = self.nominations.node_of(pod)

@@ -21,7 +21,7 @@ class ExplainEngine(Engine):
         """Reset the random generator that chooses among equal scores, so that repeated evaluations agree."""
         self._random.seed(seed)
 
-    def evaluated(self, pod: Pod, *, needs_points: bool = False) -> tuple[PodEvaluation, Diagnosis]:
+    def evaluate_pod(self, pod: Pod, *, needs_points: bool = False) -> tuple[PodEvaluation, Diagnosis]:
         """Evaluate a pod on all nodes; return the evaluation and the diagnosis."""
         evaluation = self._evaluate(self.profile_of(pod), pod, needs_points=needs_points)
         return evaluation, diagnose(evaluation, self.cluster)

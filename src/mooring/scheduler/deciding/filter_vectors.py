@@ -17,7 +17,7 @@ from mooring.scheduler.columns.inputs import Input
 from mooring.scheduler.columns.signatures import PodInfo, PodSignature
 from mooring.scheduler.deciding.profile_plan import FilterUse, NodeFilterUse
 from mooring.scheduler.deciding.vectors import PluginVector, Vector
-from mooring.scheduler.framework.verdicts import counted, status_of
+from mooring.scheduler.framework.verdicts import count_codes, status_of
 
 _Amounts: TypeAlias = NDArray[np.int64]
 """Resource amounts of the evaluated nodes: a line for each resource, a column for each node."""
@@ -96,7 +96,7 @@ class FilterVector(Vector):
         """Return why node rows would not pass with other used amounts: each reason with the rows' indexes."""
         codes, reasons = self._verdicts_with(rows, allocatable, used)
         of = self.status_of if reasons == self.reasons else lambda code: status_of(code, reasons, self.name)
-        return [(of(code), (codes == code).nonzero()[0]) for code, _ in counted(codes)]
+        return [(of(code), (codes == code).nonzero()[0]) for code, _ in count_codes(codes)]
 
     def _verdicts_with(self, rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> fwk.Verdicts:
         return fwk.Verdicts(self.codes[rows], self.reasons)

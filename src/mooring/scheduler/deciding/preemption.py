@@ -83,7 +83,7 @@ def preempt(
         return PostFilterResult(unschedulable(f"preemption: {refusal}"), keeps_nomination=True)
     rows = diagnosis.rows_for_now
     budgets = Budgets(cluster.objects(PodDisruptionBudget).values())
-    attempt = _Attempt(evaluation, cluster, nominations.expected(pod.pod), budgets, harms)
+    attempt = _Attempt(evaluation, cluster, nominations.find_expected(pod.pod), budgets, harms)
     first = handle.lot.randrange(len(rows)) if len(rows) else 0
     best = _least_harmful(attempt, rows, first, candidates(len(rows)))
     if best is None:
@@ -178,7 +178,7 @@ def _least_known(
         attempt.refusals.update(harms.refusals(evaluation, _with_lower(attempt, np.concatenate(turned))))
         return attempt.refusals
     row = harms.least(fitting[:wanted])
-    together, place = harms.tried(row)
+    together, place = harms.find_dry_run(row)
     return _with_victims(attempt, row, together.victims(place), violations=0)
 
 
@@ -240,7 +240,7 @@ def _tried_together(attempt: _Attempt, rows: Sequence[int]) -> DryRun | None:
 
 
 def _lower(attempt: _Attempt, row: int) -> list[PlacedPod]:
-    ranked = attempt.cluster.ranked(row)
+    ranked = attempt.cluster.rank_pods(row)
     return ranked.placed[ranked.first_below(priority(attempt.evaluation.pod.pod)) :]
 
 
@@ -251,7 +251,7 @@ def _victims_on(attempt: _Attempt, row: int) -> Candidate | Status:
     likeness = _likeness(attempt, info, lower)
     found = attempt.known.get(likeness)
     if found is None:
-        found = _tried(attempt, info, lower)
+        found = _try_node(attempt, info, lower)
         if likeness is not None:
             attempt.known[likeness] = found
     if isinstance(found, Status):
@@ -267,7 +267,7 @@ def _likeness(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> 
     return None if seen is None else (seen, tuple(priority(placed.pod) for placed in lower))
 
 
-def _tried(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> _Spared | Status:
+def _try_node(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> _Spared | Status:
     with attempt.cluster.trial() as trial:
         for placed in lower:
             trial.displace(placed)

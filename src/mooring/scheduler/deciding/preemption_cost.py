@@ -164,7 +164,7 @@ class NodeCosts:
                 rows = rows[values == values.min()]
         return int(rows[0])
 
-    def tried(self, row: int) -> tuple[DryRun, int]:
+    def find_dry_run(self, row: int) -> tuple[DryRun, int]:
         """Return the dry run that computed the cost of a node row, and the node's index in it."""
         return self._tried[row]
 

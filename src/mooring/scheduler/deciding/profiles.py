@@ -121,7 +121,7 @@ class _Builder:
             queue_sort=queue_sort[0],
             pre_enqueue=tuple(self._at("preEnqueue", fwk.PreEnqueuePlugin)),
             filters=tuple(self._at("filter", fwk.FilterPlugin, fwk.NodeFilterPlugin)),
-            scores=tuple(self._weighted("score", fwk.ScorePlugin, fwk.NodeScorePlugin)),
+            scores=tuple(self._weight_plugins("score", fwk.ScorePlugin, fwk.NodeScorePlugin)),
             post_filter=tuple(self._at("postFilter", fwk.PostFilterPlugin)),
             reserve=tuple(self._at("reserve", fwk.ReservePlugin)),
             permit=tuple(self._at("permit", fwk.PermitPlugin)),
@@ -141,9 +141,9 @@ class _Builder:
         return found[0] if found else None
 
     def _at(self, point: str, *kinds: type[Any]) -> Sequence[Any]:
-        return [weighted.plugin for weighted in self._weighted(point, *kinds)]
+        return [weighted.plugin for weighted in self._weight_plugins(point, *kinds)]
 
-    def _weighted(self, point: str, *kinds: type[Any]) -> Sequence[Weighted[Any]]:
+    def _weight_plugins(self, point: str, *kinds: type[Any]) -> Sequence[Weighted[Any]]:
         disabled = self._spec.disabled.get(point, frozenset())
         named = {use.name: use for use in self._spec.enabled.get(point, ())}
         found: list[Weighted[Any]] = []

@@ -14,7 +14,7 @@ from mooring.constraints.columns.revisions import NEVER
 from mooring.scheduler.columns.cluster import Cluster, object_key
 from mooring.scheduler.dra.devices import DeviceId
 from mooring.scheduler.dra.inventory import Inventory
-from mooring.scheduler.volumes.assumed import assumed
+from mooring.scheduler.volumes.assumed import find_assumptions
 
 Use: TypeAlias = tuple[DeviceId, dict[str, Quantity] | None]
 """A device that a claim uses and, if it is shared, the used amounts of its capacities."""
@@ -26,7 +26,7 @@ class Allocated:
         self._changes = cluster.changes(ResourceClaim)
         self._objects = cluster.objects(ResourceClaim)
         self._verified_at = NEVER
-        self._claims = assumed(cluster, ResourceClaim)
+        self._claims = find_assumptions(cluster, ResourceClaim)
         self._inventory = inventory
         self._uses: dict[str, tuple[Use, ...]] = {}
         self._touched: set[str] = set()
@@ -44,7 +44,7 @@ class Allocated:
     def is_used(self, device: DeviceId) -> bool:
         return device in self._exclusive or device in self._consumed
 
-    def consumed(self, device: DeviceId) -> Mapping[str, Quantity]:
+    def consumed_capacities(self, device: DeviceId) -> Mapping[str, Quantity]:
         """Return the used amounts of a shared device's capacities."""
         return self._consumed.get(device, {})
 

@@ -257,7 +257,7 @@ class _Search:
         taken = capacity.consumption(device, request.capacity)
         if taken is None or not device.is_shareable or request.admin_access:
             return taken
-        used = (self.allocated.consumed(device.id), *self._sharing.get(device.id, ()))
+        used = (self.allocated.consumed_capacities(device.id), *self._sharing.get(device.id, ()))
         return taken if capacity.fits(device, taken, *used) else None
 
     # -- counters that devices share

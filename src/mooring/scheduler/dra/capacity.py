@@ -24,7 +24,7 @@ def consumption(device: PooledDevice, requested: Amounts) -> dict[str, Quantity]
         wanted[own] = amount
     found: dict[str, Quantity] = {}
     for name, capacity in device.device.capacity.items():
-        taken = _taken(wanted.get(name), capacity)
+        taken = _consumed_amount(wanted.get(name), capacity)
         if taken is None or taken > capacity.value:
             return None
         found[name] = taken
@@ -47,7 +47,7 @@ def _own_name(device: PooledDevice, name: str) -> str | None:
     return next((candidate for candidate in (name, other) if candidate in capacity), None)
 
 
-def _taken(wanted: Quantity | None, capacity: DeviceCapacity) -> Quantity | None:
+def _consumed_amount(wanted: Quantity | None, capacity: DeviceCapacity) -> Quantity | None:
     policy = capacity.request_policy
     if wanted is None:
         return policy.default if policy is not None and policy.default is not None else capacity.value

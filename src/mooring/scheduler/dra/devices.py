@@ -49,10 +49,10 @@ class DeviceKind:
     def __init__(self, driver: str, device: Device) -> None:
         attributes, capacity = _Domains(), _Domains()
         for name, attribute in device.attributes.items():
-            domain, identifier = qualified(name, driver)
+            domain, identifier = split_qualified_name(name, driver)
             attributes.setdefault(domain, {})[identifier] = attribute_value(attribute)
         for name, entry in device.capacity.items():
-            domain, identifier = qualified(name, driver)
+            domain, identifier = split_qualified_name(name, driver)
             capacity.setdefault(domain, {})[identifier] = QuantityValue(entry.value)
         self._value = {
             "driver": driver,
@@ -85,14 +85,14 @@ class DeviceKind:
             return f"CEL runtime error: {problem}"
 
 
-def _compiled(expression: str) -> Program:
+def _compile_expression(expression: str) -> Program:
     program = DEVICE.stored_expressions().compile(expression)
     if program.issues:
         raise CompileError(program.issues)
     return program
 
 
-_programs: Final = ProgramCache(_compiled, _CACHE_SIZE)
+_programs: Final = ProgramCache(_compile_expression, _CACHE_SIZE)
 
 
 class DeviceKinds:
@@ -128,7 +128,7 @@ class PooledDevice(msgspec.Struct, eq=False):
         return bool(self.device.allow_multiple_allocations)
 
 
-def qualified(name: str, driver: str) -> tuple[str, str]:
+def split_qualified_name(name: str, driver: str) -> tuple[str, str]:
     """Split an attribute's name into domain and identifier; without a domain, the driver's name is the domain."""
     domain, slash, identifier = name.partition("/")
     return (domain, identifier) if slash else (driver, name)

@@ -43,7 +43,7 @@ class Findings:
             self.solutions = {}
         return self._evaluated_at < changed_at
 
-    def evaluated(self, row: int, code: int, solution: Solution | None, now: int) -> None:
+    def record_result(self, row: int, code: int, solution: Solution | None, now: int) -> None:
         self.codes[row] = code
         self._evaluated_at[row] = now
         self.points[row] = 0 if solution is None else solution.points
@@ -88,12 +88,12 @@ class Memo:
             try:
                 solution = allocate(wanted, pools, self.allocated, self._options, tries)
             except OutOfTriesError:
-                findings.evaluated(row, GAVE_UP, None, self._inventory.now)
+                findings.record_result(row, GAVE_UP, None, self._inventory.now)
                 continue
             code = FOUND
             if solution is None:
                 code = INVALID_POOL if any(entry.pool.is_invalid for entry in pools) else CANNOT
-            findings.evaluated(row, code, solution, self._inventory.now)
+            findings.record_result(row, code, solution, self._inventory.now)
 
 
 def shared_memo(cluster: Cluster, options: ConstraintOptions) -> Memo:

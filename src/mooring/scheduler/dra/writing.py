@@ -114,15 +114,17 @@ async def take_back(client: "Client", claim: ResourceClaim, pod: Pod) -> None:
         "status": {"reservedFor": [{"$patch": "delete", "uid": pod.metadata.uid}]},
     }
     metadata = claim.metadata
-    await _logged(client.patch(ResourceClaim, metadata.name, body, metadata.namespace, subresource="status"), claim)
+    await _log_failure(
+        client.patch(ResourceClaim, metadata.name, body, metadata.namespace, subresource="status"), claim
+    )
 
 
 async def deallocate(client: "Client", claim: ResourceClaim) -> None:
     """Remove the allocation of a claim that no pod uses, so that other devices can be allocated."""
-    await _logged(_deallocated(client, claim), claim)
+    await _log_failure(_deallocate(client, claim), claim)
 
 
-async def _deallocated(client: "Client", claim: ResourceClaim) -> ResourceClaim:
+async def _deallocate(client: "Client", claim: ResourceClaim) -> ResourceClaim:
     from mooring.client import ClientError  # noqa: PLC0415 - as above
 
     before, failures = claim.status, 0
@@ -140,7 +142,7 @@ async def _deallocated(client: "Client", claim: ResourceClaim) -> ResourceClaim:
             await client.clock.sleep(_LOOK_AGAIN * 2**failures)
 
 
-async def _logged(write: Awaitable[ResourceClaim], claim: ResourceClaim) -> None:
+async def _log_failure(write: Awaitable[ResourceClaim], claim: ResourceClaim) -> None:
     from mooring.client import ClientError  # noqa: PLC0415 - as above
 
     try:

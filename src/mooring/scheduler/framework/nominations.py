@@ -102,7 +102,7 @@ class Nominations:
         key, placed = pod_key(pod), self._cluster.as_placed(pod, node_name)
         self._pods[key] = placed
         self._on_node.setdefault(node_name, {})[key] = placed
-        for least, expected in self._kept().items():
+        for least, expected in self._current_expected().items():
             if priority(pod) >= least:
                 expected.add(placed)
 
@@ -115,7 +115,7 @@ class Nominations:
         del others[key]
         if not others:
             del self._on_node[placed.node_name]
-        for expected in self._kept().values():
+        for expected in self._current_expected().values():
             expected.discard(placed)
 
     def node_of(self, pod: Pod) -> str | None:
@@ -131,14 +131,14 @@ class Nominations:
         promised = self._on_node.get(node_name, {}).items()
         return [placed for key, placed in promised if key != own and priority(placed.pod) >= least]
 
-    def expected(self, pod: Pod) -> Expected | None:
+    def find_expected(self, pod: Pod) -> Expected | None:
         """Return the nominated pods for which `pod` must leave room, by node row; None if there are none."""
         if not self._pods:
             return None
         own, least = self._pods.get(pod_key(pod)), priority(pod)
         if own is not None:
             return self._new(least, but=own)
-        kept = self._kept()
+        kept = self._current_expected()
         found = kept.get(least)
         if found is None:
             found = self._expected[least] = self._new(least)
@@ -146,7 +146,7 @@ class Nominations:
                 del self._expected[next(iter(self._expected))]
         return found if len(found) else None
 
-    def _kept(self) -> Mapping[int, Expected]:
+    def _current_expected(self) -> Mapping[int, Expected]:
         if self._expected:
             made_for = _made_for(self._cluster)
             if any(expected.made_for != made_for for expected in self._expected.values()):

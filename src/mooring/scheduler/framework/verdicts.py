@@ -64,7 +64,7 @@ def status_of(code: int, reasons: Callable[[int], tuple[str, ...]], plugin: str)
     return Status(kind, reasons(abs(code)), plugin)
 
 
-def counted(codes: Codes) -> list[tuple[int, int]]:
+def count_codes(codes: Codes) -> list[tuple[int, int]]:
     """Return the distinct verdict codes in ascending order, with the number of occurrences of each."""
     if not len(codes):
         return []

@@ -27,7 +27,7 @@ class WaitingPod:
     def reject(self, plugin: str, reason: str) -> None:
         self._decide(unschedulable(reason).by(plugin))
 
-    async def decided(self, clock: Clock) -> Status:
+    async def wait_for_decision(self, clock: Clock) -> Status:
         """Wait until every plugin has allowed the pod or one rejects it; an expired timeout rejects it."""
         plugin, seconds = min(self._timeouts.items(), key=lambda entry: entry[1])
         timer: asyncio.Future[None] = asyncio.ensure_future(clock.sleep(seconds))
@@ -65,8 +65,8 @@ class WaitingPods:
         waiting = self._pods[pod_key(pod)] = WaitingPod(pod, timeouts)
         return waiting
 
-    async def decided(self, waiting: WaitingPod, clock: Clock) -> Status:
+    async def wait_for_decision(self, waiting: WaitingPod, clock: Clock) -> Status:
         try:
-            return await waiting.decided(clock)
+            return await waiting.wait_for_decision(clock)
         finally:
             del self._pods[pod_key(waiting.pod)]

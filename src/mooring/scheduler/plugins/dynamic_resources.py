@@ -39,7 +39,7 @@ from mooring.scheduler.dra.memo import Findings, shared_memo
 from mooring.scheduler.dra.results import allocation_of
 from mooring.scheduler.plugins import arguments as plugin_arguments
 from mooring.scheduler.plugins.normalization import Proportional
-from mooring.scheduler.volumes.assumed import assumed
+from mooring.scheduler.volumes.assumed import find_assumptions
 
 REASON_CANNOT = "cannot allocate all claims"
 REASON_GAVE_UP = "timed out trying to allocate devices"
@@ -92,7 +92,7 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
         self._client = handle.client
         self._writer = writing.ClaimWriter(handle.client) if handle.client is not None else None
         self._selector_options = replace(options, cel=False)
-        self._claims = assumed(handle.cluster, ResourceClaim)
+        self._claims = find_assumptions(handle.cluster, ResourceClaim)
         self._memo = shared_memo(handle.cluster, options)
         self._allocated = self._memo.allocated
         self._tasks: set[asyncio.Task[None]] = set()

@@ -73,7 +73,7 @@ class _Requests:
     def __init__(self, columns: ResourceColumns, asked: Sequence[tuple[str, int]], nodes: fwk.Mask) -> None:
         self._nodes = nodes
         self.columns = columns
-        self._asked = asked
+        self._requested_amounts = asked
         self._by_line = [(line, amount) for name, amount in asked if (line := columns.find(name)) is not None]
         self._is_offered = len(self._by_line) == len(asked)
         self._memo: RowMemo[fwk.Verdicts] = RowMemo()
@@ -90,7 +90,14 @@ class _Requests:
     @cached_property
     def _counted(self) -> list[int]:
         """The indexes among the reasons of the number of pods (0) and of each resource that a node offers."""
-        return [0, *[place for place, (name, _) in enumerate(self._asked, 1) if self.columns.find(name) is not None]]
+        return [
+            0,
+            *[
+                place
+                for place, (name, _) in enumerate(self._requested_amounts, 1)
+                if self.columns.find(name) is not None
+            ],
+        ]
 
     @cached_property
     def _sets(self) -> fwk.ReasonSets[bytes]:
@@ -108,7 +115,7 @@ class _Requests:
         return self._texts_of(code >> np.arange(len(self._counted)) & 1)
 
     def _texts_of(self, lacking: NDArray[np.integer[Any]]) -> tuple[str, ...]:
-        texts = (TOO_MANY_PODS, *[f"Insufficient {resource}" for resource, _ in self._asked])
+        texts = (TOO_MANY_PODS, *[f"Insufficient {resource}" for resource, _ in self._requested_amounts])
         is_lacking = np.ones(len(texts), np.bool_)
         is_lacking[self._counted] = lacking
         return tuple(texts[place] for place in is_lacking.nonzero()[0].tolist())
@@ -158,13 +165,13 @@ class _Requests:
         if self._is_offered and not lacking.any():
             none_lacking: fwk.Codes = is_full.astype(np.int32)
             return none_lacking
-        codes = self._numbered(np.concatenate((is_full[None], lacking)))
+        codes = self._encode_lacking(np.concatenate((is_full[None], lacking)))
         # Evicting everything would not help where the node as such is too small.
         hopeless = np.logical_or.reduce(lacking & (there < self._amounts)) | (not self._is_offered)
         found: fwk.Codes = np.where(hopeless, -codes, codes)
         return found
 
-    def _numbered(self, lacking: fwk.Mask) -> fwk.Codes:
+    def _encode_lacking(self, lacking: fwk.Mask) -> fwk.Codes:
         if self._has_bits:
             bits = (1 << np.arange(len(self._counted))).astype(np.int32)
             found: fwk.Codes = bits @ lacking
@@ -221,10 +228,10 @@ class NodeResourcesFit(fwk.FilterPlugin[_Requests], fwk.ScorePlugin[ScoredResour
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Requests]:
         return fwk.PreFilterResult(
-            _Requests(cluster.resources, self._asked(pod.signature.requests), cluster.labels.nodes)
+            _Requests(cluster.resources, self._requested_amounts(pod.signature.requests), cluster.labels.nodes)
         )
 
-    def _asked(self, amounts: dict[str, int]) -> list[tuple[str, int]]:
+    def _requested_amounts(self, amounts: dict[str, int]) -> list[tuple[str, int]]:
         native = [(resource, amounts[resource]) for resource in _NATIVE if amounts.get(resource, 0) > 0]
         others = [
             (resource, amount)
@@ -281,13 +288,13 @@ class NodeResourcesFit(fwk.FilterPlugin[_Requests], fwk.ScorePlugin[ScoredResour
         if new is None:
             return fwk.QueueingHint.QUEUE
         before, after = self._amounts(old), self._amounts(new)
-        wanted = self._asked(self._amounts(pod))
+        wanted = self._requested_amounts(self._amounts(pod))
         return fwk.QueueingHint.of(any(after.get(name, 0) < before.get(name, 0) for name, _ in wanted))
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
         if new is None:
             return fwk.QueueingHint.SKIP
-        wanted = [*self._asked(self._amounts(pod)), (requests.PODS, 1)]
+        wanted = [*self._requested_amounts(self._amounts(pod)), (requests.PODS, 1)]
         there = _amount_on(new)
         if any(there(resource) < amount for resource, amount in wanted):
             return fwk.QueueingHint.SKIP

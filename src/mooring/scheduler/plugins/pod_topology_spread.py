@@ -197,7 +197,7 @@ class _Soft(_Constraints):
         if found is last and not regrouped and changed_at <= self.verified_at:
             return self.derived
         self.verified_at = changed_at
-        table = self._normalized(self._points(found), found.groups)
+        table = self._normalize_points(self._points(found), found.groups)
         if regrouped or table.tobytes() != self._table.tobytes():
             self._table = table
             self.derived.change()
@@ -241,7 +241,7 @@ class _Soft(_Constraints):
         # Adding a half rounds, because there are no negative ones.
         return (points + competition.halves).astype(np.int64)
 
-    def _normalized(self, points: fwk.Scores, groups: NDArray[np.intp]) -> fwk.Scores:
+    def _normalize_points(self, points: fwk.Scores, groups: NDArray[np.intp]) -> fwk.Scores:
         among = points.take(groups)
         low, high = (int(np.minimum.reduce(among)), int(np.maximum.reduce(among))) if len(among) else (0, 0)
         turned = (

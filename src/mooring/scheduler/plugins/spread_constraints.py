@@ -100,17 +100,19 @@ class SpreadConstraints:
         """Return the spread constraints of a pod signature that have this `whenUnsatisfiable`."""
         own = signature.spec.topology_spread_constraints
         if own:
-            return [self._compiled(entry, signature.labels) for entry in own if entry.when_unsatisfiable == action]
+            return [
+                self._compile_constraint(entry, signature.labels) for entry in own if entry.when_unsatisfiable == action
+            ]
         wanted = [entry for entry in self._defaults if entry.when_unsatisfiable == action]
         selector = self._default_selector(signature) if wanted else EVERYTHING
         if selector.is_empty():
             return []
-        return [self._compiled(entry, signature.labels, selector) for entry in wanted]
+        return [self._compile_constraint(entry, signature.labels, selector) for entry in wanted]
 
     def of_pod(self, pod: Pod, action: str) -> list[SpreadConstraint]:
         return self.of(self._cluster.signatures.signature_of(pod), action)
 
-    def _compiled(
+    def _compile_constraint(
         self, source: TopologySpreadConstraint, labels: dict[str, str], selector: Selector | None = None
     ) -> SpreadConstraint:
         if selector is None:

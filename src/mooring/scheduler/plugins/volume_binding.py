@@ -22,7 +22,7 @@ from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.plugins import arguments as plugin_arguments
 from mooring.scheduler.plugins.resource_scoring import UtilizationShapePoint, checked_shape, points_by_percent
 from mooring.scheduler.volumes import csi, matching, provisioning
-from mooring.scheduler.volumes.assumed import assumed
+from mooring.scheduler.volumes.assumed import find_assumptions
 from mooring.scheduler.volumes.binding import PodVolumes, VolumeBinder, pod_volumes
 from mooring.scheduler.volumes.capacity_scoring import CapacityScore
 from mooring.scheduler.volumes.claims import SELECTED_NODE, PodClaims, claim_names, pod_claims, uses_claim
@@ -81,8 +81,8 @@ class VolumeBinding(fwk.FilterPlugin[PodState], fwk.ScorePlugin[PodState]):
         self._score = CapacityScore(points_by_percent(shape)) if handle.features.storage_capacity_scoring else None
         self._client = handle.client
         options = handle.features.constraints
-        self._volumes = assumed(handle.cluster, PersistentVolume)
-        self._claims = assumed(handle.cluster, PersistentVolumeClaim)
+        self._volumes = find_assumptions(handle.cluster, PersistentVolume)
+        self._claims = find_assumptions(handle.cluster, PersistentVolumeClaim)
         self._reach = Reach(handle.cluster, options)
         self._migrated = MigratedReach(handle.cluster, options)
         self._stock = Stock(handle.cluster, self._volumes, self._reach)
@@ -120,7 +120,7 @@ class VolumeBinding(fwk.FilterPlugin[PodState], fwk.ScorePlugin[PodState]):
                 codes[undecided] = _MISSING_VOLUME
                 continue
             everywhere = self._reach.selector(volume) is None
-            reachable = self._migrated.corrected(volume, None if everywhere else self._reach.mask(volume))
+            reachable = self._migrated.correct_reachable(volume, None if everywhere else self._reach.mask(volume))
             if reachable is not None:
                 codes[undecided & ~reachable] = _NODE_CONFLICT
         return codes

@@ -70,7 +70,7 @@ class Hints:
                 if isinstance(plugin, fwk.FilterPlugin) and fwk.Part.POD not in plugin.filters.pod
             )
 
-    def shared(self, queued: QueuedPod) -> bool:
+    def may_share_hint(self, queued: QueuedPod) -> bool:
         """Return whether pods with equal `likeness` that the same plugins rejected always get the same hint."""
         return queued.likeness is not None and queued.refused_by <= self._by_shape[queued.profile]
 
@@ -83,7 +83,7 @@ class Hints:
                 found.update(dict.fromkeys(referring.refers_to(queued.pod)))
         return tuple(found)
 
-    def concerned(self, refusal: Refusal, event: fwk.ClusterEvent, old: Any, new: Any) -> Concerned:
+    def find_concerned(self, refusal: Refusal, event: fwk.ClusterEvent, old: Any, new: Any) -> Concerned:
         """Return which of the pods with the same rejection an event may help."""
         profile, refused_by, gated_by, is_held = refusal
         if is_held:

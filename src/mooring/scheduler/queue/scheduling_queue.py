@@ -134,7 +134,7 @@ class SchedulingQueue:
     def waits_in_crowd(self, queued: QueuedPod) -> bool:
         """Return whether a pod is in a group of unschedulable pods that every event helps together or not at all."""
         key = queued.key
-        return self._unschedulable.get(key) is queued and not queued.gated_by and self._hints.shared(queued)
+        return self._unschedulable.get(key) is queued and not queued.gated_by and self._hints.may_share_hint(queued)
 
     # -- pods that come, change and go
 
@@ -225,7 +225,7 @@ class SchedulingQueue:
         self._in_flight.begin(queued)
         return queued
 
-    def done(self, key: str) -> None:
+    def forget_in_flight(self, key: str) -> None:
         """Forget a pod in flight that is bound or deleted, or can no longer be rejected."""
         self._in_flight.end(key)
 
@@ -235,7 +235,7 @@ class SchedulingQueue:
         queued.refusals += 1
         queued.errors = 0
         queued.queued_at = self._clock.monotonic()
-        missed = self._missed(queued)
+        missed = self._check_missed_events(queued)
         self._in_flight.end(queued.key)
         if missed is Help.NONE:
             self._put_unschedulable(queued, "ScheduleAttemptFailure")
@@ -260,7 +260,7 @@ class SchedulingQueue:
         self._in_flight.note(event, old, new, but=but)
         woken = 0
         for refusal, group in self._unschedulable.groups():
-            for crowd in group.concerned(self._hints.concerned(refusal, event, old, new)):
+            for crowd in group.concerned_crowds(self._hints.find_concerned(refusal, event, old, new)):
                 help_ = self._hints.help_for(crowd.speaker, event, old, new)
                 if help_ is not Help.NONE:
                     woken += self._wake_all(crowd, help_, label or f"{event.kind.value}{_verb(event)}")
@@ -331,7 +331,7 @@ class SchedulingQueue:
 
     # -- how
 
-    def _missed(self, queued: QueuedPod) -> Help:
+    def _check_missed_events(self, queued: QueuedPod) -> Help:
         if queued.key not in self._in_flight:
             return Help.AFTER_BACKOFF
         found = [
@@ -345,18 +345,18 @@ class SchedulingQueue:
         if help_ is Help.AT_ONCE or over <= floor(self._clock.monotonic() / _WINDOW):
             self._enter(queued, label)
             return
-        if not self._gated(queued, label):
+        if not self._hold_if_gated(queued, label):
             pool = self._error_backoff if queued.errors else self._backoff
             pool.put(queued, (over, *self._sort_key(queued.pod, queued.queued_at)))
             self._tell(queued, Pool.BACKOFF, label)
             self._wake()
 
     def _enter(self, queued: QueuedPod, label: str) -> None:
-        if not self._gated(queued, label):
+        if not self._hold_if_gated(queued, label):
             self._put_active(queued)
             self._tell(queued, Pool.ACTIVE, label)
 
-    def _gated(self, queued: QueuedPod, label: str) -> bool:
+    def _hold_if_gated(self, queued: QueuedPod, label: str) -> bool:
         refusal = self._gate_of(queued)
         queued.gated_by, queued.is_held = refusal, queued.key in self._held
         if refusal:

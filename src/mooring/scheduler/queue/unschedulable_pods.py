@@ -34,7 +34,7 @@ class Group:
     by_reference: dict[str, set[Hashable]] = field(default_factory=dict)
     """The keys of the crowds whose pods refer to an object, by the object's key."""
 
-    def concerned(self, concerned: Concerned) -> list[Crowd]:
+    def concerned_crowds(self, concerned: Concerned) -> list[Crowd]:
         """Return the crowds that an event concerns, in a new list, because callers remove some of them."""
         if concerned is True:
             return list(self.crowds.values())
@@ -77,7 +77,7 @@ class UnschedulablePods:
     def put(self, queued: QueuedPod) -> None:
         key = queued.key
         group_key = Refusal(queued.profile, queued.refused_by, queued.gated_by, queued.is_held)
-        is_shared = not queued.gated_by and self._hints.shared(queued)
+        is_shared = not queued.gated_by and self._hints.may_share_hint(queued)
         crowd: Hashable = (queued.likeness, queued.waits_for) if is_shared else key
         place = self._where[key] = _PodPosition(group_key, crowd, () if is_shared else self._hints.references(queued))
         group = self._groups.setdefault(group_key, Group())

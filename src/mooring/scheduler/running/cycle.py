@@ -21,7 +21,7 @@ from mooring.client import Client
 from mooring.constraints.annotations import as_scheduled
 from mooring.scheduler import framework as fwk
 from mooring.scheduler.deciding.assumptions import AssumedPod, Assumptions
-from mooring.scheduler.deciding.attempt import Attempts, logged, name_of, named
+from mooring.scheduler.deciding.attempt import Attempts, log_exceptions, name_of, pair_with_names
 from mooring.scheduler.deciding.cluster_events import POD_DELETED, on_node
 from mooring.scheduler.deciding.engine import Engine, Outcome
 from mooring.scheduler.framework.waiting import WaitingPod, WaitingPods
@@ -68,9 +68,9 @@ class Cycle:
         self._latest = latest
         self._attempts = Attempts(engine, queue, self)
         self._victims = Victims(client, queue, reports, waiting, latest)
-        self.binder = Binder(client, self._settled)
+        self.binder = Binder(client, self._finish_attempt)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._pre_bind_plugins = {name: named(profile.pre_bind) for name, profile in engine.profiles.items()}
+        self._pre_bind_plugins = {name: pair_with_names(profile.pre_bind) for name, profile in engine.profiles.items()}
         self._own_filters = {
             name_of(plugin)
             for profile in engine.profiles.values()
@@ -91,7 +91,7 @@ class Cycle:
     async def prepare(self) -> None:
         """Let Bind plugins prepare, such as open connections."""
         for binder in {id(binder): binder for binder in self._group_binders.values()}.values():
-            with logged(binder, "bind_all"):
+            with log_exceptions(binder, "bind_all"):
                 await binder.bind_all([])
 
     async def run(self) -> None:
@@ -114,12 +114,12 @@ class Cycle:
         while (queued := self._queue.pop()) is not None:
             pod = self._still_wanted(queued)
             if pod is None:
-                self._queue.done(queued.key)
+                self._queue.forget_in_flight(queued.key)
                 continue
             self._times.begin()
             waits = self._attempts.schedule(queued, pod, self._clock.monotonic())
             if waits:
-                await self._victims.settled()
+                await self._victims.wait_for_deletions()
             if perf_counter() >= until:
                 return
 
@@ -132,9 +132,9 @@ class Cycle:
 
     # -- what attempts lead to
 
-    def evaluated(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
+    def record_evaluation(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
         """Record how long filtering and scoring took, and log slow attempts."""
-        self._metrics.evaluated(outcome, seconds)
+        self._metrics.record_evaluation(outcome, seconds)
         points = self._times.attempt_ended(outcome)
         result = "scheduled" if outcome.node else "error" if outcome.error else "unschedulable"
         self._metrics.scheduling_durations.observe((result, outcome.profile.name), seconds)
@@ -173,21 +173,21 @@ class Cycle:
     def not_nominated(self, pod: Pod) -> None:
         self._reports.not_nominated(pod)
 
-    def refused(self, queued: QueuedPod, message: str, nominated: str | None, begun: float) -> None:
-        self._metrics.attempted("unschedulable", queued.profile, self._clock.monotonic() - begun)
+    def handle_rejection(self, queued: QueuedPod, message: str, nominated: str | None, begun: float) -> None:
+        self._metrics.record_attempt("unschedulable", queued.profile, self._clock.monotonic() - begun)
         self._reports.not_scheduled(queued.pod, NotScheduled(UNSCHEDULABLE, message, nominated))
 
-    def failed(self, queued: QueuedPod, message: str, begun: float) -> None:
-        self._metrics.attempted("error", queued.profile, self._clock.monotonic() - begun)
+    def handle_error(self, queued: QueuedPod, message: str, begun: float) -> None:
+        self._metrics.record_attempt("error", queued.profile, self._clock.monotonic() - begun)
         self._reports.not_scheduled(queued.pod, NotScheduled(SCHEDULER_ERROR, message))
         self._queue.retry(queued)
 
     # -- the rest of the way
 
-    def granted(self, assumed: AssumedPod, timeouts: Mapping[str, float]) -> None:
+    def bind_pod(self, assumed: AssumedPod, timeouts: Mapping[str, float]) -> None:
         binder = self._group_binders.get(assumed.profile.name)
         if binder is not None and not timeouts and not self._pre_binders(assumed):
-            self._queue.done(assumed.key)
+            self._queue.forget_in_flight(assumed.key)
             self.binder.submit(assumed, binder)
             return
         # From now on plugins find it, also when the next pod asks them for permission before the task has begun.
@@ -209,10 +209,10 @@ class Cycle:
             status = fwk.SUCCESS
             if waiting is not None:
                 started = perf_counter()
-                status = await self._waiting.decided(waiting, self._clock)
+                status = await self._waiting.wait_for_decision(waiting, self._clock)
                 self.ran("WaitOnPermit", status, assumed.profile.name, perf_counter() - started)
             if status.is_success:
-                self._queue.done(assumed.key)  # from here on no plugin rejects the pod; errors are retried
+                self._queue.forget_in_flight(assumed.key)  # from here on no plugin rejects the pod; errors are retried
                 status = await self._pre_bind(assumed)
             if status.is_success:
                 await self._bind(assumed)
@@ -248,13 +248,13 @@ class Cycle:
                 self.ran("Bind", status, assumed.profile.name, perf_counter() - started)
                 break
         if status.is_success:
-            self._settled(assumed, None)
+            self._finish_attempt(assumed, None)
         else:
             self._attempts.back(assumed, status)
 
     # -- the outcome of binding
 
-    def _settled(self, assumed: AssumedPod, problem: Exception | None) -> None:
+    def _finish_attempt(self, assumed: AssumedPod, problem: Exception | None) -> None:
         if assumed.submitted:
             status = fwk.SUCCESS if problem is None else fwk.Status(fwk.Code.ERROR)
             seconds = perf_counter() - assumed.submitted
@@ -268,8 +268,8 @@ class Cycle:
             return
         now = self._clock.monotonic()
         for plugin in assumed.profile.post_bind:
-            with logged(plugin, "post_bind"):
+            with log_exceptions(plugin, "post_bind"):
                 plugin.post_bind(assumed.cycle, assumed.pod, assumed.node)
-        self._metrics.attempted("scheduled", assumed.profile.name, now - assumed.begun)
+        self._metrics.record_attempt("scheduled", assumed.profile.name, now - assumed.begun)
         self._metrics.bound(assumed.queued, now)
-        self._reports.scheduled(assumed.pod, assumed.node)
+        self._reports.report_scheduled(assumed.pod, assumed.node)

@@ -92,11 +92,11 @@ class EventHandlers:
             if old is None or not has_ended(old):
                 self._gone(old or new)
         elif new.spec.node_name:
-            self._placed(old, new)
+            self._handle_placed(old, new)
         elif new.spec.scheduler_name in self._ours:
             self._waits(old and as_scheduled(old), as_scheduled(new))
 
-    def _placed(self, old: Pod | None, new: Pod) -> None:
+    def _handle_placed(self, old: Pod | None, new: Pod) -> None:
         key = pod_key(new)
         self._engine.put(new)
         if new.metadata.deletion_timestamp is not None:

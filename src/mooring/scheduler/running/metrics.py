@@ -88,11 +88,11 @@ class SchedulerMetrics(Collector):
 
     # -- counting
 
-    def arrived(self, _queued: QueuedPod, pool: Pool, event: str) -> None:
+    def record_arrival(self, _queued: QueuedPod, pool: Pool, event: str) -> None:
         """Count a pod that entered a pool of the queue."""
         self.incoming.add((pool, event))
 
-    def evaluated(self, outcome: Outcome, seconds: float) -> None:
+    def record_evaluation(self, outcome: Outcome, seconds: float) -> None:
         """Count the evaluations that plugins made for a pod."""
         profile, add = outcome.profile.name, self.evaluations.add
         for plugin, point, code, number in outcome.evaluations():
@@ -101,7 +101,7 @@ class SchedulerMetrics(Collector):
             self.evaluations.add((outcome.error.plugin, "Filter", profile, outcome.error.code))
         self.algorithm_durations.observe((), seconds)
 
-    def attempted(self, result: str, profile: str, seconds: float) -> None:
+    def record_attempt(self, result: str, profile: str, seconds: float) -> None:
         """Count an attempt that has ended."""
         self.attempts.add((result, profile))
         self.attempt_durations.observe((result, profile), seconds)

@@ -56,12 +56,12 @@ class PluginTimes:
     def wrap(self, plugin: Any) -> Any:
         """Return a wrapper of a plugin that times its calls."""
         name = str(plugin.name)
-        return _Timed(plugin, lambda call, point: self._timed(call, name, point))
+        return _Timed(plugin, lambda call, point: self._time_calls(call, name, point))
 
-    def _timed(self, call: Callable[..., Any], plugin: str, point: str) -> Callable[..., Any]:
+    def _time_calls(self, call: Callable[..., Any], plugin: str, point: str) -> Callable[..., Any]:
         spent, turns = self._spent, self._turns[plugin, point]
 
-        def timed(*arguments: Any) -> Any:
+        def call_timed(*arguments: Any) -> Any:
             begun = perf_counter()
             try:
                 answer = call(*arguments)
@@ -74,7 +74,7 @@ class PluginTimes:
                 self._count(plugin, point, answer, seconds)
             return answer
 
-        return timed
+        return call_timed
 
     def ran(self, plugin: str, point: str, answer: object, seconds: float) -> None:
         """Observe one call in ten in the plugin's histogram, with its status."""

@@ -51,7 +51,7 @@ class Reports:
 
     # -- telling
 
-    def scheduled(self, pod: Pod, node: str) -> None:
+    def report_scheduled(self, pod: Pod, node: str) -> None:
         meta = pod.metadata
         self._open.pop(pod_key(pod), None)
         note = f"Successfully assigned {meta.namespace}/{meta.name} to {node}"
@@ -71,7 +71,7 @@ class Reports:
         self._open[key] = (pod, replace(report, nominated=""))
         self._queue.add(key)
 
-    def preempted(self, victim: Pod, by: Pod, node: str) -> None:
+    def report_preempted(self, victim: Pod, by: Pod, node: str) -> None:
         note = f"Preempted by pod {by.metadata.uid} on node {node}"
         recorder = self._recorder_of(by)
         recorder.event(victim, "Normal", "Preempted", note, action="Preempting", related=recorder.reference(by))

@@ -82,7 +82,7 @@ class Scheduler(ElectedComponent):
             client.clock,
             backoffs=config.backoffs,
             pop_from_backoff=features.pop_from_backoff,
-            arrived=self.metrics.arrived,
+            arrived=self.metrics.record_arrival,
         )
         self.assumptions = Assumptions(self.engine)
         self._informers = Informers(client, shared=shared, allow_stale=True)
@@ -134,7 +134,7 @@ class Scheduler(ElectedComponent):
 
     async def _follow(self) -> None:
         self._informers.of(Node).add_batch_handler(self._handlers.nodes)
-        served = await self._served()
+        served = await self._find_served_kinds()
         for cls, kind in OTHER_KINDS.items():
             if cls in served:
                 informer: Informer[Any] = (self._device_informers if cls in DEVICES else self._informers).of(cls)
@@ -143,7 +143,7 @@ class Scheduler(ElectedComponent):
                     self._devices[cls] = informer
         self._pods.add_batch_handler(self._handlers.pods)
 
-    async def _served(self) -> set[type[Resource]]:
+    async def _find_served_kinds(self) -> set[type[Resource]]:
         failures = 0
         while True:
             try:

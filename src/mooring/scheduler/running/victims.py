@@ -49,7 +49,7 @@ class Victims:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def settled(self) -> None:
+    async def wait_for_deletions(self) -> None:
         """Wait until a delete request was sent for all victims."""
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -57,7 +57,7 @@ class Victims:
     async def stop(self) -> None:
         for task in list(self._tasks):
             task.cancel()
-        await self.settled()
+        await self.wait_for_deletions()
 
     async def _delete_all(self, pod: Pod, node: str, victims: Sequence[Pod], plugin: str) -> None:
         key = pod_key(pod)
@@ -93,7 +93,7 @@ class Victims:
         except (StatusError, ClientError) as error:
             log.warning("cannot delete the victim %s of a preemption: %s", victim.metadata.name, error)
             return None
-        self._reports.preempted(victim, pod, node)
+        self._reports.report_preempted(victim, pod, node)
         return True
 
     async def _mark(self, victim: Pod, pod: Pod) -> None:

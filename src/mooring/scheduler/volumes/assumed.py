@@ -63,7 +63,7 @@ class Assumed(Generic[T]):
             self.changed_at = next_revision()
 
 
-def assumed(cluster: Cluster, kind: type[T]) -> Assumed[T]:
+def find_assumptions(cluster: Cluster, kind: type[T]) -> Assumed[T]:
     """Return the assumed objects of a kind, one instance for all profiles of a scheduler."""
     found: Assumed[T] | None = cluster.shared.get((Assumed, kind))
     if found is None:

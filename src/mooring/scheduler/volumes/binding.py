@@ -52,11 +52,11 @@ def pod_volumes(
     node_name: str,
 ) -> PodVolumes:
     """Return the volumes and claims as they must be written when a pod goes to a node."""
-    static = tuple(StaticBinding(_reserved(volume, claim), claim) for volume, claim in matches)
+    static = tuple(StaticBinding(_reserve_volume(volume, claim), claim) for volume, claim in matches)
     return PodVolumes(static, tuple(_with_node(claim, node_name) for claim in to_provision))
 
 
-def _reserved(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+def _reserve_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
     metadata, given = claim.metadata, volume.spec.claim_ref
     if given is not None and given.uid and is_reserved_for(given, claim):
         return volume
@@ -70,15 +70,15 @@ def _reserved(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Persist
     )
     ours = volume.metadata
     if given is None:  # otherwise a user has reserved it, which must stay so when the claim goes
-        ours = _annotated(ours, BOUND_BY_CONTROLLER, "yes")
+        ours = _with_annotation(ours, BOUND_BY_CONTROLLER, "yes")
     return structs.replace(volume, metadata=ours, spec=structs.replace(volume.spec, claim_ref=reference))
 
 
 def _with_node(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeClaim:
-    return structs.replace(claim, metadata=_annotated(claim.metadata, SELECTED_NODE, node_name))
+    return structs.replace(claim, metadata=_with_annotation(claim.metadata, SELECTED_NODE, node_name))
 
 
-def _annotated(metadata: ObjectMeta, key: str, value: str) -> ObjectMeta:
+def _with_annotation(metadata: ObjectMeta, key: str, value: str) -> ObjectMeta:
     return structs.replace(metadata, annotations={**metadata.annotations, key: value})
 
 

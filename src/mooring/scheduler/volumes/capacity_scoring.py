@@ -27,7 +27,7 @@ class CapacityScore:
         has_static = np.zeros(capacity, np.bool_)
         for choice in choices:
             has_static |= choice.by_row != NONE
-        static = self._mean(_found(choices, capacity), capacity)
+        static = self._mean(_find_classes(choices, capacity), capacity)
         return np.where(has_static, static, self._mean(_made(provisions, capacity), capacity))
 
     def _mean(self, classes: "_Classes", capacity: int) -> Scores:
@@ -54,7 +54,7 @@ def _entry(
     return classes[name]
 
 
-def _found(choices: Sequence[Choice], capacity: int) -> _Classes:
+def _find_classes(choices: Sequence[Choice], capacity: int) -> _Classes:
     classes: _Classes = {}
     for choice in choices:
         if not choice.groups:

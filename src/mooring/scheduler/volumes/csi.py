@@ -65,7 +65,11 @@ def migrated_plugins(node: CSINode | None) -> frozenset[str]:
 
 def is_counted(volume: Volume) -> bool:
     """Return whether a volume of a pod can be a CSI volume that is attached to the node."""
-    return volume.persistent_volume_claim is not None or volume.ephemeral is not None or _migrated(volume) is not None
+    return (
+        volume.persistent_volume_claim is not None
+        or volume.ephemeral is not None
+        or _migrate_source(volume) is not None
+    )
 
 
 def attachments(pod: Pod, cluster: Cluster, missing: list[str]) -> Iterator[Attachment]:
@@ -74,7 +78,7 @@ def attachments(pod: Pod, cluster: Cluster, missing: list[str]) -> Iterator[Atta
     for volume in pod.spec.volumes:
         name = claims.claim_name(pod, volume)
         if name is None:
-            found = _migrated(volume)
+            found = _migrate_source(volume)
         else:
             key = object_key(pod.metadata.namespace, name)
             claim = known.get(key)
@@ -101,7 +105,7 @@ def of_volume(volume: PersistentVolume) -> Attachment | None:
     source = volume.spec.csi
     if source is not None:
         return Attachment(source.driver, source.volume_handle)
-    return _migrated(volume.spec)
+    return _migrate_source(volume.spec)
 
 
 def _to_be_made(claim: PersistentVolumeClaim, cluster: Cluster) -> Attachment | None:
@@ -116,7 +120,7 @@ def _to_be_made(claim: PersistentVolumeClaim, cluster: Cluster) -> Attachment | 
     return Attachment(storage_class.provisioner, handle, is_to_be_made=True)
 
 
-def _migrated(source: _Source) -> Attachment | None:
+def _migrate_source(source: _Source) -> Attachment | None:
     for name, built_in in _BUILT_IN.items():
         handle = built_in.handle(source)
         if handle is not None:

@@ -31,7 +31,7 @@ class Choice(msgspec.Struct, frozen=True):
     groups: Sequence[Group]
     by_row: NDArray[np.int32]
 
-    def taken(self, group: Group) -> NDArray[np.bool_] | None:
+    def rows_taking(self, group: Group) -> NDArray[np.bool_] | None:
         """Return the node rows on which the claim takes a volume of a group; None if there is no row."""
         index = next((index for index, own in enumerate(self.groups) if own.key == group.key), None)
         return None if index is None else self.by_row == index
@@ -46,7 +46,7 @@ def match(claims: Sequence[PersistentVolumeClaim], stock: Stock, reach: Reach, c
         for index in range(len(groups) - 1, -1, -1):
             left = groups[index].counts
             for earlier in choices:
-                taken = earlier.taken(groups[index])
+                taken = earlier.rows_taking(groups[index])
                 if taken is not None:
                     left = left - taken
             by_row[left > 0] = index
@@ -87,7 +87,7 @@ def _groups(claim: PersistentVolumeClaim, stock: Stock, reach: Reach, capacity: 
     if claim.spec.selector is None:
         return found
     selector = label_selector.from_label_selector(claim.spec.selector)
-    return [group.selected(selector) for group in found]
+    return [group.select_volumes(selector) for group in found]
 
 
 def is_reserved_for(reference: ObjectReference, claim: PersistentVolumeClaim) -> bool:

@@ -64,20 +64,20 @@ def built_in_driver(volume: PersistentVolume) -> str:
 def on_node(volume: PersistentVolume, node: CSINode | None) -> PersistentVolume:
     """Return the volume with its topology labels translated for a node."""
     name = built_in_driver(volume)
-    return translated(volume, _KEYS[name]) if name and name in csi.migrated_plugins(node) else volume
+    return translate_volume(volume, _KEYS[name]) if name and name in csi.migrated_plugins(node) else volume
 
 
-def translated(volume: PersistentVolume, keys: _Keys) -> PersistentVolume:
+def translate_volume(volume: PersistentVolume, keys: _Keys) -> PersistentVolume:
     affinity = volume.spec.node_affinity
     required = affinity.required if affinity is not None else None
     terms = list(required.node_selector_terms) if required is not None else []
     zone, region = _labels_of(terms, volume.metadata.labels)
     in_zone, in_region = (volume.metadata.labels.get(label, "") for label in (zone, region))
-    terms = _replaced(terms, zone, keys.zone, [in_zone] if keys.region else in_zone.split(_SEVERAL))
+    terms = _replace_terms(terms, zone, keys.zone, [in_zone] if keys.region else in_zone.split(_SEVERAL))
     if keys.region:
-        terms = _replaced(terms, region, keys.region, [in_region])
+        terms = _replace_terms(terms, region, keys.region, [in_region])
     elif region == _OLD_REGION:
-        terms = _replaced(terms, region, _REGION, ())
+        terms = _replace_terms(terms, region, _REGION, ())
     if not terms:
         return volume
     found = VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms))
@@ -94,9 +94,11 @@ def _labels_of(terms: list[NodeSelectorTerm], labels: Mapping[str, str]) -> tupl
     return _ZONE, _REGION
 
 
-def _replaced(terms: list[NodeSelectorTerm], old: str, new: str, otherwise: Iterable[str]) -> list[NodeSelectorTerm]:
+def _replace_terms(
+    terms: list[NodeSelectorTerm], old: str, new: str, otherwise: Iterable[str]
+) -> list[NodeSelectorTerm]:
     if any(entry.key == old and entry.values for term in terms for entry in term.match_expressions):
-        return [_renamed(term, old, new) for term in terms]
+        return [_rename_key(term, old, new) for term in terms]
     values = sorted({value.strip() for value in otherwise} - {""})
     if not values:
         return terms
@@ -107,7 +109,7 @@ def _replaced(terms: list[NodeSelectorTerm], old: str, new: str, otherwise: Iter
     ]
 
 
-def _renamed(term: NodeSelectorTerm, old: str, new: str) -> NodeSelectorTerm:
+def _rename_key(term: NodeSelectorTerm, old: str, new: str) -> NodeSelectorTerm:
     entries = [structs.replace(entry, key=new) if entry.key == old else entry for entry in term.match_expressions]
     return structs.replace(term, match_expressions=entries)
 
@@ -121,7 +123,7 @@ class MigratedReach:
         self._verified_at = NEVER
         self._rows: dict[str, Mask] = {}
 
-    def corrected(self, volume: PersistentVolume, reachable: Mask | None) -> Mask | None:
+    def correct_reachable(self, volume: PersistentVolume, reachable: Mask | None) -> Mask | None:
         """Return the corrected node rows; `reachable` are those without correction, None for all."""
         name = built_in_driver(volume)
         if not name:
@@ -130,7 +132,7 @@ class MigratedReach:
         if not replaced.any():
             return reachable
         plain = np.ones(self._cluster.capacity, np.bool_) if reachable is None else reachable
-        return np.where(replaced, self._reach.mask(translated(volume, _KEYS[name])), plain)
+        return np.where(replaced, self._reach.mask(translate_volume(volume, _KEYS[name])), plain)
 
     def _rows_without(self, name: str) -> Mask:
         changed_at = max(self._cluster.changed_at(CSINode), self._cluster.nodes_changed_at)

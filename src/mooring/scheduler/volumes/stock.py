@@ -72,7 +72,7 @@ class Group:
             if isinstance(rows, slice) or row in rows:
                 yield volume
 
-    def selected(self, selector: Selector) -> "Group":
+    def select_volumes(self, selector: Selector) -> "Group":
         """Return the volumes of the group that a claim's selector selects."""
         found = Group(self.key, len(self.counts))
         for volume, rows in self.volumes.values():
