@@ -82,7 +82,7 @@ def validate_object_meta_update(
 
 
 def immutable(new: object, old: object, path: Path, name: str) -> Errors:
-    """Return an error if a field below `path` differs from the old object."""
+    """Return an error at the field `name` below `path` if its new value differs from the stored one."""
     return [] if new == old else [field_errors.invalid(path.child(name), new, IMMUTABLE)]
 
 

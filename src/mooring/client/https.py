@@ -365,9 +365,9 @@ class _PooledConnection(asyncio.Protocol):
         return self._reply is None and not self._broken and self._transport is not None
 
     def ask(self, data: bytes, *, in_pieces: bool = False, longest: int = 0) -> _Reply:
-        """Send a request on this connection and return the response while it is received.
+        """Send a request on this connection; return the response, which is still being received.
 
-        Reading stops once the response is longer than `longest` bytes (0 for no limit).
+        It fails with TooLongError once it is longer than `longest` bytes (0 for no limit).
         """
         if not self.usable or self._transport is None:
             raise DisconnectedError("the connection was closed")

@@ -137,7 +137,7 @@ class Informer(Generic[T]):
         updated: Callable[[T, T], None] | None = None,
         deleted: Callable[[T], None] | None = None,
     ) -> None:
-        """Call functions for changes: `updated` with the old and the new object, `deleted` with the last one."""
+        """Call `added(new)`, `updated(old, new)` or `deleted(last)` per change; cached objects are added at once."""
 
         def each(changes: Sequence[Change[T]]) -> None:
             for old, new in changes:

@@ -86,7 +86,7 @@ class WorkQueue(Generic[K]):
         return len(self._processing)
 
     def add(self, item: K) -> None:
-        """Add an item, to be taken as soon as possible."""
+        """Add an item at the end of the queue, unless it waits already; if it is being processed, it is taken again."""
         if self._closed or item in self._dirty:
             return
         self._dirty.add(item)

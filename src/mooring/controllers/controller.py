@@ -95,7 +95,7 @@ class Context:
 
     @cached_property
     def custom_kinds(self) -> CustomKinds:
-        """Return the kinds defined by CustomResourceDefinitions."""
+        """Return the follower of CustomResourceDefinitions, which calls back for each kind that is added or removed."""
         return CustomKinds(self.client, self.informers)
 
     def recorder(self, component: str) -> EventRecorder:

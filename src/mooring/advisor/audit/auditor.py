@@ -46,7 +46,10 @@ def audit(
     has_stored_versions: bool = False,
     now: datetime | None = None,
 ) -> Audit:
-    """Run an audit: find objects that would break. `has_stored_versions`: objects have their storage versions."""
+    """Find the objects of a snapshot that would break with the target flags of a question.
+
+    `has_stored_versions`: the objects have their storage versions.
+    """
     with without_logs():
         return _Auditor(snapshot, question, profiles, now or datetime.now(UTC)).run(
             str(scheduler_config_file or ""), has_stored_versions=has_stored_versions

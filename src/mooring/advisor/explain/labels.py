@@ -20,7 +20,7 @@ _STRANGE = re.compile(r"^0\d|-0$")
 
 
 def satisfying(view: View, node: Node, unmet: Iterable[Unmet]) -> dict[str, str | None] | None:
-    """Return the labels to set (None: to remove) so that all conditions hold; None if they cannot be found."""
+    """Return the labels to set on a node (None: to remove) that meet all conditions; None if labels cannot."""
     wanted: dict[str, str | None] = {}
     for each in unmet:
         labels = {**node.metadata.labels, **{key: value for key, value in wanted.items() if value is not None}}

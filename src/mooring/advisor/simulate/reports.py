@@ -247,7 +247,10 @@ def markdown_table(head: Cells, rows: Sequence[Cells]) -> str:
 
 
 def as_csv(result: Simulation) -> str:
-    """Format a line for every event of a pod."""
+    """Format a simulation as CSV: a row for each pod that was placed, left pending, evicted, preempted or blocked.
+
+    Workloads whose pods the API server rejects have a row each.
+    """
     rows = [
         *((each.pod, each.owner, "placed", each.node, each.at, "", each.replaces) for each in result.placements),
         *((pod.pod, pod.owner, "pending", "", "", group.message) for group in result.pending for pod in group.pods),

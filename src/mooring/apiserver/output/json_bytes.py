@@ -59,7 +59,7 @@ def managed_fields_begin(value: bytes) -> int:
 
 
 def metadata_without_managed(value: bytes) -> bytes:
-    """Return the metadata of a stored object up to its managed fields. Call it only for an object that has some."""
+    """Return an object's metadata as a JSON object without its managed fields, which must be there and come last."""
     return value[value.index(b"{", 1) : value.find(_MANAGED_FIELDS)] + b"}"
 
 

@@ -59,7 +59,7 @@ def container_id(pod: Pod, container: str, restarts: int) -> str:
 
 
 def waiting(pod: Pod, reason: str, message: str = "", before: Sequence[ContainerStatus] = ()) -> list[ContainerStatus]:
-    """Return statuses of containers that do not run, with the previous state in `before`."""
+    """Return waiting statuses of a pod's containers, with a reason; `before` are the earlier statuses."""
     known = {status.name: status for status in before}
     state = ContainerState(waiting=ContainerStateWaiting(reason=reason, message=message))
     statuses = []

@@ -139,7 +139,7 @@ def is_ordered(owner: StatefulSet) -> bool:
 
 
 def first_updated(owner: StatefulSet) -> int:
-    """Return the lowest ordinal whose pod a rolling update replaces (its partition)."""
+    """Return the lowest ordinal that a rolling update replaces: the start ordinal plus the partition."""
     strategy = owner.spec.update_strategy
     partition = strategy.rolling_update.partition if strategy.rolling_update is not None else 0
     rolling = strategy.type == "RollingUpdate"

@@ -37,7 +37,7 @@ class FilterUse(PluginUse):
 
     @property
     def has_pre_point(self) -> bool:
-        """Return whether metrics count a call of the plugin's `pre_filter`."""
+        """Return whether kube-scheduler's plugin of this name has PreFilter, so that metrics count the call."""
         return self.declared.has_pre_point
 
     def applies_to(self, spec: PodSpec) -> Status | None:

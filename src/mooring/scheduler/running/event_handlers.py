@@ -56,7 +56,7 @@ class EventHandlers:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether many pods changed together a moment ago, so that events are delayed."""
+        """Return whether many pods changed a moment ago; meanwhile the recorder delays writing Event objects."""
         return self._clock.monotonic() - self._rushed_at < _RUSH_SECONDS
 
     # -- nodes

@@ -38,7 +38,10 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 def match(claims: Sequence[PersistentVolumeClaim], stock: Stock, reach: Reach, capacity: int) -> list[Choice]:
-    """Choose volumes for all claims, the smallest claim first."""
+    """Return for each claim, the smallest first, the group of volumes that it would get on each node row.
+
+    `NONE` stands for rows without a suitable volume; no volume is counted twice on a row.
+    """
     choices: list[Choice] = []
     for claim in sorted(claims, key=_request):
         groups = _groups(claim, stock, reach, capacity)

@@ -103,7 +103,7 @@ class Stock:
         return self._by_class.get(class_name, ())
 
     def reserved_for(self, claim: PersistentVolumeClaim) -> Sequence[PersistentVolume]:
-        """Return the volumes whose `claimRef` names a claim, by name."""
+        """Return the volumes whose `claimRef` has the namespace and name of a claim, sorted by volume name."""
         self._refresh()
         found = self._reserved.get(f"{claim.metadata.namespace}/{claim.metadata.name}", {})
         return [found[name] for name in sorted(found)]

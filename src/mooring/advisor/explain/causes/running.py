@@ -63,7 +63,7 @@ def why_not_ready(node: Node, now: datetime) -> str:
 
 
 def pressures(node: Node) -> list[str]:
-    """Return a text with the pressure conditions of a node, such as memory pressure."""
+    """Return a text for each pressure condition that is true on a node, such as memory pressure."""
     return [
         f"node {node.metadata.name} {_PRESSURES[each.type]}"
         for each in node.status.conditions
