@@ -182,6 +182,8 @@ SCHEDULING_LIMITS: list[tuple[str, int, Callable[[int], dict[str, Any]]]] = [
     ),
     ("requirements on nodes", 200, lambda n: _node_affinity(n, matchExpressions=[ABSENT])),
     ("tolerations", 1024, lambda n: {"tolerations": [{"operator": "Exists"}] * n}),
+    ("tolerations that compare", 64, lambda n: {"tolerations": [{"key": "k", "operator": "Gt", "value": "1"}] * n}),
+    ("tolerations with expressions", 64, lambda n: {"tolerations": [{"expression": "taint.key == 'a'"}] * n}),
     ("CEL expressions on nodes", 16, lambda n: _node_affinity(n, matchCELExpressions=["node.labels['a'] == 'b'"])),
 ]
 

@@ -73,8 +73,13 @@ _MAX_POD_TERMS, _MAX_POD_REQUIREMENTS = 64, 200
 """Limits of pod-affinity terms and their requirements, each evaluated for every pod in the cluster."""
 _MAX_NODE_REQUIREMENTS, _MAX_NODE_EXPRESSIONS = 200, 16
 """Limits of node-affinity requirements and expressions, each evaluated for every node."""
-_MAX_TOLERATIONS = 1024
-"""Each is evaluated for every distinct taint. The bridge adds tolerations up to 1,000."""
+_MAX_TOLERATIONS, _MAX_COMPARING_TOLERATIONS = 1024, 64
+"""Limits of all tolerations, and of those with `Lt`, `Gt`, `Semver…` or an expression.
+
+Each is evaluated for every distinct taint, and a comparison takes six times as long as `Equal`. The bridge adds
+tolerations with `Equal`, up to 1,000.
+"""
+_PLAIN_OPERATORS = frozenset({"", "Equal", "Exists"})
 
 
 def check_scheduling_terms(spec: PodSpec) -> None:
@@ -82,6 +87,10 @@ def check_scheduling_terms(spec: PodSpec) -> None:
     spread = spec.topology_spread_constraints
     if len(spec.tolerations) > _MAX_TOLERATIONS:
         raise errors.request_entity_too_large(f"limit is {_MAX_TOLERATIONS} tolerations of one pod")
+    comparing = sum(bool(each.expression) or each.operator not in _PLAIN_OPERATORS for each in spec.tolerations)
+    if comparing > _MAX_COMPARING_TOLERATIONS:
+        what = "tolerations of one pod that compare values or have an expression"
+        raise errors.request_entity_too_large(f"limit is {_MAX_COMPARING_TOLERATIONS} {what}")
     if spec.affinity is None and not spread:
         return
     terms, node_terms = list(pod_affinity_terms(spec)), list(node_selector_terms(spec))
