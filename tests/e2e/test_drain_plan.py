@@ -16,7 +16,7 @@ from mooring.api.core_v1 import Pod
 from random_clusters import ALONE, apps, random_cluster, settle
 from running_up import running_up
 
-CLUSTERS = 30 if os.environ.get("MOORING_FULL") else 2
+CLUSTERS = 30 if os.environ.get("MOORING_FULL") else 1
 DRAIN = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=1s")
 CHECK = ("--from-version=1.37", "--to=1.37", "--start-time=1s", "--node-time=1s", "--drain-timeout=10m", "-o", "json")
 
