@@ -49,6 +49,7 @@ __all__ = [
     "YamlError",
     "decode",
     "decode_document",
+    "decode_exact",
     "decode_kind",
     "decode_own",
     "decode_protobuf",
@@ -82,9 +83,8 @@ def decode(body: bytes, cls: type[T], validation: FieldValidation = FieldValidat
     check_limits(body, max_elements(cls))
     if issubclass(cls, Dynamic):
         return Decoded(*_decode_dynamic(body, cls, validation))
-    try:
-        value: T = _decoder(cls).decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    value = decode_exact(body, cls)
+    if value is None:
         return Decoded(*from_tree(parse_json(body), cls, validation))
     if validation is FieldValidation.IGNORE or _ENCODER.encode(value) == body:
         return Decoded(value)  # encoded by this program: no duplicate fields
@@ -97,11 +97,17 @@ def decode_own(body: bytes, cls: type[T]) -> T:
     """Decode JSON from a trusted source: our store or server. Drop unknown fields, apply no limits."""
     if issubclass(cls, Dynamic):
         return dynamic.of_own(_UNTYPED.decode(body), cls)
+    value = decode_exact(body, cls)
+    return from_tree(parse_json(body), cls, FieldValidation.IGNORE)[0] if value is None else value
+
+
+def decode_exact(body: bytes | msgspec.Raw, cls: type[T]) -> T | None:
+    """Decode JSON into an object that is not a custom resource. Return None if `decode` would warn about or tolerate
+    something: an unknown field, a null or a wrong type. Of duplicate fields the last is used."""
     try:
-        value: T = _decoder(cls).decode(body)
+        return _decoder(cls).decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        value, _ = from_tree(parse_json(body), cls, FieldValidation.IGNORE)
-    return value
+        return None
 
 
 def decode_kind(body: bytes, type_of: TypeOf[T], validation: FieldValidation = FieldValidation.STRICT) -> Decoded[T]:

@@ -92,6 +92,36 @@ def test_a_snapshot_that_was_written_is_read_again_as_it_was(tmp_path: Path) -> 
     assert (after.forbidden, after.server) == ({"pods": "not allowed: no"}, {"gates": {"A": True}})
 
 
+ODD_ITEMS: list[Any] = [
+    {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "plain"}},
+    {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "has-null", "labels": None}},
+    {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "unknown-field"}, "spec": {"colour": "red"}},
+    {"apiVersion": "v1", "kind": "Node", "metadata": {"name": 5}},
+    {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "made-"}, "spec": {"containers": []}},
+    {"apiVersion": "v1", "kind": "NodeList", "items": [{"metadata": {"name": "in-a-list"}}]},
+    {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}},
+    {"metadata": {"name": "without-kind"}},
+    {"apiVersion": 1, "kind": "Node"},
+    None,
+    "text",
+]
+
+
+def test_items_of_a_json_list_are_read_as_in_yaml(tmp_path: Path) -> None:
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": ODD_ITEMS, "missing": {"pods": "not allowed: no"}})
+    json_file, yaml_file = tmp_path / "a" / "list.yaml", tmp_path / "b" / "list.yaml"
+    for file, body in ((json_file, text), (yaml_file, f"---\n{text}")):
+        file.parent.mkdir()
+        file.write_text(body)
+    typed, parsed = dump([json_file]), dump([yaml_file])
+    notes = [str(note).replace(str(yaml_file), str(json_file)) for note in parsed.notes]
+    assert [str(note).replace(":2 ", ":1 ") for note in typed.notes] == [note.replace(":2 ", ":1 ") for note in notes]
+    assert [each.tree for each in typed.raw()] == [each.tree for each in parsed.raw()]
+    assert [each.identity for each in typed.raw()] == [each.identity for each in parsed.raw()]
+    assert {kind: typed.all(kind) for kind in typed.kinds()} == {kind: parsed.all(kind) for kind in parsed.kinds()}
+    assert typed.missing == parsed.missing == {"pods": "not allowed: no"}
+
+
 def test_a_dump_in_gzip_is_read_like_any_other(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(MANIFEST)
     (tmp_path / "a.yaml.gz").write_bytes(gzip.compress(MANIFEST.encode()))

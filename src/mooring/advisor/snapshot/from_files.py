@@ -23,12 +23,28 @@ from mooring.advisor.snapshot.admitting import DEFAULT_NAMESPACE, Facts, admit
 from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, SnapshotError, newest_of, scheme
 from mooring.api import codec, times
 from mooring.api.codec import FieldValidation
+from mooring.api.dynamic import Dynamic
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import StorageClass
 
 MAX_BYTES = 2 * 1024**3
 _GZIP = b"\x1f\x8b"
+
+
+class _TypeMeta(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+
+
+class _List(msgspec.Struct, tag_field="kind", tag="List", rename="camel"):
+    """A JSON list as `kubectl get -o json` and `mooring dump` write it; the latter adds the last three fields."""
+
+    items: list[msgspec.Raw]
+    missing: Any = None
+    taken_at: Any = None
+    server: Any = None
+    spec: msgspec.UnsetType = msgspec.UNSET
 
 
 def dump(
@@ -80,13 +96,44 @@ class _Reading:
 
     def read(self, source: Source, stdin: IO[bytes]) -> None:
         text = _text(source, stdin)
+        if text.lstrip().startswith("{"):
+            try:
+                self._read_list(source.name, msgspec.json.decode(text, type=_List))
+            except (msgspec.MsgspecError, RecursionError):
+                pass  # an object, another list, YAML in braces, or a mistake that the other way names
+            else:
+                return
         for line, tree in self._documents(source.name, text):
-            if isinstance(tree, dict) and tree.get("kind") == "List" and isinstance(tree.get("missing"), dict):
-                self.missing |= {str(plural): str(why) for plural, why in tree["missing"].items()}  # `mooring dump`
-                self.taken_at = _time(tree.get("takenAt")) or self.taken_at
-                self.server = tree["server"] if isinstance(tree.get("server"), dict) else self.server
+            if isinstance(tree, dict) and tree.get("kind") == "List":
+                self._take_dump_fields(tree.get("missing"), tree.get("takenAt"), tree.get("server"))
             for item in documents.objects(tree):
                 self._take(source.name, line, item)
+
+    def _read_list(self, name: str, found: _List) -> None:
+        """Decode the items of a JSON list directly; only an unusual item is first parsed into dicts."""
+        self._take_dump_fields(found.missing, found.taken_at, found.server)
+        for index, body in enumerate(found.items):
+            path = f"items[{index}]"
+            try:
+                meta = _TYPE_META.decode(body)
+            except msgspec.MsgspecError:
+                meta = _TypeMeta()
+            kind = scheme().kind(meta.api_version, meta.kind)
+            typed = None if kind is None or issubclass(kind.type, Dynamic) else codec.decode_exact(body, kind.type)
+            if typed is None:
+                for item in documents.objects(msgspec.json.decode(body), path):
+                    self._take(name, 1, item)
+                continue
+            key = typed.metadata.namespace, typed.metadata.name
+            self.raw.append(RawObject(meta.api_version, meta.kind, *key, name, 1, _body=bytes(body)))
+            self._add(typed, f"{name}:1 {path}")
+
+    def _take_dump_fields(self, missing: Any, taken_at: Any, server: Any) -> None:
+        """Store the unreadable kinds, time and server that `mooring dump` records; ignore values of other types."""
+        if isinstance(missing, dict):
+            self.missing |= {str(plural): str(why) for plural, why in missing.items()}
+            self.taken_at = _time(taken_at) or self.taken_at
+            self.server = server if isinstance(server, dict) else self.server
 
     def admit(self, options: AdmissionOptions | None, namespace: str) -> None:
         """Set the defaults of every object, once all objects that admission looks up are read."""
@@ -142,14 +189,20 @@ class _Reading:
             self.notes.append(Note(place, f"not read: {error}"))
             return
         self.notes += [Note(place, f"{text} is ignored") for text in decoded.warnings]
-        obj = newest_of(decoded.object)
+        self._add(decoded.object, place)
+
+    def _add(self, decoded: Resource, place: str) -> None:
+        obj = newest_of(decoded)
         if not obj.metadata.name and obj.metadata.generate_name:
             self._generated += 1
             obj.metadata.name = f"{obj.metadata.generate_name}{self._generated:05d}"
         if not obj.metadata.name:
-            self.notes.append(Note(place, f"left out: a {entry.kind} without a name"))
+            self.notes.append(Note(place, f"left out: a {obj.kind} without a name"))
             return
         self.objects.append((obj, place))
+
+
+_TYPE_META = msgspec.json.Decoder(_TypeMeta)
 
 
 def _time(value: Any) -> datetime | None:
