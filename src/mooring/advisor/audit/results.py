@@ -6,12 +6,10 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
-import msgspec
-from msgspec import structs
+from msgspec import field, structs
 
+from mooring.advisor.results import API_VERSION, Result
 from mooring.base import known_gates
-
-API_VERSION = "advisor.mooring.dev/v1"
 
 
 class Effect(StrEnum):
@@ -59,10 +57,6 @@ PROPOSALS: Mapping[str, str] = {
 }
 
 
-class Result(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The base of all parts of the result: frozen, with camelCase field names."""
-
-
 class ObjectReference(Result, frozen=True, order=True, kw_only=True):
     """A reference to an object, and the file where it was read."""
 
@@ -107,8 +101,8 @@ class Flags(Result, frozen=True, kw_only=True):
 
     emulation_version: str
     min_compatibility_version: str
-    feature_gates: dict[str, bool] = {}
-    runtime_config: dict[str, bool] = {}
+    feature_gates: dict[str, bool] = field(default_factory=dict)
+    runtime_config: dict[str, bool] = field(default_factory=dict)
 
     def arguments(self) -> str:
         """Return the flags as command-line arguments."""
@@ -146,7 +140,7 @@ class Step(Result, frozen=True, kw_only=True):
     because: str = ""
     """The sentence of the proposal (KEP) that prescribes the step."""
     proposal: str = ""
-    commands: list[Command] = []
+    commands: list[Command] = field(default_factory=list)
     rollback: str = ""
     """How to undo the step; for steps about components."""
 
@@ -168,11 +162,11 @@ class Rehearsal(Result, frozen=True, kw_only=True):
 
     objects: int
     seconds: float
-    broken: list[Observation] = []
+    broken: list[Observation] = field(default_factory=list)
     """Return the observations in which the target flags gave another result than the current ones."""
-    differences: list[Observation] = []
+    differences: list[Observation] = field(default_factory=list)
     """Return the observations that differ from the prediction."""
-    notes: list[str] = []
+    notes: list[str] = field(default_factory=list)
 
 
 class Audit(Result, frozen=True, kw_only=True):
@@ -183,12 +177,12 @@ class Audit(Result, frozen=True, kw_only=True):
     origin: str
     current: Flags
     target: Flags | None = None
-    gates: list[GateChange] = []
+    gates: list[GateChange] = field(default_factory=list)
     objects: int = 0
-    findings: list[Finding] = []
-    steps: list[Step] = []
-    notes: list[str] = []
-    unread: list[str] = []
+    findings: list[Finding] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
     """Resources that the user may not read, so that effects on them are unknown."""
     rehearsal: Rehearsal | None = None
 
@@ -196,8 +190,3 @@ class Audit(Result, frozen=True, kw_only=True):
     def breaks(self) -> int:
         """Return the number of breaking findings."""
         return sum(finding.breaks for finding in self.findings)
-
-    def tree(self) -> dict[str, object]:
-        """Return the result as plain dicts and lists, as in JSON, with kind and apiVersion."""
-        plain: dict[str, object] = msgspec.to_builtins(self)
-        return {"apiVersion": self.api_version, "kind": self.kind, **plain}

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
+from mooring.advisor.results import API_VERSION
 from mooring.api import yaml_documents
 from mooring.api.json_tree import DecodeError
 
-API_VERSION = "advisor.mooring.dev/v1"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _EXPECTED = f"expected an Experiment of {API_VERSION}, with clusters, workloads and schedulers"
 

@@ -19,9 +19,10 @@ from mooring.advisor.explain.causes.creation import creation, missing_pods
 from mooring.advisor.explain.causes.running import not_running
 from mooring.advisor.explain.explanation import explain, loaded, proposed
 from mooring.advisor.explain.rehearsal import Played, Rehearsal
-from mooring.advisor.explain.results import API_VERSION, PROBLEMS, Result, SchedulingExplanation, Suggestion
+from mooring.advisor.explain.results import PROBLEMS, Result, SchedulingExplanation, Suggestion
 from mooring.advisor.explain.search import Candidate
 from mooring.advisor.explain.subject import WORKLOADS, Subject, of
+from mooring.advisor.results import API_VERSION
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.engines import waits

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
-API_VERSION = "advisor.mooring.dev/v1"
+from mooring.advisor.results import API_VERSION
+
 KIND = "SchedulingExplanation"
 State = Literal["Scheduled", "Schedulable", "Unschedulable", "NotAttempted", "NotCreated", "NotRunning"]
 """The state of a pod.

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import structs
 
-from mooring.advisor.audit.results import API_VERSION, Result
+from mooring.advisor.results import API_VERSION, Result
 from mooring.advisor.simulate import Add, Scenario, Settings, Simulation, Step, check_rights, result_of
 from mooring.advisor.simulate.node_pools import PoolVerdict, explain_pools
 from mooring.advisor.simulate.results import Departure, PendingGroup, RejectedGroup

@@ -1,12 +1,14 @@
 """The typed result of an audit of two releases (`ReleaseAudit`): ``auditor.py`` creates, ``reports.py`` formats it."""
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
-from msgspec import structs
+from msgspec import field, structs
 
-from mooring.advisor.audit.results import API_VERSION, ObjectReference, Rehearsal, Step
+from mooring.advisor.audit.results import ObjectReference, Rehearsal, Step
 from mooring.advisor.lint.rules import Rule, Severity
+from mooring.advisor.results import API_VERSION, Result
 
 
 class Effect(StrEnum):
@@ -70,11 +72,7 @@ _PREDICTED_BY = {
 """For each observation of a rehearsal, the effects that predict it."""
 
 
-class _Result(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The base class of all parts of the result: frozen, with camelCase field names."""
-
-
-class Finding(_Result, frozen=True, kw_only=True):
+class Finding(Result, frozen=True, kw_only=True):
     """The effect of the change of release on one object, with the field and the message."""
 
     object: ObjectReference
@@ -103,7 +101,7 @@ class Finding(_Result, frozen=True, kw_only=True):
         return "|".join([self.rule.id, ref.api_version, ref.kind, ref.namespace, ref.name, self.field, self.value])
 
 
-class ReleaseAudit(_Result, frozen=True, kw_only=True):
+class ReleaseAudit(Result, frozen=True, kw_only=True):
     """The result of an audit of two releases."""
 
     api_version: str = API_VERSION
@@ -112,12 +110,12 @@ class ReleaseAudit(_Result, frozen=True, kw_only=True):
     from_version: str
     to_version: str
     objects: int = 0
-    findings: list[Finding] = []
+    findings: list[Finding] = field(default_factory=list)
     known: int = 0
     """The number of findings that are omitted because the baseline has them."""
-    steps: list[Step] = []
-    notes: list[str] = []
-    unread: list[str] = []
+    steps: list[Step] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
     """Resources that the user may not read, so that effects on them are unknown."""
     rehearsal: Rehearsal | None = None
 
@@ -134,11 +132,10 @@ class ReleaseAudit(_Result, frozen=True, kw_only=True):
     def worst(self) -> Severity | None:
         return max((finding.level for finding in self.findings), default=None)
 
-    def tree(self) -> dict[str, object]:
-        """Return the result as plain dicts and lists, as in JSON; every finding has its rule and severity."""
-        plain: dict[str, object] = msgspec.to_builtins(self)
+    def tree(self) -> dict[str, Any]:
+        """Return the result as in JSON; every finding has its rule and severity."""
         found = [
             {"rule": each.rule.id, "severity": "", **msgspec.to_builtins(each)} | {"severity": str(each.level)}
             for each in self.findings
         ]
-        return {"apiVersion": self.api_version, "kind": self.kind, **plain, "findings": found}
+        return super().tree() | {"findings": found}

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from mooring.advisor.results import API_VERSION
 from mooring.advisor.simulate.applying import with_unschedulable
 from mooring.advisor.simulate.changes import Drain, RemoveNodes, Scenario, Step
 from mooring.advisor.simulate.evictions import is_drainable
@@ -21,7 +22,6 @@ from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.outcome import departure_of
 from mooring.advisor.simulate.pods import SimulatedPod, with_node
 from mooring.advisor.simulate.reports import markdown_table
-from mooring.advisor.simulate.results import API_VERSION
 from mooring.advisor.simulate.running import Progress, SimulationRun
 from mooring.advisor.simulate.traces.prices import Prices
 from mooring.advisor.simulate.utilisation import usage_of

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-API_VERSION = "advisor.mooring.dev/v1"
+from mooring.advisor.results import API_VERSION
 
 
 class Result(msgspec.Struct, frozen=True, rename="camel", gc=False):

@@ -20,9 +20,9 @@ from typing import Any
 
 import msgspec
 
+from mooring.advisor.results import API_VERSION
 from mooring.advisor.simulate import changes, manifests
 from mooring.advisor.simulate.changes import Change, Patterns, Scenario, ScenarioError, Step
-from mooring.advisor.simulate.results import API_VERSION
 from mooring.api import codec
 from mooring.api.base import Int32, Int64, Object
 from mooring.api.core_v1 import Node

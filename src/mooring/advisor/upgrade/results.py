@@ -1,11 +1,10 @@
 """The typed result of `mooring upgrade-check`. Times are seconds since the first node is cordoned."""
 
-from typing import Literal
+from typing import Any, Literal
 
-import msgspec
-
-from mooring.advisor.audit.results import API_VERSION, Result, Step
+from mooring.advisor.audit.results import Step
 from mooring.advisor.releases.results import ReleaseAudit
+from mooring.advisor.results import API_VERSION, Result
 
 Verdict = Literal["passes", "passes with warnings", "does not pass"]
 
@@ -144,7 +143,6 @@ class UpgradeCheck(Result, frozen=True, kw_only=True):
     assumptions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def tree(self) -> dict[str, object]:
-        """Return the result as plain dicts and lists, as in JSON."""
+    def tree(self) -> dict[str, Any]:
         audits = {name: audit.tree() for name in ("up", "back", "helm") if (audit := getattr(self, name)) is not None}
-        return {"apiVersion": self.api_version, "kind": self.kind, **msgspec.to_builtins(self), **audits}
+        return super().tree() | audits

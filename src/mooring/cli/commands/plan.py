@@ -6,7 +6,7 @@ read, or the call is wrong.
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -78,7 +78,7 @@ def plan(
         raise click.UsageError(str(problem)) from problem
     show_notes([*notes, *found.notes])
     if output in ("json", "yaml"):
-        print_data(_tree(found), output)
+        print_data(found.tree(), output)
     elif output == "markdown":
         click.echo(reports.markdown(found), nl=False)
     else:
@@ -100,9 +100,3 @@ def _objects(paths: tuple[Path, ...]) -> "tuple[Resource, ...]":
     if not found:
         raise click.UsageError(f"no manifests in {', '.join(map(str, paths))}")
     return tuple(found)
-
-
-def _tree(found: Any) -> Any:
-    import msgspec
-
-    return {"apiVersion": found.api_version, "kind": found.kind, **msgspec.to_builtins(found)}

@@ -12,11 +12,11 @@ from typing import Any
 
 import yaml
 
+from mooring.advisor.results import API_VERSION
 from mooring.advisor.simulate import ScenarioError, Simulation, scenario_file, simulate
 from mooring.advisor.simulate.html.markup import Markup, card, tag, together
 from mooring.advisor.simulate.html.page import page as report_page
 from mooring.advisor.simulate.html.page import question, sections, summary
-from mooring.advisor.simulate.results import API_VERSION
 from mooring.advisor.simulate.scenario_file import EFFECTS, KIND
 from mooring.dashboard.asking import Asked, File, Fragment, NotFoundError, Page
 from mooring.dashboard.elements import choice, field, link, notice, soft, text_input

@@ -12,12 +12,11 @@ from typing import Literal
 
 import msgspec
 
+from mooring.advisor.results import API_VERSION
 from mooring.advisor.simulate.traces.events import TraceError
 from mooring.advisor.simulate.traces.measures import Sample
 from mooring.advisor.simulate.traces.replaying import Replay
 from mooring.advisor.simulate.traces.tables import NO_PYARROW
-
-API_VERSION = "advisor.mooring.dev/v1"
 
 
 class Replayed(msgspec.Struct, rename="camel", kw_only=True):
