@@ -2,8 +2,7 @@
 
 from mooring.admission import meta
 from mooring.admission.checks import optional_name
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names, times
 from mooring.api.apiregistration_v1 import (
     AVAILABLE,
@@ -22,7 +21,7 @@ _MOST_GROUP, _MOST_VERSION = 20_000, 1_000
 _STATES = ("True", "False", "Unknown")
 
 
-class APIServiceStrategy(RuleStrategy[APIService]):
+class APIServiceStrategy(Strategy[APIService]):
     has_generation = False
     allow_unconditional_update = False
 

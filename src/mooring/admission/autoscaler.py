@@ -5,8 +5,7 @@ from typing import Any
 
 from mooring.admission.checks import non_negative, non_negative_quantity, one_of, optional_one_of, require, require_name
 from mooring.admission.pod.resources import container_resource_problems
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import autoscaling_v2 as v2
 from mooring.api import field_errors, names
 from mooring.api.autoscaler_conversion import DEFAULT_CPU_UTILIZATION, cpu_metric
@@ -28,7 +27,7 @@ _METRIC_TYPES = sorted(_METRICS)
 _TARGETS = ("Utilization", "Value", "AverageValue")
 
 
-class HorizontalPodAutoscalerStrategy(RuleStrategy[v2.HorizontalPodAutoscaler]):
+class HorizontalPodAutoscalerStrategy(Strategy[v2.HorizontalPodAutoscaler]):
     def default(self, obj: v2.HorizontalPodAutoscaler) -> None:
         spec = obj.spec
         if spec.min_replicas is None:

@@ -12,7 +12,6 @@ from msgspec import structs
 from mooring.admission import meta
 from mooring.admission.certificates import validate_signer_name
 from mooring.admission.checks import require, require_one_of
-from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request, StatusStrategy, Strategy
 from mooring.api import certificate_requests, field_errors, names, times
 from mooring.api.certificates_v1 import (
@@ -57,11 +56,11 @@ _LEGACY = "kubernetes.io/legacy-unknown"
 _Conditions = list[CertificateSigningRequestCondition]
 
 
-class CertificateStrategy(RuleStrategy[CertificateSigningRequest]):
+class CertificateStrategy(Strategy[CertificateSigningRequest]):
     has_generation = False
 
     def __init__(self) -> None:
-        Strategy.__init__(self, {"status": CertificateStatusStrategy(self), "approval": ApprovalStrategy(self)})
+        super().__init__({"status": CertificateStatusStrategy(self), "approval": ApprovalStrategy(self)})
 
     def name_check(self, name: str) -> names.Messages:
         """Accept any name: names of certificate requests are not restricted."""

@@ -16,8 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from mooring.admission import meta
 from mooring.admission.checks import validate_conditions
 from mooring.admission.meta import IMMUTABLE, validate_annotations
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
 from mooring.api.certificates_v1 import (
     ClusterTrustBundle,
@@ -36,7 +35,7 @@ _HOUR, _DAY = 3600, 86400
 _FINAL = ("Issued", "Denied", "Failed")
 
 
-class PodCertificateRequestStrategy(RuleStrategy[PodCertificateRequest]):
+class PodCertificateRequestStrategy(Strategy[PodCertificateRequest]):
     has_generation = False
     allow_unconditional_update = False
 
@@ -157,7 +156,7 @@ _BLOCK = re.compile(r"^-----BEGIN ([^\n]*?)-----[ \t\r]*\n(.*?)^-----END \1-----
 _HEADER = re.compile(r"^[^\n:]+:", re.MULTILINE)
 
 
-class ClusterTrustBundleStrategy(RuleStrategy[ClusterTrustBundle]):
+class ClusterTrustBundleStrategy(Strategy[ClusterTrustBundle]):
     has_generation = False
     allow_unconditional_update = False
 

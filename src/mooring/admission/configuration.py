@@ -3,8 +3,7 @@
 import msgspec
 
 from mooring.admission.meta import IMMUTABLE
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import ConfigMap, ObjectReference, Secret, ServiceAccount
 from mooring.api.field_errors import Errors
@@ -18,7 +17,7 @@ _SERVICE_ACCOUNT = "kubernetes.io/service-account.name"
 _REDACTED = "<secret contents redacted>"
 
 
-class ConfigMapStrategy(RuleStrategy[ConfigMap]):
+class ConfigMapStrategy(Strategy[ConfigMap]):
     has_generation = False
 
     def rules(self, obj: ConfigMap, old: ConfigMap | None, request: Request) -> Errors:
@@ -37,7 +36,7 @@ class ConfigMapStrategy(RuleStrategy[ConfigMap]):
         return errors
 
 
-class SecretStrategy(RuleStrategy[Secret]):
+class SecretStrategy(Strategy[Secret]):
     has_generation = False
 
     def default(self, obj: Secret) -> None:
@@ -60,7 +59,7 @@ class SecretStrategy(RuleStrategy[Secret]):
         return errors + _validate_secret_type(obj)
 
 
-class ServiceAccountStrategy(RuleStrategy[ServiceAccount]):
+class ServiceAccountStrategy(Strategy[ServiceAccount]):
     has_generation = False
     allow_unconditional_update = False
 

@@ -1,7 +1,6 @@
 """Validate PodDisruptionBudgets, and the Evictions that they restrict."""
 
 from mooring.admission.checks import at_most_all, non_negative_fields, number_or_percent, validate_conditions
-from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request, Strategy
 from mooring.admission.workload import SPEC, STATUS
 from mooring.api import field_errors, label_selector
@@ -11,7 +10,7 @@ from mooring.api.policy_v1 import Eviction, PodDisruptionBudget
 _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 
 
-class PodDisruptionBudgetStrategy(RuleStrategy[PodDisruptionBudget]):
+class PodDisruptionBudgetStrategy(Strategy[PodDisruptionBudget]):
     allow_unconditional_update = False
 
     def rules(self, obj: PodDisruptionBudget, old: PodDisruptionBudget | None, request: Request) -> Errors:
@@ -37,3 +36,6 @@ class PodDisruptionBudgetStrategy(RuleStrategy[PodDisruptionBudget]):
 
 class EvictionStrategy(Strategy[Eviction]):
     has_generation = False
+
+    def validate_create(self, obj: Eviction, request: Request) -> Errors:
+        return []

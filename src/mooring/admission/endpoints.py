@@ -5,9 +5,8 @@ from collections.abc import Callable
 from mooring.admission.addresses import canonical_ip_problems, is_ip, validate_endpoint_ip, validate_legacy_ip
 from mooring.admission.checks import Unique, limit_items, one_of, optional_name, require, require_one_of
 from mooring.admission.meta import IMMUTABLE
-from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.service import PROTOCOLS
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import discovery_v1, field_errors, names
 from mooring.api.core_v1 import EndpointAddress, EndpointPort, Endpoints, EndpointSubset
 from mooring.api.field_errors import Errors
@@ -20,7 +19,7 @@ MAX_HINTS = 8
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 
 
-class EndpointsStrategy(RuleStrategy[Endpoints]):
+class EndpointsStrategy(Strategy[Endpoints]):
     has_generation = False
     allow_create_on_update = True
 
@@ -71,7 +70,7 @@ def _validate_port(port: EndpointPort, path: Path, *, needs_name: bool) -> Error
     return errors + optional_name(port.app_protocol, path.child("appProtocol"), names.label_key)
 
 
-class EndpointSliceStrategy(RuleStrategy[discovery_v1.EndpointSlice]):
+class EndpointSliceStrategy(Strategy[discovery_v1.EndpointSlice]):
     def default(self, obj: discovery_v1.EndpointSlice) -> None:
         for port in obj.ports:
             port.name = port.name or ""

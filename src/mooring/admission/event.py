@@ -1,8 +1,7 @@
 """Validate Events. Those with `eventTime` are of the newer form and have more required fields."""
 
 from mooring.admission.checks import require
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import Event
 from mooring.api.field_errors import Errors
@@ -13,7 +12,7 @@ _MAX_BYTES = 128
 _MAX_NOTE_BYTES = 1024
 
 
-class EventStrategy(RuleStrategy[Event]):
+class EventStrategy(Strategy[Event]):
     has_generation = False
     allow_create_on_update = True
 

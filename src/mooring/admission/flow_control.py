@@ -7,8 +7,7 @@ import math
 
 from mooring.admission import flow_control_defaults as defaults
 from mooring.admission.checks import Unique, one_of, require, require_name, require_one_of
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
 from mooring.api import flowcontrol_v1 as v1
 from mooring.api.field_errors import Errors
@@ -23,7 +22,7 @@ _MOST_BITS = 60
 _SPEC = Path("spec")
 
 
-class FlowSchemaStrategy(RuleStrategy[v1.FlowSchema]):
+class FlowSchemaStrategy(Strategy[v1.FlowSchema]):
     def default(self, obj: v1.FlowSchema) -> None:
         obj.spec.matching_precedence = obj.spec.matching_precedence or 1000
 
@@ -180,7 +179,7 @@ def _validate_conditions(conditions: list[v1.FlowSchemaCondition]) -> Errors:
     return errors
 
 
-class PriorityLevelStrategy(RuleStrategy[v1.PriorityLevelConfiguration]):
+class PriorityLevelStrategy(Strategy[v1.PriorityLevelConfiguration]):
     def default(self, obj: v1.PriorityLevelConfiguration) -> None:
         exempt, limited = obj.spec.exempt, obj.spec.limited
         if exempt is not None:

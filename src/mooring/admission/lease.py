@@ -1,8 +1,7 @@
 """Validate Leases."""
 
 from mooring.admission.checks import non_negative
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors
 from mooring.api.coordination_v1 import Lease
 from mooring.api.field_errors import Errors
@@ -12,7 +11,7 @@ _SPEC = Path("spec")
 _STRATEGIES = ("OldestEmulationVersion",)
 
 
-class LeaseStrategy(RuleStrategy[Lease]):
+class LeaseStrategy(Strategy[Lease]):
     has_generation = False
     allow_create_on_update = True
     allow_unconditional_update = False

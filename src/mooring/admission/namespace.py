@@ -1,11 +1,7 @@
 """Default and validate Namespaces: created active with Kubernetes' finalizer, and labelled with their own name."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from mooring.admission import meta
 from mooring.admission.pod_security.enforcement import check_namespace
-from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request, StatusStrategy, Strategy
 from mooring.api import field_errors, names
 from mooring.api.base import copy_of
@@ -19,13 +15,11 @@ _PHASE = Path("status", "Phase")
 _FINALIZERS = Path("spec", "finalizers")
 
 
-class NamespaceStrategy(RuleStrategy[Namespace]):
+class NamespaceStrategy(Strategy[Namespace]):
     has_generation = False
 
     def __init__(self) -> None:
-        super().__init__()
-        subresources: Mapping[str, Strategy[Any]] = {**self.subresources, "finalize": FinalizeStrategy(self)}
-        self.subresources = subresources
+        super().__init__({"finalize": FinalizeStrategy(self)})
 
     def name_check(self, name: str) -> names.Messages:
         return names.dns1123_label(name)

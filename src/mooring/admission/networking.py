@@ -3,8 +3,7 @@
 from mooring.admission.addresses import is_ip, network_of, validate_cidr, validate_legacy_cidr, validate_legacy_ip
 from mooring.admission.checks import one_of, optional_name, optional_one_of, require, require_name
 from mooring.admission.meta import IMMUTABLE
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, label_selector, names
 from mooring.api.core_v1 import TypedLocalObjectReference
 from mooring.api.field_errors import Errors
@@ -33,7 +32,7 @@ _SCOPES = ("Cluster", "Namespace")
 _CONTROLLER_LENGTH = 250
 
 
-class IngressStrategy(RuleStrategy[Ingress]):
+class IngressStrategy(Strategy[Ingress]):
     def mutate(self, obj: Ingress, old: Ingress | None, request: Request) -> None:
         """Set the default class of a new Ingress without one."""
         is_named = obj.spec.ingress_class_name is not None or _CLASS_ANNOTATION in obj.metadata.annotations
@@ -156,7 +155,7 @@ def _validate_reference(reference: TypedLocalObjectReference | IngressClassParam
     return errors + require_name(reference.name, path.child("name"), names.path_segment_name)
 
 
-class IngressClassStrategy(RuleStrategy[IngressClass]):
+class IngressClassStrategy(Strategy[IngressClass]):
     def default(self, obj: IngressClass) -> None:
         parameters = obj.spec.parameters
         if parameters is not None and parameters.scope is None:
@@ -192,7 +191,7 @@ _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _TYPES = ("Ingress", "Egress")
 
 
-class NetworkPolicyStrategy(RuleStrategy[NetworkPolicy]):
+class NetworkPolicyStrategy(Strategy[NetworkPolicy]):
     def default(self, obj: NetworkPolicy) -> None:
         spec = obj.spec
         ports = [port for rule in spec.ingress for port in rule.ports]

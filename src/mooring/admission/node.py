@@ -13,8 +13,7 @@ import re
 
 from mooring.admission.checks import Unique, non_negative_quantity, require_one_of
 from mooring.admission.pod.defaults import round_to_milli
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names, times
 from mooring.api.core_v1 import Node, Taint
 from mooring.api.field_errors import Errors
@@ -37,7 +36,7 @@ _FEATURE_RULE = (
 _ONE_PER_FAMILY = "may specify no more than one CIDR for each IP family"
 
 
-class NodeStrategy(RuleStrategy[Node]):
+class NodeStrategy(Strategy[Node]):
     has_generation = False
 
     def default(self, obj: Node) -> None:

@@ -17,7 +17,6 @@ from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod.defaults import round_to_milli
 from mooring.admission.pod.rules import SEMVER_OPERATORS
 from mooring.admission.pod.warnings import DEPRECATED_LABELS, deprecated_sources
-from mooring.admission.rule_strategy import RuleStatusStrategy, RuleStrategy
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names, times
 from mooring.api.base import Object, copy_of
@@ -38,11 +37,8 @@ NOT_INLINE = "may not be specified in the context of inline volumes"
 _SPEC = Path("spec")
 
 
-class PersistentVolumeStrategy(RuleStrategy[PersistentVolume]):
+class PersistentVolumeStrategy(Strategy[PersistentVolume]):
     has_generation = False
-
-    def status_strategy(self) -> Strategy[PersistentVolume]:
-        return PersistentVolumeStatusStrategy(self)
 
     def default(self, obj: PersistentVolume) -> None:
         obj.status.phase = obj.status.phase or "Pending"
@@ -81,10 +77,7 @@ class PersistentVolumeStrategy(RuleStrategy[PersistentVolume]):
             ),
         ]
 
-
-class PersistentVolumeStatusStrategy(RuleStatusStrategy[PersistentVolume]):
-    def prepare_for_update(self, new: PersistentVolume, old: PersistentVolume, request: Request) -> None:
-        super().prepare_for_update(new, old, request)
+    def prepare_status(self, new: PersistentVolume, old: PersistentVolume, request: Request) -> None:
         new_status, old_status = new.status, old.status
         if new_status.phase == old_status.phase:
             new_status.last_phase_transition_time = (

@@ -9,8 +9,7 @@ from mooring.admission.meta import IMMUTABLE
 from mooring.admission.persistent_volume import validate_access_modes, validate_class_name, validate_volume_mode
 from mooring.admission.pod.defaults import round_to_milli
 from mooring.admission.pod.warnings import fractional_bytes
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import errors as api_errors
 from mooring.api import field_errors, label_selector, names
 from mooring.api.base import copy_of
@@ -39,7 +38,7 @@ _SPEC_IS_IMMUTABLE = (
 )
 
 
-class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
+class PersistentVolumeClaimStrategy(Strategy[PersistentVolumeClaim]):
     has_generation = False
 
     def default(self, obj: PersistentVolumeClaim) -> None:

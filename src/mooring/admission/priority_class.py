@@ -1,8 +1,7 @@
 """Validate PriorityClasses: reserved names and values, and at most one default in the cluster."""
 
 from mooring.admission.meta import IMMUTABLE
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import SYSTEM_PRIORITIES, Request
+from mooring.admission.strategy import SYSTEM_PRIORITIES, Request, Strategy
 from mooring.api import errors, field_errors
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
@@ -13,7 +12,7 @@ SYSTEM_PREFIX = "system-"
 _POLICIES = ("PreemptLowerPriority", "Never")
 
 
-class PriorityClassStrategy(RuleStrategy[PriorityClass]):
+class PriorityClassStrategy(Strategy[PriorityClass]):
     def default(self, obj: PriorityClass) -> None:
         if obj.preemption_policy is None:
             obj.preemption_policy = "PreemptLowerPriority"

@@ -4,8 +4,7 @@ from mooring.admission.checks import NEGATIVE, Unique
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.pod.defaults import round_to_milli
 from mooring.admission.pod.resources import INTEGER_RESOURCES, container_resource_problems, resource_problems
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import LimitRange, LimitRangeItem, ResourceQuota, ResourceQuotaSpec
 from mooring.api.core_v1.namespace import ScopedResourceSelectorRequirement
@@ -40,7 +39,7 @@ _SHOWN = {"defaultRequest": "default request"}
 _SPEC = Path("spec")
 
 
-class ResourceQuotaStrategy(RuleStrategy[ResourceQuota]):
+class ResourceQuotaStrategy(Strategy[ResourceQuota]):
     has_generation = False
 
     def default(self, obj: ResourceQuota) -> None:
@@ -148,7 +147,7 @@ def _validate_scope_requirement(requirement: ScopedResourceSelectorRequirement, 
     return errors
 
 
-class LimitRangeStrategy(RuleStrategy[LimitRange]):
+class LimitRangeStrategy(Strategy[LimitRange]):
     has_generation = False
     allow_create_on_update = True
 

@@ -3,8 +3,7 @@
 from typing import TypeVar
 
 from mooring.admission.checks import one_of
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, label_selector, names
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
@@ -19,7 +18,7 @@ AnyBinding = TypeVar("AnyBinding", RoleBinding, ClusterRoleBinding)
 AnyRole = TypeVar("AnyRole", Role, ClusterRole)
 
 
-class _RbacStrategy(RuleStrategy[AnyRole]):
+class _RbacStrategy(Strategy[AnyRole]):
     group = GROUP
     has_generation = False
     allow_create_on_update = True
@@ -56,7 +55,7 @@ class ClusterRoleStrategy(_RbacStrategy[ClusterRole]):
         return errors
 
 
-class _BindingStrategy(RuleStrategy[AnyBinding]):
+class _BindingStrategy(Strategy[AnyBinding]):
     group = GROUP
     has_generation = False
     allow_create_on_update = True

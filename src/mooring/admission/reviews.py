@@ -31,14 +31,17 @@ class _ReviewStrategy(Strategy[T]):
     namespaced = False
     has_generation = False
 
+    def validate_create(self, obj: T, request: Request) -> Errors:
+        return self.rules(obj, None, request)
+
 
 class SubjectAccessReviewStrategy(_ReviewStrategy[SubjectAccessReview]):
-    def validate_create(self, obj: SubjectAccessReview, request: Request) -> Errors:
+    def rules(self, obj: SubjectAccessReview, old: SubjectAccessReview | None, request: Request) -> Errors:
         return _validate_access(obj.spec) + _validate_user(obj.spec)
 
 
 class LocalSubjectAccessReviewStrategy(_ReviewStrategy[LocalSubjectAccessReview]):
-    def validate_create(self, obj: LocalSubjectAccessReview, request: Request) -> Errors:
+    def rules(self, obj: LocalSubjectAccessReview, old: LocalSubjectAccessReview | None, request: Request) -> Errors:
         errors = _validate_access(obj.spec) + _validate_user(obj.spec)
         attributes = obj.spec.resource_attributes
         if attributes is not None and attributes.namespace != obj.metadata.namespace:
@@ -52,7 +55,7 @@ class LocalSubjectAccessReviewStrategy(_ReviewStrategy[LocalSubjectAccessReview]
 
 
 class SelfSubjectAccessReviewStrategy(_ReviewStrategy[SelfSubjectAccessReview]):
-    def validate_create(self, obj: SelfSubjectAccessReview, request: Request) -> Errors:
+    def rules(self, obj: SelfSubjectAccessReview, old: SelfSubjectAccessReview | None, request: Request) -> Errors:
         return _validate_access(obj.spec)
 
 
@@ -65,7 +68,7 @@ class SelfSubjectReviewStrategy(_ReviewStrategy[SelfSubjectReview]):
 
 
 class TokenReviewStrategy(_ReviewStrategy[TokenReview]):
-    def validate_create(self, obj: TokenReview, request: Request) -> Errors:
+    def rules(self, obj: TokenReview, old: TokenReview | None, request: Request) -> Errors:
         return [] if obj.spec.token else [field_errors.required(_SPEC.child("token"))]
 
 
@@ -74,7 +77,7 @@ class TokenRequestStrategy(_ReviewStrategy[TokenRequest]):
         if obj.spec.expiration_seconds is None:
             obj.spec.expiration_seconds = 3600
 
-    def validate_create(self, obj: TokenRequest, request: Request) -> Errors:
+    def rules(self, obj: TokenRequest, old: TokenRequest | None, request: Request) -> Errors:
         seconds, here = obj.spec.expiration_seconds or 0, _SPEC.child("expirationSeconds")
         if seconds < _MIN_SECONDS:
             return [field_errors.invalid(here, seconds, "may not specify a duration less than 10 minutes")]

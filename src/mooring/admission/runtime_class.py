@@ -10,8 +10,7 @@ from mooring.admission.meta import IMMUTABLE
 from mooring.admission.pod.resources import validate_resources
 from mooring.admission.pod.rules import rules_for_create
 from mooring.admission.pod.tolerations import validate_tolerations
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import errors, field_errors, names
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Pod, ResourceRequirements, Toleration
@@ -20,7 +19,7 @@ from mooring.api.field_path import Path
 from mooring.api.node_v1 import RuntimeClass, Scheduling
 
 
-class RuntimeClassStrategy(RuleStrategy[RuntimeClass]):
+class RuntimeClassStrategy(Strategy[RuntimeClass]):
     has_generation = False
 
     def rules(self, obj: RuntimeClass, old: RuntimeClass | None, request: Request) -> Errors:

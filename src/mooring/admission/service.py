@@ -12,9 +12,8 @@ from mooring.admission.addresses import (
 )
 from mooring.admission.checks import Unique, one_of, optional_name, optional_one_of, require
 from mooring.admission.meta import IMMUTABLE
-from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.service_families import HEADLESS
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import (
     ClientIPConfig,
@@ -41,7 +40,7 @@ _EXTERNAL = ("NodePort", "LoadBalancer")
 _TRAFFIC_POLICIES = ("Cluster", "Local")
 
 
-class ServiceStrategy(RuleStrategy[Service]):
+class ServiceStrategy(Strategy[Service]):
     has_generation = False
     allow_create_on_update = True
 

@@ -6,8 +6,7 @@ The creator of an IPAddress owns the address. The API server creates those of Se
 from mooring.admission.addresses import canonical_ip_problems, network_of, validate_canonical_cidr
 from mooring.admission.checks import optional_name, require_name
 from mooring.admission.meta import IMMUTABLE
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
@@ -18,7 +17,7 @@ _PARENT = Path("spec", "parentRef")
 _ONE_OF_EACH = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
 
 
-class IPAddressStrategy(RuleStrategy[IPAddress]):
+class IPAddressStrategy(Strategy[IPAddress]):
     has_generation = False
 
     def name_check(self, name: str) -> names.Messages:
@@ -39,7 +38,7 @@ def _validate_parent(parent: ParentReference) -> Errors:
     return errors + optional_name(parent.namespace or None, _PARENT.child("namespace"), names.path_segment_name)
 
 
-class ServiceCIDRStrategy(RuleStrategy[ServiceCIDR]):
+class ServiceCIDRStrategy(Strategy[ServiceCIDR]):
     has_generation = False
 
     def rules(self, obj: ServiceCIDR, old: ServiceCIDR | None, request: Request) -> Errors:

@@ -8,8 +8,7 @@ from mooring.admission.meta import IMMUTABLE
 from mooring.admission.persistent_volume_claim import default_claim, validate_claim_spec
 from mooring.admission.pod.template import default_template
 from mooring.admission.pod.warnings import fractional_bytes
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.admission.workload import (
     SPEC,
     STATUS,
@@ -160,7 +159,7 @@ def _validate_retention(spec: StatefulSetSpec, path: Path) -> Errors:
     ]
 
 
-class ControllerRevisionStrategy(RuleStrategy[ControllerRevision]):
+class ControllerRevisionStrategy(Strategy[ControllerRevision]):
     has_generation = False
 
     def rules(self, obj: ControllerRevision, old: ControllerRevision | None, request: Request) -> Errors:

@@ -11,8 +11,7 @@ from mooring.admission.checks import (
 )
 from mooring.admission.meta import IMMUTABLE, immutable
 from mooring.admission.persistent_volume import affinity_rules, default_source, validate_spec
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.admission.volume_sources import validate_csi_driver_name
 from mooring.api import field_errors, label_selector, names
 from mooring.api import storage_v1 as v1
@@ -45,7 +44,7 @@ def _immutable_error(name: str, new: object, old: object) -> Errors:
     return [] if new == old else [field_errors.forbidden(Path(name), f"updates to {name} are forbidden.")]
 
 
-class StorageClassStrategy(RuleStrategy[v1.StorageClass]):
+class StorageClassStrategy(Strategy[v1.StorageClass]):
     has_generation = False
 
     def default(self, obj: v1.StorageClass) -> None:
@@ -95,7 +94,7 @@ def _validate_topologies(terms: list[v1.TopologySelectorTerm], path: Path) -> Er
     return errors
 
 
-class VolumeAttributesClassStrategy(RuleStrategy[v1.VolumeAttributesClass]):
+class VolumeAttributesClassStrategy(Strategy[v1.VolumeAttributesClass]):
     has_generation = False
 
     def mutate(self, obj: v1.VolumeAttributesClass, old: v1.VolumeAttributesClass | None, request: Request) -> None:
@@ -112,7 +111,7 @@ class VolumeAttributesClassStrategy(RuleStrategy[v1.VolumeAttributesClass]):
         return errors + _validate_parameters(obj.parameters, Path("parameters"))
 
 
-class CSIDriverStrategy(RuleStrategy[v1.CSIDriver]):
+class CSIDriverStrategy(Strategy[v1.CSIDriver]):
     has_generation = False
     allow_unconditional_update = False
 
@@ -187,7 +186,7 @@ def _validate_token_requests(requests: list[v1.TokenRequest], path: Path) -> Err
     return errors
 
 
-class CSINodeStrategy(RuleStrategy[v1.CSINode]):
+class CSINodeStrategy(Strategy[v1.CSINode]):
     has_generation = False
     allow_unconditional_update = False
 
@@ -221,7 +220,7 @@ def _validate_node_driver(driver: v1.CSINodeDriver, path: Path) -> Errors:
     return errors
 
 
-class CSIStorageCapacityStrategy(RuleStrategy[v1.CSIStorageCapacity]):
+class CSIStorageCapacityStrategy(Strategy[v1.CSIStorageCapacity]):
     has_generation = False
     allow_unconditional_update = False
 
@@ -233,7 +232,7 @@ class CSIStorageCapacityStrategy(RuleStrategy[v1.CSIStorageCapacity]):
         return errors if old is None else errors + immutable_fields(obj, old, None, "nodeTopology", "storageClassName")
 
 
-class VolumeAttachmentStrategy(RuleStrategy[v1.VolumeAttachment]):
+class VolumeAttachmentStrategy(Strategy[v1.VolumeAttachment]):
     has_generation = False
     allow_unconditional_update = False
 

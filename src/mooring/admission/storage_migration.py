@@ -4,8 +4,7 @@ import re
 
 from mooring.admission.checks import validate_conditions
 from mooring.admission.meta import IMMUTABLE
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
@@ -16,7 +15,7 @@ _STATUS = Path("status")
 _VERSION = re.compile("[1-9][0-9]*")
 
 
-class StorageVersionMigrationStrategy(RuleStrategy[StorageVersionMigration]):
+class StorageVersionMigrationStrategy(Strategy[StorageVersionMigration]):
     has_generation = False
 
     def rules(self, obj: StorageVersionMigration, old: StorageVersionMigration | None, request: Request) -> Errors:

@@ -11,10 +11,12 @@ in place (it was decoded for this request), and never the old object.
 - `mutate` does what Kubernetes' mutating admission plugins do: it may use `request.lookups` and may reject by raising
   an error of ``mooring.api.errors``.
 - `prepare_*` resets fields that clients must not set: status, generation, gated fields.
-- `validate_*` returns *all* errors, in Kubernetes' order and with its messages. It never raises.
+- `validate_*` returns *all* errors, in Kubernetes' order and with its messages. It never raises. Most kinds inherit it
+  and implement `rules`, the same for create and update.
 - `admit` does what Kubernetes' validating admission plugins do: it rejects a valid object by the cluster's state.
 
-A subresource such as `status` is a strategy of its own in `subresources`; `StatusStrategy` is the usual one.
+A subresource is a strategy of its own in `subresources`; `StatusStrategy` is the usual one for `status`. Read next:
+``configuration.py`` for small examples, ``node.py`` for a kind with more rules.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,8 +26,9 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, get_args
 import msgspec
 
 from mooring.admission import meta
+from mooring.admission.meta import NameCheck
 from mooring.admission.options import AdmissionOptions
-from mooring.api import meta_v1
+from mooring.api import meta_v1, names
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import LimitRange, Pod, ServiceAccount
 from mooring.api.field_errors import Errors
@@ -51,95 +54,68 @@ class Priority(msgspec.Struct, frozen=True):
 
 
 class Lookups(Protocol):
-    """The cluster state that admission reads. The API server implements it with caches; lint with its input."""
+    """The cluster state that admission reads. The API server implements it with caches, lint with its input.
+
+    The bodies of the methods are those of `NoCluster`.
+    """
 
     @property
     def knows_runtime_classes(self) -> bool:
         """Return whether all RuntimeClasses are known, so that a pod that names another one is refused."""
+        return False
 
     def namespace_phase(self, name: str) -> str | None:
         """Return the phase of a namespace (`Active`, `Terminating`); None if it does not exist."""
-
-    def priority_class(self, name: str) -> Priority | None:
-        pass
-
-    def default_priority_class(self) -> Priority | None:
-        """Return the PriorityClass with `globalDefault`; of several, the one with the lowest value."""
-
-    def default_storage_class(self) -> str | None:
-        """Return the name of the default StorageClass; of several, the newest."""
-
-    def default_ingress_class(self) -> str | None:
-        """Return the name of the default IngressClass; of several, the newest."""
-
-    def allows_expansion(self, storage_class: str) -> bool:
-        """Return whether a StorageClass exists and allows volume expansion."""
-
-    def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount] | None:
-        """Return by name the account `default` and the one that a pod names; None if the namespace has no `default`."""
-
-    def runtime_class(self, name: str) -> RuntimeClass | None:
-        pass
-
-    def topology_labels(self, node: str) -> Mapping[str, str]:
-        """Return the zone and region labels of a node; empty if it does not exist."""
-
-    def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
-        pass
-
-    def security_labels(self, namespace: str) -> Mapping[str, str]:
-        """Return the Pod Security labels of a namespace."""
-
-    def allows_admin_access(self, namespace: str) -> bool:
-        """Return whether claims of a namespace may request administrator access to devices."""
-
-    def pods(self, namespace: str) -> tuple[int, Iterator[Pod]]:
-        """Return the number of pods of a namespace, and an iterator over them."""
-
-
-class NoCluster:
-    """Lookups without a cluster: every namespace exists, and only the system's PriorityClasses do."""
-
-    knows_runtime_classes = False
-
-    def namespace_phase(self, name: str) -> str | None:
         return "Active"
 
     def priority_class(self, name: str) -> Priority | None:
         return SYSTEM_PRIORITIES.get(name)
 
     def default_priority_class(self) -> Priority | None:
+        """Return the PriorityClass with `globalDefault`; of several, the one with the lowest value."""
         return None
 
     def default_storage_class(self) -> str | None:
+        """Return the name of the default StorageClass; of several, the newest."""
         return None
 
     def default_ingress_class(self) -> str | None:
+        """Return the name of the default IngressClass; of several, the newest."""
         return None
 
     def allows_expansion(self, storage_class: str) -> bool:
+        """Return whether a StorageClass exists and allows volume expansion."""
         return bool(storage_class)  # the class is unknown here
 
     def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount] | None:
+        """Return by name the account `default` and the one that a pod names; None if the namespace has no `default`."""
         return None
 
     def runtime_class(self, name: str) -> RuntimeClass | None:
         return None
 
     def topology_labels(self, node: str) -> Mapping[str, str]:
+        """Return the zone and region labels of a node; empty if it does not exist."""
         return {}
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
         return ()
 
     def security_labels(self, namespace: str) -> Mapping[str, str]:
+        """Return the Pod Security labels of a namespace."""
         return {}
 
     def allows_admin_access(self, namespace: str) -> bool:
+        """Return whether claims of a namespace may request administrator access to devices."""
         return True
 
     def pods(self, namespace: str) -> tuple[int, Iterator[Pod]]:
+        """Return the number of pods of a namespace, and an iterator over them."""
         return 0, iter(())
+
+
+class NoCluster(Lookups):
+    """Lookups without a cluster: every namespace exists, and only the system's PriorityClasses do."""
 
 
 SYSTEM_PRIORITIES: Mapping[str, Priority] = {
@@ -202,7 +178,8 @@ class Strategy(Generic[T]):
                     cls.namespaced, cls.has_status = kind.namespaced, kind.has_status
 
     def __init__(self, subresources: "Mapping[str, Strategy[Any]] | None" = None) -> None:
-        self.subresources = subresources or {}
+        status = {"status": StatusStrategy(self)} if self.has_status else {}
+        self.subresources: Mapping[str, Strategy[Any]] = {**status, **(subresources or {})}
 
     def default(self, obj: T) -> None:
         pass
@@ -212,13 +189,24 @@ class Strategy(Generic[T]):
 
     def prepare_for_create(self, obj: T, request: Request) -> None:
         """Clear fields that clients do not set on create, here the status; set the first generation."""
-        clear_status(obj)
+        if "status" in obj.__struct_fields__:
+            obj.status = type(obj)().status  # type: ignore[attr-defined] # some kinds have none
         if self.has_generation:
             obj.metadata.generation = 1
 
+    def name_check(self, name: str) -> names.Messages:
+        """Return what is wrong with the name of an object, by the kind's syntax of names."""
+        return names.dns1123_subdomain(name)
+
+    def name_check_for(self, request: Request) -> NameCheck:
+        """Return the function that checks names, which may depend on the emulated version."""
+        return self.name_check
+
     def validate_create(self, obj: T, request: Request) -> Errors:
-        """Return all errors of a new object, including `metadata` (``meta.validate_object_meta``)."""
-        return []
+        """Return all errors of a new object: those of its metadata, then those of `rules`."""
+        check = self.name_check_for(request)
+        errors = meta.validate_object_meta(obj.metadata, namespaced=self.namespaced, name_check=check)
+        return errors + self.rules(obj, None, request)
 
     def update_derived_names(self, obj: T, taken: str) -> None:
         """Update labels and selectors that contain the generated name `taken`, which was replaced."""
@@ -231,8 +219,19 @@ class Strategy(Generic[T]):
             new.metadata.generation = old.metadata.generation + changed
 
     def validate_update(self, new: T, old: T, request: Request) -> Errors:
-        """Return all errors of an update, including `metadata` (``meta.validate_object_meta_update``)."""
-        raise NotImplementedError(type(self).__name__)
+        """Return all errors of an update: those of its metadata, then those of `rules`."""
+        return meta.validate_object_meta_update(new.metadata, old.metadata) + self.rules(new, old, request)
+
+    def rules(self, obj: T, old: T | None, request: Request) -> Errors:
+        """Return all errors of an object outside its metadata. `old` is None for a create."""
+        return []
+
+    def prepare_status(self, new: T, old: T, request: Request) -> None:
+        """Adjust a new status before it is validated."""
+
+    def status_rules(self, new: T, old: T, request: Request) -> Errors:
+        """Return all errors of an update of the status."""
+        return []
 
     def warnings(self, new: T, old: T | None, request: Request) -> list[str]:
         """Return warnings about an accepted object. `old` is None for a create."""
@@ -242,32 +241,33 @@ class Strategy(Generic[T]):
         """Reject a valid object by raising Forbidden. `old` is None for a create."""
 
 
-class StatusStrategy(Strategy[T]):
-    """The `status` subresource of a kind: the status changes, and the metadata that ``pipeline.py`` allows."""
+class SubresourceStrategy(Strategy[T]):
+    """An update of a subresource, with the defaults of the kind's own strategy, `main`."""
 
     def __init__(self, main: Strategy[T]) -> None:
-        super().__init__()
         self.main = main
-
-    def prepare_for_update(self, new: T, old: T, request: Request) -> None:
-        """Restore all fields except status and metadata."""
-        for name in new.__struct_fields__:
-            if name not in ("api_version", "kind", "metadata", "status"):
-                setattr(new, name, getattr(old, name))  # shared, immutable from here on
+        self.subresources = {}
 
     def default(self, obj: T) -> None:
         self.main.default(obj)
 
+
+class StatusStrategy(SubresourceStrategy[T]):
+    """The `status` subresource of a kind: the status changes, and the metadata that ``pipeline.py`` allows."""
+
+    def prepare_for_update(self, new: T, old: T, request: Request) -> None:
+        """Restore all fields except status and metadata, and let the kind adjust the status."""
+        for name in new.__struct_fields__:
+            if name not in ("api_version", "kind", "metadata", "status"):
+                setattr(new, name, getattr(old, name))  # shared, immutable from here on
+        self.main.prepare_status(new, old, request)
+
     def validate_update(self, new: T, old: T, request: Request) -> Errors:
-        """Validate the metadata; subclasses add the rules for the status."""
-        return meta.validate_object_meta_update(new.metadata, old.metadata)
+        errors = meta.validate_object_meta_update(new.metadata, old.metadata)
+        return errors + self.main.status_rules(new, old, request)
 
 
 def keep_status(new: T, old: T) -> None:
+    """Restore the old status in the new object, if the kind has a status."""
     if "status" in new.__struct_fields__:
-        new.status = old.status  # type: ignore[attr-defined] # shared: nothing changes it; some kinds have none
-
-
-def clear_status(obj: meta_v1.Resource) -> None:
-    if "status" in obj.__struct_fields__:
-        obj.status = type(obj)().status  # type: ignore[attr-defined] # as in `keep_status`
+        new.status = old.status  # type: ignore[attr-defined] # shared: nothing changes it

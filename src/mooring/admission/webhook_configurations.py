@@ -12,8 +12,7 @@ from mooring.admission.checks import optional_one_of
 from mooring.admission.options import stored_policies
 from mooring.admission.policy import rules
 from mooring.admission.policy.rules import FAILURE_POLICIES, MATCH_POLICIES
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.admission.webhook_clients import REVIEWS, validate_client_config, validate_review_versions
 from mooring.api import admissionregistration_v1 as v1
 from mooring.api import field_errors, label_selector, names
@@ -45,7 +44,7 @@ class _Strictness(msgspec.Struct, frozen=True):
     """Match conditions of the stored webhook, which may use every CEL library of this release."""
 
 
-class _ConfigurationStrategy(RuleStrategy[T]):
+class _ConfigurationStrategy(Strategy[T]):
     group = GROUP
     namespaced = False
     allow_unconditional_update = False

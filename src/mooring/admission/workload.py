@@ -14,8 +14,7 @@ from mooring.admission.checks import json_fields, number_or_percent
 from mooring.admission.pod.mutation import check_scheduling_terms
 from mooring.admission.pod.template import prepare_template, template_warnings, validate_template
 from mooring.admission.pod_security.enforcement import check_template
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, label_selector, meta_v1, names
 from mooring.api.core_v1 import PodTemplateSpec
 from mooring.api.field_errors import Errors
@@ -36,7 +35,7 @@ _NAME_ADVICE = (
 )
 
 
-class TemplateStrategy(RuleStrategy[T]):
+class TemplateStrategy(Strategy[T]):
     """The strategy of a kind with a pod template: drop its gated fields, warn about it, check Pod Security."""
 
     template_path = TEMPLATE

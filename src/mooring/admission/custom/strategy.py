@@ -13,7 +13,7 @@ from mooring.admission import meta
 from mooring.admission.custom import structure
 from mooring.admission.custom.ratcheting import errors_at_changed_values
 from mooring.admission.custom.validation import Check, Findings, compile_schema, unique
-from mooring.admission.strategy import Request, Strategy
+from mooring.admission.strategy import Request, Strategy, SubresourceStrategy
 from mooring.api import errors as api_errors
 from mooring.api import field_errors, names
 from mooring.api.apiextensions_v1 import CustomResourceSubresourceScale, JSONSchemaProps
@@ -67,7 +67,7 @@ class CustomStrategy(Strategy[Dynamic]):
         return compile_schema(self.schema.props.properties.get("status", JSONSchemaProps()))
 
     @cached_property
-    def rules(self) -> "Rules | None":
+    def cel_rules(self) -> "Rules | None":
         """The CEL rules; None if the schema has none."""
         if not structure.any_node(self.schema, lambda node: bool(node.props.validations)):
             return None
@@ -135,7 +135,7 @@ class CustomStrategy(Strategy[Dynamic]):
 
     def tree(self, obj: Dynamic) -> dict[str, Any]:
         """Return the object as plain JSON values; of its metadata, only the fields that the schema reads."""
-        metadata = msgspec.to_builtins(obj.metadata) if self._looks_at_metadata or self.rules else {}
+        metadata = msgspec.to_builtins(obj.metadata) if self._looks_at_metadata or self.cel_rules else {}
         return {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata, **obj.content}
 
     def errors_at_changes(
@@ -166,11 +166,11 @@ class CustomStrategy(Strategy[Dynamic]):
 
     def rule_errors(self, new: Any, old: Any, errors: Errors, request: Request) -> Errors:
         """Evaluate the CEL rules if the object passed the schema checks that they depend on."""
-        if self.rules is None:
+        if self.cel_rules is None:
             return []
         if any(error.type in _BLOCKING for error in errors):
             return [field_errors.invalid(None, None, _UNCHECKED)]
-        return self.rules.errors(new, old, request.warn)
+        return self.cel_rules.errors(new, old, request.warn)
 
     def _scale_errors(self, obj: Dynamic) -> Errors:
         if self.scale is None:
@@ -178,13 +178,8 @@ class CustomStrategy(Strategy[Dynamic]):
         return [*_replicas_errors(obj, self.scale.spec_replicas_path), *scale_status_errors(obj, self.scale)]
 
 
-class CustomStatusStrategy(Strategy[Dynamic]):
-    def __init__(self, main: CustomStrategy) -> None:
-        super().__init__()
-        self.main = main
-
-    def default(self, obj: Dynamic) -> None:
-        self.main.default(obj)
+class CustomStatusStrategy(SubresourceStrategy[Dynamic]):
+    main: CustomStrategy
 
     def prepare_for_update(self, new: Dynamic, old: Dynamic, request: Request) -> None:
         managed = new.metadata.managed_fields

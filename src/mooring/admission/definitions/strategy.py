@@ -1,7 +1,6 @@
 """The strategy of CustomResourceDefinition. Its rules are imported on first use: most servers have no definitions."""
 
 from mooring.admission import meta
-from mooring.admission.rule_strategy import RuleStatusStrategy, RuleStrategy
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
 from mooring.api.apiextensions_v1 import (
@@ -15,11 +14,8 @@ from mooring.api.field_errors import Errors
 _HTTPS = 443
 
 
-class DefinitionStrategy(RuleStrategy[CustomResourceDefinition]):
+class DefinitionStrategy(Strategy[CustomResourceDefinition]):
     allow_unconditional_update = False
-
-    def status_strategy(self) -> Strategy[CustomResourceDefinition]:
-        return DefinitionStatusStrategy(self)
 
     def default(self, obj: CustomResourceDefinition) -> None:
         named = obj.spec.names
@@ -63,6 +59,11 @@ class DefinitionStrategy(RuleStrategy[CustomResourceDefinition]):
         errors += spec.validate_stored_versions(obj)
         return errors + spec.validate_approval(obj, old) + _validate_preserving(obj, old)
 
+    def status_rules(self, new: CustomResourceDefinition, old: CustomResourceDefinition, request: Request) -> Errors:
+        from mooring.admission.definitions import spec  # noqa: PLC0415 - see above
+
+        return spec.validate_names(new.status.accepted_names, spec.STATUS.child("acceptedNames"))
+
     def warnings(
         self, new: CustomResourceDefinition, old: CustomResourceDefinition | None, request: Request
     ) -> list[str]:
@@ -70,14 +71,6 @@ class DefinitionStrategy(RuleStrategy[CustomResourceDefinition]):
 
         known = warnings_about(old, request.options.custom) if old else []
         return [text for text in warnings_about(new, request.options.custom) if text not in known]
-
-
-class DefinitionStatusStrategy(RuleStatusStrategy[CustomResourceDefinition]):
-    def validate_update(self, new: CustomResourceDefinition, old: CustomResourceDefinition, request: Request) -> Errors:
-        from mooring.admission.definitions import spec  # noqa: PLC0415 - see above
-
-        errors = meta.validate_object_meta_update(new.metadata, old.metadata)
-        return errors + spec.validate_names(new.status.accepted_names, spec.STATUS.child("acceptedNames"))
 
 
 def _record_storage_version(obj: CustomResourceDefinition) -> None:

@@ -34,7 +34,6 @@ from mooring.admission.dra.requests import (
 )
 from mooring.admission.dra.taints import validate_tolerations
 from mooring.admission.node_selector import validate_node_selector
-from mooring.admission.rule_strategy import RuleStatusStrategy, RuleStrategy
 from mooring.admission.strategy import Request, Strategy
 from mooring.admission.volume_sources import forbid_other_fields
 from mooring.api import field_errors, names
@@ -56,11 +55,8 @@ _NOT_A_UID = (
 Device = tuple[str, str, str, str | None]
 
 
-class ResourceClaimStrategy(RuleStrategy[v1.ResourceClaim]):
+class ResourceClaimStrategy(Strategy[v1.ResourceClaim]):
     has_generation = False
-
-    def status_strategy(self) -> Strategy[v1.ResourceClaim]:
-        return ResourceClaimStatusStrategy(self)
 
     def default(self, obj: v1.ResourceClaim) -> None:
         default_claim_requests(obj.spec.devices)
@@ -77,16 +73,13 @@ class ResourceClaimStrategy(RuleStrategy[v1.ResourceClaim]):
     def status_rules(self, new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> Errors:
         return _check_granted_admin_access(new, old, request) + _validate_status(new, old, request)
 
-
-class ResourceClaimStatusStrategy(RuleStatusStrategy[v1.ResourceClaim]):
-    def prepare_for_update(self, new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> None:
-        super().prepare_for_update(new, old, request)
+    def prepare_status(self, new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> None:
         if old.status.allocation is not None:  # device statuses are removed with the allocation
             held, had = _devices(new.status.allocation), _devices(old.status.allocation)
             new.status.devices = [each for each in new.status.devices if _id(each) in held or _id(each) not in had]
 
 
-class ResourceClaimTemplateStrategy(RuleStrategy[v1.ResourceClaimTemplate]):
+class ResourceClaimTemplateStrategy(Strategy[v1.ResourceClaimTemplate]):
     has_generation = False
 
     def default(self, obj: v1.ResourceClaimTemplate) -> None:
@@ -285,7 +278,7 @@ def validate_binding_conditions(wanted: list[str], failed: list[str], path: Path
     return errors
 
 
-class DeviceClassStrategy(RuleStrategy[DeviceClass]):
+class DeviceClassStrategy(Strategy[DeviceClass]):
     def rules(self, obj: DeviceClass, old: DeviceClass | None, request: Request) -> Errors:
         spec = obj.spec
         errors: Errors = []

@@ -22,8 +22,7 @@ from mooring.admission.dra.names import (
 from mooring.admission.dra.taints import set_time_added, validate_taint
 from mooring.admission.meta import immutable
 from mooring.admission.node_selector import validate_node_selector
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import NodeSelector
 from mooring.api.field_errors import Errors
@@ -66,7 +65,7 @@ _SEMVER = re.compile(
 )
 
 
-class ResourceSliceStrategy(RuleStrategy[ResourceSlice]):
+class ResourceSliceStrategy(Strategy[ResourceSlice]):
     def mutate(self, obj: ResourceSlice, old: ResourceSlice | None, request: Request) -> None:
         _drop_disabled_fields(obj.spec)
         for device in obj.spec.devices:

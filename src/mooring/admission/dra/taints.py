@@ -8,8 +8,7 @@ from collections.abc import Collection
 from mooring.admission.checks import limit_items, require_one_of, validate_conditions
 from mooring.admission.dra.names import validate_driver_name, validate_label, validate_pool_name
 from mooring.admission.pod.tolerations import number_problems
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names, times
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
@@ -75,7 +74,7 @@ def _validate_toleration(toleration: DeviceToleration, path: Path, numeric: bool
     return errors
 
 
-class DeviceTaintRuleStrategy(RuleStrategy[DeviceTaintRule]):
+class DeviceTaintRuleStrategy(Strategy[DeviceTaintRule]):
     def mutate(self, obj: DeviceTaintRule, old: DeviceTaintRule | None, request: Request) -> None:
         """Reset `timeAdded` when the effect changes, unless the client set a new time."""
         taint = obj.spec.taint

@@ -31,7 +31,7 @@ from mooring.admission.pod.update import (
 from mooring.admission.pod.warnings import pod_spec_warnings
 from mooring.admission.pod_security import enforcement as pod_security
 from mooring.admission.runtime_class import apply_runtime_class
-from mooring.admission.strategy import Request, StatusStrategy, Strategy, keep_status
+from mooring.admission.strategy import Request, Strategy, SubresourceStrategy, keep_status
 from mooring.api import field_errors, times
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Pod, PodCondition, PodSpec, PodStatus
@@ -51,13 +51,7 @@ GATED = PodCondition(
 
 class PodStrategy(Strategy[Pod]):
     def __init__(self) -> None:
-        super().__init__(
-            {
-                "status": PodStatusStrategy(self),
-                "ephemeralcontainers": EphemeralContainersStrategy(self),
-                "resize": ResizeStrategy(self),
-            }
-        )
+        super().__init__({"ephemeralcontainers": EphemeralContainersStrategy(self), "resize": ResizeStrategy(self)})
 
     def default(self, obj: Pod) -> None:
         default_pod(obj)
@@ -120,28 +114,17 @@ class PodStrategy(Strategy[Pod]):
             limit_range.check_pod(new, request)
         pod_security.check_pod(new, old, request)
 
-
-class PodStatusStrategy(StatusStrategy[Pod]):
-    def prepare_for_update(self, new: Pod, old: Pod, request: Request) -> None:
-        super().prepare_for_update(new, old, request)
+    def prepare_status(self, new: Pod, old: Pod, request: Request) -> None:
         # An old client that does not know the field must not reset it.
         new.status.qos_class = new.status.qos_class or old.status.qos_class
         agree_on_pod_ips(new)
 
-    def validate_update(self, new: Pod, old: Pod, request: Request) -> Errors:
-        errors = super().validate_update(new, old, request)
-        errors += validate_annotation_updates(new.metadata, old.metadata, _ANNOTATIONS)
+    def status_rules(self, new: Pod, old: Pod, request: Request) -> Errors:
+        errors = validate_annotation_updates(new.metadata, old.metadata, _ANNOTATIONS)
         return errors + validate_status_update(new, old, strict_addresses=request.options.strict_addresses)
 
 
-class EphemeralContainersStrategy(Strategy[Pod]):
-    def __init__(self, main: PodStrategy) -> None:
-        super().__init__()
-        self.main = main
-
-    def default(self, obj: Pod) -> None:
-        self.main.default(obj)
-
+class EphemeralContainersStrategy(SubresourceStrategy[Pod]):
     def prepare_for_update(self, new: Pod, old: Pod, request: Request) -> None:
         wanted = new.spec.ephemeral_containers
         keep_status(new, old)
@@ -162,14 +145,7 @@ class EphemeralContainersStrategy(Strategy[Pod]):
         pod_security.check_pod(new, old, request)
 
 
-class ResizeStrategy(Strategy[Pod]):
-    def __init__(self, main: PodStrategy) -> None:
-        super().__init__()
-        self.main = main
-
-    def default(self, obj: Pod) -> None:
-        self.main.default(obj)
-
+class ResizeStrategy(SubresourceStrategy[Pod]):
     def mutate(self, obj: Pod, old: Pod | None, request: Request) -> None:
         if old is None or old.metadata.deletion_timestamp is None:
             limit_range.set_defaults(obj, request)

@@ -12,8 +12,7 @@ from mooring.admission.checks import Unique, one_of, optional_one_of, require, v
 from mooring.admission.options import PolicyEnvironment, stored_policies
 from mooring.admission.policy import rules
 from mooring.admission.policy.compiling import compile_expression
-from mooring.admission.rule_strategy import RuleStrategy
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, Strategy
 from mooring.api import admissionregistration_v1 as v1
 from mooring.api import field_errors, label_selector, names
 from mooring.api.field_errors import Errors
@@ -70,7 +69,7 @@ class _Compiler:
         return rules.expression(self.environment(text, **environment), text, path, results)
 
 
-class _PolicyStrategy(RuleStrategy[P]):
+class _PolicyStrategy(Strategy[P]):
     allow_unconditional_update = False
 
     def default(self, obj: P) -> None:
@@ -79,7 +78,7 @@ class _PolicyStrategy(RuleStrategy[P]):
             rules.default_match(obj.spec.match_constraints)
 
 
-class _BindingStrategy(RuleStrategy[B]):
+class _BindingStrategy(Strategy[B]):
     allow_unconditional_update = False
 
     def default(self, obj: B) -> None:
