@@ -2,7 +2,7 @@
 
 from mooring.admission.checks import at_most_all, non_negative, non_negative_fields
 from mooring.admission.meta import immutable
-from mooring.admission.pod.template import default_template
+from mooring.admission.pod.defaults import default_pod_spec
 from mooring.admission.strategy import Request
 from mooring.admission.workload import (
     SPEC,
@@ -40,7 +40,7 @@ class DaemonSetStrategy(TemplateStrategy[DaemonSet]):
             pace.max_unavailable, pace.max_surge = pace.max_unavailable or 0, pace.max_surge or 0
         if obj.spec.revision_history_limit is None:
             obj.spec.revision_history_limit = 10
-        default_template(obj.spec.template)
+        default_pod_spec(obj.spec.template.spec)
         obj.metadata.annotations.setdefault(_TEMPLATE_GENERATION, "1")
 
     def template_of(self, obj: DaemonSet) -> PodTemplateSpec:

@@ -2,7 +2,7 @@
 
 from mooring.admission.checks import at_most_all, non_negative, non_negative_fields, require
 from mooring.admission.meta import immutable
-from mooring.admission.pod.template import default_template, validate_template
+from mooring.admission.pod.defaults import default_pod_spec
 from mooring.admission.strategy import Request
 from mooring.admission.workload import (
     LABELS_DIFFER,
@@ -20,6 +20,7 @@ from mooring.admission.workload import (
     validate_match,
     validate_replica_counts,
     validate_selector,
+    validate_template,
 )
 from mooring.api import field_errors
 from mooring.api.apps_v1 import Deployment, DeploymentSpec, ReplicaSet, ReplicaSetStatus, RollingUpdateDeployment
@@ -41,7 +42,7 @@ class DeploymentStrategy(TemplateStrategy[Deployment]):
             spec.revision_history_limit = 10
         if spec.progress_deadline_seconds is None:
             spec.progress_deadline_seconds = 600
-        default_template(spec.template)
+        default_pod_spec(spec.template.spec)
 
     def template_of(self, obj: Deployment) -> PodTemplateSpec:
         return obj.spec.template
@@ -115,7 +116,7 @@ class ReplicaSetStrategy(TemplateStrategy[ReplicaSet]):
     def default(self, obj: ReplicaSet) -> None:
         if obj.spec.replicas is None:
             obj.spec.replicas = 1
-        default_template(obj.spec.template)
+        default_pod_spec(obj.spec.template.spec)
 
     def template_of(self, obj: ReplicaSet) -> PodTemplateSpec:
         return obj.spec.template
@@ -142,7 +143,7 @@ class ReplicationControllerStrategy(TemplateStrategy[ReplicationController]):
             labels = spec.template.metadata.labels
             spec.selector = spec.selector or dict(labels)
             obj.metadata.labels = obj.metadata.labels or dict(labels)
-            default_template(spec.template)
+            default_pod_spec(spec.template.spec)
         if spec.replicas is None:
             spec.replicas = 1
 
@@ -171,7 +172,7 @@ class PodTemplateStrategy(TemplateStrategy[PodTemplate]):
     warns_about_name = False
 
     def default(self, obj: PodTemplate) -> None:
-        default_template(obj.template)
+        default_pod_spec(obj.template.spec)
 
     def template_of(self, obj: PodTemplate) -> PodTemplateSpec:
         return obj.template

@@ -1,21 +1,46 @@
-"""Jobs: completion and failure rules, and the few mutable fields.
+"""Jobs: completion, failure and success rules, and the few mutable fields.
 
 The server generates the selector from the Job's uid, unless `manualSelector` is set. Scheduling directives are mutable
 while a Job is suspended: before its first start, and with the gate MutableSchedulingDirectivesForSuspendedJobs whenever
 it has no active pods.
 """
 
-from mooring.admission.checks import immutable_fields, limit_bytes, non_negative_fields, optional_one_of
-from mooring.admission.job_policies import validate_failure_policy, validate_success_policy
+from itertools import pairwise
+
+from mooring.admission.checks import (
+    Unique,
+    immutable_fields,
+    limit_bytes,
+    limit_items,
+    non_negative,
+    non_negative_fields,
+    one_of,
+    optional_one_of,
+)
 from mooring.admission.meta import IMMUTABLE
-from mooring.admission.pod.template import default_template, validate_template
+from mooring.admission.pod.defaults import default_pod_spec
 from mooring.admission.strategy import Request
-from mooring.admission.workload import SPEC, STATUS, TEMPLATE, TemplateStrategy, is_valid, validate_match
+from mooring.admission.workload import (
+    SPEC,
+    STATUS,
+    TEMPLATE,
+    TemplateStrategy,
+    is_valid,
+    validate_match,
+    validate_template,
+)
 from mooring.api import field_errors, label_selector, names
 from mooring.api.base import copy_of
-from mooring.api.batch_v1 import Job, JobSpec
+from mooring.api.batch_v1 import (
+    Job,
+    JobSpec,
+    PodFailurePolicyOnExitCodesRequirement,
+    PodFailurePolicyOnPodConditionsPattern,
+    PodFailurePolicyRule,
+    SuccessPolicyRule,
+)
 from mooring.api.core_v1 import Affinity, PodTemplateSpec
-from mooring.api.field_errors import Errors
+from mooring.api.field_errors import OMIT_VALUE, Errors
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import LabelSelector
 
@@ -83,7 +108,7 @@ class JobStrategy(TemplateStrategy[Job]):
 
 def default_job_template(spec: JobSpec) -> None:
     """Set the defaults of fields that Jobs and the Job templates of CronJobs share."""
-    default_template(spec.template)
+    default_pod_spec(spec.template.spec)
     for rule in spec.pod_failure_policy.rules if spec.pod_failure_policy is not None else ():
         for pattern in rule.on_pod_conditions:
             pattern.status = pattern.status or "True"
@@ -253,3 +278,143 @@ def _with_placement_of(new: PodTemplateSpec, old: PodTemplateSpec) -> PodTemplat
         spec.affinity.node_affinity = None
         spec.affinity = None if spec.affinity == Affinity() else spec.affinity
     return masked
+
+
+MAX_RULES = 20
+_MAX_PATTERNS = 20
+_MAX_EXIT_CODES = 255
+_MAX_INDEXES_BYTES = 64 * 1024
+_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
+_OPERATORS = ("In", "NotIn")
+_STATUSES = ("False", "True", "Unknown")
+
+
+def validate_failure_policy(spec: JobSpec, path: Path) -> Errors:
+    if spec.pod_failure_policy is None:
+        return []
+    rules, here = spec.pod_failure_policy.rules, path.child("rules")
+    errors, pod = limit_items(rules, MAX_RULES, here), spec.template.spec
+    containers = {container.name for container in (*pod.containers, *pod.init_containers)}
+    for index, rule in enumerate(rules):
+        errors += _validate_failure_rule(rule, spec, here.index(index), containers)
+    return errors
+
+
+def _validate_failure_rule(rule: PodFailurePolicyRule, spec: JobSpec, path: Path, containers: set[str]) -> Errors:
+    errors = _validate_one_of(rule.action, _ACTIONS, path.child("action"))
+    if rule.action == "FailIndex" and spec.backoff_limit_per_index is None:
+        detail = "requires the backoffLimitPerIndex to be set"
+        errors.append(field_errors.invalid(path.child("action"), rule.action, detail))
+    codes, patterns = rule.on_exit_codes, rule.on_pod_conditions
+    if codes is not None:
+        errors += _validate_exit_codes(codes, path.child("onExitCodes"), containers)
+    if patterns:
+        errors += _validate_conditions(patterns, path.child("onPodConditions"))
+    if codes is not None and patterns:
+        detail = "specifying both OnExitCodes and OnPodConditions is not supported"
+        errors.append(field_errors.invalid(path, OMIT_VALUE, detail))
+    if codes is None and not patterns:
+        detail = "specifying one of OnExitCodes and OnPodConditions is required"
+        errors.append(field_errors.invalid(path, OMIT_VALUE, detail))
+    return errors
+
+
+def _validate_one_of(value: str, supported: tuple[str, ...], path: Path) -> Errors:
+    if not value:
+        shown = " ".join(f'"{each}"' for each in supported)
+        return [field_errors.required(path, f"valid values: [{shown}]")]
+    return one_of(value, supported, path)
+
+
+def _validate_conditions(patterns: list[PodFailurePolicyOnPodConditionsPattern], path: Path) -> Errors:
+    errors = limit_items(patterns, _MAX_PATTERNS, path)
+    for index, pattern in enumerate(patterns):
+        here = path.index(index)
+        errors += names.validate(here.child("type"), pattern.type, names.label_key(pattern.type))
+        errors += _validate_one_of(pattern.status, _STATUSES, here.child("status"))
+    return errors
+
+
+def _validate_exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, path: Path, containers: set[str]) -> Errors:
+    errors = _validate_one_of(codes.operator, _OPERATORS, path.child("operator"))
+    if codes.container_name is not None and codes.container_name not in containers:
+        detail = "must be one of the container or initContainer names in the pod template"
+        errors.append(field_errors.invalid(path.child("containerName"), codes.container_name, detail))
+    values, here = codes.values, path.child("values")
+    if not values:
+        errors.append(field_errors.invalid(here, None, "at least one value is required"))
+    errors += limit_items(values, _MAX_EXIT_CODES, here)
+    seen = Unique()
+    for index, value in enumerate(values):
+        if codes.operator == "In" and value == 0:
+            errors.append(field_errors.invalid(here.index(index), value, "must not be 0 for the In operator"))
+        errors += seen.add(value, here.index(index))
+    if any(before > after for before, after in pairwise(values)):
+        errors.append(field_errors.invalid(here, values, "must be ordered"))
+    return errors
+
+
+def validate_success_policy(spec: JobSpec, path: Path) -> Errors:
+    policy = spec.success_policy
+    if policy is None:
+        return []
+    if spec.completion_mode != "Indexed":
+        return [field_errors.invalid(path, policy, "requires indexed completion mode")]
+    here = path.child("rules")
+    if not policy.rules:
+        return [field_errors.required(here, "at least one rules must be specified when the successPolicy is specified")]
+    errors = limit_items(policy.rules, MAX_RULES, here)
+    for index, rule in enumerate(policy.rules):
+        errors += _validate_success_rule(rule, spec.completions or 0, here.index(index))
+    return errors
+
+
+def _validate_success_rule(rule: SuccessPolicyRule, completions: int, path: Path) -> Errors:
+    indexes, count = rule.succeeded_indexes, rule.succeeded_count
+    if indexes is None and count is None:
+        return [field_errors.required(path, "at least one of succeededCount or succeededIndexes must be specified")]
+    errors: Errors = []
+    listed = 0
+    if indexes is not None:
+        here = path.child("succeededIndexes")
+        errors += limit_bytes(indexes, _MAX_INDEXES_BYTES, here)
+        outcome = count_indexes(indexes, completions)
+        if isinstance(outcome, str):
+            errors.append(field_errors.invalid(here, indexes, f"error parsing succeededIndexes: {outcome}"))
+        else:
+            listed = outcome
+    if count is not None:
+        here = path.child("succeededCount")
+        errors += non_negative(count, here)
+        limit = "must be less than or equal to"
+        if count > completions:
+            detail = f"{limit} {completions} (the number of specified completions)"
+            errors.append(field_errors.invalid(here, count, detail))
+        if indexes is not None and count > listed:
+            detail = f"{limit} {listed} (the number of indexes in the specified succeededIndexes field)"
+            errors.append(field_errors.invalid(here, count, detail))
+    return errors
+
+
+def count_indexes(text: str, completions: int) -> int | str:
+    """Count the indexes in a string such as `1,3-5,7`, or return the error."""
+    total, last = 0, -1
+    for part in text.split(",") if text else ():
+        ends = part.split("-")
+        if len(ends) > 2:
+            rule = "an index interval can have at most two parts separated by '-'"
+            return f'the fragment "{part}" violates the requirement that {rule}'
+        numbers: list[int] = []
+        for end in ends:
+            if not (end.isascii() and end.isdigit()) or len(end) > 10:
+                return f'cannot convert string to integer for index: "{end}"'
+            if int(end) >= completions:
+                return f'too large index: "{end}"'
+            numbers.append(int(end))
+        low, high = numbers[0], numbers[-1]
+        if low <= last:
+            return f"non-increasing order, previous: {last}, current: {low}"
+        if len(numbers) == 2 and low >= high:
+            return f"non-increasing order, previous: {low}, current: {high}"
+        total, last = total + high - low + 1, high
+    return total

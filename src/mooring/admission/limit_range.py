@@ -6,7 +6,7 @@ Kubernetes' LimitRanger with its messages. The strategies of pods and claims cal
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from mooring.admission.pod.requests import aggregate_limits, aggregate_requests
+from mooring.admission.pod.resources import aggregate_limits, aggregate_requests
 from mooring.admission.strategy import Request
 from mooring.api import errors
 from mooring.api.core_v1 import Container, LimitRangeItem, PersistentVolumeClaim, Pod, PodSpec

@@ -4,8 +4,11 @@ from typing import Any
 
 from mooring.admission.api_services import APIServiceStrategy
 from mooring.admission.autoscaler import HorizontalPodAutoscalerStrategy
-from mooring.admission.certificate_signing import CertificateStrategy
-from mooring.admission.certificates import ClusterTrustBundleStrategy, PodCertificateRequestStrategy
+from mooring.admission.certificates import (
+    CertificateStrategy,
+    ClusterTrustBundleStrategy,
+    PodCertificateRequestStrategy,
+)
 from mooring.admission.configuration import ConfigMapStrategy, SecretStrategy, ServiceAccountStrategy
 from mooring.admission.cron_job import CronJobStrategy
 from mooring.admission.daemon_set import DaemonSetStrategy
@@ -26,7 +29,13 @@ from mooring.admission.flow_control import FlowSchemaStrategy, PriorityLevelStra
 from mooring.admission.job import JobStrategy
 from mooring.admission.lease import LeaseStrategy
 from mooring.admission.namespace import NamespaceStrategy
-from mooring.admission.networking import IngressClassStrategy, IngressStrategy, NetworkPolicyStrategy
+from mooring.admission.networking import (
+    IngressClassStrategy,
+    IngressStrategy,
+    IPAddressStrategy,
+    NetworkPolicyStrategy,
+    ServiceCIDRStrategy,
+)
 from mooring.admission.node import NodeStrategy
 from mooring.admission.persistent_volume import PersistentVolumeStrategy
 from mooring.admission.persistent_volume_claim import PersistentVolumeClaimStrategy
@@ -52,7 +61,6 @@ from mooring.admission.reviews import (
 )
 from mooring.admission.runtime_class import RuntimeClassStrategy
 from mooring.admission.service import ServiceStrategy
-from mooring.admission.service_cidr import IPAddressStrategy, ServiceCIDRStrategy
 from mooring.admission.stateful_set import ControllerRevisionStrategy, StatefulSetStrategy
 from mooring.admission.storage import (
     CSIDriverStrategy,

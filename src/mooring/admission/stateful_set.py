@@ -6,7 +6,7 @@ Volumes of claim templates are added to the pod template before it is validated,
 from mooring.admission.checks import at_most_all, immutable_fields, non_negative, non_negative_fields, number_or_percent
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.persistent_volume_claim import default_claim, validate_claim_spec
-from mooring.admission.pod.template import default_template
+from mooring.admission.pod.defaults import default_pod_spec
 from mooring.admission.pod.warnings import fractional_bytes
 from mooring.admission.strategy import Request, Strategy
 from mooring.admission.workload import (
@@ -63,7 +63,7 @@ class StatefulSetStrategy(TemplateStrategy[StatefulSet]):
             spec.replicas = 1
         if spec.revision_history_limit is None:
             spec.revision_history_limit = 10
-        default_template(spec.template)
+        default_pod_spec(spec.template.spec)
         for claim in spec.volume_claim_templates:
             claim.api_version, claim.kind = "v1", "PersistentVolumeClaim"
             default_claim(claim)

@@ -1,8 +1,7 @@
-"""Rules that workload kinds share: a selector that matches the pod template's labels, and pods with restartPolicy
-Always.
+"""Rules that workload kinds share: pod templates, selectors that match their labels, and pods that run for ever.
 
-Each kind has a file of its own: ``deployment.py``, ``stateful_set.py``, ``daemon_set.py``, ``job.py``.
-``pod/template.py`` validates the templates.
+Label keys are merged and tolerations added only when a pod is created from the template. Each kind has a file of its
+own: ``deployment.py``, ``stateful_set.py``, ``daemon_set.py``, ``job.py``. Read next: ``pod/spec.py``.
 """
 
 import re
@@ -10,9 +9,13 @@ from typing import TypeVar
 
 import msgspec
 
+from mooring.admission import meta
 from mooring.admission.checks import json_fields, number_or_percent
-from mooring.admission.pod.mutation import check_scheduling_terms
-from mooring.admission.pod.template import prepare_template, template_warnings, validate_template
+from mooring.admission.pod.annotations import validate_pod_annotations
+from mooring.admission.pod.mutation import check_scheduling_terms, drop_disabled_fields
+from mooring.admission.pod.rules import rules_for_create, rules_for_update
+from mooring.admission.pod.spec import validate_pod_spec
+from mooring.admission.pod.warnings import pod_spec_warnings
 from mooring.admission.pod_security.enforcement import check_template
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, label_selector, meta_v1, names
@@ -20,6 +23,24 @@ from mooring.api.core_v1 import PodTemplateSpec
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import LabelSelector, ObjectMeta
+
+
+def validate_template(template: PodTemplateSpec, old: PodTemplateSpec | None, path: Path, request: Request) -> Errors:
+    """Validate a template. Values that the old template has are allowed."""
+    rules = (
+        rules_for_create(request.options, is_pod=False)
+        if old is None
+        else rules_for_update(request.options, old.spec, old.metadata, is_pod=False)
+    )
+    errors = names.validate_labels(template.metadata.labels, path.child("labels"))
+    errors += meta.validate_annotations(template.metadata.annotations, path.child("annotations"))
+    errors += validate_pod_annotations(template.metadata, template.spec, path.child("annotations"), rules)
+    errors += validate_pod_spec(template.spec, None, path.child("spec"), rules)
+    if template.spec.ephemeral_containers:
+        detail = "ephemeral containers not allowed in pod template"
+        errors.append(field_errors.forbidden(path.child("spec", "ephemeralContainers"), detail))
+    return errors
+
 
 T = TypeVar("T", bound=meta_v1.Resource)
 
@@ -59,13 +80,13 @@ class TemplateStrategy(Strategy[T]):
             before = self.template_of(old) if old is not None else None
             if before is None or before.spec != template.spec:
                 check_scheduling_terms(template.spec)
-            prepare_template(template, before, request)
+            drop_disabled_fields(template.spec, before.spec if before else None, request.options, request.warn)
 
     def warnings(self, new: T, old: T | None, request: Request) -> list[str]:
         found = name_warnings(new.metadata) if self.warns_about_name and old is None else []
         is_changed = old is None or new.metadata.generation != old.metadata.generation
         if is_changed and (template := self.template_of(new)):
-            found += template_warnings(template, self.template_path)
+            found += pod_spec_warnings(template.spec, self.template_path.child("spec"))
         return found
 
     def admit(self, new: T, old: T | None, request: Request) -> None:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from admission_kinds import ABSENT, Create, Update, stored
 from admission_pods import ON, Tree
-from mooring.admission.job_policies import count_indexes
+from mooring.admission.job import count_indexes
 from mooring.api.cron_schedules import find_schedule_problem
 
 RESTART = "spec.template.spec.restartPolicy"

@@ -9,8 +9,7 @@ import pytest
 from admission_kinds import stored
 from admission_pods import Tree, created, pod_of, request
 from mooring.admission.pipeline import admit_create
-from mooring.admission.pod.defaults import pull_policy
-from mooring.admission.pod.template import default_template
+from mooring.admission.pod.defaults import default_pod_spec, pull_policy
 from mooring.admission.strategy import NoCluster, Priority
 from mooring.api import codec, errors
 from mooring.api.core_v1 import PodTemplateSpec
@@ -177,7 +176,7 @@ def test_the_pull_policy_follows_the_tag(image: str, policy: str) -> None:
 def test_a_template_gets_less_than_a_pod() -> None:
     tree = {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}}
     template = codec.decode(msgspec.json.encode(tree), PodTemplateSpec).object
-    default_template(template)
+    default_pod_spec(template.spec)
     assert codec.to_tree(template)["spec"] == {
         "containers": [
             {

@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from mooring.admission.policy.attributes import Attributes, GroupVersionKind, GroupVersionResource
-from mooring.admission.policy.conditions import ConditionError, Conditions
-from mooring.admission.policy.evaluation import values_for
+from mooring.admission.policy.evaluation import ConditionError, Conditions, values_for
 from mooring.admission.policy.matching import Index, Matcher, RequestView
 from mooring.admission.policy.validating import ValidatingPolicies
 from mooring.api import errors

@@ -5,10 +5,11 @@ usage, those in the quota's status, are enforced.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
-from mooring.admission.accounting.evaluator import ZERO, Evaluator, Usage
+from mooring.admission.accounting.evaluators import ZERO, Evaluator, Usage
 from mooring.api import errors
 from mooring.api.core_v1 import ResourceQuota
 from mooring.api.core_v1.namespace import ResourceQuotaSpec, ScopedResourceSelectorRequirement
@@ -19,7 +20,7 @@ from mooring.api.quantity import Quantity
 class Change(msgspec.Struct):
     """A write of an object after admission, for quota accounting."""
 
-    evaluator: Evaluator
+    evaluator: Evaluator[Any]
     new: Resource | None
     """The object after the write; None for a delete."""
     old: Resource | None
@@ -37,7 +38,7 @@ class Change(msgspec.Struct):
         return errors.forbidden(self.evaluator.resource, name, why, group=self.evaluator.group)
 
 
-def concerns(quota: ResourceQuota, evaluator: Evaluator) -> bool:
+def concerns(quota: ResourceQuota, evaluator: Evaluator[Any]) -> bool:
     """Return whether a quota limits any resource that objects of this kind use."""
     return any(map(evaluator.measures, quota.status.hard)) or any(map(evaluator.measures, quota.spec.hard))
 
@@ -85,13 +86,13 @@ def used_with(quota: ResourceQuota, used: Mapping[str, Quantity], difference: Us
     return after
 
 
-def _usage_in(quota: ResourceQuota, evaluator: Evaluator, obj: Resource | None) -> Usage | None:
+def _usage_in(quota: ResourceQuota, evaluator: Evaluator[Any], obj: Resource | None) -> Usage | None:
     if obj is None or not is_in_scope(quota.spec, evaluator, obj):
         return None
     return evaluator.usage(obj)
 
 
-def is_in_scope(spec: ResourceQuotaSpec, evaluator: Evaluator, obj: Resource) -> bool:
+def is_in_scope(spec: ResourceQuotaSpec, evaluator: Evaluator[Any], obj: Resource) -> bool:
     """Return whether an object matches all scopes of a quota, so that the quota counts it."""
     if not spec.scopes and spec.scope_selector is None:
         return True

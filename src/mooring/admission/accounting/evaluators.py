@@ -1,33 +1,391 @@
-"""The evaluators of all kinds, by their resource."""
+"""Quota evaluators: how much of a quota the objects of a kind use, and which quota scopes they match.
 
-from collections.abc import Callable, Mapping
+`Evaluators.of` returns the evaluator of a kind. Kinds of which only the number counts have the base class `Evaluator`;
+pods, claims and Services have subclasses.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from mooring.admission.accounting.claims import DeviceClaimEvaluator, VolumeClaimEvaluator
-from mooring.admission.accounting.evaluator import ONE, ZERO, Evaluator, Usage
-from mooring.admission.accounting.pods import PodEvaluator
 from mooring.admission.options import AdmissionOptions
-from mooring.api.core_v1 import Pod, Service
+from mooring.admission.pod.resources import qos_class
+from mooring.api import times
+from mooring.api.core_v1 import Container, ContainerStatus, PersistentVolumeClaim, Pod, Service
+from mooring.api.core_v1.namespace import ScopedResourceSelectorRequirement
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.quantity import Quantity
-from mooring.api.resource_v1 import ResourceClaim
+from mooring.api.resource_v1 import DeviceSubRequest, ExactDeviceRequest, ResourceClaim
+from mooring.api.states import has_ended
+from mooring.constraints.requests import is_extended, is_native, is_pod_level, sum_containers
+
+T = TypeVar("T", bound=Resource)
+Usage: TypeAlias = dict[str, Quantity]
+ONE = Quantity(1)
+ZERO = Quantity(0)
+_ALIASES = frozenset({"configmaps", "replicationcontrollers", "resourcequotas", "secrets"})
+"""Resources of the core group that quotas also accept under a second name."""
+
+
+class Evaluator(Generic[T]):
+    """Computes how much of a quota an object uses. This base class suits kinds of which only the number counts."""
+
+    def __init__(self, group: str, resource: str) -> None:
+        self.group = group
+        self.resource = resource
+        self.count_name = f"count/{resource}.{group}" if group else f"count/{resource}"
+        self._own_names = frozenset({self.count_name, *({resource} & _ALIASES if not group else ())})
+
+    def measures(self, name: str) -> bool:
+        """Return whether objects of this kind use a resource that quotas limit by this name."""
+        return name in self._own_names
+
+    def measured_names(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if self.measures(name)]
+
+    def usage(self, obj: T) -> Usage:
+        """Return the amount of each quota resource that an object uses."""
+        return dict.fromkeys(self._own_names, ONE)
+
+    def in_scope(self, requirement: ScopedResourceSelectorRequirement, obj: T) -> bool:
+        """Whether an object matches a quota scope; objects of most kinds match none."""
+        return False
+
+    def missing(self, required: Iterable[str], obj: T) -> str:
+        """Describe required requests that an object lacks, as `must specify cpu for: web`; empty if none."""
+        return ""
+
+    def may_reject(self, new: T, old: T | None, subresource: str) -> bool:
+        """Whether quotas may reject a write of an object. `old` is None for a create."""
+        return old is None and not subresource
+
+    def may_differ(self, new: T, old: T) -> bool:
+        """Whether an update can change how much of a quota the object uses, or which scopes it matches."""
+        return False
+
+
+def selects(requirement: ScopedResourceSelectorRequirement, value: str) -> bool:
+    """Return whether a scope requirement matches a class name (empty: the object has no class)."""
+    match requirement.operator:
+        case "In":
+            return value in requirement.values if value else False
+        case "NotIn":
+            return value not in requirement.values if value else True
+        case "Exists":
+            return bool(value)
+        case _:
+            return not value
+
+
+def add_usage(total: Usage, more: Mapping[str, Quantity]) -> None:
+    """Add the amounts of one quota usage to another, in place."""
+    for name, quantity in more.items():
+        total[name] = total[name] + quantity if name in total else quantity
+
+
+Resources = Mapping[str, Quantity]
+DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
+"""The prefix of the extended resource name that every device class has implicitly."""
+_REQUESTS = "requests."
+_ASKED = ("cpu", "memory", "ephemeral-storage")
+_NAMES = frozenset(
+    {"count/pods", "pods", *_ASKED, *(f"requests.{name}" for name in _ASKED), *(f"limits.{name}" for name in _ASKED)}
+)
+_REQUIRED = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
+"""Resources that every container must request if a quota limits them."""
+
+
+class PodEvaluator(Evaluator[Pod]):
+    """Measure pods for quotas. A finished pod, or one past its deletion grace period, counts as an object only."""
+
+    def __init__(self, now: Callable[[], datetime], *, pod_level: bool = True) -> None:
+        super().__init__("", "pods")
+        self._now = now
+        self._pod_level = pod_level
+
+    def measures(self, name: str) -> bool:
+        return name in _NAMES or name.startswith(("hugepages-", "requests.hugepages-")) or is_extended_for_quota(name)
+
+    def usage(self, obj: Pod) -> Usage:
+        if has_ended(obj) or self.is_overdue(obj):
+            return {"count/pods": ONE}
+        usage = _usage_by_name(*total_resources(obj, pod_level=self._pod_level))
+        usage["count/pods"] = ONE
+        return usage
+
+    def is_overdue(self, pod: Pod) -> bool:
+        """Return whether a terminating pod is past its grace period; it then no longer uses quota."""
+        deletion, grace = pod.metadata.deletion_timestamp, pod.metadata.deletion_grace_period_seconds
+        if deletion is None or grace is None:
+            return False
+        return self._now() > times.add_seconds(times.parse(deletion), grace)
+
+    def in_scope(self, requirement: ScopedResourceSelectorRequirement, obj: Pod) -> bool:
+        match requirement.scope_name:
+            case "Terminating":
+                return _is_terminating(obj)
+            case "NotTerminating":
+                return not _is_terminating(obj)
+            case "BestEffort":
+                return qos_class(obj.spec) == "BestEffort"
+            case "NotBestEffort":
+                return qos_class(obj.spec) != "BestEffort"
+            case "PriorityClass":
+                return selects(requirement, obj.spec.priority_class_name)
+            case "CrossNamespacePodAffinity":
+                return _looks_into_other_namespaces(obj)
+        return False
+
+    def missing(self, required: Iterable[str], obj: Pod) -> str:
+        if self._pod_level and _has_pod_level_resources(obj):
+            return ""
+        wanted = _REQUIRED.intersection(required)
+        lacking: dict[str, set[str]] = {}
+        for container in (*obj.spec.containers, *obj.spec.init_containers) if wanted else ():
+            for name in wanted - _usage_by_name(container.resources.requests, container.resources.limits).keys():
+                lacking.setdefault(name, set()).add(container.name)
+        texts = [f"{name} for: {','.join(sorted(containers))}" for name, containers in sorted(lacking.items())]
+        return f"must specify {'; '.join(texts)}" if texts else ""
+
+    def may_reject(self, new: Pod, old: Pod | None, subresource: str) -> bool:
+        if subresource == "resize":
+            return True
+        return not subresource and (old is None or _is_terminating(new) != _is_terminating(old))
+
+    def may_differ(self, new: Pod, old: Pod) -> bool:
+        if has_ended(new) != has_ended(old) or _is_terminating(new) != _is_terminating(old):
+            return True
+        return total_resources(new, pod_level=True) != total_resources(old, pod_level=True)
+
+
+def is_extended_for_quota(name: str) -> bool:
+    """Return whether a quota's resource is an extended resource, such as `requests.example.com/gpu`."""
+    if not name.startswith(_REQUESTS):
+        return False
+    return not is_native(name) or name.startswith(_REQUESTS + DEVICE_CLASS)
+
+
+def _usage_by_name(requests: Resources, limits: Resources) -> Usage:
+    usage: Usage = {"pods": ONE}
+    for name, quantity in requests.items():
+        if name in _ASKED or name.startswith("hugepages-"):
+            usage[name] = usage[_REQUESTS + name] = quantity
+        elif is_extended(name) or name.startswith(DEVICE_CLASS):
+            usage[_REQUESTS + name] = quantity
+    for name in _ASKED:
+        if name in limits:
+            usage[f"limits.{name}"] = limits[name]
+    return usage
+
+
+def total_resources(pod: Pod, *, pod_level: bool) -> tuple[Resources, Resources]:
+    """Return the pod's total requests and limits; during a resize, the maximum of allocated, actual and desired."""
+    spec, status = pod.spec, pod.status
+    requests = sum_containers(spec, lambda container: container.resources.requests)
+    limits = sum_containers(spec, lambda container: container.resources.limits)
+    if status.container_statuses or status.init_container_statuses:
+        statuses = {each.name: each for each in (*status.init_container_statuses, *status.container_statuses)}
+        if any(each.resources or each.allocated_resources for each in statuses.values()):
+            requests, limits = _while_resized(pod, statuses, requests, limits)
+    if pod_level and spec.resources is not None and _has_pod_level_resources(pod):
+        for total, given in ((requests, spec.resources.requests), (limits, spec.resources.limits)):
+            total.update({name: quantity for name, quantity in given.items() if is_pod_level(name)})
+    if spec.overhead:
+        add_usage(requests, spec.overhead)
+        add_usage(limits, {name: more for name, more in spec.overhead.items() if not limits.get(name, ZERO).is_zero()})
+    return requests, limits
+
+
+def _while_resized(
+    pod: Pod, statuses: Mapping[str, ContainerStatus], requests: Usage, limits: Usage
+) -> tuple[Usage, Usage]:
+    infeasible = any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in pod.status.conditions)
+
+    def allocated_to(container: Container) -> Resources:
+        status = statuses.get(container.name)
+        if status is not None and status.allocated_resources:
+            return status.allocated_resources
+        return {} if infeasible else container.resources.requests
+
+    def actual(container: Container) -> Resources:
+        status = statuses.get(container.name)
+        if status is not None and status.resources is not None and status.resources.requests:
+            return status.resources.requests
+        return allocated_to(container)
+
+    def actual_limits(container: Container) -> Resources:
+        status = statuses.get(container.name)
+        if status is not None and status.resources is not None and status.resources.limits:
+            return status.resources.limits
+        return {} if infeasible else container.resources.limits
+
+    spec = pod.spec
+    wanted, wanted_limits = ({}, {}) if infeasible else (requests, limits)
+    return (
+        _largest(wanted, sum_containers(spec, actual), sum_containers(spec, allocated_to)),
+        _largest(wanted_limits, sum_containers(spec, actual_limits)),
+    )
+
+
+def _largest(*each: Resources) -> Usage:
+    result: Usage = {}
+    for resources in each:
+        for name, quantity in resources.items():
+            if name not in result or result[name] < quantity:
+                result[name] = quantity
+    return result
+
+
+def _has_pod_level_resources(pod: Pod) -> bool:
+    resources = pod.spec.resources
+    return resources is not None and any(map(is_pod_level, (*resources.requests, *resources.limits)))
+
+
+def _is_terminating(pod: Pod) -> bool:
+    return pod.spec.active_deadline_seconds is not None and pod.spec.active_deadline_seconds >= 0
+
+
+def _looks_into_other_namespaces(pod: Pod) -> bool:
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return False
+    for terms in (affinity.pod_affinity, affinity.pod_anti_affinity):
+        if terms is None:
+            continue
+        weighted = [each.pod_affinity_term for each in terms.preferred_during_scheduling_ignored_during_execution]
+        for term in (*terms.required_during_scheduling_ignored_during_execution, *weighted):
+            if term.namespaces or term.namespace_selector is not None:
+                return True
+    return False
+
+
+_CLASS_OF_STORAGE = ".storageclass.storage.k8s.io/"
+_STORAGE = ("persistentvolumeclaims", "requests.storage")
+_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+_DEVICES = ".deviceclass.resource.k8s.io/devices"
+_MAX_DEVICES = 32
+"""The number of devices that a request with mode All is charged for."""
+
+
+class VolumeClaimEvaluator(Evaluator[PersistentVolumeClaim]):
+    def __init__(self) -> None:
+        super().__init__("", "persistentvolumeclaims")
+
+    def measures(self, name: str) -> bool:
+        return (
+            name == self.count_name or name in _STORAGE or name.endswith(tuple(_CLASS_OF_STORAGE + n for n in _STORAGE))
+        )
+
+    def usage(self, obj: PersistentVolumeClaim) -> Usage:
+        usage = {self.count_name: ONE, _STORAGE[0]: ONE}
+        storage = _storage(obj)
+        if storage is not None:
+            usage[_STORAGE[1]] = storage
+        by_class = obj.metadata.annotations.get(_BETA_CLASS, obj.spec.storage_class_name or "")
+        if by_class:
+            usage |= {f"{by_class}{_CLASS_OF_STORAGE}{name}": usage[name] for name in _STORAGE if name in usage}
+        return usage
+
+    def in_scope(self, requirement: ScopedResourceSelectorRequirement, obj: PersistentVolumeClaim) -> bool:
+        if requirement.scope_name != "VolumeAttributesClass":
+            return False
+        return any(selects(requirement, name) for name in _attribute_classes(obj) or {""})
+
+    def may_reject(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, subresource: str) -> bool:
+        return not subresource
+
+    def may_differ(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> bool:
+        return self.usage(new) != self.usage(old) or _attribute_classes(new) != _attribute_classes(old)
+
+
+def _storage(claim: PersistentVolumeClaim) -> Quantity | None:
+    asked = claim.spec.resources.requests.get("storage")
+    if asked is None:
+        return None
+    allocated = claim.status.allocated_resources.get("storage", asked)
+    return max(asked.round_up(0), allocated.round_up(0))
+
+
+def _attribute_classes(claim: PersistentVolumeClaim) -> set[str]:
+    status = claim.status
+    target = status.modify_volume_status.target_volume_attributes_class_name if status.modify_volume_status else ""
+    found = (claim.spec.volume_attributes_class_name, status.current_volume_attributes_class_name, target)
+    return {name for name in found if name}
+
+
+class DeviceClaimEvaluator(Evaluator[ResourceClaim]):
+    """ResourceClaims: devices by class in the worst case, and the extended resources of device classes.
+
+    `extended` maps device classes to extended resources. `paid` is what the pod of a claim for extended resources was
+    already charged.
+    """
+
+    def __init__(
+        self,
+        extended: Callable[[], Mapping[str, str]] = dict,
+        paid: Callable[[ResourceClaim], Usage] = lambda _: {},
+        *,
+        extended_resources: bool = True,
+    ) -> None:
+        super().__init__("resource.k8s.io", "resourceclaims")
+        self._extended = extended
+        self._paid = paid
+        self._extended_resources = extended_resources
+
+    def measures(self, name: str) -> bool:
+        if name == self.count_name or name.endswith(_DEVICES):
+            return True
+        if not self._extended_resources or not is_extended_for_quota(name):
+            return False
+        resource = name.removeprefix(_REQUESTS)
+        return resource in self._extended().values() or resource.removeprefix(DEVICE_CLASS) in self._extended()
+
+    def usage(self, obj: ResourceClaim) -> Usage:
+        devices: Usage = {}
+        for request in obj.spec.devices.requests:
+            exactly = [request.exactly] if request.exactly else []
+            ways: Sequence[DeviceSubRequest | ExactDeviceRequest] = request.first_available or exactly
+            most: Usage = {}
+            for way in ways:
+                wanted = {"ExactCount": way.count, "All": _MAX_DEVICES}.get(way.allocation_mode, 0)
+                most[way.device_class_name] = max(most.get(way.device_class_name, ZERO), Quantity(wanted))
+            add_usage(devices, most)
+        usage = {self.count_name: ONE} | {name + _DEVICES: quantity for name, quantity in devices.items()}
+        if self._extended_resources:
+            usage |= self._extended_usage(devices, self._paid(obj))
+        return usage
+
+    def _extended_usage(self, devices: Usage, paid: Usage) -> Usage:
+        named: Usage = {}
+        for name, quantity in devices.items():
+            named[_REQUESTS + DEVICE_CLASS + name] = quantity
+            if extended := self._extended().get(name):
+                named[_REQUESTS + extended] = quantity
+        open_ = {name: quantity - paid.get(name, ZERO) for name, quantity in named.items()}
+        return {name: quantity for name, quantity in open_.items() if quantity.sign() > 0}
+
+    def may_reject(self, new: ResourceClaim, old: ResourceClaim | None, subresource: str) -> bool:
+        return not subresource
+
+    def may_differ(self, new: ResourceClaim, old: ResourceClaim) -> bool:
+        return new.spec != old.spec
+
 
 _LOAD_BALANCERS, _NODE_PORTS = "services.loadbalancers", "services.nodeports"
-_NAMES = frozenset({"count/services", "services", _LOAD_BALANCERS, _NODE_PORTS})
+_SERVICE_NAMES = frozenset({"count/services", "services", _LOAD_BALANCERS, _NODE_PORTS})
 
 
-class ServiceEvaluator(Evaluator):
+class ServiceEvaluator(Evaluator[Service]):
     """Measure Services for quotas. Count the node ports that will be needed: admission precedes their allocation."""
 
     def __init__(self) -> None:
         super().__init__("", "services")
 
     def measures(self, name: str) -> bool:
-        return name in _NAMES
+        return name in _SERVICE_NAMES
 
-    def usage(self, obj: Resource) -> Usage:
-        assert isinstance(obj, Service)  # noqa: S101 - the evaluator of this kind
+    def usage(self, obj: Service) -> Usage:
         spec = obj.spec
         balanced = spec.type == "LoadBalancer"
         ports = 0
@@ -42,12 +400,10 @@ class ServiceEvaluator(Evaluator):
             _NODE_PORTS: Quantity(ports),
         }
 
-    def may_reject(self, new: Resource, old: Resource | None, subresource: str) -> bool:
+    def may_reject(self, new: Service, old: Service | None, subresource: str) -> bool:
         return not subresource
 
-    def may_differ(self, new: Resource, old: Resource) -> bool:
-        assert isinstance(new, Service)  # noqa: S101 - as above
-        assert isinstance(old, Service)  # noqa: S101 - as above
+    def may_differ(self, new: Service, old: Service) -> bool:
         return new.spec != old.spec
 
 
@@ -77,9 +433,9 @@ class Evaluators:
 
         devices = DeviceClaimEvaluator(extended, paid, extended_resources=options.extended_device_resources)
         special = (self.pods, ServiceEvaluator(), VolumeClaimEvaluator(), devices)
-        self._known: dict[tuple[str, str], Evaluator] = {(each.group, each.resource): each for each in special}
+        self._known: dict[tuple[str, str], Evaluator[Any]] = {(each.group, each.resource): each for each in special}
 
-    def of(self, kind: Kind) -> Evaluator | None:
+    def of(self, kind: Kind) -> Evaluator[Any] | None:
         """Return the quota evaluator of a kind; None for kinds that quotas never count."""
         place = (kind.group, kind.plural)
         found = self._known.get(place)

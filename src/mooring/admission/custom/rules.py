@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.admission.custom.ratcheting import counterpart, is_absent
+from mooring.admission.custom.validation import counterpart, is_absent
 from mooring.admission.definitions.field_paths import FieldPathError, schema_at
 from mooring.api import field_errors
 from mooring.api.apiextensions_v1 import JSONSchemaProps, ValidationRule

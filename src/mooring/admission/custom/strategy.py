@@ -11,8 +11,7 @@ import msgspec
 
 from mooring.admission import meta
 from mooring.admission.custom import structure
-from mooring.admission.custom.ratcheting import errors_at_changed_values
-from mooring.admission.custom.validation import Check, Findings, compile_schema, unique
+from mooring.admission.custom.validation import Check, Findings, compile_schema, errors_at_changed_values, unique
 from mooring.admission.strategy import Request, Strategy, SubresourceStrategy
 from mooring.api import errors as api_errors
 from mooring.api import field_errors, names

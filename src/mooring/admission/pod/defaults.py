@@ -2,7 +2,7 @@
 
 import re
 
-from mooring.admission.pod.requests import aggregate_requests
+from mooring.admission.pod.resources import aggregate_requests
 from mooring.api import core_v1
 from mooring.api.core_v1.container import HTTPGetAction
 from mooring.api.core_v1.pod_volume import DownwardAPIVolumeFile, EphemeralVolumeSource

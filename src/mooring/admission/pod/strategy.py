@@ -15,7 +15,7 @@ from mooring.admission.pod.mutation import (
     merge_label_keys,
     resolve_priority,
 )
-from mooring.admission.pod.requests import qos_class
+from mooring.admission.pod.resources import qos_class
 from mooring.admission.pod.rules import PodRules, rules_for_create, rules_for_update
 from mooring.admission.pod.service_account import set_service_account
 from mooring.admission.pod.spec import validate_pod_spec

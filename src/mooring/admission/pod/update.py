@@ -12,7 +12,7 @@ from mooring.admission.addresses import validate_status_ips
 from mooring.admission.checks import Unique, json_fields, optional_name, require, require_name
 from mooring.admission.pod.annotations import MIRROR
 from mooring.admission.pod.containers import image_without_spaces
-from mooring.admission.pod.requests import qos_class
+from mooring.admission.pod.resources import qos_class
 from mooring.admission.pod.security import validate_id
 from mooring.api import field_errors, names
 from mooring.api.base import copy_of

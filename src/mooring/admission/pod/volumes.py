@@ -13,8 +13,8 @@ from mooring.admission import volume_sources as sources
 from mooring.admission.certificates import validate_signer_name
 from mooring.admission.checks import one_of, optional_name, require, required_fields
 from mooring.admission.persistent_volume_claim import validate_claim_spec
+from mooring.admission.pod.environment import validate_field_ref, validate_resource_field_ref
 from mooring.admission.pod.rules import PodRules
-from mooring.admission.pod.selectors import validate_field_ref, validate_resource_field_ref
 from mooring.api import field_errors, label_selector, names
 from mooring.api.core_v1 import ConfigMapVolumeSource, SecretVolumeSource, Volume
 from mooring.api.core_v1 import pod_volume as pv

@@ -1,5 +1,5 @@
 """Admission policies in CEL: matching, validation and mutation, as pure functions.
 
 `attributes` is the request as policies see it, `matching` decides which requests a policy or webhook matches,
-`conditions` evaluates match conditions. Read next: ``attributes.py``.
+`evaluation` evaluates expressions and match conditions. Read next: ``attributes.py``.
 """

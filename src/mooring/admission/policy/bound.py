@@ -1,11 +1,12 @@
 """A policy with its bindings and parameters, common to validating and mutating policies.
 
-`Bound.invocations` yields the matching bindings for a request, each with its parameters. Configuration errors of a
-policy or binding become a `Problem`.
+`Bound.invocations` yields the matching bindings for a request, each with its parameters, the objects that the binding
+selects. `PolicyLookups` provides namespaces, objects and authorization. A policy or binding that refers to something
+that does not exist becomes a `Problem`, with Kubernetes' message.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -14,19 +15,101 @@ from mooring.admission.policy.attributes import Attributes, Tree
 from mooring.admission.policy.compiling import Compiled, compile_expression
 from mooring.admission.policy.evaluation import EVERYTHING, OUT_OF_BUDGET, ReadSet, values_for
 from mooring.admission.policy.matching import Index, Matcher, RequestView
-from mooring.admission.policy.params import ConfigurationError, PolicyLookups, check_kind, params_for
 from mooring.admission.policy.strategy import declared_type
+from mooring.api import label_selector
 from mooring.api.admissionregistration_v1 import (
+    DENY,
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,
+    ParamKind,
+    ParamRef,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
     Variable,
 )
 from mooring.api.errors import StatusError
+from mooring.api.kinds import Kind
+from mooring.api.label_selector import Selector
 from mooring.cel.environment import Environment
 from mooring.cel.types import DYN, Type
 from mooring.constraints.celenv.admission import with_variables
+from mooring.constraints.celenv.authorizer import Decide
+
+
+class ConfigurationError(Exception):
+    """A policy or binding refers to something that does not exist; the message is Kubernetes'."""
+
+
+class PolicyLookups(Protocol):
+    """Interface to the cluster state that policies may read."""
+
+    @property
+    def decide(self) -> Decide:
+        """A function that authorizes an action of a user."""
+        ...
+
+    def namespace(self, name: str) -> Tree:
+        """Return a namespace as JSON; raise NotFound."""
+        ...
+
+    def param_kind(self, api_version: str, kind: str) -> Kind | None:
+        """Return the served kind with the given apiVersion and kind; None if there is none."""
+        ...
+
+    def find_object(self, kind: Kind, namespace: str, name: str) -> Tree | None: ...
+
+    def select_objects(self, kind: Kind, namespace: str, selector: Selector) -> Sequence[Tree]:
+        """Return the objects of a kind whose labels match a selector."""
+        ...
+
+
+NONE: Sequence[Tree | None] = (None,)
+"""The parameters of a policy without a paramKind, which is evaluated once, without parameters."""
+
+
+def params_for(
+    kind: ParamKind | None, ref: ParamRef | None, namespace: str, cluster: PolicyLookups
+) -> Sequence[Tree | None]:
+    """Return a policy's parameter objects for a request in a namespace. Raise ConfigurationError."""
+    if kind is None or ref is None:
+        return NONE
+    known = check_kind(kind, cluster)
+    where = _namespace(known, ref, namespace)
+    if ref.name:
+        one = cluster.find_object(known, where, ref.name)
+        found: Sequence[Tree | None] = () if one is None else (one,)
+    else:
+        found = cluster.select_objects(known, where, label_selector.from_label_selector(ref.selector))
+    if not found and ref.parameter_not_found_action == DENY:
+        raise ConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
+    return found
+
+
+def check_kind(kind: ParamKind, cluster: PolicyLookups) -> Kind:
+    """Return the kind of a policy's parameters; raise ConfigurationError if it is not served."""
+    known = cluster.param_kind(kind.api_version, kind.kind)
+    if known is None:
+        problem = f"failed to find resource referenced by paramKind: '{_format_kind(kind)}'"
+        raise ConfigurationError(problem)
+    return known
+
+
+def _namespace(kind: Kind, ref: ParamRef, namespace: str) -> str:
+    if not kind.namespaced:
+        if ref.namespace:
+            problem = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
+            raise ConfigurationError(problem)
+        return ""
+    if not ref.namespace and not namespace:
+        problem = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+        raise ConfigurationError(problem)
+    return ref.namespace or namespace
+
+
+def _format_kind(kind: ParamKind) -> str:
+    group, _, version = kind.api_version.rpartition("/")
+    return f"{group}/{version}, Kind={kind.kind}"
+
 
 Policy = ValidatingAdmissionPolicy | MutatingAdmissionPolicy
 Binding = ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding

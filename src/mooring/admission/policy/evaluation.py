@@ -1,20 +1,24 @@
 """Evaluate expressions of policies and match conditions within Kubernetes' cost budgets.
 
 An `Activation` holds the variables of one request and one set of parameters; `Budget.evaluate` charges the cost of an
-expression and of the composed variables that it evaluates first.
+expression and of the composed variables that it evaluates first. `Conditions` are the match conditions of a policy or
+webhook, which must all be true. `Reinvocation` decides which policies and webhooks mutate an object a second time.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from mooring.admission.policy.attributes import Attributes, Tree
-from mooring.admission.policy.compiling import Compiled
+from mooring.admission.policy.compiling import Compiled, compile_expression
 from mooring.admission.policy.matching import RequestView
+from mooring.api.admissionregistration_v1 import IGNORE, MatchCondition
 from mooring.api.excerpt import Excerpt
 from mooring.api.quoting import go_quote
-from mooring.cel.environment import Program
+from mooring.cel.environment import Environment, Program
 from mooring.cel.errors import CostLimitExceeded, EvaluationError
-from mooring.constraints.celenv.admission import PER_CALL
+from mooring.constraints.celenv.admission import CONDITIONS_BUDGET, PER_CALL, admission_environment
 from mooring.constraints.celenv.authorizer import Action, AuthorizerValue, Decide, ResourceCheck, deny_all
 
 OUT_OF_BUDGET = "validation failed due to running out of cost budget"
@@ -214,3 +218,83 @@ def request_tree(attributes: Attributes, match: RequestView) -> Tree:
         if value:
             tree[key] = value
     return tree
+
+
+BOOL = ("bool",)
+
+
+class ConditionError(Exception):
+    """Match conditions failed to evaluate and the failure policy is `Fail`; the message is Kubernetes'."""
+
+
+class Conditions:
+    """The match conditions of a policy or webhook."""
+
+    def __init__(
+        self,
+        conditions: Sequence[MatchCondition],
+        failure_policy: str | None,
+        environment: Environment | None = None,
+        variables: Mapping[str, Compiled] | None = None,
+    ) -> None:
+        """Compile the conditions. Webhooks pass no environment and have no variables."""
+        self._ignored = failure_policy == IGNORE
+        self._variables = variables
+        if conditions:
+            environment = environment or admission_environment(None)
+        self.compiled = (
+            [compile_expression(environment, each.expression, BOOL) for each in conditions] if environment else []
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.compiled)
+
+    def are_met(self, values: Mapping[str, Any]) -> bool:
+        """Whether all conditions are true for a request, given by its CEL variables (`values_for`).
+
+        Raise ConditionError if none is false, one failed and the failure policy is Fail.
+        """
+        if not self.compiled:
+            return True
+        activation = Activation({**values, "namespaceObject": None}, self._variables)
+        budget = Budget(CONDITIONS_BUDGET)
+        try:
+            outcomes = [budget.evaluate(each, activation) for each in self.compiled]
+        except OutOfBudgetError as error:
+            return self._handle_failure([str(error)])
+        problems = [outcome.error for outcome in outcomes if outcome.error]
+        if any(outcome.value is False for outcome in outcomes if not outcome.error):
+            return False
+        return self._handle_failure(problems) if problems else True
+
+    def _handle_failure(self, problems: list[str]) -> bool:
+        if self._ignored:
+            return False
+        distinct = [*dict.fromkeys(problems)]
+        raise ConditionError(distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")
+
+
+class Reinvocation(msgspec.Struct):
+    """Record invocations and changes of the object.
+
+    After a change, earlier policies and webhooks with reinvocation policy `IfNeeded` run once more, in a second round.
+    """
+
+    is_second: bool = False
+    wanted: bool = False
+    _invoked: set[object] = msgspec.field(default_factory=set)
+    _again: set[object] = msgspec.field(default_factory=set)
+
+    def record_invocation(self, invocation: object) -> None:
+        """Record a policy binding or webhook that must run again if the object changes later."""
+        self._invoked.add(invocation)
+
+    def record_change(self) -> None:
+        """Record that the object changed, so that recorded policies and webhooks run again in the second round."""
+        self.wanted = True
+        self._again |= self._invoked
+        self._invoked = set()
+
+    def should_skip(self, invocation: object) -> bool:
+        """Whether this is the second round and the object has not changed since the invocation."""
+        return self.is_second and invocation not in self._again

@@ -17,14 +17,19 @@ from mooring.admission.policy.bound import (
     Check,
     Compiler,
     Invocation,
+    PolicyLookups,
     Problem,
     values_of,
 )
 from mooring.admission.policy.compiling import Compiled
-from mooring.admission.policy.conditions import ConditionError, Conditions
-from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError
-from mooring.admission.policy.params import PolicyLookups
-from mooring.admission.policy.reinvocation import Reinvocation
+from mooring.admission.policy.evaluation import (
+    Activation,
+    Budget,
+    ConditionError,
+    Conditions,
+    OutOfBudgetError,
+    Reinvocation,
+)
 from mooring.api import errors
 from mooring.api.admissionregistration_v1 import (
     APPLY_CONFIGURATION,

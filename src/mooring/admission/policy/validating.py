@@ -19,21 +19,22 @@ from mooring.admission.policy.bound import (
     BoundPolicies,
     Check,
     Compiler,
+    PolicyLookups,
     Problem,
     values_of,
     variables_of,
 )
 from mooring.admission.policy.compiling import Compiled
-from mooring.admission.policy.conditions import ConditionError, Conditions
 from mooring.admission.policy.evaluation import (
     Activation,
     Budget,
+    ConditionError,
+    Conditions,
     OutOfBudgetError,
     ReadSet,
     find_reads,
 )
 from mooring.admission.policy.matching import MAX_CACHED_KEYS, RequestView
-from mooring.admission.policy.params import PolicyLookups
 from mooring.api import errors
 from mooring.api.admissionregistration_v1 import (
     AUDIT,

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from mooring.admission.policy.attributes import Attributes
-from mooring.admission.policy.conditions import ConditionError
-from mooring.admission.policy.evaluation import values_for
+from mooring.admission.policy.evaluation import ConditionError, values_for
 from mooring.admission.policy.matching import Index
 from mooring.api.admissionregistration_v1 import (
     MutatingWebhookConfiguration,

@@ -13,8 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from mooring.admission.accounting.enforcement import Change, is_in_scope, used_after
-from mooring.admission.accounting.evaluator import ZERO, Evaluator, Usage, add_usage
-from mooring.admission.accounting.evaluators import Evaluators
+from mooring.admission.accounting.evaluators import ZERO, Evaluator, Evaluators, Usage, add_usage
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod_security.enforcement import security_labels
 from mooring.advisor.policies.evaluation import POLICIES
@@ -142,7 +141,7 @@ class NamespaceRules:
     def _quotas_of(self, obj: Resource) -> list[_Quota]:
         return [each for _, each in sorted(self._quotas.get(obj.metadata.namespace, {}).items())]
 
-    def _evaluator(self, obj: Resource) -> Evaluator | None:
+    def _evaluator(self, obj: Resource) -> Evaluator[Any] | None:
         if self._evaluators is None:
             now = self._now or (lambda: datetime.now(UTC))
             self._evaluators = Evaluators(self._options or AdmissionOptions(), now)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mooring.admission.policy.attributes import Attributes, MatchKey, Tree
-from mooring.admission.policy.reinvocation import Reinvocation
+from mooring.admission.policy.evaluation import Reinvocation
 from mooring.api import codec, errors
 from mooring.api.admissionregistration_v1 import DELETE
 from mooring.api.kinds import Kind

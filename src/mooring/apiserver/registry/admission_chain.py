@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Protocol
 
 from mooring.admission.policy.attributes import Attributes, MatchKey
-from mooring.admission.policy.reinvocation import Reinvocation
+from mooring.admission.policy.evaluation import Reinvocation
 from mooring.api.base import copy_of
 from mooring.api.meta_v1 import Resource
 from mooring.apiserver.registry.admission_metrics import AdmissionMetrics

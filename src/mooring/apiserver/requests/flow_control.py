@@ -7,7 +7,7 @@ minute. They limit nothing: ``edge/limits.py`` limits requests.
 import asyncio
 from typing import Any
 
-from mooring.admission import flow_control_defaults as defaults
+from mooring.admission import flow_control as defaults
 from mooring.api import errors, times
 from mooring.api.base import copy_of
 from mooring.api.flowcontrol_v1 import FlowSchema, FlowSchemaCondition, PriorityLevelConfiguration

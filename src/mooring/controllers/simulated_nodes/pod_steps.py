@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from mooring.admission.pod.requests import aggregate_requests
+from mooring.admission.pod.resources import aggregate_requests
 from mooring.api import times
 from mooring.api.core_v1 import ContainerStatus, Node, Pod
 from mooring.api.quantity import Quantity

@@ -15,10 +15,8 @@ from time import perf_counter
 from typing import Protocol
 
 from mooring.admission.policy.attributes import Attributes, MatchKey
-from mooring.admission.policy.conditions import ConditionError, Conditions
-from mooring.admission.policy.evaluation import values_for
+from mooring.admission.policy.evaluation import ConditionError, Conditions, Reinvocation, values_for
 from mooring.admission.policy.matching import Index, Matcher, RequestView
-from mooring.admission.policy.reinvocation import Reinvocation
 from mooring.admission.registry import strategy_of
 from mooring.api import codec, errors
 from mooring.api.admissionregistration_v1 import (

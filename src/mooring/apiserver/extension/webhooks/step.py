@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from mooring.admission.policy.attributes import Attributes, MatchKey
-from mooring.admission.policy.reinvocation import Reinvocation
+from mooring.admission.policy.evaluation import Reinvocation
 from mooring.api.admissionregistration_v1 import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from mooring.api.scheme import Scheme
 from mooring.apiserver.registry.admission_metrics import AdmissionMetrics

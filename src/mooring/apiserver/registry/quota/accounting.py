@@ -17,8 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mooring.admission.accounting.enforcement import Change, concerns, difference_of, is_counted, used_with
-from mooring.admission.accounting.evaluator import Usage
-from mooring.admission.accounting.evaluators import Evaluators
+from mooring.admission.accounting.evaluators import Evaluators, Usage
 from mooring.api import errors
 from mooring.api.core_v1 import Pod, ResourceQuota
 from mooring.api.kinds import Kind

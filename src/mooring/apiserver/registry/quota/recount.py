@@ -8,11 +8,12 @@ task of ``server.py``. If several servers share a store, all count and the first
 
 import asyncio
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
 from mooring.admission.accounting.enforcement import is_in_scope
-from mooring.admission.accounting.evaluator import ZERO, Evaluator, Usage, add_usage
+from mooring.admission.accounting.evaluators import ZERO, Evaluator, Usage, add_usage
 from mooring.api.core_v1 import ResourceQuota
 from mooring.apiserver.registry.context import HandlerContext
 from mooring.apiserver.registry.quota.accounting import Quota
@@ -172,7 +173,7 @@ class Recount:
         for evaluator, stored, items in objects:
             names = evaluator.measured_names(quota.spec.hard)
             add_usage(used, dict.fromkeys(names, ZERO))
-            if type(evaluator) is Evaluator:
+            if type(evaluator) is Evaluator[Any]:
                 add_usage(used, self._count_usage(quota, evaluator, names, len(items)))
                 continue
             for place, kv in enumerate(items):
@@ -185,7 +186,7 @@ class Recount:
         kept = quota.status.used  # of resources that no evaluator measures
         return {name: used.get(name, kept.get(name, ZERO)) for name in quota.spec.hard if name in used or name in kept}
 
-    def _find_measured_kinds(self, quota: ResourceQuota) -> Iterator[tuple[Evaluator, Stored]]:
+    def _find_measured_kinds(self, quota: ResourceQuota) -> Iterator[tuple[Evaluator[Any], Stored]]:
         """Yield the kinds whose objects use resources that a quota limits."""
         for stored in self._context.every_stored():
             evaluator = self._evaluators.of(stored.hub)
@@ -193,7 +194,7 @@ class Recount:
                 yield evaluator, stored
 
     @staticmethod
-    def _count_usage(quota: ResourceQuota, evaluator: Evaluator, names: Iterable[str], number: int) -> Usage:
+    def _count_usage(quota: ResourceQuota, evaluator: Evaluator[Any], names: Iterable[str], number: int) -> Usage:
         """Return the usage of objects that only count by number; no quota scope selects them."""
         if not is_in_scope(quota.spec, evaluator, quota):
             return {}
@@ -201,7 +202,7 @@ class Recount:
         return {name: one[name] * number for name in names if name in one}
 
 
-def _usage_of(quota: ResourceQuota, evaluator: Evaluator, stored: Stored, kv: KeyValue) -> Usage:
+def _usage_of(quota: ResourceQuota, evaluator: Evaluator[Any], stored: Stored, kv: KeyValue) -> Usage:
     obj = stored.decode(kv.value, kv.mod_revision)
     return evaluator.usage(obj) if is_in_scope(quota.spec, evaluator, obj) else {}
 
