@@ -332,10 +332,11 @@ def test_of_what_a_cache_reads_nothing_is_cut_off(text: bytes) -> None:
     assert json.loads(identity(text))["metadata"].items() <= json.loads(text)["metadata"].items()
 
 
+@pytest.mark.parametrize("manager", ["m", "x}]},"])
 @pytest.mark.parametrize("behind", ["", ',"data":{"x":"}]},"}', ',"spec":{"a":[{"b":[{}]}]}'])
-def test_whatever_keys_owners_have_all_of_them_are_cut_off(behind: str) -> None:
-    keys: dict[str, Any] = {'v:{"a":[{"b":[{}]}]}': {}, 'k:{"ip":"10.0.0.1"}': {}, "f:x": {".": {}}}
-    entry = json.dumps({"manager": "m", "fieldsV1": keys}, separators=(",", ":"))
+def test_whatever_keys_owners_have_all_of_them_are_cut_off(behind: str, manager: str) -> None:
+    keys: dict[str, Any] = {'v:{"a":[{"b":[{}]}]}': {}, 'k:{"ip":"10.0.0.1"}': {}, "f:x}]},": {".": {}}}
+    entry = json.dumps({"manager": manager, "fieldsV1": keys}, separators=(",", ":"))
     text = f'{{"metadata":{{"name":"a","uid":"1","managedFields":[{entry},{entry}]}}{behind}}}'.encode()
     assert without_managed_fields(text)[0] == f'{{"metadata":{{"name":"a","uid":"1"}}{behind}}}'.encode()
 

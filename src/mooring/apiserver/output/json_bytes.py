@@ -21,6 +21,7 @@ Pieces = Iterator[bytes | memoryview]
 _REVISION = b'"resourceVersion":"%d",'
 _METADATA, _UID = b'"metadata":{', b'"uid":"'
 _MANAGED_FIELDS, _AFTER_MANAGED_FIELDS, _LAST_MANAGED_FIELDS = b',"managedFields":[', b'}]},"', b"}]}}"
+_AFTER_STRINGS = b",:}]"
 _NEW_OPERATORS = re.compile(rb'"operator":"(?:Lt"|Gt"|Semver)|"expression":"|"matchCELExpressions":\[')
 
 
@@ -72,12 +73,17 @@ def without_managed_fields(text: bytes) -> tuple[bytes, int]:
         (b'{"metadata":{"name":"a"},"spec":{}}', 58)
     """
     begin = text.find(_MANAGED_FIELDS)
-    if begin < 0 or text.find(_METADATA, text.find(_METADATA) + 1, begin) >= 0:
+    if begin < 0 or text.find(_METADATA, text.index(b"{", 1), begin) >= 0:
         return text, -1
-    end = text.find(_AFTER_MANAGED_FIELDS, begin)
-    if end >= 0:
-        return text[:begin] + text[end + 2 :], end + 3
-    return (text[:begin] + b"}}", len(text) - 1) if text.endswith(_LAST_MANAGED_FIELDS) else (text, -1)
+    end = text.find(b"]", begin) - 1  # one byte is found ten times as fast as several
+    while not text.startswith(_AFTER_MANAGED_FIELDS, end) or text[end + 5] in _AFTER_STRINGS:  # it is inside a string
+        end = text.find(_AFTER_MANAGED_FIELDS, end + 1)
+        if end < 0:
+            if not text.endswith(_LAST_MANAGED_FIELDS):
+                return text, -1
+            end = len(text) - len(_LAST_MANAGED_FIELDS)
+            break
+    return text[:begin] + text[end + 2 :], end + 3
 
 
 def identity(text: bytes) -> bytes:
