@@ -142,12 +142,8 @@ def with_commas(items: Iterable[bytes]) -> Iterator[bytes]:
         comma = b","
 
 
-def plain_item(comma: bytes, revision: int, value: bytes, begin: int) -> tuple[bytes, memoryview]:
-    """Return a list item in two pieces: a comma and the resourceVersion, then the stored value from `begin`, uncopied.
-
-    `begin` is the position of the first metadata field in the stored value.
-    """
-    return b'%b{"metadata":{"resourceVersion":"%d",' % (comma, revision), memoryview(value)[begin:]
+PLAIN_ITEM = b'%b{"metadata":{"resourceVersion":"%d",'
+"""The begin of a list item, for a comma and the resourceVersion; the stored metadata follows, uncopied."""
 
 
 # -- tables
@@ -170,9 +166,11 @@ def row_with_object(row: bytes, obj: bytes) -> bytes:
     return b'%b,"object":%b}' % (row, obj) if obj else row + b"}"
 
 
-def plain_row(comma: bytes, row: bytes, head: bytes, revision: int, metadata: bytes) -> bytes:
-    """Return the JSON of a Table row whose object is only metadata, given without braces and resourceVersion."""
-    return b'%b%b,"object":%b"resourceVersion":"%d",%b}}' % (comma, row, head, revision, metadata)
+def plain_row(head: bytes) -> bytes:
+    """Return the format of a Table row whose object is only metadata, for a comma, the row, the resourceVersion and
+    the other metadata without braces; `head` is that of the object.
+    """
+    return b'%%b%%b,"object":%b"resourceVersion":"%%d",%%b}}' % head
 
 
 # -- watches

@@ -107,10 +107,12 @@ class Stored:
         length = len(head or b"")
         comma = b""
         for kv in items:
-            if head and kv.value.startswith(head):
-                yield from json_bytes.plain_item(comma, kv.mod_revision, kv.value, length)
+            value = kv.value
+            if head and value.startswith(head):
+                yield json_bytes.PLAIN_ITEM % (comma, kv.mod_revision)
+                yield memoryview(value)[length:]
             else:
-                yield comma + self.render_item(kv.value, kv.mod_revision, kind)
+                yield comma + self.render_item(value, kv.mod_revision, kind)
             comma = b","
 
     def _in_version(self, value: bytes, revision: int, kind: Kind) -> tuple[bytes, bytes, int]:

@@ -34,6 +34,7 @@ Frame = Callable[[str, bytes], bytes]
 
 _META_VERSION = "meta.k8s.io/v1"
 _PARTIAL_HEAD = json_bytes.head("PartialObjectMetadata", _META_VERSION)
+_PLAIN_ROW = json_bytes.plain_row(_PARTIAL_HEAD)
 _TABLE_HEAD = json_bytes.head("Table", _META_VERSION)
 _PIECE = 64 * 1024 - len("ffff\r\n\r\n")
 """The size of response pieces: four TLS records with HTTP's framing, which the allocator reuses."""
@@ -191,7 +192,7 @@ class TableView(View):
                 if row is None or row.revision != revision or row.kind is not kind:
                     row = make_row(key, revision, value, begin)
                 metadata = value[begin : begin + row.metadata_size]
-                yield json_bytes.plain_row(comma, row.write(ages), _PARTIAL_HEAD, revision, metadata)
+                yield _PLAIN_ROW % (comma, row.write(ages), revision, metadata)
             else:
                 yield comma + self._row(value, revision, ages, key)
             comma = b","

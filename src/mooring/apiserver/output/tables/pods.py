@@ -1,18 +1,21 @@
 """Table printers of pods and pod templates: ready containers, status and restarts.
 
-Pods of one template differ only in name, age, address and node. `_PodRows` caches the rest of a row by the fields that
-it depends on.
+The name, address and node are encoded for each pod; `_PodRows` caches the other cells by the fields that they show.
 """
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Raw, Struct, field
 from msgspec.json import Decoder, Encoder
 
+from mooring.api import codec
+from mooring.api.core_v1 import PodCondition
 from mooring.api.meta_v1 import TableRowCondition
+from mooring.apiserver.output import json_bytes
 from mooring.apiserver.output.tables.printer import NAME, NONE, Printer, age, define, labels, printer, text
-from mooring.apiserver.output.tables.row import Ago, Times, encode_row, split_metadata
+from mooring.apiserver.output.tables.row import Ago, Times, encode_cells, encode_row, split_metadata
 from mooring.base.bounded_cache import BoundedCache
 from mooring.constraints.requests import is_sidecar
 
@@ -99,7 +102,8 @@ class _Status(Struct, gc=False, rename="camel"):
     nominated_node_name: str = ""
     pod_ip: str = field(default="", name="podIP")
     pod_ips: list[_PodIP] = field(default_factory=list, name="podIPs")
-    conditions: tuple[_Condition, ...] = ()
+    conditions: Raw = Raw(b"[]")
+    """Decoded only if the row depends on them: nearly all pods have four."""
     init_container_statuses: tuple[_InitContainerStatus, ...] = ()
     container_statuses: tuple[_ContainerStatus, ...] = ()
 
@@ -116,11 +120,10 @@ class _Pod(Struct, gc=False):
     status: _Status
 
 
-_POD, _ENCODER = Decoder(_Pod), Encoder()
-_OWN_CELLS = (0, 5, 6)
-"""The cells in which Table rows of pods from one template differ: name, address and node."""
-_HOLE = Raw(b"\1")
-"""The placeholder for such a cell in a row that pods of a template share; JSON never contains this byte."""
+_Conditions = Sequence[_Condition] | Sequence[PodCondition]
+_POD, _CONDITIONS, _ENCODER = Decoder(_Pod), Decoder(tuple[_Condition, ...]), Encoder()
+_GATED = b"SchedulingGated"
+_G = ord("G")
 
 
 class _Summary(Struct):
@@ -138,9 +141,9 @@ class _Summary(Struct):
             self.last_restart = max(self.last_restart, terminated.finished_at)
 
 
-def _cells(pod: _Pod) -> list[Any]:
+def _cells(pod: _Pod, conditions: _Conditions) -> list[Any]:
     meta = pod.metadata
-    summary = _summary(pod)
+    summary = _summary(pod, conditions)
     total = len(pod.spec.containers) + len([each for each in pod.spec.init_containers if is_sidecar(each)])
     restarts: Ago | str = str(summary.restarts)
     if summary.restarts and summary.last_restart:
@@ -154,7 +157,7 @@ def _cells(pod: _Pod) -> list[Any]:
         _address(pod.status),
         pod.spec.node_name or NONE,
         pod.status.nominated_node_name or NONE,
-        _readiness_gates(pod),
+        _readiness_gates(pod, conditions),
     ]
 
 
@@ -162,19 +165,19 @@ def _address(status: _Status) -> str:
     return (status.pod_ips[0].ip if status.pod_ips else status.pod_ip) or NONE
 
 
-def _summary(pod: _Pod) -> _Summary:
+def _summary(pod: _Pod, conditions: _Conditions) -> _Summary:
     status = pod.status
     summary = _Summary(status.reason or status.phase)
-    if [each for each in status.conditions if each.reason == "SchedulingGated" and each.type == "PodScheduled"]:
+    if [each for each in conditions if each.reason == "SchedulingGated" and each.type == "PodScheduled"]:
         summary.reason = "SchedulingGated"
     if not status.init_container_statuses:
-        _running(pod, summary)
+        _running(pod, conditions, summary)
     else:
         sidecars = _Summary("")
         initializing = _initializing(pod, summary, sidecars)
-        if not initializing or _is_true(pod, "Initialized"):
+        if not initializing or _is_true(conditions, "Initialized"):
             summary.restarts, summary.last_restart = sidecars.restarts, sidecars.last_restart
-            _running(pod, summary)
+            _running(pod, conditions, summary)
     if pod.metadata.deletion_timestamp:
         if status.reason == "NodeLost":
             summary.reason = "Unknown"
@@ -207,7 +210,7 @@ def _initializing(pod: _Pod, summary: _Summary, sidecars: _Summary) -> bool:
     return False
 
 
-def _running(pod: _Pod, summary: _Summary) -> None:
+def _running(pod: _Pod, conditions: _Conditions, summary: _Summary) -> None:
     """Count the ready main containers; the first one with a reason determines the pod's reason."""
     has_running = False
     for status in reversed(pod.status.container_statuses):
@@ -221,7 +224,7 @@ def _running(pod: _Pod, summary: _Summary) -> None:
             has_running = True
             summary.ready += 1
     if summary.reason == "Completed" and has_running:
-        summary.reason = "Running" if _is_true(pod, "Ready") else "NotReady"
+        summary.reason = "Running" if _is_true(conditions, "Ready") else "NotReady"
 
 
 def _format_termination(terminated: _Terminated) -> str:
@@ -230,15 +233,15 @@ def _format_termination(terminated: _Terminated) -> str:
     return f"Signal:{terminated.signal}" if terminated.signal else f"ExitCode:{terminated.exit_code}"
 
 
-def _is_true(pod: _Pod, condition: str) -> bool:
-    return any(each.type == condition and each.status == "True" for each in pod.status.conditions)
+def _is_true(conditions: _Conditions, condition: str) -> bool:
+    return any(each.type == condition and each.status == "True" for each in conditions)
 
 
-def _readiness_gates(pod: _Pod) -> str:
+def _readiness_gates(pod: _Pod, conditions: _Conditions) -> str:
     gates = pod.spec.readiness_gates
     if not gates:
         return NONE
-    met = sum(_is_true(pod, gate.condition_type) for gate in gates)
+    met = sum(_is_true(conditions, gate.condition_type) for gate in gates)
     return f"{met}/{len(gates)}"
 
 
@@ -251,14 +254,15 @@ def _conditions(pod: _Pod) -> list[TableRowCondition]:
 
 class _PodRows:
     def __init__(self) -> None:
-        self._shared: BoundedCache[Any, list[bytes]] = BoundedCache(_MAX_ENTRIES)
-        """The parts of a row around name, address and node, by the fields that they depend on."""
+        self._shared: BoundedCache[Any, tuple[Raw, Raw, bytes]] = BoundedCache(_MAX_ENTRIES)
+        """The cells between name and address, those after the node, and the conditions of a row, by what they show."""
 
     def __call__(self, text: bytes) -> tuple[bytes, Times, int]:
         """Return the Table row of a pod, the times it shows, and the offset at which the pod's metadata ends."""
         shown, end = split_metadata(text)
         pod = _POD.decode(shown)
         meta, spec, status = pod.metadata, pod.spec, pod.status
+        conditions = _CONDITIONS.decode(status.conditions) if _shows_conditions(spec, status) else ()
         key = (
             not meta.deletion_timestamp,
             len(spec.containers),
@@ -267,23 +271,33 @@ class _PodRows:
             status.phase,
             status.reason,
             status.nominated_node_name,
-            status.conditions,
+            conditions,
             status.init_container_statuses,
             status.container_statuses,
         )
         shared = self._shared.get(key)
         created = meta.creation_timestamp
         if shared is None or not created:
-            cells, conditions = _cells(pod), _conditions(pod)
+            cells, row_conditions = _cells(pod, conditions), _conditions(pod)
             if not created or type(cells[3]) is Ago:
-                return *encode_row(cells, conditions), end
-            for own in _OWN_CELLS:
-                cells[own] = _HOLE
-            shared = encode_row(cells, conditions)[0].split(bytes(_HOLE))
+                return *encode_row(cells, row_conditions), end
+            middle, last = (Raw(encode_cells(some)[1:-1]) for some in (cells[1:5], cells[7:]))
+            shared = middle, last, codec.encode(row_conditions) if row_conditions else b""
             self._shared.put(key, shared)
-        name, address, node = map(_ENCODER.encode, (meta.name, _address(status), spec.node_name or NONE))
-        row = b"".join((shared[0], name, shared[1], address, shared[2], node, shared[3]))
-        return row, sys.intern(created), end
+        middle, last, written = shared
+        own = _ENCODER.encode((meta.name, middle, _address(status), spec.node_name or NONE, last))
+        return json_bytes.table_row(own, written), sys.intern(created), end
+
+
+def _shows_conditions(spec: _Spec, status: _Status) -> bool:
+    """Return whether a pod's row may depend on its conditions."""
+    return bool(
+        spec.readiness_gates
+        or status.init_container_statuses
+        or len(status.container_statuses) > 1
+        or (status.reason or status.phase) == "Completed"
+        or (_G in (conditions := bytes(status.conditions)) and _GATED in conditions)  # one byte is found faster
+    )
 
 
 PODS = Printer(
@@ -291,7 +305,7 @@ PODS = Printer(
         *map(define, ("Name", "Ready", "Status", "Restarts", "Age")),
         *(define(name, priority=1) for name in ("IP", "Node", "Nominated Node", "Readiness Gates")),
     ),
-    _cells,
+    lambda pod: _cells(pod, pod.status.conditions),
     _conditions,
     write=_PodRows(),
 )

@@ -67,9 +67,13 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 def encode_row(cells: list[Any], conditions: list[TableRowCondition]) -> tuple[bytes, Times]:
     """Return the JSON of a Table row with age placeholders, and the times from which the ages are computed."""
     times = [sys.intern(cell.time) for cell in cells if type(cell) is Ago]
-    shown = codec.encode([_encode_age_cell(cell) if type(cell) is Ago else cell for cell in cells])
-    text = json_bytes.table_row(shown, codec.encode(conditions) if conditions else b"")
+    text = json_bytes.table_row(encode_cells(cells), codec.encode(conditions) if conditions else b"")
     return text, times[0] if len(times) == 1 else tuple(times)
+
+
+def encode_cells(cells: list[Any]) -> bytes:
+    """Return cells as a JSON array with age placeholders."""
+    return codec.encode([_encode_age_cell(cell) if type(cell) is Ago else cell for cell in cells])
 
 
 def _encode_age_cell(cell: Ago) -> msgspec.Raw:
