@@ -9,7 +9,7 @@ DIST ?= dist
 unexport PYTHONDONTWRITEBYTECODE # starting from source each time would cost half a second
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-full tests check lint layers types fmt docs site fuzz bench lock manifests dist clean coverage
+.PHONY: help up test test-full tests check lint layers types fmt docs site fuzz bench lock manifests dist clean
 
 help: ## what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,7 +55,8 @@ types: $(READY)
 	$(BIN)/mypy
 
 # In a new clone, one process imports all tests before four processes run them: otherwise each of the four compiles the
-# same files, which takes forty seconds of processor time.
+# same files, which takes forty seconds of processor time. The tests count the statements that they execute.
+$(COMPILED) tests: export MOORING_COVERAGE := 1
 $(COMPILED): $(READY)
 	@tools/test_tools.sh
 	@$(BIN)/pytest --numprocesses 0 --collect-only -qq >/dev/null 2>&1 || true # the next run reports what is wrong
@@ -71,9 +72,6 @@ test: $(READY) ## every check and every test
 
 test-full: export MOORING_FULL := 1
 test-full: test ## the same with the tests that take minutes
-
-coverage: $(COMPILED) ## the tests again, with the share of lines that they run; nightly, for it takes half as long again
-	$(BIN)/pytest --cov=mooring --cov-report=term:skip-covered | tail -25
 
 fmt: $(READY) ## format, and fix what the linter can fix
 	$(BIN)/ruff format .

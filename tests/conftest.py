@@ -15,10 +15,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import outside_data
+import statement_coverage
 from etcd_servers import EtcdServers, etcd_cluster
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    if statement_coverage.COVERAGE:
+        config.pluginmanager.register(statement_coverage.COVERAGE)
     if os.environ.get("CI") and shutil.which("kubectl") is None:
         raise pytest.UsageError("the end-to-end tests need kubectl on the PATH")
     if os.environ.get("CI") and outside_data.chromium() is None:
