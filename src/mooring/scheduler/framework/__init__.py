@@ -43,6 +43,7 @@ from mooring.scheduler.framework.plugins import (
 from mooring.scheduler.framework.registry import Factory, Handle, PluginArguments, Registry
 from mooring.scheduler.framework.status import SKIP, SUCCESS, Code, Status, error, pending, unresolvable, unschedulable
 from mooring.scheduler.framework.verdicts import (
+    ALL_PASS,
     ALL_ROWS,
     MAX_NODE_SCORE,
     Codes,
@@ -54,6 +55,7 @@ from mooring.scheduler.framework.verdicts import (
 )
 
 __all__ = [
+    "ALL_PASS",
     "ALL_ROWS",
     "MAX_NODE_SCORE",
     "SKIP",

@@ -20,6 +20,8 @@ Scores: TypeAlias = NDArray[np.signedinteger[Any]]
 Rows: TypeAlias = slice | NDArray[np.intp]
 
 ALL_ROWS: Rows = slice(None)
+ALL_PASS: Codes = np.empty(0, np.int32)
+"""Codes that a Filter plugin may return for `ALL_ROWS` if every node passes."""
 MAX_NODE_SCORE = 100
 """Scores are between 0 and this, after normalisation and before the plugin's weight."""
 

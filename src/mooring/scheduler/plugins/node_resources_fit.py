@@ -70,13 +70,14 @@ class NodeResourcesFitArgs(Object):
 class _Requests:
     """The resource requests of a pod signature: index and amount of each resource, and the reason if insufficient."""
 
+    _memo: RowMemo[fwk.Verdicts] | None = None
+
     def __init__(self, columns: ResourceColumns, asked: Sequence[tuple[str, int]], nodes: fwk.Mask) -> None:
         self._nodes = nodes
         self.columns = columns
         self._requested_amounts = asked
         self._by_line = [(line, amount) for name, amount in asked if (line := columns.find(name)) is not None]
         self._is_offered = len(self._by_line) == len(asked)
-        self._memo: RowMemo[fwk.Verdicts] = RowMemo()
         self._has_bits = len(self._by_line) < _FEW
 
     @cached_property
@@ -124,6 +125,8 @@ class _Requests:
         if isinstance(rows, slice) or len(rows) != 1:
             return self._verdicts(rows)
         state = self.columns.state(rows.item())
+        if self._memo is None:
+            self._memo = RowMemo()
         found = self._memo.get(state)
         return self._memo.keep(state, self._verdicts(rows)) if found is None else found
 
@@ -134,8 +137,9 @@ class _Requests:
             codes = self.codes_with(self.columns.allocatable, self.columns.used)
         else:
             refused = self._refused_rows()
-            codes = np.zeros(len(self._nodes), np.int32)
+            codes = fwk.ALL_PASS
             if len(refused):
+                codes = np.zeros(len(self._nodes), np.int32)
                 codes[refused] = self.codes_with(
                     self.columns.allocatable.take(refused, axis=1), self.columns.used.take(refused, axis=1)
                 )

@@ -64,18 +64,20 @@ class RowMemo(dict[bytes, T]):
         return said
 
 
-class ScoredResources(msgspec.Struct, frozen=True):
+class ScoredResources(msgspec.Struct):
     """The amounts that a pod adds to the scored resources."""
 
     by: "ResourceLines"
     asked: Table
-    memo: RowMemo[Scores] = msgspec.field(default_factory=RowMemo)
+    memo: RowMemo[Scores] | None = None
 
     def score(self, points: Callable[["ScoredResources", Rows], Scores], rows: Rows) -> Scores:
         """Return the scores that the function `points` computes, cached for single nodes in a known state."""
         if isinstance(rows, slice) or len(rows) != 1:
             return points(self, rows)
         state = self.by.columns.state(rows.item())
+        if self.memo is None:
+            self.memo = RowMemo()
         found = self.memo.get(state)
         return self.memo.keep(state, points(self, rows)) if found is None else found
 
@@ -144,32 +146,36 @@ class ResourceLines:
             return least_allocated(used + asked, allocatable, self.weights)
         shares = np.multiply(self._percent_of_one, asked.astype(np.float64), out=self._buffer)
         np.subtract(self._free_percent, shares, out=shares)
-        np.maximum(shares, 0.0, out=shares)
-        percents = shares.astype(np.int32)
+        percents = self._percents
+        with np.errstate(invalid="ignore"):  # far below 0 where the pod is larger than the node
+            np.copyto(percents, shares, casting="unsafe")
+        np.maximum(percents, 0, out=percents)
         if self._weight != len(percents):
             percents *= self.weights.astype(np.int32)
-        total: Scores = np.add.reduce(percents, dtype=np.int32)
+        total = percents[0]
+        for more in percents[1:]:
+            total += more
         total //= self._weight
-        return total
+        found: Scores = total.astype(np.int16)
+        return found
 
     def balance_change(self, asked: Table) -> Scores:
         """Return, for all node rows, how much more balanced the use of resources would be with a pod."""
         self._refresh()
         fractions = np.add(self._used, asked.astype(np.float64), out=self._buffer)
-        np.divide(fractions, self._whole, out=fractions)
+        np.divide(fractions, self._divisor, out=fractions)
         if np.maximum.reduce(fractions, axis=None) > 1.0:
             np.minimum(fractions, 1.0, out=fractions)
         if len(fractions) == 2:
             deviation = np.subtract(fractions[0], fractions[1], out=fractions[0])
             np.abs(deviation, out=deviation)
-            deviation *= 0.5
-            if not self._have_all:
-                deviation *= self._has_all
+            np.subtract(2.0, deviation, out=deviation)
+            deviation *= MAX_NODE_SCORE / 2  # rounded exactly as 1 - deviation / 2 times 100
         else:
             deviation = _deviation(fractions, self._is_there)
-        np.subtract(1.0, deviation, out=deviation)
-        deviation *= MAX_NODE_SCORE
-        found: Scores = deviation.astype(np.int32)
+            np.subtract(1.0, deviation, out=deviation)
+            deviation *= MAX_NODE_SCORE
+        found: Scores = deviation.astype(np.int16)
         found -= self._balance_now()
         return found
 
@@ -208,19 +214,22 @@ class ResourceLines:
     def _prepare(self, allocatable: Table) -> None:
         self._is_there = allocatable != 0
         self._has_all: NDArray[np.bool_] = np.logical_and.reduce(self._is_there)
-        self._have_all = bool(self._has_all.all())
         self._whole = np.maximum(allocatable, 1).astype(np.float64)
+        # With two resources, used fractions of nodes without one of them are 0, so that they count as balanced.
+        self._divisor = np.where(self._has_all | (len(allocatable) != 2), self._whole, np.inf)
         self._percent_of_one = MAX_NODE_SCORE / self._whole
+        self._percent_of_one *= self._is_there
         self._used = np.empty_like(self._whole)
         self._free_percent = np.empty_like(self._whole)
         self._buffer = np.empty_like(self._whole)
         """Reused by every call: fresh memory for each pod costs more than the arithmetic."""
+        self._percents = np.empty_like(self._whole, np.int32)
         has_any = np.logical_or.reduce(self._is_there)
         self._is_exact = allocatable.max(initial=0) < _MAX_ROUNDED and np.array_equal(self._has_all, has_any)
 
-    def _balance_now(self) -> NDArray[np.int32]:
+    def _balance_now(self) -> NDArray[np.int16]:
         if not self._has_balance:
-            self._balance: NDArray[np.int32] = balance(*self.tables(ALL_ROWS)).astype(np.int32)
+            self._balance: NDArray[np.int16] = balance(*self.tables(ALL_ROWS)).astype(np.int16)
             self._has_balance = True
         return self._balance
 
