@@ -82,27 +82,32 @@ class RowLog(ChangeLog[int]):
 class Derived:
     """The log of a derived value: the revisions and rows of its last changes."""
 
-    _REMEMBERED = 8
-
-    def __init__(self) -> None:
-        self.changed_at = 0
-        self._history: list[tuple[int, ChangedRows]] = []
+    changed_at = 0
+    _all_changed_at = 0
+    """The revision up to which changes are not remembered by row."""
+    _history: tuple[tuple[int, NDArray[np.intp]], ...] = ()
+    _MOST = 8
 
     def change(self, rows: ChangedRows = None) -> None:
         """Note a change of some rows, or of all."""
-        self.changed_at = next_revision()
-        self._history.append((self.changed_at, rows))
-        if len(self._history) > self._REMEMBERED:
-            del self._history[0]
+        self.changed_at = revision = next_revision()
+        if rows is None:
+            self._all_changed_at, self._history = revision, ()
+            return
+        if len(self._history) == self._MOST:
+            self._all_changed_at, self._history = self._history[0][0], self._history[1:]
+        self._history += ((revision, rows),)
 
     def since(self, verified_at: int) -> ChangedRows:
         """Return the rows that changed after a revision; None for all."""
+        if verified_at < self._all_changed_at:
+            return None
         found: ChangedRows = NO_ROWS
         for changed_at, rows in reversed(self._history):
             if changed_at <= verified_at:
-                return found
+                break
             found = union(rows, found)
-        return None if self._history else NO_ROWS
+        return found
 
 
 class Reader:

@@ -30,6 +30,7 @@ class Input(Flag):
     """Objects of all kinds other than nodes and pods."""
     NODE = NODE_LABELS | NODE_TAINTS | NODE_CORDONED | NODE_ALLOCATABLE | NODE_IMAGES
     """Every field of a node that scheduling reads."""
+    __hash__ = object.__hash__  # that of `Enum` is a Python function, which takes longer than a lookup
 
 
 class Revision:

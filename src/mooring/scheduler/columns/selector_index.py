@@ -55,16 +55,18 @@ class SelectorIndex(Generic[T]):
         if not self._places:
             self._places, self._buckets = {}, {}  # a dict does not shrink by itself
 
-    def candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[T]:
-        """Yield the items that may select pods with these labels, each once."""
-        if not self._buckets:
-            return
+    def candidates(self, namespace: str, labels: Mapping[str, str]) -> list[T]:
+        """Return the items that may select pods with these labels, each once."""
+        found: list[T] = []
         buckets = self._buckets
+        if not buckets:
+            return found
         for name in (namespace, None):
             for key, value in labels.items():
-                yield from buckets.get((name, key, value), ())
-                yield from buckets.get((name, key, None), ())
-            yield from buckets.get((name, None, None), ())
+                found += buckets.get((name, key, value), ())
+                found += buckets.get((name, key, None), ())
+            found += buckets.get((name, None, None), ())
+        return found
 
     def _cost(self, places: list[_SelectorPlace]) -> tuple[int, int]:
         return max([place.count(None) for place in places], default=0), sum(

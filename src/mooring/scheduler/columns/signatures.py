@@ -64,6 +64,7 @@ class TermKind(Enum):
     ANTI_AFFINITY = "required anti-affinity"
     AFFINITY = "required affinity"
     PREFERRED = "preferred affinity, or anti-affinity with a negative weight"
+    __hash__ = object.__hash__  # that of `Enum` is a Python function, which takes longer than a lookup
 
 
 class TermKey:
@@ -252,7 +253,9 @@ class PodSignature:
         """Whether the containers' actual resources differ from those in the spec, because of an in-place resize."""
         self.requests = requests.in_units(requests.requests_of(pod, pod_level=pod_level))
         """The pod's total requests, by resource."""
-        self.scored = requests.in_units(requests.scored_requests_of(pod, pod_level=pod_level))
+        self.scored = self.requests
+        if not _requests_cpu_and_memory(spec):
+            self.scored = requests.in_units(requests.scored_requests_of(pod, pod_level=pod_level))
         """The requests that scoring assumes, with a default for cpu and memory that the pod does not request."""
         self.ports = host_ports(spec)
         self.images = images(spec)
@@ -261,9 +264,13 @@ class PodSignature:
         """The amounts that the pod adds to the resource columns; cached by the columns."""
         self.pods = 0
         """The number of placed pods that have this pod signature."""
-        self.parts: dict[Callable[[PodSignature], Hashable], Hashable] = {}
-        """The cached keys of its parts; see `View`."""
         self._signed_by = signed_by
+        # Cache keys of parts (see `_PARTS`); other parts are keys themselves.
+        self.resources_key = tuple(self.requests.items()), tuple(self.scored.items())
+        self.node_affinity_key = _node_affinity_key(spec.node_selector, affinity, is_pinned=is_pinned)
+        self.tolerations_key = codec.encode(spec.tolerations) if spec.tolerations else b""
+        constraints = spec.topology_spread_constraints
+        self.spread_key = codec.encode(constraints) if constraints else b"", owner
 
     def signed_by(self, signer: Signer) -> object:
         """Return the additional pod fields that a plugin contributed by `sign`."""
@@ -290,31 +297,22 @@ class PodInfo:
 class View:
     """The parts of a pod signature that one plugin declares to read; its results are cached by them."""
 
-    def __init__(self, parts: Part, signer: Signer | None, number: int = 0) -> None:
-        """Create the view for declared parts; `signer` names a plugin that signs additional fields, `number` separates
-        the cached keys of several views.
-        """
+    def __init__(self, parts: Part, signer: Signer | None = None) -> None:
+        """Create the view for declared parts; `signer` names a plugin that signs additional fields."""
         self.parts = parts
-        self._number = number
         self._signer = signer
-        self._keys = [key for part, (key, _) in _PARTS.items() if part in parts]
-        self._names = {name for part, (_, names) in _PARTS.items() if part in parts for name in names}
+        read = [(key, names) for part, (key, names) in _PARTS.items() if part in parts]
+        self._key: Callable[[PodSignature], Hashable] = attrgetter(*[key for key, _ in read]) if read else _no_key
+        self._names = {name for _, names in read for name in names}
         self._spec_names = self._names & {"tolerations", "topology_spread_constraints", "node_selector"}
         self._has_node_affinity = "node_selector" in self._names
         self._names -= self._spec_names
 
     def key(self, signature: PodSignature) -> Hashable:
         """Return a cache key that is equal for pods whose declared parts are equal."""
-        known = signature.parts
-        found: list[Hashable] = [self._number]
-        for key in self._keys:
-            value = known.get(key)
-            if value is None:
-                value = known[key] = key(signature)
-            found.append(value)
-        if self._signer is not None:
-            found.append(codec.encode(signature.signed_by(self._signer)))
-        return tuple(found)
+        if self._signer is None:
+            return self._key(signature)
+        return self._key(signature), codec.encode(signature.signed_by(self._signer))
 
     def of(self, pod: PodInfo) -> PodInfo:
         """Return a copy of a pod signature that has the declared parts only."""
@@ -332,39 +330,35 @@ class View:
         return shown
 
 
-def _resources_key(signature: PodSignature) -> Hashable:
-    return tuple(sorted(signature.requests.items())), tuple(sorted(signature.scored.items()))
+def _no_key(_signature: PodSignature) -> Hashable:
+    return None
 
 
-def _node_affinity_key(signature: PodSignature) -> Hashable:
-    affinity = signature.spec.affinity and signature.spec.affinity.node_affinity
-    if affinity is None and not signature.spec.node_selector:
-        return signature.is_pinned
-    return codec.encode((signature.spec.node_selector, affinity, signature.is_pinned))
+def _requests_cpu_and_memory(spec: PodSpec) -> bool:
+    every = [each.resources.requests for each in (*spec.containers, *spec.init_containers)]
+    return bool(every) and all(requests.CPU in each and requests.MEMORY in each for each in every)
 
 
-def _tolerations_key(signature: PodSignature) -> Hashable:
-    return codec.encode(signature.spec.tolerations) if signature.spec.tolerations else b""
+def _node_affinity_key(selector: dict[str, str], affinity: Affinity | None, *, is_pinned: bool) -> Hashable:
+    wanted = affinity and affinity.node_affinity
+    return codec.encode((selector, wanted, is_pinned)) if selector or wanted else is_pinned
 
 
-def _spread_key(signature: PodSignature) -> Hashable:
-    constraints = signature.spec.topology_spread_constraints
-    return codec.encode(constraints) if constraints else b"", signature.owner
-
-
-_PARTS: dict[Part, tuple[Callable[[PodSignature], Hashable], tuple[str, ...]]] = {
-    Part.LABELS: (attrgetter("group"), ("namespace", "labels", "group")),
-    Part.SELECTED: (attrgetter("group"), ("namespace", "labels", "group")),
-    Part.RESOURCES: (_resources_key, ("requests", "scored")),
-    Part.PORTS: (attrgetter("ports"), ("ports",)),
-    Part.IMAGES: (attrgetter("images"), ("images",)),
-    Part.NODE_AFFINITY: (_node_affinity_key, ("node_selector", "is_pinned")),
-    Part.UNPINNED: (_node_affinity_key, ("node_selector", "is_pinned")),
-    Part.TOLERATIONS: (_tolerations_key, ("tolerations",)),
-    Part.POD_AFFINITY: (attrgetter("terms.keys"), ("terms",)),
-    Part.SPREAD: (_spread_key, ("topology_spread_constraints", "owner")),
+_PARTS: dict[Part, tuple[str, tuple[str, ...]]] = {
+    Part.LABELS: ("group", ("namespace", "labels", "group")),
+    Part.SELECTED: ("group", ("namespace", "labels", "group")),
+    Part.RESOURCES: ("resources_key", ("requests", "scored")),
+    Part.PORTS: ("ports", ("ports",)),
+    Part.IMAGES: ("images", ("images",)),
+    Part.NODE_AFFINITY: ("node_affinity_key", ("node_selector", "is_pinned")),
+    Part.UNPINNED: ("node_affinity_key", ("node_selector", "is_pinned")),
+    Part.TOLERATIONS: ("tolerations_key", ("tolerations",)),
+    Part.POD_AFFINITY: ("terms.keys", ("terms",)),
+    Part.SPREAD: ("spread_key", ("topology_spread_constraints", "owner")),
 }
-"""For each part of a signature, its key, and the attributes of the signature or of its pod spec that belong to it."""
+"""For each part, the attribute of a signature that is its cache key, and the attributes of the signature or of its pod
+spec that belong to the part.
+"""
 
 
 class SignatureTable:

@@ -13,7 +13,8 @@ Called by ``engine.py``; the result for one pod is a `PodEvaluation`. Read next:
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,7 +29,7 @@ from mooring.scheduler.deciding.pod_evaluation import PodEvaluation, status_on, 
 from mooring.scheduler.deciding.profile_plan import FilterUse, NodeFilterUse, NodeScoreUse, PartUses, Plan, ScoreUse
 from mooring.scheduler.deciding.score_sum import ScoreSum, best_of, best_once
 from mooring.scheduler.deciding.score_vectors import NodeScores, PodScores, ScoreVector, SharedScores
-from mooring.scheduler.deciding.vectors import Meter
+from mooring.scheduler.deciding.vectors import Meter, Vector
 from mooring.scheduler.framework import SKIP, SUCCESS, Status, unresolvable
 from mooring.scheduler.framework.nominations import Expected
 from mooring.scheduler.framework.status import is_skip
@@ -47,77 +48,87 @@ C = TypeVar("C", FilterPipeline, ScoreSum)
 class _VectorGroup:
     """The vectors of all plugins that read one part of the pod signature, for one value of that part."""
 
-    __slots__ = ("filters", "key", "scores", "users")
+    __slots__ = ("filters", "is_settled", "key", "scores", "users")
 
-    def __init__(self, key: Hashable, uses: PartUses, pod: PodInfo, cluster: Cluster) -> None:
+    def __init__(self, key: Hashable, uses: PartUses, pod: PodInfo, cluster: Cluster, meter: Meter) -> None:
         shown = uses.view.of(pod)
         self.key = key
-        self.filters: list[tuple[int, SharedVerdicts]] = []
-        self.scores: list[tuple[int, SharedScores]] = []
-        for place, use in uses.filters:
-            found = use.plugin.pre_filter(shown, cluster)
-            if not is_skip(found):
-                self.filters.append((place, SharedVerdicts(use, shown, cluster, found)))
-        for place, scoring in uses.scores:
-            state = scoring.plugin.pre_score(shown, cluster)
-            if not is_skip(state):
-                self.scores.append((place, SharedScores(scoring, state, cluster)))
+        self.filters: tuple[SharedVerdicts, ...] = ()
+        self.scores: tuple[SharedScores, ...] = ()
+        self.is_settled = True
+        """Whether no filter names nodes or rejects the pod before nodes are evaluated."""
         self.users = 0
         """The number of cached pod signatures that use these vectors."""
+        for use in uses.filters:
+            found = use.plugin.pre_filter(shown, cluster)
+            if not is_skip(found):
+                vector = SharedVerdicts(use, shown, cluster, found)
+                vector.meter = meter
+                self.filters += (vector,)
+                self.is_settled = self.is_settled and vector.is_settled
+        for scoring in uses.scores:
+            state = scoring.plugin.pre_score(shown, cluster)
+            if not is_skip(state):
+                scores = SharedScores(scoring, state, cluster)
+                scores.meter = meter
+                self.scores += (scores,)
 
 
 class _Entry:
     """The cache entry of a pod signature: the vectors of all plugins, and their combinations."""
 
-    def __init__(self, plan: Plan, groups: "list[_VectorGroup]") -> None:
-        self._filters: list[FilterVector | None] = [None] * len(plan.filters)
-        self._scores: list[ScoreVector | None] = [None] * len(plan.scores)
-        for group in groups:
-            for place, vector in group.filters:
-                self._filters[place] = vector
-            for place, scored in group.scores:
-                self._scores[place] = scored
+    pipeline: FilterPipeline | None = None
+    total: ScoreSum | None = None
+    counts: tuple[Feasible, list[FilterVector], list[tuple[str, int, int, int]]] | None = None
+    filters_to_call: Sequence[FilterUse | NodeFilterUse] = ()
+    """The plugins that are called for every pod."""
+    scores_to_call: Sequence[ScoreUse | NodeScoreUse] = ()
+    _spec: PodSpec | None = None
+
+    def __init__(self, groups: list[_VectorGroup]) -> None:
         self.groups = groups
-        self._spec: PodSpec | None = None
-        self.filters = self._filters
-        """The filters for pods with the last pod spec; None at the index of a plugin that does not apply."""
-        self.scores = self._scores
-        self.filters_to_call: list[tuple[int, FilterUse | NodeFilterUse]] = []
-        """The plugins that are called for every pod, with their indexes."""
-        self.scores_to_call: list[tuple[int, ScoreUse | NodeScoreUse]] = []
-        self.settled: list[FilterVector] | None = None
-        """The filters for the next pod with this pod spec; None if a plugin must be called for each pod."""
-        self.pipeline: FilterPipeline | None = None
-        self.total: ScoreSum | None = None
-        self.counts: tuple[Feasible, list[FilterVector], list[tuple[str, int, int, int]]] | None = None
+        self.filters: list[FilterVector]
+        """The vectors of filters that apply to pods with the last pod spec, except those of `filters_to_call`."""
+        self.scores: list[ScoreVector]
+        self.is_settled = all(group.is_settled for group in groups)
+        """Whether no filter names nodes or rejects the pod before nodes are evaluated."""
 
     @property
     def names_nodes(self) -> bool:
         """Return whether a plugin restricts the signature to named nodes, so that another pod with it is unlikely."""
-        return any(each is not None and each.node_names is not None for each in self._filters)
+        return not self.is_settled and any(each.node_names for group in self.groups for each in group.filters)
 
-    def look_at(self, pod: PodInfo, plan: Plan, passing: Mapping[int, FilterVector], cluster: Cluster) -> None:
-        """Find the plugins that read the pod itself and apply to this pod, as far as its spec alone decides that."""
+    def find_plugins(
+        self,
+        pod: PodInfo,
+        cluster: Cluster,
+        filters: Sequence[tuple[FilterUse | NodeFilterUse, FilterVector]],
+        scores: Sequence[tuple[ScoreUse | NodeScoreUse, ScoreVector]],
+    ) -> None:
+        """Find the plugins that apply to a pod, as far as its spec alone decides that.
+
+        `filters` and `scores` are the plugins that read the pod itself, with the vector of one that accepts all nodes.
+        """
         spec = pod.pod.spec
         if spec is self._spec or spec == self._spec:
             return
-        self.filters, self.filters_to_call = self._filters.copy(), []
-        for place, use in plan.filters_of_pod:
+        self.filters = [vector for group in self.groups for vector in group.filters]
+        self.filters_to_call, self.scores_to_call = (), ()
+        for use, passing in filters:
             status = use.applies_to(spec)
             if status is SUCCESS:
-                self.filters[place] = passing[place]
+                self.filters.append(passing)
             elif status is not SKIP:
-                self.filters_to_call.append((place, use))
-        vectors = [each for each in self.filters if each is not None]
-        is_settled = not self.filters_to_call and all(each.is_settled for each in vectors)
-        self.settled = vectors if is_settled else None
-        self.scores, self.scores_to_call = self._scores.copy(), []
-        for place, scored in plan.scores_of_pod:
-            state = None if scored.applies_to(spec) is None else scored.plugin.pre_score(pod, cluster)
+                self.filters_to_call = (*self.filters_to_call, use)
+        self.scores = [vector for group in self.groups for vector in group.scores]
+        for scoring, zeros in scores:
+            state = None if scoring.applies_to(spec) is None else scoring.plugin.pre_score(pod, cluster)
             if state is SUCCESS:
-                self.scores[place] = ScoreVector(scored)
+                self.scores.append(zeros)
             elif not is_skip(state):
-                self.scores_to_call.append((place, scored))
+                self.scores_to_call = (*self.scores_to_call, scoring)
+        self.filters.sort(key=_place_of)
+        self.scores.sort(key=_place_of)
         self._spec = spec
 
 
@@ -133,9 +144,8 @@ class Evaluator:
         self._meter = Meter()
         self._pipelines: OrderedDict[Hashable, FilterPipeline] = OrderedDict()
         self._sums: OrderedDict[Hashable, ScoreSum] = OrderedDict()
-        self._passing = {place: FilterVector(use.name, cluster) for place, use in plan.filters_of_pod}
-        for place, use in plan.filters_of_pod:
-            self._passing[place].has_pre_point = use.has_pre_point
+        self._pod_filters = [(use, FilterVector(use, cluster)) for use in plan.filters if use.reads_pod]
+        self._pod_scores = [(use, ScoreVector(use)) for use in plan.scores if use.reads_pod]
 
     def __len__(self) -> int:
         """Return the number of cached pod signatures."""
@@ -161,9 +171,9 @@ class Evaluator:
                 self._drop(self._sums, group.scores)
 
     def _drop(
-        self, combinations: "OrderedDict[Hashable, Any]", vectors: "Sequence[tuple[int, FilterVector | SharedScores]]"
+        self, combinations: "OrderedDict[Hashable, Any]", vectors: "Sequence[FilterVector | SharedScores]"
     ) -> None:
-        for _, vector in vectors:
+        for vector in vectors:
             self._meter.bytes -= vector.charged
             for key in vector.combinations:
                 combinations.pop(key, None)
@@ -181,7 +191,7 @@ class Evaluator:
                 self._evict()
         else:
             self._entries.move_to_end(pod.signature)
-        found.look_at(pod, self._plan, self._passing, self._cluster)
+        found.find_plugins(pod, self._cluster, self._pod_filters, self._pod_scores)
         return found
 
     def _evict(self) -> None:
@@ -192,14 +202,12 @@ class Evaluator:
     def _make_entry(self, pod: PodInfo) -> _Entry:
         found: list[_VectorGroup] = []
         for uses in self._plan.parts:
-            key = uses.view.key(pod.signature)
+            key = uses.number, uses.view.key(pod.signature)
             group = self._groups.get(key)
             if group is None:
-                group = self._groups[key] = _VectorGroup(key, uses, pod, self._cluster)
-                for _, vector in (*group.filters, *group.scores):
-                    vector.meter = self._meter
+                group = self._groups[key] = _VectorGroup(key, uses, pod, self._cluster, self._meter)
             found.append(group)
-        return _Entry(self._plan, found)
+        return _Entry(found)
 
     def _combination(
         self,
@@ -212,7 +220,7 @@ class Evaluator:
         if found is None:
             found = cache[key] = make(vectors, self._cluster)
             for vector in vectors:
-                vector.combinations.append(key)
+                vector.combinations += (key,)
             limit = max(_MAX_COMBINATION_BYTES // (_BYTES_PER_ROW * self._cluster.capacity), _MIN_CACHED)
             while len(cache) > limit:
                 cache.popitem(last=False)
@@ -264,15 +272,13 @@ class Evaluator:
     # -- filtering
 
     def _pre_filter(self, entry: _Entry, evaluation: PodEvaluation) -> None:
-        if entry.settled is not None:
-            evaluation.filters, evaluation.considered = entry.settled, self._cluster.labels.nodes
+        evaluation.considered = self._cluster.labels.nodes
+        if entry.is_settled and not entry.filters_to_call:
+            evaluation.filters = entry.filters
             return
-        filters, naming = entry.filters.copy(), list[FilterVector]()
-        for place, use in entry.filters_to_call:
-            filters[place] = self._vector_of_pod(place, use, evaluation)
-        for vector in filters:
-            if vector is None:
-                continue
+        called = [vector for use in entry.filters_to_call if (vector := self._vector_of_pod(use, evaluation))]
+        naming: list[FilterVector] = []
+        for vector in sorted([*entry.filters, *called], key=_place_of):
             if vector.is_pinned:
                 vector.node_names = frozenset({pinned_node(evaluation.pod.pod.spec)})
             if vector.node_names is not None:
@@ -281,13 +287,10 @@ class Evaluator:
                 evaluation.refusal = vector.status
                 return
             evaluation.filters.append(vector)
-        evaluation.considered = self._cluster.labels.nodes
         if naming:
             self._consider(evaluation, naming)
 
-    def _vector_of_pod(
-        self, place: int, use: FilterUse | NodeFilterUse, evaluation: PodEvaluation
-    ) -> FilterVector | None:
+    def _vector_of_pod(self, use: FilterUse | NodeFilterUse, evaluation: PodEvaluation) -> FilterVector | None:
         pod, cluster = evaluation.pod, self._cluster
         if use.is_per_node:
             vector = NodeVector(use, pod, cluster, evaluation.cycle)
@@ -297,7 +300,7 @@ class Evaluator:
         if is_skip(found):
             return None
         if found is SUCCESS:
-            return self._passing[place]
+            return FilterVector(use, cluster)
         evaluation.is_shared_by_template = False
         made = SharedVerdicts(use, pod, cluster, found)
         if made.state is not None:
@@ -325,7 +328,7 @@ class Evaluator:
             vector.refresh()
             if vector.refuses:
                 refusing.append(vector)
-            if not (vector.status.is_success or vector.status.is_skip):
+            if vector.status is not SUCCESS and vector.status is not SKIP:
                 self._fail(evaluation, vector.status)
                 return
         pipeline = entry.pipeline
@@ -368,13 +371,10 @@ class Evaluator:
         evaluation.reached = "Score"
         feasible, scores = evaluation.feasible, entry.scores
         if entry.scores_to_call:
-            scores = scores.copy()
-            for place, use in entry.scores_to_call:
-                scores[place] = self._scores_of_pod(use, evaluation)
+            called = [vector for use in entry.scores_to_call if (vector := self._scores_of_pod(use, evaluation))]
+            scores = sorted([*scores, *called], key=_place_of)
         shared, own = list[SharedScores](), list[ScoreVector]()
         for each in scores:
-            if each is None:
-                continue
             each.refresh(feasible)
             if each.is_active:
                 evaluation.scores.append(each)
@@ -410,6 +410,9 @@ class Evaluator:
             key = (id(entry.pipeline) if depends else 0, *[vector.serial for vector in vectors])
             total = entry.total = self._combination(self._sums, key, ScoreSum, vectors)
         return total
+
+
+_place_of: Callable[[Vector], int] = attrgetter("place")
 
 
 def _counts(filters: Sequence[FilterVector], feasible: Feasible) -> list[tuple[str, int, int, int]]:

@@ -46,8 +46,8 @@ class FilterPipeline:
         """Recompute the feasible nodes from the first changed filter vector on; the vectors must be up to date."""
         first, found = len(self.vectors), self._found
         for place, vector in enumerate(self.vectors):
-            if vector.changes.changed_at != self._verified_at[place]:
-                self._verified_at[place] = vector.changes.changed_at
+            if vector.changed_at != self._verified_at[place]:
+                self._verified_at[place] = vector.changed_at
                 first = min(first, place)
         if self._cluster.nodes_changed_at != self._nodes_at:
             self._nodes_at, first, found = self._cluster.nodes_changed_at, 0, None

@@ -21,7 +21,6 @@ from mooring.scheduler.framework.verdicts import count_codes, status_of
 
 _Amounts: TypeAlias = NDArray[np.int64]
 """Resource amounts of the evaluated nodes: a line for each resource, a column for each node."""
-_NO_CODES: fwk.Codes = np.empty(0, np.int32)
 _NO_MASK: fwk.Mask = np.empty(0, np.bool_)
 
 
@@ -40,18 +39,20 @@ class FilterVector(Vector):
     """Whether each pod may run only on the node that it was created for, as pods of DaemonSets."""
     refuses = False
     """Whether the plugin rejects any node; otherwise `codes` and `ok` may be absent."""
-    codes: fwk.Codes = _NO_CODES
+    codes: fwk.Codes = fwk.ALL_PASS
     ok: fwk.Mask = _NO_MASK
     reads_only_node = False
     """Return whether the verdicts depend on the nodes alone and not on placed pods."""
     has_pre_point = True
     """Whether metrics count a call of the plugin's `pre_filter`."""
 
-    def __init__(self, name: str, cluster: Cluster) -> None:
-        super().__init__(name)
+    reasons: Callable[[int], tuple[str, ...]] = staticmethod(_no_reasons)
+    _statuses: dict[int, fwk.Status] | None = None
+
+    def __init__(self, use: FilterUse | NodeFilterUse, cluster: Cluster) -> None:
+        super().__init__(use.name, use.place)
+        self.has_pre_point = use.has_pre_point
         self._cluster = cluster
-        self.reasons: Callable[[int], tuple[str, ...]] = _no_reasons
-        self._statuses: dict[int, fwk.Status] = {}
 
     @property
     def is_settled(self) -> bool:
@@ -103,6 +104,8 @@ class FilterVector(Vector):
 
     def status_of(self, code: int) -> fwk.Status:
         """Return the status that a verdict code stands for."""
+        if self._statuses is None:
+            self._statuses = {}
         found = self._statuses.get(code)
         if found is None:
             found = self._statuses[code] = status_of(code, self.reasons, self.name)
@@ -111,7 +114,7 @@ class FilterVector(Vector):
     def _take(self, verdicts: fwk.Verdicts, rows: ChangedRows) -> bool:
         codes, changed = verdicts.codes, verdicts.reasons != self.reasons
         if changed:
-            self.reasons, self._statuses = verdicts.reasons, {}
+            self.reasons, self._statuses = verdicts.reasons, None
         if rows is None:
             self._take_all(codes)
             return True
@@ -128,9 +131,9 @@ class FilterVector(Vector):
         return changed
 
     def _take_all(self, codes: fwk.Codes) -> None:
-        if not codes.any():
-            self._set(_NO_CODES, _NO_MASK)
-            self.refuses = False
+        if not (len(codes) and codes.any()):
+            self.codes, self.ok, self.refuses = fwk.ALL_PASS, _NO_MASK, False
+            self.charge(0)
             return
         self._set(codes, (codes == 0) | ~self._cluster.labels.nodes)
         self.refuses = not self.ok.all()
@@ -155,48 +158,46 @@ class SharedVerdicts(PluginVector, FilterVector):
     pod itself, for one pod.
     """
 
+    use: FilterUse
+
     def __init__(
         self, use: FilterUse, pod: PodInfo, cluster: Cluster, found: fwk.PreFilterResult[Any] | fwk.Status
     ) -> None:
         """Create the vector for `pod`, the view that the plugin may read; `found` is the result of its `pre_filter`."""
-        FilterVector.__init__(self, use.name, cluster)
-        self._use = use
+        PluginVector.__init__(self, use, None if isinstance(found, fwk.Status) else found.state, cluster.inputs)
+        self._cluster = cluster
         self._pod = pod
-        self._inputs = cluster.inputs
         self.reads_only_node = use.reads_only_node
-        self.has_pre_point = use.declared.has_pre_point
+        self.has_pre_point = use.has_pre_point
         if isinstance(found, fwk.Status):
-            self.state, self.status = None, found.by(use.name)
-        else:
-            self.state = found.state
-            if found.node_names is not None or found.is_pinned:
-                self.node_names, self.is_pinned = found.node_names, found.is_pinned
+            self.status = fwk.SUCCESS if found.is_success else found.by(use.name)
+        elif found.node_names is not None or found.is_pinned:
+            self.node_names, self.is_pinned = found.node_names, found.is_pinned
 
     def refresh(self, _accepted: fwk.Mask | None = None) -> None:
         if self.state is None or self._idle.value == self._idle_at:
             return
-        plugin = self._use.plugin
-        if not self.collect_changes(self._use, plugin.refresh):
+        if not self._collect_changes():
             if self.status is not fwk.SKIP:
-                self.changes.change()
-                self.status, self.refuses, self.dirty = fwk.SKIP, False, None
-                self._set(_NO_CODES, _NO_MASK)
+                self.change()
+                self.status, self.dirty = fwk.SKIP, None
+                self._take_all(fwk.ALL_PASS)
             return
         rows = self.dirty
         if rows is not None and not len(rows):
             return
         self.status, self.dirty = fwk.SUCCESS, None  # all rows again, unless the plugin returns
-        verdicts = plugin.filter(self.state, fwk.ALL_ROWS if rows is None else rows)
+        verdicts = self.use.plugin.filter(self.state, fwk.ALL_ROWS if rows is None else rows)
         if isinstance(verdicts, fwk.Status):
             self.status = verdicts.by(self.name)
-            self.changes.change()
+            self.change()
             return
         self.dirty = NO_ROWS
         if self._take(verdicts, rows):
-            self.changes.change(rows)
+            self.change(rows)
 
     def on_rows(self, rows: NDArray[np.intp]) -> FilterVector:
-        found = SharedVerdicts(self._use, self._pod, self._cluster, self.status)
+        found = SharedVerdicts(self.use, self._pod, self._cluster, self.status)
         found.node_names, found.is_pinned, found.state = self.node_names, self.is_pinned, self.state
         found._idle_at = found._idle.value  # it is never refreshed
         verdicts = self.verdicts(rows)
@@ -212,18 +213,18 @@ class SharedVerdicts(PluginVector, FilterVector):
         return found
 
     def verdicts(self, rows: fwk.Rows) -> fwk.Verdicts | fwk.Status | None:
-        state, use = self.state, self._use
+        state, use = self.state, self.use
         if use.reads_pod:  # pods may have moved since `pre_filter`
             found = use.plugin.pre_filter(self._pod, self._cluster)
             if isinstance(found, fwk.PreFilterResult):
                 return use.plugin.filter(found.state, rows)
             return None if found.is_success or found.is_skip else found
-        if state is None or (use.has_refresh and isinstance(use.plugin.refresh(state), Input)):
+        if state is None or (use.refresh is not None and isinstance(use.refresh(state), Input)):
             return None
         return use.plugin.filter(state, rows)
 
     def may_apply_after(self, signatures: Iterable[PodSignature]) -> bool:
-        return any(self._use.plugin.may_apply_after(signature) for signature in signatures)
+        return any(self.use.plugin.may_apply_after(signature) for signature in signatures)
 
     def passes(self, row: int) -> bool:
         if self.state is None:
@@ -239,34 +240,33 @@ class SharedVerdicts(PluginVector, FilterVector):
             return True
         if self.reads_only_node:
             return not self.refuses or bool(self.ok[row])
-        return self._use.plugin.row_state(self.state, row) if self._use.declared.compares_rows else None
+        return self.use.plugin.row_state(self.state, row) if self.use.declared.compares_rows else None
 
     @property
     def reads_only_resources(self) -> bool:
-        return self.reads_only_node or self._use.declared.only_resources or not self._applies
+        return self.reads_only_node or self.use.declared.only_resources or not self._applies
 
     def fits_with(self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts) -> fwk.Mask | None:
         if not self._applies or (self.reads_only_node and not self.refuses):
             return None
         if self.reads_only_node:
             return self.ok[rows]
-        if not self._use.declared.only_resources:
+        if not self.use.declared.only_resources:
             return None
-        return self._use.plugin.fits_resources(self.state, allocatable, used)
+        return self.use.plugin.fits_resources(self.state, allocatable, used)
 
     def _verdicts_with(self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts) -> fwk.Verdicts:
-        if self.reads_only_node or not self._use.declared.only_resources:
+        if self.reads_only_node or not self.use.declared.only_resources:
             return super()._verdicts_with(rows, allocatable, used)
-        return self._use.plugin.filter_resources(self.state, allocatable, used)
+        return self.use.plugin.filter_resources(self.state, allocatable, used)
 
 
 class NodeVector(FilterVector):
     """The verdicts of a per-node plugin, on the nodes that every earlier filter accepted."""
 
     def __init__(self, use: NodeFilterUse, pod: PodInfo, cluster: Cluster, cycle: fwk.CycleState) -> None:
-        super().__init__(use.name, cluster)
-        self.has_pre_point = use.pre_filter is not None
-        self._use = use
+        super().__init__(use, cluster)
+        self.use = use
         self._pod = pod
         self._cycle = cycle
         self._sets: fwk.ReasonSets[tuple[str, ...]] = fwk.ReasonSets(tuple)
@@ -288,7 +288,7 @@ class NodeVector(FilterVector):
         codes = np.zeros(len(wanted), np.int32)
         for index, row in enumerate(wanted):
             info = self._cluster.nodes[row]
-            status = fwk.SUCCESS if info is None else self._use.plugin.filter_node(self._cycle, self._pod.pod, info)
+            status = fwk.SUCCESS if info is None else self.use.plugin.filter_node(self._cycle, self._pod.pod, info)
             if status.is_success:
                 continue
             if not status.is_rejected:

@@ -30,25 +30,22 @@ class _Part:
         vector = self.vector
         if vector.depends_on_feasible:
             vector.update_rows()
-        changed_at = vector.changes.changed_at
-        rows = NO_ROWS if changed_at == self._verified_at else vector.changes.since(self._verified_at)
+        changed_at = vector.changed_at
+        rows = NO_ROWS if changed_at == self._verified_at else vector.since(self._verified_at)
         self._verified_at = changed_at
         if not vector.is_normalized:
             self.scores = vector.scores
             return rows
         if rows is not None and not len(rows) and feasible is self._feasible:
             return rows
-        return self._normalize(rows, feasible)
-
-    def _normalize(self, rows: ChangedRows, feasible: Mask) -> ChangedRows:
-        plugin, raw = self.vector.use.plugin, self.vector.scores
         self._feasible = feasible
+        plugin, raw = vector.use.plugin, vector.scores
         span = plugin.span(raw, feasible)
         if span != self._span or rows is None:
-            self.scores, self._span = plugin.normalized(raw, span) * self.vector.weight, span
+            self.scores, self._span = plugin.normalized(raw, span) * vector.weight, span
             return None
         if len(rows):
-            self.scores[rows] = plugin.normalized(raw[rows], span) * self.vector.weight
+            self.scores[rows] = plugin.normalized(raw[rows], span) * vector.weight
         return rows
 
 
@@ -99,10 +96,12 @@ class ScoreSum:
 
 def best_once(vectors: Sequence[SharedScores], feasible: Mask) -> BestRows:
     """Return the node rows with the highest sum of scores, computed without a cache."""
-    parts = [_Part(vector) for vector in vectors]
-    for part in parts:
-        part.update(feasible)
-    totals = _sum([part.scores for part in parts])
+    scores = []
+    for vector in vectors:
+        if vector.depends_on_feasible:
+            vector.update_rows()
+        scores.append(vector.normalized(feasible) if vector.is_normalized else vector.scores)
+    totals = _sum(scores)
     np.copyto(totals, OUT, where=~feasible)
     return BestRows(totals)
 

@@ -31,7 +31,7 @@ class ScoreVector(Vector):
     """The scores by node row: weighted, or raw if they are normalised later."""
 
     def __init__(self, use: ScoreUse | NodeScoreUse) -> None:
-        super().__init__(use.name)
+        super().__init__(use.name, use.place)
         self.weight = use.weight
         self.has_pre_point = use.has_pre_point
         """Whether metrics count a call of the plugin's `pre_score`."""
@@ -51,18 +51,18 @@ class ScoreVector(Vector):
 class SharedScores(PluginVector, ScoreVector):
     """The scores of a vectorised plugin, for all pods with the same value of the part it reads."""
 
+    use: ScoreUse
     was_summed = False
     """Whether a sum that includes this vector was computed before."""
     _feasible: Mask | None = None
 
     def __init__(self, use: ScoreUse, state: Any, cluster: Cluster) -> None:
         """Create the vector; `state` is the result of the plugin's `pre_score`."""
-        ScoreVector.__init__(self, use)
-        self.use = use
-        self.state = state
+        PluginVector.__init__(self, use, state, cluster.inputs)
+        self.weight = use.weight
+        self.has_pre_point = use.has_pre_point
         self.depends_on_feasible = use.declared.depends_on_feasible
         self.is_normalized = use.declared.is_normalized
-        self._inputs = cluster.inputs
         self._capacity = cluster.capacity
         self._has_state = not isinstance(state, Status)
 
@@ -74,7 +74,7 @@ class SharedScores(PluginVector, ScoreVector):
             return
         if self.depends_on_feasible and feasible is not self._feasible:
             self._feasible, self._revision = feasible, NEVER
-        if not self.collect_changes(self.use, self.use.plugin.refresh_score, feasible):
+        if not self._collect_changes(feasible):
             self._leave_out()
             return
         self.is_active = True
@@ -85,7 +85,7 @@ class SharedScores(PluginVector, ScoreVector):
 
     def _leave_out(self) -> None:
         if not self.is_zero:
-            self.changes.change()
+            self.change()
             self._take_all(_NO_SCORES)
         self.dirty = None
         self.is_active = not self.has_pre_point  # a plugin without PreScore scores every pod
@@ -98,7 +98,7 @@ class SharedScores(PluginVector, ScoreVector):
         self.dirty = None  # until the plugin has returned
         scores = self.use.plugin.score(self.state, ALL_ROWS if rows is None else rows)
         if self.weight != 1 and not self.is_normalized:
-            scores = scores * self.weight
+            scores = scores.astype(np.int64) * self.weight
         if rows is None:
             self._take_all(scores)
         elif self.is_zero:
@@ -111,14 +111,19 @@ class SharedScores(PluginVector, ScoreVector):
         else:
             self.scores[rows] = scores
         self.dirty = NO_ROWS
-        self.changes.change(rows)
+        self.change(rows)
 
     def _take_all(self, scores: Scores) -> None:
-        self.is_zero = not scores.any() and not (self.depends_on_feasible and len(scores))
-        if not self.is_zero and not self.is_normalized and self.weight <= _MAX_SMALL_WEIGHT:
-            scores = scores.astype(np.int32, copy=False)  # fresh memory for every pod costs more than the arithmetic
+        self.is_zero = not (len(scores) and (self.depends_on_feasible or scores.item(0) or scores.any()))
+        if not self.is_zero and not self.is_normalized and scores.itemsize > 4 and self.weight <= _MAX_SMALL_WEIGHT:
+            scores = scores.astype(np.int32)  # fresh memory for every pod costs more than the arithmetic
         self.scores = _NO_SCORES if self.is_zero else scores
         self.charge(self.scores.nbytes)
+
+    def normalized(self, feasible: Mask) -> Scores:
+        """Return the scores of all node rows, normalised by those of feasible nodes and weighted."""
+        plugin = self.use.plugin
+        return plugin.normalized(self.scores, plugin.span(self.scores, feasible)) * self.weight
 
     def all_zero(self, capacity: int) -> Scores:
         found = super().all_zero(capacity)

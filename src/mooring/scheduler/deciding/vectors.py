@@ -1,10 +1,10 @@
-"""Vectors of plugins: which rows are stale, and how much memory a vector takes.
+"""Vectors of plugins: an array of results by node row, which are stale after a change of a declared input.
 
 A `PluginVector` compares its positions with the inputs that its plugin declares, and collects the rows to evaluate
 again. Verdicts are in ``filter_vectors.py``, scores in ``score_vectors.py``; ``evaluation.py`` makes and combines them.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from itertools import count
 from typing import Any
 
@@ -23,23 +23,23 @@ class Meter:
         self.bytes = 0
 
 
-class Vector:
-    """An array of a plugin's results with a value for each node row, cached by an evaluator."""
+class Vector(Derived):
+    """An array of a plugin's results with a value for each node row, and the log of its changes."""
 
     meter: Meter | None = None
     charged = 0
     """How many bytes of the meter's total are this vector's."""
+    combinations: tuple[Hashable, ...] = ()
+    """The keys of cached combinations that may use it."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, place: int) -> None:
         self.name = name
+        self.place = place
+        """The index of the plugin in its profile."""
         self.serial = next(_serials)
-        self.combinations: list[Hashable] = []
-        """The keys of cached combinations that may use it."""
-        self.changes = Derived()
-        """When values changed, and on which node rows."""
 
     def charge(self, nbytes: int) -> None:
-        if self.meter is not None:
+        if self.meter is not None and nbytes != self.charged:
             self.meter.bytes += nbytes - self.charged
             self.charged = nbytes
 
@@ -53,27 +53,26 @@ class PluginVector(Vector):
     _idle: Revision = _NEVER_CHANGES
 
     def __init__(self, use: PluginUse, state: Any, inputs: Inputs) -> None:
-        super().__init__(use.name)
+        self.name = use.name
+        self.place = use.place
+        self.serial = next(_serials)
+        self.use = use
         self.state = state
         """What the plugin has prepared for the part."""
         self._inputs = inputs
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether the plugin skips this pod until one of its declared inputs changes."""
-        return self._idle.value == self._idle_at
-
-    def collect_changes(self, use: PluginUse, refresh: Callable[..., Derived | Input], *arguments: Any) -> bool:
+    def _collect_changes(self, *arguments: Any) -> bool:
         """Collect the node rows that changed since the last call; return False if the plugin skips from now on."""
+        use = self.use
         position = use.log.changed_at
         if position != self._position:
             if self.dirty is not None:
                 self.dirty = union(self.dirty, use.log.since(self._position))
             self._position = position
-        revision = use.revision.value
-        if use.has_refresh and revision != self._revision:
+        if use.refresh is not None and use.revision.value != self._revision:
             self._revision = NEVER  # until the plugin has returned
-            derived = refresh(self.state, *arguments)
+            revision = use.revision.value
+            derived = use.refresh(self.state, *arguments)
             if isinstance(derived, Input):
                 self._idle = self._inputs.revision(derived)
                 self._idle_at = self._idle.value

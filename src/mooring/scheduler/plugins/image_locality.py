@@ -4,7 +4,6 @@ The size counts multiplied by the share of nodes that have the image, so that an
 all pods.
 """
 
-import msgspec
 import numpy as np
 
 from mooring.constraints.columns.revisions import Derived
@@ -18,11 +17,11 @@ _MOST = 1000 * _MB
 """The image size, per container, from which the score is the highest."""
 
 
-class _Needed(msgspec.Struct):
-    cluster: Cluster
-    images: tuple[str, ...]
-    most: int
-    points: Derived = msgspec.field(default_factory=Derived)
+class _Needed(Derived):
+    def __init__(self, cluster: Cluster, images: tuple[str, ...]) -> None:
+        self.cluster = cluster
+        self.images = images
+        self.most = _MOST * len(images)
 
 
 class ImageLocality(fwk.ScorePlugin[_Needed]):
@@ -33,13 +32,13 @@ class ImageLocality(fwk.ScorePlugin[_Needed]):
         pass
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Needed:
-        return _Needed(cluster, pod.signature.images, _MOST * len(pod.signature.images))
+        return _Needed(cluster, pod.signature.images)
 
     def refresh_score(self, state: _Needed, _feasible: fwk.Mask) -> Derived | fwk.Input:
         if not any(map(state.cluster.images.sizes, state.images)):
             return fwk.Input.NODE_IMAGES  # every score is 0 until a node has one of them
-        state.points.change()  # the share of nodes that have an image changes with every node
-        return state.points
+        state.change()  # the share of nodes that have an image changes with every node
+        return state
 
     def score(self, state: _Needed, rows: fwk.Rows) -> fwk.Scores:
         images, nodes = state.cluster.images, len(state.cluster)

@@ -30,6 +30,7 @@ _FEW_ROWS = 64
 _PART = 64
 """If more than one node row in this number has changed, all nodes are evaluated again."""
 _INPUTS = fwk.Input.PODS | fwk.Input.NODE_LABELS | fwk.Input.NAMESPACES
+_TERM_INPUTS = fwk.Input.TERMS | fwk.Input.NAMESPACES
 _REASONS = ("", REASON_AFFINITY, REASON_ANTI_AFFINITY, REASON_EXISTING)
 
 
@@ -42,19 +43,22 @@ class InterPodAffinityArgs(Object):
     """Whether preferred terms of placed pods are ignored for a pod without preferred terms of its own."""
 
 
-class _Terms:
-    """Pods counted by domain, for a pod signature's own terms and for the placed pods' terms that select it."""
+class _Terms(Derived):
+    """Pods counted by domain, for a pod signature's own terms and for the placed pods' terms that select it.
+
+    As a derived value, it is the log of the node rows whose verdict or score changed.
+    """
+
+    existing: Sequence[OwnedTerm] = ()
+    """The terms of placed pods that select the pod."""
+    _terms_verified_at = NEVER
+    _counts_verified_at: list[int] | None = None
+    _sets: Sequence[PodSet] = ()
 
     def __init__(self, cluster: Cluster, signature: PodSignature, kinds: Sequence[TermKind]) -> None:
         self.cluster = cluster
         self.signature = signature
-        self.derived = Derived()
-        """Log of the node rows whose verdict or score changed."""
-        self.existing: list[OwnedTerm] = []
-        """The terms of placed pods that select the pod."""
         self._kinds = kinds
-        self._terms_verified_at = NEVER
-        self._counts_verified_at: list[int] | None = None
 
     def find_existing(self) -> None:
         """Look up the terms of placed pods that select the pod, if terms were added or dropped."""
@@ -62,10 +66,10 @@ class _Terms:
         changed_at = max([owners.changed_at(kind) for kind in self._kinds])
         if changed_at > self._terms_verified_at:
             self._terms_verified_at = changed_at
-            found = [
-                term for kind in self._kinds for term in owners.selecting(kind, signature.namespace, signature.labels)
-            ]
-            if found != self.existing:
+            found: list[OwnedTerm] = []
+            for kind in self._kinds:
+                found += owners.selecting(kind, signature.namespace, signature.labels)
+            if found != (self.existing or []):
                 self.existing, self._counts_verified_at = found, None
 
     def note_changes(self, counted: Sequence[DomainCounts], logs: Sequence[ChangeLog[int]]) -> None:
@@ -73,7 +77,7 @@ class _Terms:
         before = self._counts_verified_at
         self._counts_verified_at = [log.changed_at for log in logs]
         if before is None or len(before) != len(logs):
-            self.derived.change()
+            self.change()
             return
         if before == self._counts_verified_at:
             return
@@ -85,7 +89,7 @@ class _Terms:
             for code in codes or ():
                 rows = union(rows, (counts.topology.codes == code).nonzero()[0])
         is_part = rows is not None and _PART * len(rows) <= self.cluster.capacity
-        self.derived.change(rows if is_part else None)
+        self.change(rows if is_part else None)
 
     def forget_counts(self) -> None:
         self._counts_verified_at = None
@@ -94,33 +98,40 @@ class _Terms:
 class _Required(_Terms):
     """The required terms of a pod signature, and the placed pods' required anti-affinity terms that select it."""
 
+    _choices: tuple[PodChoice, ...] = ()
+    _near: Sequence[DomainCounts] = ()
+    _far: Sequence[DomainCounts] = ()
+    _begins = False
+
     def __init__(self, cluster: Cluster, signature: PodSignature) -> None:
         super().__init__(cluster, signature, (TermKind.ANTI_AFFINITY,))
+        if not signature.terms.keys:
+            return
         terms, topologies, sets = signature.terms, cluster.topologies, cluster.pod_sets
         self._choices = tuple(PodChoice.of_term(term) for term in terms.affinity)
-        self._sets = [sets.pod_set(*self._choices) for _ in terms.affinity[:1]]
+        all_selected = [sets.pod_set(*self._choices) for _ in terms.affinity[:1]]
         self._near = [
-            pods.by_domain(topologies.of(term.topology_key)) for pods in self._sets for term in terms.affinity
+            pods.by_domain(topologies.of(term.topology_key)) for pods in all_selected for term in terms.affinity
         ]
-        self._far: list[DomainCounts] = []
-        for term in terms.anti_affinity:
-            pods = sets.pod_set(PodChoice.of_term(term))
-            self._sets.append(pods)
-            self._far.append(pods.by_domain(topologies.of(term.topology_key)))
-        self._begins = False
+        selected = [sets.pod_set(PodChoice.of_term(term)) for term in terms.anti_affinity]
+        self._far = [
+            pods.by_domain(topologies.of(term.topology_key))
+            for pods, term in zip(selected, terms.anti_affinity, strict=True)
+        ]
+        self._sets = all_selected + selected
 
     def refresh(self) -> Derived | fwk.Input:
         self.find_existing()
+        if not self._sets and not self.existing:
+            return _TERM_INPUTS
         counted = [*self._near, *self._far, *(term.domains for term in self.existing)]
-        if not counted:
-            return fwk.Input.TERMS | fwk.Input.NAMESPACES
         begins = bool(self._near) and not any(counts.by_code for counts in self._near)
         begins = begins and _select(self._choices, self.signature, self.cluster)
         if begins != self._begins:
             self._begins = begins
             self.forget_counts()
         self.note_changes(counted, [counts.flips for counts in counted])
-        return self.derived
+        return self
 
     def codes(self, rows: fwk.Rows) -> fwk.Codes:
         """Return the verdict codes: affinity decides first, then the pod's anti-affinity, then that of placed pods."""
@@ -154,26 +165,30 @@ class _Required(_Terms):
 class _Preferred(_Terms):
     """The preferred terms of a pod signature, and the placed pods' terms that attract or repel it."""
 
+    _own: Sequence[tuple[DomainCounts, int]] = ()
+    _weighted: Sequence[tuple[DomainCounts, int]] = ()
+
     def __init__(self, cluster: Cluster, signature: PodSignature, kinds: Sequence[TermKind], hard_weight: int) -> None:
         super().__init__(cluster, signature, kinds)
         self._hard_weight = hard_weight
-        self._sets: list[PodSet] = []
-        self._own: list[tuple[DomainCounts, int]] = []
         for entry in signature.terms.preferred:
             pods = cluster.pod_sets.pod_set(PodChoice.of_term(entry.term))
-            self._sets.append(pods)
-            self._own.append((pods.by_domain(cluster.topologies.of(entry.term.topology_key)), entry.weight))
-        self._weighted: list[tuple[DomainCounts, int]] = []
+            self._sets = (*self._sets, pods)
+            counts = pods.by_domain(cluster.topologies.of(entry.term.topology_key))
+            self._own = (*self._own, (counts, entry.weight))
 
     def refresh(self) -> Derived | fwk.Input:
         self.find_existing()
+        if not self._own and not self.existing:
+            self.forget_counts()
+            return _TERM_INPUTS
         self._weighted = [*self._own, *((term.domains, self._weight(term)) for term in self.existing)]
         if not any(counts.by_code for counts, _ in self._weighted):
             self.forget_counts()
-            return _INPUTS if self._weighted else fwk.Input.TERMS | fwk.Input.NAMESPACES
+            return _INPUTS
         counted = [counts for counts, _ in self._weighted]
         self.note_changes(counted, [counts.changes for counts in counted])
-        return self.derived
+        return self
 
     def points(self, rows: fwk.Rows) -> fwk.Scores:
         if isinstance(rows, slice) or len(rows) > _FEW_ROWS:

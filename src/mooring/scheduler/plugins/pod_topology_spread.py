@@ -63,22 +63,24 @@ class _Counted:
         return refused
 
 
-class _Constraints:
-    """The counted spread constraints of a pod signature; recounted when nodes, Services or workloads change."""
+class _Constraints(Derived):
+    """The counted spread constraints of a pod signature; recounted when nodes, Services or workloads change.
+
+    As a derived value, it is the log of the node rows whose verdict or score changed.
+    """
+
+    counted: Sequence[_Counted] = ()
+    verified_at = NEVER
+    _rules_verified_at = NEVER
+    _nodes_verified_at = (NEVER, NEVER)
+    _nodes: CountedNodes
 
     def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints, action: str) -> None:
         self.cluster = cluster
-        self.counted: list[_Counted] = []
-        self._nodes: CountedNodes
         self.needs_all_labels = rules.need_all_labels(signature)
-        self.derived = Derived()
-        """Log of the node rows whose verdict or score changed."""
-        self.verified_at = NEVER
         self._shape = signature
         self._rules = rules
         self._action = action
-        self._rules_verified_at = NEVER
-        self._nodes_verified_at = (NEVER, NEVER)
 
     def catch_up(self) -> bool:
         """Recount the pods if inputs changed; return whether the pod has spread constraints."""
@@ -102,14 +104,14 @@ class _Constraints:
 
     def _include(self) -> None:
         self.verified_at = NEVER
-        self.derived.change()
+        self.change()
         over = self.spreads_over()
         required = [each.topology for each in self.counted] if self.needs_all_labels else []
         self._nodes = self._rules.included.of(self._shape.spec, required, [each.constraint for each in over])
         for counted, (nodes, domains) in zip(over, self._nodes.counted, strict=True):
             counted.include(nodes, domains)
 
-    def spreads_over(self) -> list[_Counted]:
+    def spreads_over(self) -> Sequence[_Counted]:
         """Return the constraints for which a change of the number of pods in a domain changes the result."""
         return self.counted
 
@@ -118,9 +120,10 @@ class _Constraints:
 
 
 class _Hard(_Constraints):
+    _table: fwk.Codes = np.empty(0, np.int32)
+
     def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints) -> None:
         super().__init__(cluster, signature, rules, _HARD)
-        self._table: fwk.Codes = np.empty(0, np.int32)
 
     def refresh(self) -> Derived | fwk.Input:
         if not self.catch_up():
@@ -131,8 +134,8 @@ class _Hard(_Constraints):
             table = self._verdicts()
             if table.tobytes() != self._table.tobytes():  # for small tables much faster than comparing arrays
                 self._table = table
-                self.derived.change()
-        return self.derived
+                self.change()
+        return self
 
     def _verdicts(self) -> fwk.Codes:
         if len(self.counted) == 1:
@@ -170,13 +173,14 @@ class _Soft(_Constraints):
     Scores are computed for groups of nodes: by domain, and by number of pods if a constraint spreads over hosts.
     """
 
+    _groups: CountedDomains
+    _table: fwk.Scores = np.empty(0, np.int64)
+    _competition: _Competition | None = None
+
     def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints) -> None:
         super().__init__(cluster, signature, rules, _SOFT)
-        self._groups: CountedDomains
-        self._table: fwk.Scores = np.empty(0, np.int64)
-        self._competition: _Competition | None = None
 
-    def spreads_over(self) -> list[_Counted]:
+    def spreads_over(self) -> Sequence[_Counted]:
         return [counted for counted in self.counted if not counted.is_by_host]
 
     def _include(self) -> None:
@@ -195,13 +199,13 @@ class _Soft(_Constraints):
         last, changed_at = self._competition, self.counts_changed_at()
         found = self._competition = self._competitors(feasible, last)
         if found is last and not regrouped and changed_at <= self.verified_at:
-            return self.derived
+            return self
         self.verified_at = changed_at
         table = self._normalize_points(self._points(found), found.groups)
         if regrouped or table.tobytes() != self._table.tobytes():
             self._table = table
-            self.derived.change()
-        return self.derived
+            self.change()
+        return self
 
     def _competitors(self, feasible: fwk.Mask, last: "_Competition | None") -> "_Competition":
         if last is not None and last.feasible is feasible:
