@@ -31,6 +31,8 @@ class Situation:
     settings: Settings = field(default_factory=Settings)
     missing: Mapping[str, str] = field(default_factory=dict)
     words_of_remedy: str = ""
+    words_to_check: str = ""
+    """In one of the steps to check by hand."""
 
 
 def container(**more: Any) -> dict[str, Any]:
@@ -100,6 +102,7 @@ def _replica_set(
             "status": {"replicas": count, "availableReplicas": len(nodes), **more.get("status", {})},
         },
     )  # fmt: skip
+    status = more.get("old_status" if value == "h1" else "pod_status")
     reference = {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
@@ -117,7 +120,7 @@ def _replica_set(
                 },
                 "spec": {**body, "nodeName": nodes[number] if number < len(nodes) else "",
                     "schedulerName": body.get("schedulerName", "default-scheduler")},
-                "status": more.get("pod_status") or {"phase": "Running" if number < len(nodes) else "Pending"},
+                "status": status or {"phase": "Running" if number < len(nodes) else "Pending"},
             },
         )
         for number in range(count)

@@ -182,6 +182,103 @@ def test_the_first_suggestion_gets_the_pod_scheduled(plane: RunningUp, kubectl: 
         delete(kubectl, case.subject)
 
 
+def storage_class(name: str, provisioner: str) -> dict[str, Any]:
+    head = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
+    return {**head, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
+
+
+def claim_of(name: str, of_class: str, mode: str = "ReadWriteOnce") -> dict[str, Any]:
+    spec = {"accessModes": [mode], "storageClassName": of_class, "resources": {"requests": {"storage": "1Gi"}}}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
+
+
+def using(name: str) -> dict[str, Any]:
+    return {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]}
+
+
+GPU_CLASS = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceClass",
+    "metadata": {"name": "gpu"},
+    "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]},
+}
+GPU_TEMPLATE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "gpu"},
+    "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}},
+}
+WITH_GPU: dict[str, Any] = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}
+SIMULATED = "simulation.mooring.dev/volumes"
+
+PROVIDER_CASES = [
+    Case(
+        "an image with a misspelled registry",
+        "deployment/misspelled",
+        [
+            pod("right", {"image": "team/shop:1"}),
+            deployment("misspelled", {"image": "shop.invalid/shop:1"}, replicas=2),
+        ],
+        "correct image shop.invalid/shop:1 to team/shop:1",
+    ),
+    Case(
+        "a rollout to an image that does not exist",
+        "deployment/rolled",
+        [deployment("rolled", {"image": "rolled:1"}, replicas=3)],
+        "roll deployment rolled back to the revision before",
+        before=["kubectl rollout status deployment/rolled", "kubectl set image deployment/rolled main=rolled:404"],
+    ),
+    Case(
+        "a driver without devices on simulated nodes",
+        "deployment/devices",
+        [GPU_CLASS, GPU_TEMPLATE, deployment("devices", replicas=2, **WITH_GPU)],
+        "publish 2 devices of driver gpu.example.com on the simulated node node-",
+    ),
+    Case(
+        "a misspelled provisioner",
+        "deployment/stored",
+        [storage_class("fast", f"{SIMULATED}s"), claim_of("stored", "fast"), deployment("stored", **using("stored"))],
+        f"correct provisioner {SIMULATED}s of StorageClass fast to {SIMULATED}",
+    ),
+    Case(
+        "a claim that the old pod of a rollout uses",
+        "deployment/single",
+        [
+            storage_class("single", SIMULATED),
+            claim_of("single", "single", "ReadWriteOncePod"),
+            deployment("single", **using("single")),
+        ],
+        "let deployment single replace its pods at once (strategy: Recreate)",
+        before=["kubectl rollout status deployment/single", "kubectl set image deployment/single main=single:2"],
+    ),
+]
+
+
+@pytest.mark.parametrize("case", PROVIDER_CASES, ids=lambda case: case.name)
+def test_what_is_missing_beside_the_api_is_replaced_and_no_other_pod_suffers(
+    plane: RunningUp, kubectl: Kubectl, case: Case
+) -> None:
+    kubectl.apply(*case.objects)
+    name = case.subject.partition("/")[2]
+    try:
+        for line in case.before:
+            kubectl.shell(line)
+        before = pods_that_run(kubectl, name)
+        first = waiting(plane, case.subject, case.suggestion)["suggestions"][0]
+        for change in first["changes"]:
+            kubectl.shell(change["command"])
+        kubectl("rollout", "status", case.subject, "--timeout=40s")
+        assert before <= pods_that_run(kubectl, name)
+    finally:
+        delete(kubectl, case.subject)
+
+
+def pods_that_run(kubectl: Kubectl, without: str) -> set[str]:
+    """Return the names of pods that run, except for those of one workload."""
+    found = kubectl("get", "pods", "-A", "--field-selector=status.phase=Running", "-o", "name").split()
+    return {each for each in found if f"/{without}-" not in each}
+
+
 @pytest.mark.parametrize("kind", ["Job", "StatefulSet", "DaemonSet", "ReplicaSet"])
 def test_the_template_of_a_workload_is_changed(plane: RunningUp, kubectl: Kubectl, kind: str) -> None:
     name = f"some-{kind.lower()}"
@@ -224,7 +321,7 @@ def waiting(plane: RunningUp, subject: str, suggestion: str = "") -> dict[str, A
     def is_waiting() -> bool:
         found.update(explained(subject, "--kubeconfig", str(plane.kubeconfig)))
         first = next((each["summary"] for each in found["suggestions"]), "")
-        is_problem = found["state"] in ("Unschedulable", "NotAttempted", "NotCreated")
+        is_problem = found["state"] in ("Unschedulable", "NotAttempted", "NotCreated", "NotRunning")
         return is_problem and first.startswith(suggestion)
 
     eventually(is_waiting)

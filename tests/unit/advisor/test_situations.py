@@ -34,6 +34,7 @@ from advice_situations import (
     workload,
 )
 from applied_advice import bind_claims
+from missing_providers import MISSING_PROVIDERS
 from mooring.advisor.explain import explain, find, overview, text
 from mooring.advisor.explain.results import SchedulingExplanation, Suggestion
 from mooring.advisor.simulate import Add, Remove, Scenario, Step, simulate
@@ -1682,6 +1683,7 @@ SITUATIONS = [
         missing=FORBIDDEN,
         words_of_remedy="raise quota few",
     ),
+    *MISSING_PROVIDERS,
 ]
 
 
@@ -1707,6 +1709,7 @@ def test_the_first_line_names_the_cause(case: Situation) -> None:
 def test_the_first_remedy_as_printed_helps_the_whole_workload_and_hurts_no_other(case: Situation) -> None:
     found = explained(case)
     assert bool(found.suggestions) == case.has_remedy, [each.summary for each in found.suggestions]
+    assert not case.words_to_check or any(case.words_to_check in each for each in found.checks), found.checks
     if not found.suggestions:
         return
     first = found.suggestions[0]
@@ -1736,7 +1739,9 @@ def played(snapshot: Snapshot, suggestion: Suggestion, case: Situation) -> Any:
         assert kind is not None
         old = snapshot.find(kind.type, target.namespace, target.name)
         if change.action == "delete":
-            steps.append(Step((Remove(target.kind, target.namespace, target.name),)))
+            words = change.command.split()
+            names = words[words.index("pod") + 1 :] if target.kind == "Pod" else [target.name]
+            steps += [Step((Remove(target.kind, target.namespace, name),)) for name in names]
             continue
         tree = change.object if change.action == "create" else apply(change.patch, codec.to_tree(old))
         new: Any = codec.decode_tree(tree, kind.type).object

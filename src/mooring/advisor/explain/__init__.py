@@ -12,7 +12,8 @@
 | ``causes/`` | every cause, as a sentence |
 | ``view.py``, ``storage.py``, ``devices.py`` | the fields of a pod and a node that make a plugin reject the node |
 | ``reasons/`` | rejections of single nodes, as text |
-| ``remedies/``, ``labels.py`` | changes that may help |
+| ``remedies/``, ``labels.py``, ``images.py`` | changes that may help |
+| ``checks.py`` | steps to check by hand, where no change is known to help |
 | ``search.py``, ``rehearsal.py`` | try changes for one pod on the engine, and for the workload in a simulation |
 | ``results.py``, ``text.py`` | the result for programs and for people |
 """

@@ -4,12 +4,13 @@ Called by ``reasons/`` and ``remedies/``. The engine searches combinations of de
 alone.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mooring.advisor.explain.view import View, full_name
 from mooring.api.core_v1 import Pod
-from mooring.api.resource_v1 import DeviceSelector, DeviceTaint, ResourceClaim
+from mooring.api.resource_v1 import DeviceClass, DeviceSelector, DeviceTaint, ResourceClaim
 from mooring.constraints.tolerations import find_untolerated_device_taint
 from mooring.scheduler.facade import (
     Allocated,
@@ -22,6 +23,8 @@ from mooring.scheduler.facade import (
     device_claim_name,
     device_requests_of,
 )
+
+_DRIVER = re.compile(r"""device\.driver\s*==\s*['"]([^'"]+)['"]""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,12 @@ def requests_on(view: View, node: str) -> list[Found]:
                 continue
             found += [_matched(view, claim, way, devices, allocated) for ways in requests for way in ways]
     return found
+
+
+def driver_of(device_class: DeviceClass) -> str:
+    """Return the driver that a selector of a DeviceClass compares `device.driver` with; empty if none does."""
+    expressions = (each.cel.expression for each in device_class.spec.selectors if each.cel is not None)
+    return next((found[1] for each in expressions if (found := _DRIVER.search(each)) is not None), "")
 
 
 def holders(view: View, devices: Sequence[PooledDevice]) -> list[Pod]:

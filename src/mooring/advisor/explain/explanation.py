@@ -17,12 +17,14 @@ from mooring.advisor.explain.causes.creation import Creation, creation, next_run
 from mooring.advisor.explain.causes.placement import Placement
 from mooring.advisor.explain.causes.running import node_gone, not_running
 from mooring.advisor.explain.causes.storage import unprovisioned, without_node
+from mooring.advisor.explain.checks import steps_to_check
 from mooring.advisor.explain.companions import companions
 from mooring.advisor.explain.matrix import scores
 from mooring.advisor.explain.reasons import describe
 from mooring.advisor.explain.rehearsal import Rehearsal
 from mooring.advisor.explain.remedies.creation import creation_remedies
 from mooring.advisor.explain.results import (
+    PROBLEMS,
     Cause,
     NodeScore,
     NodeVerdict,
@@ -321,6 +323,7 @@ class _Explaining:
             total_nodes=len(self.engine.cluster),
             facts=self.facts,
             suggestions=list(suggestions),
+            checks=steps_to_check(self.snapshot, self.subject, Cause(cause, summary)) if state in PROBLEMS else [],
             pods=self.pods,
             wanted=self.wanted_pods,
             words=self.words,
@@ -383,7 +386,10 @@ class _Explaining:
         summary, code = self._stated_cause(cause, outcome, preemption)
         awaited = self._awaited(view) if fits and self.subject.exists else None
         if awaited is not None:
-            return self._stated("NotAttempted" if awaited.code == "SchedulingGated" else "Unschedulable", awaited)
+            state: State = "NotAttempted" if awaited.code == "SchedulingGated" else "Unschedulable"
+            return self._stated(
+                state, awaited, self._verified(creation_remedies(self.snapshot, self.subject, awaited, 1))
+            )
         if self.is_complete and cause is not None:
             why = "" if self.snapshot.unread("nodes") else f"; one more would have none: {cause.text}"
             text = f"all {self.wanted_pods} pods have a node{why}"
@@ -393,7 +399,7 @@ class _Explaining:
             self._note_the_nearest(view)
         if fits and self.subject.exists:
             self.facts.append("nothing keeps it from a node: if it stays pending, is the scheduler running?")
-        state: State = "Schedulable" if fits else "Unschedulable" if early.is_success else "NotAttempted"
+        state = "Schedulable" if fits else "Unschedulable" if early.is_success else "NotAttempted"
         stated = self._state(state, summary, found, cause=code)
         return replace(
             stated,

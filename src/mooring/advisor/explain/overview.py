@@ -41,6 +41,8 @@ MAX_MEMBERS = 50
 MAX_REMEDIES = 200
 """The maximum number of groups for which remedies are searched, the worst first."""
 _ROUNDS = 3
+_SIMULATIONS_OF_ONE = 20
+"""About how many simulations the search for combined remedies of one workload needs."""
 _IDENTICAL = ("ReplicaSet", "Job", "ReplicationController")
 """Kinds of controllers whose pods are identical for the scheduler, so that explaining one suffices."""
 _RANK = {"NotCreated": 0, "NotRunning": 0, "Unschedulable": 0, "NotAttempted": 0, "Schedulable": 1}
@@ -79,6 +81,8 @@ class Group(Result, frozen=True, kw_only=True):
     """The first members, those with most pods first."""
     remedy: Suggestion | None = None
     """The first verified remedy, for the first member."""
+    check: str = ""
+    """What to check by hand first, for the first member; for causes that no change of objects is known to remove."""
 
 
 class Overview(Result, frozen=True, kw_only=True):
@@ -288,6 +292,7 @@ def _group(answer: tuple[str, str, str], entries: Sequence[_Entry]) -> Group:
         pods=sum(entry.count for entry in entries),
         owners=len(members),
         members=ranked[:MAX_MEMBERS],
+        check=first.checks[0] if first is not None and first.checks else "",
     )
 
 
@@ -306,10 +311,10 @@ def _with_remedies(
     rehearsal, made = Rehearsal(snapshot, settings), list(groups)
     first = {index: left[0] for index, left in waiting.items() if left}
 
-    def take(index: int, candidate: Candidate, found: Played) -> None:
-        if found.is_enough and made[index][0].remedy is None:
+    def take(index: int, candidate: Candidate, result: Played) -> None:
+        if result.is_enough and made[index][0].remedy is None:
             group, entry = made[index]
-            remedy = structs.replace(candidate.suggestion, helps=found.helps, wanted=found.wanted)
+            remedy = structs.replace(candidate.suggestion, helps=result.helps, wanted=result.wanted)
             made[index] = (structs.replace(group, remedy=remedy), entry)
 
     for number in range(_ROUNDS):
@@ -322,4 +327,11 @@ def _with_remedies(
     failed = [index for index in first if made[index][0].remedy is None]
     for index in failed[: rehearsal.budget]:  # together they may have taken each other's room
         take(index, first[index], rehearsal.play(first[index].proposal))
+    left_over = [index for index in failed if made[index][0].remedy is None]
+    for index in left_over[: rehearsal.budget // _SIMULATIONS_OF_ONE]:  # several nodes or changes may help together
+        group, entry = made[index]
+        answer = explain(snapshot, entry.subject(), settings, suggestions=1, engine=engine, details=False)
+        best = answer.suggestions[0] if answer.suggestions else None
+        if best is not None and best.helps >= best.wanted > 0:
+            made[index] = (structs.replace(group, remedy=best), entry)
     return made

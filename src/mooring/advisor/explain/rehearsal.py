@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from mooring.advisor.explain.subject import Subject
 from mooring.advisor.simulate.changes import Add, Remove, Scenario, ScenarioError, Step
@@ -19,7 +20,7 @@ from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.engines import waits
 from mooring.api.apps_v1 import DaemonSet, ReplicaSet, StatefulSet
 from mooring.api.batch_v1 import CronJob, Job
-from mooring.api.core_v1 import Node, Pod, ReplicationController
+from mooring.api.core_v1 import ContainerStatus, Node, Pod, ReplicationController
 from mooring.api.meta_v1 import Resource
 
 _REHEARSED_OBJECTS = 100_000
@@ -109,6 +110,17 @@ class Rehearsal:
         return running
 
 
+def has_not_started(pod: Pod) -> bool:
+    """Return whether a pod has no node, or none of its containers has ever run, such as for want of an image."""
+    return not pod.spec.node_name or (
+        pod.status.phase == "Pending" and not any(map(_has_run, pod.status.container_statuses))
+    )
+
+
+def _has_run(status: ContainerStatus) -> bool:
+    return status.state.waiting is None or status.last_state.terminated is not None
+
+
 def _is_stored(snapshot: Snapshot, source: Resource) -> bool:
     return snapshot.find(type(source), source.metadata.namespace, source.metadata.name) is not None
 
@@ -124,8 +136,9 @@ def _steps(snapshot: Snapshot, proposal: Proposal) -> Iterator[Step]:
     victims = [obj for obj in proposal.remove if isinstance(obj, Pod)]
     source, is_changed = proposal.after.source, proposal.after.source is not proposal.before.source
     is_stored = _is_stored(snapshot, source)
-    if is_changed and is_stored and isinstance(source, _KEEP_PODS):
-        victims += [pod for pod in proposal.before.siblings if not pod.spec.node_name]
+    old: Any = proposal.before.source
+    if is_stored and isinstance(source, _KEEP_PODS) and source.spec.template != old.spec.template:
+        victims += [pod for pod in proposal.before.siblings if has_not_started(pod)]
     if victims:
         yield Step(tuple(Remove("Pod", each.metadata.namespace, each.metadata.name) for each in victims))
     if isinstance(source, CronJob | _KEEP_PODS) and is_stored:

@@ -163,5 +163,7 @@ class SchedulingExplanation(Result, frozen=True, kw_only=True):
     nodes: list[NodeVerdict] = []
     preemption: PreemptionFound | None = None
     suggestions: list[Suggestion] = []
+    checks: list[str] = []
+    """What to check by hand, as sentences, for a cause that no change of objects is known to remove; not verified."""
     scores: list[NodeScore] = []
     """The scores of the chosen node, then of the others, best first."""

@@ -18,9 +18,10 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from mooring.advisor.explain import patches
+from mooring.advisor.explain.images import containers_of
 from mooring.advisor.explain.reasons import describe
 from mooring.advisor.explain.reasons.nodes import relative_shortage
-from mooring.advisor.explain.rehearsal import Proposal
+from mooring.advisor.explain.rehearsal import Proposal, has_not_started
 from mooring.advisor.explain.remedies import Remedy, remedies
 from mooring.advisor.explain.remedies.remedy import numbered_node
 from mooring.advisor.explain.results import Change, Suggestion
@@ -322,7 +323,7 @@ def pod_change(before: Subject, after: Subject) -> Change:
     else:
         command = patches.patch_command(target, operations)
         if isinstance(before.source, ReplicaSet | StatefulSet | ReplicationController | DaemonSet):
-            pending = [pod.metadata.name for pod in before.siblings if not pod.spec.node_name]
+            pending = [pod.metadata.name for pod in before.siblings if has_not_started(pod)]
             is_changed = any(each["path"].startswith("/spec/template") for each in operations)
             if pending and is_changed:  # their controller does not replace them
                 gone = patches.kubectl("delete", "pod", *pending, "--ignore-not-found", namespace=target.namespace)
@@ -343,9 +344,11 @@ def _without_selector(job: Job) -> list[patches.Operation]:
 
 
 def _can_be_updated(before: Subject, after: Subject) -> bool:
-    """Return whether the API server allows the update of a pod: adding tolerations, or removing scheduling gates."""
+    """Return whether the API server allows the update of a pod: tolerations added, gates removed, images changed."""
     old, new = before.pod.spec, codec.decode_tree(codec.to_tree(after.pod.spec), type(before.pod.spec)).object
     if new.tolerations[: len(old.tolerations)] != old.tolerations:
         return False
     new.tolerations, new.scheduling_gates = old.tolerations, old.scheduling_gates
+    for container, changed in zip(containers_of(old), containers_of(new), strict=False):
+        changed.image = container.image
     return bool(new == old)

@@ -16,6 +16,8 @@ Style = Callable[[str, str], str]
 """A function that styles a text for the terminal as `title`, `good`, `bad`, `quiet` or `command`."""
 _NAMED = 3
 _GROUPS = 20
+_LONGEST_COMMAND = 300
+"""The maximum length of a command in the overview; those that create a node or a volume may be longer."""
 
 
 def plain(text: str, _style: str) -> str:
@@ -55,6 +57,11 @@ def lines(
         yield style("What would help (each was tried)", "title")
         for number, suggestion in enumerate(found.suggestions, 1):
             yield from _suggestion_lines(number, suggestion, style)
+    elif found.checks:
+        yield ""
+        yield style("What to check (nothing was tried)", "title")
+        for check in found.checks:
+            yield f"  - {check}"
     elif found.state in ("Unschedulable", "NotAttempted") and found.refusals:
         yield ""
         yield "No change of up to three steps was found that would help."
@@ -94,11 +101,16 @@ def _node_lines(found: SchedulingExplanation) -> Iterator[str]:
     yield from columns(rows)
 
 
-def _suggestion_lines(number: int, suggestion: Suggestion, style: Style, subject: str = "") -> Iterator[str]:
+def _suggestion_lines(
+    number: int, suggestion: Suggestion, style: Style, subject: str = "", *, longest: int = 0
+) -> Iterator[str]:
+    """Yield a suggestion with its commands; of commands above `longest` characters only what they create."""
     yield f"{number:>3}. {suggestion.summary}{subject}"
     yield style(f"     {effect_of(suggestion)}", "quiet")
     for change in suggestion.changes:
-        if change.command:
+        if change.object is not None and 0 < longest < len(change.command):
+            yield style(f"     creates {change.target} (-v prints the command)", "quiet")
+        elif change.command:
             yield style(f"     $ {change.command}", "command")
     if suggestion.caveat:
         yield style(f"     but: {suggestion.caveat}", "quiet")
@@ -167,8 +179,8 @@ def cause_lines(found: Overview, *, verbose: bool = False, style: Style = plain)
         yield f"     and {found.left_out:,} pods for other causes: see -n and --owner"
 
 
-def remedy_lines(found: Overview, *, style: Style = plain) -> Iterator[str]:
-    """Yield the first verified remedy of each group, with the group's number."""
+def remedy_lines(found: Overview, *, verbose: bool = False, style: Style = plain) -> Iterator[str]:
+    """Yield the first verified remedy of each group, with the group's number; long commands only if `verbose`."""
     found = msgspec.convert(_printable(msgspec.to_builtins(found)), Overview)
     if any(group.remedy is not None for group in found.groups):
         yield ""
@@ -177,7 +189,13 @@ def remedy_lines(found: Overview, *, style: Style = plain) -> Iterator[str]:
         if group.remedy is None:
             continue
         first = f" [{group.members[0]}]" if group.owners > 1 else ""
-        yield from _suggestion_lines(number, group.remedy, style, first)
+        longest = 0 if verbose else _LONGEST_COMMAND
+        yield from _suggestion_lines(number, group.remedy, style, first, longest=longest)
+    checks = [(number, group.check) for number, group in enumerate(found.groups, 1) if group.check and not group.remedy]
+    if checks:
+        yield ""
+        yield style("What to check (nothing was tried)", "title")
+        yield from (f"{number:>3}. {check}" for number, check in checks)
     if found.groups:
         yield ""
         yield style("`mooring explain KIND NAMESPACE/NAME` says more about each workload.", "quiet")

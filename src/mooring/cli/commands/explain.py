@@ -188,7 +188,7 @@ class _Question(msgspec.Struct, frozen=True):
 
         found = self.answer(snapshot, settings, print_causes if is_text else None)
         if isinstance(found, Overview) and is_text:
-            _echo(text.remedy_lines(found, style=_style))
+            _echo(text.remedy_lines(found, verbose=is_verbose, style=_style))
         else:
             self.print(found)
         return not _is_problem(found)
@@ -248,7 +248,7 @@ class _Question(msgspec.Struct, frozen=True):
             print_data(msgspec.to_builtins(found), self.output)
         elif isinstance(found, Overview):
             _echo(text.cause_lines(found, verbose=self.verbose, style=_style))
-            _echo(text.remedy_lines(found, style=_style))
+            _echo(text.remedy_lines(found, verbose=self.verbose, style=_style))
         else:
             _echo(text.lines(found, wide=self.output == "wide", verbose=self.verbose, style=_style))
 

@@ -77,9 +77,14 @@ def preemption(found: SchedulingExplanation, links: Links) -> Markup:
 
 
 def suggestions(found: SchedulingExplanation, links: Links) -> Markup:
-    """Return the suggestions; each was tried for the whole workload."""
+    """Return the suggestions, which were tried for the whole workload; otherwise what to check by hand."""
     if found.suggestions:
         return tag("ol", *(_suggestion(found, each, links) for each in found.suggestions), class_="suggestions")
+    if found.checks:
+        return together(
+            soft("No change of objects is known to help. What to check:"),
+            tag("ul", *(tag("li", with_code(each)) for each in found.checks), class_="facts"),
+        )
     if found.state in ("Unschedulable", "NotAttempted") and found.refusals:
         return soft("No change of up to three steps was found that would help.")
     return Markup("")

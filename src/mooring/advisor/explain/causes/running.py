@@ -3,17 +3,22 @@
 from collections.abc import Iterator
 from datetime import datetime
 
+from mooring.advisor.explain.images import PulledImages, containers_of
+from mooring.advisor.explain.reasons.groups import did_you_mean, pods_named
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.snapshot import Snapshot
 from mooring.api import times
-from mooring.api.core_v1 import ContainerStatus, Node, Pod
+from mooring.api.core_v1 import ContainerStatus, Node, PersistentVolumeClaim, Pod
+from mooring.api.states import has_ended
 from mooring.api.storage_v1 import VolumeAttachment
+from mooring.scheduler.facade import claim_names
 
 _STARTING = ("", "ContainerCreating", "PodInitializing")
 """Waiting reasons of containers that are no problem for a while, such as ContainerCreating."""
 _PATIENCE_SECONDS = 120.0
 """The number of seconds for which a pod may start before it counts as not running."""
-_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
+IMAGE_CAUSES = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
+"""The waiting reasons of containers whose image is not there."""
 _PRESSURES = {
     "MemoryPressure": "has too little memory left",
     "DiskPressure": "has too little disk left",
@@ -37,7 +42,7 @@ def not_running(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
         return Cause("NodeNotReady", why)
     if pod.metadata.deletion_timestamp is not None:
         return _terminating(pod, now)
-    waiting = next(_waiting(pod), None)
+    waiting = next(_waiting(snapshot, pod), None)
     if waiting is not None:
         return waiting
     if pod.status.phase == "Running":
@@ -89,25 +94,31 @@ def seconds_since(text: str | None, now: datetime) -> float | None:
         return None
 
 
-def _waiting(pod: Pod) -> Iterator[Cause]:
+def _waiting(snapshot: Snapshot, pod: Pod) -> Iterator[Cause]:
     for status, is_init in _statuses(pod):
         word = "init container" if is_init else "container"
         waiting, ended = status.state.waiting, status.state.terminated
         if waiting is not None and waiting.reason not in _STARTING:
-            yield _waiting_cause(word, status)
+            yield _waiting_cause(snapshot, pod, word, status)
         elif is_init and ended is not None and ended.exit_code:
             yield Cause("InitContainerFailed", f"init container {status.name} failed: {_exit(status)}")
         elif is_init and status.state.running is not None and not status.started and not _is_sidecar(pod, status.name):
             yield Cause("InitContainerRuns", f"init container {status.name} still runs; the others wait for it")
 
 
-def _waiting_cause(word: str, status: ContainerStatus) -> Cause:
+def _waiting_cause(snapshot: Snapshot, pod: Pod, word: str, status: ContainerStatus) -> Cause:
     waiting = status.state.waiting
     assert waiting is not None  # noqa: S101 - the caller has looked
     why = f": {waiting.message}" if waiting.message else ""
-    if waiting.reason in _IMAGE:
-        image = f"the image {status.image} of {word} {status.name} cannot be pulled"
-        return Cause(waiting.reason, f"{image} ({waiting.reason}){why}")
+    if waiting.reason in IMAGE_CAUSES:
+        image = next((each.image for each in containers_of(pod.spec) if each.name == status.name), status.image)
+        known = snapshot.derived(PulledImages.of)
+        meant = known.meant_by(image)
+        hint = did_you_mean(meant.name) if meant is not None and meant.is_misspelling else ""
+        if place := known.place_of(image):
+            hint = f"; {place} has it, so that its name is right"
+        text = f"the image {image} of {word} {status.name} cannot be pulled ({waiting.reason})"
+        return Cause(waiting.reason, f"{text}{why.rstrip('.')}{hint}")
     if waiting.reason == "CrashLoopBackOff":
         restarts = f"restarted {status.restart_count} times"
         return Cause(waiting.reason, f"{word} {status.name} crashes again and again, {restarts}: {_exit(status)}")
@@ -183,6 +194,35 @@ def _terminating(pod: Pod, now: datetime) -> Cause | None:
     )
 
 
+def _held_elsewhere(snapshot: Snapshot, pod: Pod) -> Cause | None:
+    """Return the cause if a pod on another node uses a claim of the pod that one node at a time may use."""
+    for claim, holders in holders_of_claims(snapshot, pod).items():
+        elsewhere = [each for each in holders if each.spec.node_name != pod.spec.node_name]
+        if elsewhere:
+            text = f"claim {claim} may be used on one node only (ReadWriteOnce), and {pods_named(elsewhere)} uses it on"
+            return Cause("ClaimInUse", f"{text} node {elsewhere[0].spec.node_name}")
+    return None
+
+
+def holders_of_claims(snapshot: Snapshot, pod: Pod) -> dict[str, list[Pod]]:
+    """Return the other pods with a node that use a claim of the pod which only one node or pod may use, by claim."""
+    space, found = pod.metadata.namespace, {}
+    names = list(claim_names(pod))
+    for name in names:
+        claim = snapshot.find(PersistentVolumeClaim, space, name)
+        if claim is not None and {"ReadWriteOnce", "ReadWriteOncePod"}.issuperset(claim.spec.access_modes):
+            found[name] = [
+                other
+                for other in snapshot.all(Pod)
+                if other.metadata.namespace == space
+                and other.metadata.name != pod.metadata.name
+                and other.spec.node_name
+                and not has_ended(other)
+                and name in claim_names(other)
+            ]
+    return found
+
+
 def _starting(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
     claims = {each.persistent_volume_claim.claim_name for each in pod.spec.volumes if each.persistent_volume_claim}
     for attachment in snapshot.all(VolumeAttachment) if claims else ():
@@ -199,6 +239,8 @@ def _starting(snapshot: Snapshot, pod: Pod, now: datetime) -> Cause | None:
     since = bound.last_transition_time if bound is not None else pod.metadata.creation_timestamp
     if (seconds_since(since, now) or 0.0) < _PATIENCE_SECONDS:
         return None
+    if (held := _held_elsewhere(snapshot, pod)) is not None:
+        return held
     waits = next((each.state.waiting.reason for each, _ in _statuses(pod) if each.state.waiting is not None), "")
     what = "its kubelet has not started it" if not waits else f"its containers are still being created ({waits})"
     return Cause("NotStarted", f"the pod has node {pod.spec.node_name} since {ago(since, now)}, and {what}")

@@ -1,6 +1,5 @@
 """Causes for pods whose volumes or devices exclude every node."""
 
-import re
 from collections.abc import Sequence
 
 from mooring.advisor.explain import devices as device_view
@@ -30,8 +29,6 @@ from mooring.scheduler.facade import (
     class_of,
     is_bound,
 )
-
-_DRIVER = re.compile(r"""device\.driver\s*==\s*['"]([^'"]+)['"]""")
 
 
 def without_node(view: View) -> Cause | None:
@@ -90,6 +87,7 @@ def unprovisioned(view: View) -> Cause | None:
             text = (
                 f"the scheduler has chosen node {node}, and claim {full_name(claim)} waits for its volume there: is the"
                 f" provisioner {found.provisioner} of StorageClass {class_of(claim)} installed and running?"
+                f"{_driver_hint(view, found.provisioner)}"
             )
             return Cause("NotProvisioned", text)
     return None
@@ -98,7 +96,9 @@ def unprovisioned(view: View) -> Cause | None:
 def _driver_hint(view: View, provisioner: str) -> str:
     drivers = view.objects(CSIDriver)
     known = [each.metadata.name for each in drivers.values()]
-    return "" if provisioner in known or not known else f"; no CSIDriver {provisioner} is installed"
+    if provisioner in known or not known:
+        return ""
+    return f"; no CSIDriver {provisioner} is installed{did_you_mean(similar(provisioner, known))}"
 
 
 def restrictions(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
@@ -194,14 +194,13 @@ def _missing_class(view: View, name: str) -> Cause | None:
         meant = did_you_mean(view.similar_name(DeviceClass, name))
         return Cause("MissingDeviceClass", f"DeviceClass {name} does not exist{meant}")
     drivers = {each.spec.driver for each in view.objects(ResourceSlice).values()}
-    for selector in found.spec.selectors:
-        wanted = _DRIVER.search(selector.cel.expression) if selector.cel is not None else None
-        if wanted is not None and wanted[1] not in drivers:
-            return Cause(
-                "NoResourceSlice",
-                f"no ResourceSlice of driver {wanted[1]} exists (DeviceClass {name}): is the driver"
-                f" installed and running?{did_you_mean(similar(wanted[1], drivers))}",
-            )
+    wanted = device_view.driver_of(found)
+    if wanted and wanted not in drivers:
+        return Cause(
+            "NoResourceSlice",
+            f"no ResourceSlice of driver {wanted} exists (DeviceClass {name}): is the driver"
+            f" installed and running?{did_you_mean(similar(wanted, drivers))}",
+        )
     if not drivers:
         return Cause(
             "NoResourceSlice",

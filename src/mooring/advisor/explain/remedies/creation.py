@@ -6,27 +6,23 @@ The table `_BY_CAUSE` lists the remedies of a cause by its code. They do not con
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from msgspec import structs
-
-from mooring.advisor.explain import patches
 from mooring.advisor.explain.causes.creation import missing_claims
+from mooring.advisor.explain.causes.running import IMAGE_CAUSES
 from mooring.advisor.explain.patches import kubectl
-from mooring.advisor.explain.rehearsal import Proposal
-from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL, Edit
+from mooring.advisor.explain.remedies import claims, images
+from mooring.advisor.explain.remedies.context import Context
+from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL
 from mooring.advisor.explain.remedies.security import complying
-from mooring.advisor.explain.results import Cause, Change, Suggestion
-from mooring.advisor.explain.search import CORRECTION, LAST, Candidate, pod_change
+from mooring.advisor.explain.results import Cause
+from mooring.advisor.explain.search import Candidate
 from mooring.advisor.explain.subject import Subject, setting
 from mooring.advisor.node_facts import similar
 from mooring.advisor.policies import policies_of
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.namespace_rules import NamespaceRules
-from mooring.advisor.snapshot.owners import owners_of
-from mooring.api import codec
 from mooring.api.admissionregistration_v1 import (
     MutatingWebhookConfiguration,
     ValidatingAdmissionPolicyBinding,
@@ -38,7 +34,6 @@ from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.core_v1 import (
     LimitRange,
     PersistentVolumeClaim,
-    Pod,
     PodSpec,
     ReplicationController,
     ResourceQuota,
@@ -56,75 +51,16 @@ _USUAL = {"cpu": "100m", "memory": "128Mi"}
 """The requests suggested for containers without any, if a quota requires them."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Context:
-    snapshot: Snapshot
-    subject: Subject
-    cause: Cause
-    missing: int
-
-    @property
-    def pod(self) -> Pod:
-        return self.subject.pod
-
-    @property
-    def namespace(self) -> str:
-        return self.pod.metadata.namespace
-
-    def edit(self, summary: str, size: int, edit: Edit, caveat: str = "") -> Iterator[Candidate]:
-        """Yield a remedy that changes the pod's spec."""
-        after = self.subject.edited(edit)
-        if after is not None:
-            yield self._candidate(summary, size, [pod_change(self.subject, after)], after, caveat=caveat)
-
-    def workload(self, summary: str, size: int, edit: Callable[[Any], bool], command: str = "") -> Iterator[Candidate]:
-        """Yield a remedy that changes the workload's spec outside of its template."""
-        after = self.subject.with_source(lambda source: edit(source.spec))
-        if after is not None:
-            operations = patches.difference(codec.to_tree(self.subject.source), codec.to_tree(after.source))
-            target = patches.target_of(self.subject.source)
-            command = command or patches.patch_command(target, operations)
-            change = Change(target=target, action="patch", patch=operations, command=command)
-            yield self._candidate(summary, size, [change], after)
-
-    def create(self, summary: str, obj: Resource, caveat: str = "") -> Iterator[Candidate]:
-        yield self._candidate(summary, LARGE, [patches.creation(obj)], put=(obj,), caveat=caveat)
-
-    def modify(
-        self, summary: str, size: int, before: Resource, after: Resource, caveat: str = ""
-    ) -> Iterator[Candidate]:
-        change = patches.modification(before, after)
-        patch = [each for each in change.patch if not each["path"].startswith("/status")]
-        change = structs.replace(change, patch=patch, command=patches.patch_command(change.target, patch))
-        yield self._candidate(summary, size, [change], put=(after,), caveat=caveat)
-
-    def _candidate(
-        self,
-        summary: str,
-        size: int,
-        changes: list[Change],
-        after: Subject | None = None,
-        *,
-        put: tuple[Resource, ...] = (),
-        caveat: str = "",
-    ) -> Candidate:
-        suggestion = Suggestion(
-            summary=summary, size=size, plugins=[], changes=changes, node="", feasible_nodes=0, caveat=caveat
-        )
-        order = CORRECTION if size == BOUND else LAST
-        return Candidate(suggestion, Proposal(self.subject, after or self.subject, put), order)
-
-
 def creation_remedies(snapshot: Snapshot, subject: Subject, cause: Cause, missing: int) -> list[Candidate]:
     """Return changes after which the missing pods of a workload may exist or run; changes of the workload first."""
     found = _BY_CAUSE.get(cause.code)
-    return list(found(_Context(snapshot, subject, cause, missing))) if found is not None else []
+    return list(found(Context(snapshot, subject, cause, missing))) if found is not None else []
 
 
 # -- quotas and limits
 
 
-def _quota(context: _Context) -> Iterator[Candidate]:
+def _quota(context: Context) -> Iterator[Candidate]:
     asked = _usage(context)
     for quota in context.snapshot.all(ResourceQuota):
         if quota.metadata.namespace != context.namespace or f"quota {quota.metadata.name} " not in context.cause.text:
@@ -144,16 +80,16 @@ def _quota(context: _Context) -> Iterator[Candidate]:
             yield from context.modify(summary, MODEST, quota, after)
     source = context.subject.asked
     if isinstance(source, _REPLICATED) and source.spec.replicas and source.spec.replicas > context.missing:
-        yield from _scaled(context, source, source.spec.replicas - context.missing)
+        yield from context.scale(source.spec.replicas - context.missing)
 
 
-def _usage(context: _Context) -> Mapping[str, Quantity]:
+def _usage(context: Context) -> Mapping[str, Quantity]:
     """Return the quota usage of the object that a quota refuses: the pod, or its first claim."""
     refused = [each for each in _missing_claims(context) if f"claim {each.metadata.name} " in context.cause.text]
     return NamespaceRules().usage(refused[0] if refused else context.pod)
 
 
-def _missing_claims(context: _Context) -> list[PersistentVolumeClaim]:
+def _missing_claims(context: Context) -> list[PersistentVolumeClaim]:
     return missing_claims(context.snapshot, context.subject.source, context.pod)
 
 
@@ -164,15 +100,7 @@ def _sum(used: Quantity, need: Quantity, times: int) -> Quantity:
     return total
 
 
-def _scaled(context: _Context, source: Any, replicas: int) -> Iterator[Candidate]:
-    meta = source.metadata
-    command = kubectl("scale", f"{source.kind.lower()}/{meta.name}", f"--replicas={replicas}", namespace=meta.namespace)
-    yield from context.workload(
-        f"scale {source.kind.lower()} {meta.name} to {replicas}", MODEST + 1, setting(replicas=replicas), command
-    )
-
-
-def _quota_needs(context: _Context) -> Iterator[Candidate]:
+def _quota_needs(context: Context) -> Iterator[Candidate]:
     text = context.cause.text
 
     def edit(spec: PodSpec) -> bool:
@@ -189,7 +117,7 @@ def _quota_needs(context: _Context) -> Iterator[Candidate]:
     yield from context.edit(f"give each container {shown} (100m cpu, 128Mi memory where it has none)", SMALL, edit)
 
 
-def _limit_range(context: _Context) -> Iterator[Candidate]:
+def _limit_range(context: Context) -> Iterator[Candidate]:
     limits = [
         item
         for each in context.snapshot.all(LimitRange)
@@ -213,7 +141,7 @@ def _limit_range(context: _Context) -> Iterator[Candidate]:
         yield from context.edit(f"stay within the LimitRange: {' and '.join(words)}", SMALL, edit)
 
 
-def _claim_limits(context: _Context, claim: PersistentVolumeClaim) -> Iterator[Candidate]:
+def _claim_limits(context: Context, claim: PersistentVolumeClaim) -> Iterator[Candidate]:
     """Yield a LimitRange with room for a claim: the claim templates of a StatefulSet cannot be changed."""
     asked = claim.spec.resources.requests.get("storage")
     for each in context.snapshot.all(LimitRange):
@@ -270,7 +198,7 @@ def _clamp(container: Any, item: Any, words: list[str]) -> None:
             words.append(f"request of {name} of container {container.name} to its limit {limit}")
 
 
-def _security(context: _Context) -> Iterator[Candidate]:
+def _security(context: Context) -> Iterator[Candidate]:
     yield from context.edit(
         "meet the Pod Security level: run without privileges (see the patch)",
         SMALL,
@@ -282,7 +210,7 @@ def _security(context: _Context) -> Iterator[Candidate]:
 # -- references
 
 
-def _priority_class(context: _Context) -> Iterator[Candidate]:
+def _priority_class(context: Context) -> Iterator[Candidate]:
     name = context.pod.spec.priority_class_name
     known = [each.metadata.name for each in context.snapshot.all(PriorityClass)]
     meant = similar(name, [each for each in known if not each.startswith("system-")])
@@ -298,7 +226,7 @@ def _priority_class(context: _Context) -> Iterator[Candidate]:
     yield from context.create(f"create PriorityClass {name} (value 1000)", new)
 
 
-def _runtime_class(context: _Context) -> Iterator[Candidate]:
+def _runtime_class(context: Context) -> Iterator[Candidate]:
     name = context.pod.spec.runtime_class_name or ""
     meant = similar(name, [each.metadata.name for each in context.snapshot.all(RuntimeClass)])
     if meant:
@@ -307,7 +235,7 @@ def _runtime_class(context: _Context) -> Iterator[Candidate]:
     yield from context.edit(f"drop runtimeClassName {name}", MODEST, setting(runtime_class_name=None), caveat)
 
 
-def _node_gone(context: _Context) -> Iterator[Candidate]:
+def _node_gone(context: Context) -> Iterator[Candidate]:
     wanted = context.pod.spec.node_name
 
     def edit(spec: PodSpec) -> bool:
@@ -317,11 +245,11 @@ def _node_gone(context: _Context) -> Iterator[Candidate]:
     yield from context.edit(f"let the scheduler choose: drop spec.nodeName {wanted}", BOUND, edit)
 
 
-def _names_of(context: _Context, kind: type[Resource]) -> list[str]:
+def _names_of(context: Context, kind: type[Resource]) -> list[str]:
     return [each.metadata.name for each in context.snapshot.all(kind) if each.metadata.namespace == context.namespace]
 
 
-def _claim_name(context: _Context) -> Iterator[Candidate]:
+def _claim_name(context: Context) -> Iterator[Candidate]:
     known = _names_of(context, PersistentVolumeClaim)
     for volume in context.pod.spec.volumes:
         source = volume.persistent_volume_claim
@@ -339,7 +267,7 @@ def _claim_name(context: _Context) -> Iterator[Candidate]:
         yield from context.edit(f"correct claimName {source.claim_name} to {meant}", BOUND, edit)
 
 
-def _device_claim_name(context: _Context) -> Iterator[Candidate]:
+def _device_claim_name(context: Context) -> Iterator[Candidate]:
     """Suggest the correct spelling of a ResourceClaim's or ResourceClaimTemplate's name."""
     for kind, field in (
         (ResourceClaim, "resource_claim_name"),
@@ -358,7 +286,7 @@ def _device_claim_name(context: _Context) -> Iterator[Candidate]:
             yield from context.edit(f"correct {kind.__name__} {getattr(entry, field)} to {meant}", BOUND, edit)
 
 
-def _service_account(context: _Context) -> Iterator[Candidate]:
+def _service_account(context: Context) -> Iterator[Candidate]:
     name = context.pod.spec.service_account_name
     meant = similar(name, _names_of(context, ServiceAccount))
     if meant:
@@ -374,7 +302,7 @@ def _service_account(context: _Context) -> Iterator[Candidate]:
 # -- policies and webhooks
 
 
-def _policy(context: _Context) -> Iterator[Candidate]:
+def _policy(context: Context) -> Iterator[Candidate]:
     verdict = context.snapshot.derived(policies_of).verdict(context.pod)
     for denial in verdict.denials[:1]:
         binding = context.snapshot.find(ValidatingAdmissionPolicyBinding, "", denial.binding)
@@ -391,7 +319,7 @@ def _policy(context: _Context) -> Iterator[Candidate]:
             )
 
 
-def _webhook(context: _Context) -> Iterator[Candidate]:
+def _webhook(context: Context) -> Iterator[Candidate]:
     configurations: tuple[MutatingWebhookConfiguration | ValidatingWebhookConfiguration, ...] = (
         *context.snapshot.all(MutatingWebhookConfiguration),
         *context.snapshot.all(ValidatingWebhookConfiguration),
@@ -414,45 +342,31 @@ def _webhook(context: _Context) -> Iterator[Candidate]:
 # -- workloads that create nothing
 
 
-def _resume(context: _Context) -> Iterator[Candidate]:
+def _resume(context: Context) -> Iterator[Candidate]:
     meta = context.subject.source.metadata
     command = kubectl("rollout", "resume", f"deployment/{meta.name}", namespace=meta.namespace)
     yield from context.workload(f"resume deployment {meta.name}", BOUND, setting(paused=False), command)
 
 
-def _unsuspend(context: _Context) -> Iterator[Candidate]:
+def _unsuspend(context: Context) -> Iterator[Candidate]:
     source = context.subject.source
     if isinstance(source, Job | CronJob):
         summary = f"resume {source.kind.lower()} {source.metadata.name}"
         yield from context.workload(summary, BOUND, setting(suspend=False))
 
 
-def _run_in_parallel(context: _Context) -> Iterator[Candidate]:
+def _run_in_parallel(context: Context) -> Iterator[Candidate]:
     meta = context.subject.source.metadata
     yield from context.workload(f"let job {meta.name} run one pod at a time", BOUND, setting(parallelism=1))
-
-
-def _scale_up(context: _Context) -> Iterator[Candidate]:
-    source = context.subject.source
-    if isinstance(source, _REPLICATED):
-        yield from _scaled(context, source, 1)
 
 
 # -- neighbours
 
 
-def _scale_to_running(context: _Context) -> Iterator[Candidate]:
-    """Suggest to scale the workload down to the pods that have a node."""
-    source = context.subject.source
-    running = sum(bool(pod.spec.node_name) for pod in context.subject.siblings)
-    if isinstance(source, _REPLICATED) and 0 < running < (source.spec.replicas or 1):
-        yield from _scaled(context, source, running)
-
-
-def _too_few_domains(context: _Context) -> Iterator[Candidate]:
+def _too_few_domains(context: Context) -> Iterator[Candidate]:
     """Suggest as many pods as there are domains, or a soft spread constraint with all pods recreated."""
     source = context.subject.source
-    yield from _scale_to_running(context)
+    yield from context.scale_to_running()
     if not isinstance(source, Deployment):
         return
 
@@ -473,9 +387,9 @@ def _too_few_domains(context: _Context) -> Iterator[Candidate]:
     yield from context.workload(summary, LARGE, edit)
 
 
-def _host_ports(context: _Context) -> Iterator[Candidate]:
+def _host_ports(context: Context) -> Iterator[Candidate]:
     """Suggest as many pods as there are nodes with the port free, or removing the host port."""
-    scaled = list(_scale_to_running(context))
+    scaled = list(context.scale_to_running())
     if not scaled:
         return
     yield from scaled
@@ -490,36 +404,7 @@ def _host_ports(context: _Context) -> Iterator[Candidate]:
     yield from context.edit("drop the host port", LARGE - 1, edit, caveat)
 
 
-# -- pods that do not run
-
-
-def _undo(context: _Context) -> Iterator[Candidate]:
-    source = context.subject.source
-    if not isinstance(source, Deployment):
-        return
-    older = _working_revision(context, source)
-    if older is None:
-        return
-    template = copy_of(older.spec.template)
-    template.metadata.labels.pop("pod-template-hash", None)
-    meta = source.metadata
-    command = kubectl("rollout", "undo", f"deployment/{meta.name}", namespace=meta.namespace)
-    yield from context.workload(
-        f"roll deployment {meta.name} back to the revision before, which runs",
-        MODEST,
-        setting(template=template),
-        command,
-    )
-
-
-def _working_revision(context: _Context, source: Deployment) -> ReplicaSet | None:
-    """Return the revision before the current one, if it has or had pods that were available."""
-    mine = owners_of(context.snapshot).replica_sets_of(source)
-    ranked = sorted(mine, key=lambda each: int(each.metadata.annotations.get("deployment.kubernetes.io/revision", "0")))
-    return ranked[-2] if len(ranked) > 1 and ranked[-2].status.available_replicas else None
-
-
-_BY_CAUSE: Mapping[str, Callable[[_Context], Iterator[Candidate]]] = {
+_BY_CAUSE: Mapping[str, Callable[[Context], Iterator[Candidate]]] = {
     "QuotaExceeded": _quota,
     "QuotaNeedsRequests": _quota_needs,
     "LimitRange": _limit_range,
@@ -535,14 +420,14 @@ _BY_CAUSE: Mapping[str, Callable[[_Context], Iterator[Candidate]]] = {
     "Paused": _resume,
     "Suspended": _unsuspend,
     "NoParallelism": _run_in_parallel,
-    "NoReplicas": _scale_up,
+    "NoReplicas": lambda context: context.scale(1),
     "AntiAffinity": _too_few_domains,
-    "NoDevices": _scale_to_running,
+    "NoDevices": Context.scale_to_running,
     "HostPortTaken": _host_ports,
     "NodeGone": _node_gone,
-    "ErrImagePull": _undo,
-    "ImagePullBackOff": _undo,
-    "InvalidImageName": _undo,
-    "CrashLoopBackOff": _undo,
-    "CreateContainerConfigError": _undo,
+    **dict.fromkeys(IMAGE_CAUSES, images.pulls),
+    "CrashLoopBackOff": images.undo,
+    "CreateContainerConfigError": images.undo,
+    "NotProvisioned": claims.provisioning,
+    "ClaimInUse": claims.in_use,
 }

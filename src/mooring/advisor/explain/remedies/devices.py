@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from mooring.advisor.explain import patches
-from mooring.advisor.explain.devices import Found, claims_of, holders, requests_on
+from mooring.advisor.explain.devices import Found, claims_of, driver_of, holders, requests_on
 from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL, Remedy, delete_pods
 from mooring.advisor.explain.results import Change
 from mooring.advisor.explain.view import View, full_name
@@ -13,6 +14,7 @@ from mooring.api.base import copy_of
 from mooring.api.core_v1 import Pod, PodResourceClaim
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.resource_v1 import (
+    Device,
     DeviceClaim,
     DeviceClass,
     DeviceRequest,
@@ -22,18 +24,25 @@ from mooring.api.resource_v1 import (
     ResourceClaim,
     ResourceClaimSpec,
     ResourceClaimTemplate,
+    ResourcePool,
+    ResourceSlice,
+    ResourceSliceSpec,
 )
+from mooring.api.simulation import is_simulated
 from mooring.scheduler.facade import ClaimError, NodeInfo, device_claim_name
 from mooring.scheduler.framework import Status
 
 _KEPT = "pods that exist keep the claims they have"
 _IMMUTABLE = "a claim cannot be changed: it is deleted and made again"
+_MOST_DEVICES = 128
+"""The maximum number of devices of one ResourceSlice."""
 Asked = ExactDeviceRequest | DeviceSubRequest
 
 
 def devices(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     yield from _missing_claims(view)
     yield from _missing_classes(view)
+    yield from _silent_drivers(view, info)
     for found in requests_on(view, info.name):
         if not found.is_enough:
             yield from _for_request(view, found)
@@ -137,6 +146,52 @@ def _missing_classes(view: View) -> Iterator[Remedy]:
             yield _creating(made, f"create the DeviceClass {name}", "it has no selectors: every device is of it")
 
 
+def _silent_drivers(view: View, info: NodeInfo) -> Iterator[Remedy]:
+    """Suggest another driver, another class or, on a simulated node, devices, for a driver without ResourceSlices."""
+    known = {each.spec.driver for each in view.objects(ResourceSlice).values()}
+    for claim in claims_of(view):
+        names = dict.fromkeys(each.device_class_name for each in _asked_in(claim.spec))
+        for name in names if claim.status.allocation is None else ():
+            found = view.object(DeviceClass, name)
+            driver = driver_of(found) if found is not None else ""
+            if found is None or driver in known or (known and not driver):
+                continue
+            if meant := similar(driver, known):
+                yield _corrected_driver(found, driver, meant)
+            for other in sorted(each for each, made in view.objects(DeviceClass).items() if driver_of(made) in known):
+                idea = Remedy("other class", LARGE - 1, f"ask for DeviceClass {other} instead of {name}")
+                yield _changed(view, claim, idea, _renaming_class(name, other))
+            if is_simulated(info.node):
+                yield _simulated_devices(view, info, driver or "driver.example.com")
+
+
+def _corrected_driver(found: DeviceClass, old: str, new: str) -> Remedy:
+    after = copy_of(found)
+    for selector in after.spec.selectors:
+        if selector.cel is not None:
+            selector.cel.expression = selector.cel.expression.replace(old, new)
+    summary = f"correct the driver of DeviceClass {found.metadata.name} from {old} to {new}"
+    return Remedy("correct driver", BOUND, summary, put=(after,), changes=(patches.modification(found, after),))
+
+
+def _simulated_devices(view: View, info: NodeInfo, driver: str) -> Remedy:
+    """Suggest a ResourceSlice with devices for all pods of the workload, as the driver of a simulated node."""
+    source: Any = view.subject.source
+    replicas = getattr(source.spec, "replicas", None) or len(view.subject.siblings) or 1
+    number = replicas * sum(each.count or 1 for claim in claims_of(view) for each in _asked_in(claim.spec))
+    pool = ResourcePool(name=info.name, generation=1, resource_slice_count=1)
+    devices_of = [Device(name=f"device-{each}") for each in range(min(number, _MOST_DEVICES))]
+    made = ResourceSlice(
+        api_version="resource.k8s.io/v1",
+        kind="ResourceSlice",
+        metadata=ObjectMeta(name=f"{info.name}-{driver}"),
+        spec=ResourceSliceSpec(driver=driver, node_name=info.name, pool=pool, devices=devices_of),
+    )
+    devices_named = "one device" if number == 1 else f"{len(devices_of)} devices"
+    summary = f"publish {devices_named} of driver {driver} on the simulated node {info.name} (ResourceSlice)"
+    return _creating(made, summary, "it stands for the driver, which publishes its own devices")
+
+
 def _renaming_class(old: str, new: str) -> Callable[[ResourceClaimSpec], None]:
     def edit(spec: ResourceClaimSpec) -> None:
         for each in _asked_in(spec):
@@ -166,6 +221,6 @@ def _claim(view: View, entry: PodResourceClaim, device_class: str) -> ResourceCl
     )
 
 
-def _creating(made: DeviceClass | ResourceClaim, summary: str, caveat: str = "") -> Remedy:
+def _creating(made: DeviceClass | ResourceClaim | ResourceSlice, summary: str, caveat: str = "") -> Remedy:
     change = patches.creation(made)
     return Remedy("create", LARGE, summary, put=(made,), changes=(change,), caveat=caveat)

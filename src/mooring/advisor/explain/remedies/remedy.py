@@ -122,15 +122,24 @@ def add_node(view: View, model: Node) -> Remedy:
     change = patches.creation(made)
     shown = codec.to_tree(made)["status"]  # a kubelet, too, registers with its status
     tree = {**(change.object or {}), "status": {part: shown[part] for part in _NODE_PARTS if part in shown}}
+    command = _node_command(tree) if simulated else ""
     return Remedy(
         "add node",
         NEW_NODE,
         f"add a node like {model.metadata.name}",
         put=(made,),
-        changes=(structs.replace(change, object=tree, command=patches.create_command(tree) if simulated else ""),),
+        changes=(structs.replace(change, object=tree, command=command),),
         distance=1,
         node=name,
     )
+
+
+def _node_command(tree: dict[str, Any]) -> str:
+    """Return the command that creates a simulated node, without what its kubelet fills in."""
+    status = tree["status"]
+    kept = {"capacity": status.get("capacity", {}), "allocatable": status.get("allocatable", {})}
+    kept = kept if kept["allocatable"] != kept["capacity"] else {"capacity": kept["capacity"]}
+    return patches.create_command({**{key: value for key, value in tree.items() if value}, "status": kept})
 
 
 def numbered_node(model: Node, change: Change, number: int) -> tuple[Node, Change]:
@@ -140,7 +149,7 @@ def numbered_node(model: Node, change: Change, number: int) -> tuple[Node, Chang
     after.metadata.name = name
     after.metadata.labels = {key: name if value == old else value for key, value in after.metadata.labels.items()}
     tree: dict[str, Any] = {**(change.object or {}), "metadata": codec.to_tree(after)["metadata"]}
-    command = patches.create_command(tree) if change.command else ""
+    command = _node_command(tree) if change.command else ""
     return after, structs.replace(change, target=patches.target_of(after), object=tree, command=command)
 
 

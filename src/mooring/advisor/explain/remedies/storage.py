@@ -9,6 +9,8 @@ from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, Remedy, delete
 from mooring.advisor.explain.storage import (
     claims_of,
     disk_holders,
+    ephemeral_volume,
+    is_numbered,
     missing_claims,
     one_pod_holders,
     volume_of,
@@ -96,14 +98,14 @@ def _missing_class(view: View, claim: PersistentVolumeClaim) -> Iterator[Remedy]
             yield Remedy("correct class", BOUND, summary, put=(after,), changes=(change,))
         return
     meant = similar(name, [each.metadata.name for each in usable])
-    volume = _ephemeral_volume(view, claim)
+    volume = ephemeral_volume(view.pod, claim.metadata.name)
     if meant and volume is not None:
         after = copy_of(claim)
         after.spec.storage_class_name = meant
         summary = f"correct the StorageClass of volume {volume} from {name} to {meant}"
         edit = partial(_set_class, volume, meant)
         yield Remedy("correct class", BOUND, summary, edit, put=(after,))
-    elif meant and not is_numbered(view, claim):
+    elif meant and not is_numbered(view.subject.source, claim.metadata.name):
         after = copy_of(claim)
         after.spec.storage_class_name = meant
         change = patches.recreation(claim, after)
@@ -118,12 +120,6 @@ def _missing_class(view: View, claim: PersistentVolumeClaim) -> Iterator[Remedy]
         yield Remedy("create class", LARGE - 1, summary, put=(made,), changes=(change,))
 
 
-def _ephemeral_volume(view: View, claim: PersistentVolumeClaim) -> str | None:
-    """Return the generic ephemeral volume of the pod for which a claim was created; None if there is none."""
-    names = (each.name for each in view.pod.spec.volumes if each.ephemeral is not None)
-    return next((name for name in names if claim.metadata.name == f"{view.pod.metadata.name}-{name}"), None)
-
-
 def _set_class(volume: str, wanted: str, spec: PodSpec) -> bool:
     for each in spec.volumes:
         template = each.ephemeral.volume_claim_template if each.ephemeral is not None else None
@@ -131,15 +127,6 @@ def _set_class(volume: str, wanted: str, spec: PodSpec) -> bool:
             template.spec.storage_class_name = wanted
             return True
     return False
-
-
-def is_numbered(view: View, claim: PersistentVolumeClaim) -> bool:
-    """Return whether a claim comes from a template of the pod's StatefulSet."""
-    source = view.subject.source
-    return isinstance(source, StatefulSet) and any(
-        claim.metadata.name.startswith(f"{each.metadata.name}-{source.metadata.name}-")
-        for each in source.spec.volume_claim_templates
-    )
 
 
 def _waits_for_consumer(view: View, claim: PersistentVolumeClaim) -> bool:
