@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from asgi_calls import Caller
+from app_calls import Caller
 
 RBAC = "rbac.authorization.k8s.io"
 ROLES = f"/apis/{RBAC}/v1/clusterroles"

@@ -14,6 +14,7 @@ from mooring.advisor.simulate.options import for_component
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.to_file import write
 from mooring.api.meta_v1 import Resource
+from mooring.apiserver.edge.calls import Client, HttpCall
 from mooring.base import component
 from mooring.dashboard.access import Access
 from mooring.dashboard.app import App
@@ -85,25 +86,13 @@ class Caller:
     async def send(
         self, method: str, path: str, *, headers: dict[str, str], query: str = "", body: bytes = b""
     ) -> Answer:
-        sent: list[dict[str, Any]] = []
-
-        async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        async def send(message: dict[str, Any]) -> None:
-            sent.append(message)
-
-        scope = {
-            "type": "http",
-            "method": method,
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": query.encode(),
-            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
-        }
-        await self.app(scope, receive, send)
-        reported = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        return Answer(sent[0]["status"], reported, b"".join(message.get("body", b"") for message in sent[1:]))
+        call = HttpCall(method, path, query.encode(), headers, Client())
+        call.target = path.encode()
+        call.add_body(body)
+        call.end_body()
+        response = await self.app.serve(call)
+        parts = [response.body] if isinstance(response.body, bytes) else [part async for part in response.body]
+        return Answer(response.status, {"content-type": response.content_type, **response.headers}, b"".join(parts))
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from asgi_calls import running
+from app_calls import running
 from dashboard_calls import CHANGING_TOKEN, PORT, TOKEN, Caller
 from mooring.advisor.simulate import Settings
 from mooring.api.authentication_v1 import UserInfo

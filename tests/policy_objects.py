@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from asgi_calls import Answer, Caller
+from app_calls import Answer, Caller
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 API = "admissionregistration.k8s.io/v1"

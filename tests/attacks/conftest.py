@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from asgi_calls import ADMIN, Caller, running
+from app_calls import ADMIN, Caller, running
 from mooring.apiserver.server import ApiServer
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from asgi_calls import Answer, Caller
+from app_calls import Answer, Caller
 from attack_users import APPLY, MERGE, ROLES, rule, user_with
 from mooring.api import field_errors
 from mooring.api.field_path import Path

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from asgi_calls import Caller
+from app_calls import Caller
 from counted_work import Work, count, watched
 from mooring.admission.pod.defaults import pull_policy
 from mooring.api.core_v1 import Pod

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from asgi_calls import Caller
+from app_calls import Caller
 from attack_users import MERGE
 from custom_api import definition
 from mooring.admission.definitions.spec import MAX_VERSIONS

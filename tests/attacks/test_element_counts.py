@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from asgi_calls import Caller
+from app_calls import Caller
 from attack_users import APPLY, MERGE
 from mooring.api import codec, yaml_documents
 from mooring.api.core_v1 import Pod

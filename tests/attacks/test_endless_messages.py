@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asgi_calls import running
+from app_calls import running
 from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.server import ApiServer
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from asgi_calls import ADMIN, Caller, running
+from app_calls import ADMIN, Caller, running
 from mooring.store.errors import DiskFull
 from mooring.store.kv import Delete, Event, Put
 from mooring.store.sqlite import SqliteStore

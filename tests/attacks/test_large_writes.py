@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from asgi_calls import Caller
+from app_calls import Caller
 from mooring.api.core_v1 import Pod
 from mooring.apiserver.registry import writing
 from mooring.apiserver.registry.apply.field_managers import FieldManagers

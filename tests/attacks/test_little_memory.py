@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from asgi_calls import Caller
+from app_calls import Caller
 from mooring.base import memory
 
 pytestmark = pytest.mark.req("S.6")

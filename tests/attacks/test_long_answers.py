@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import yaml
 
-from asgi_calls import ADMIN, Caller, running
+from app_calls import ADMIN, Caller, running
 from mooring.apiserver.messages.http import YAML, Accepted, Request
 from mooring.apiserver.output.formats import MAX_BLOCK_YAML_BYTES, format_json
 

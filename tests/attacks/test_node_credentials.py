@@ -2,7 +2,7 @@
 
 import pytest
 
-from asgi_calls import Caller
+from app_calls import Caller
 
 pytestmark = pytest.mark.req("S.6")
 TOKEN = "/api/v1/namespaces/kube-system/serviceaccounts/default/token"

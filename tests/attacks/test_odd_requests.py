@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from asgi_calls import running
+from app_calls import running
 from mooring.api.meta_v1 import Status
-from mooring.apiserver.edge.exchanges import STATUS_LINE
+from mooring.apiserver.edge.responses import STATUS_LINE
 from mooring.apiserver.extension.webhooks.reviewing import refusal
 from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import Request

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from asgi_calls import Caller
+from app_calls import Caller
 from attack_users import MERGE, rule, user_with
 from policy_objects import GROUP, mutating, validating
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import mooring
-from asgi_calls import Caller
+from app_calls import Caller
 from mooring.api import errors
 from mooring.api.core_v1 import Container, HTTPGetAction, HTTPHeader, Pod, PodStatus, Probe
 from mooring.apiserver.access.pki import Pki

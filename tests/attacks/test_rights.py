@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from asgi_calls import Caller
+from app_calls import Caller
 from attack_users import APPLY, BINDINGS, MERGE, RBAC, ROLES, binding, rule, user_with
 
 pytestmark = pytest.mark.req("S.6")

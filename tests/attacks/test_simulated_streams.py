@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from asgi_calls import Caller
+from app_calls import Caller
 from mooring.api import errors
 from mooring.api.core_v1 import ConfigMap, Pod
 from mooring.api.simulation import PREFIX

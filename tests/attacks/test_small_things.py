@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from asgi_calls import ADMIN, Caller, running
+from app_calls import ADMIN, Caller, running
 from attack_users import MERGE
 from mooring.apiserver.edge.limits import Limits
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from asgi_calls import ADMIN, Caller, Message, running
+from app_calls import ADMIN, Caller, running
 from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.server import ApiServer
 
@@ -23,22 +23,18 @@ class Unfinished:
     """A request of which a part was sent."""
 
     def __init__(self, caller: Caller, path: str, begin: bytes) -> None:
-        self._parts = [{"type": "http.request", "body": begin, "more_body": True}]
         self.status = 0
         self.answered = asyncio.Event()
         self.waits = asyncio.Event()
-        scope = caller._scope("POST", path, "application/json", {})
-        self.task = asyncio.create_task(caller.app(scope, self._receive, self._send))
+        self._call = caller.call("POST", path, begin, "application/json", has_arrived=False)
+        self._call.source = self
+        self.task = asyncio.create_task(self._serve(caller))
 
-    async def _receive(self) -> Message:
-        if self._parts:
-            return self._parts.pop()
+    def resume_body(self) -> None:
         self.waits.set()
-        await asyncio.Event().wait()
-        raise AssertionError
 
-    async def _send(self, message: Message) -> None:
-        self.status = message.get("status", self.status)
+    async def _serve(self, caller: Caller) -> None:
+        self.status = (await caller.app.serve(self._call)).status
         self.answered.set()
 
 
@@ -107,7 +103,7 @@ async def watches(caller: Caller, number: int) -> AsyncIterator[list[int]]:
     for _ in range(number):
         stream = caller.stream(f"{PODS}?watch=1")
         streams.append(stream)
-        statuses.append((await stream.__aenter__()).start["status"])
+        statuses.append((await stream.__aenter__()).response.status)
     try:
         yield statuses
     finally:

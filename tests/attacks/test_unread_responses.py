@@ -1,13 +1,12 @@
 """Large responses that one user does not read: they take a share of the memory, and others are served."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
-from asgi_calls import ADMIN, Caller, Message, running
+from app_calls import ADMIN, Caller, pieces, running
 from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.server import ApiServer
 
@@ -21,32 +20,17 @@ class SlowReader:
     """A client that takes the head of a response and nothing more."""
 
     def __init__(self, caller: Caller, method: str, path: str, accept: str) -> None:
-        self.status = 0
-        self.started = asyncio.Event()
-        self._reads = asyncio.Event()
-        self._parts: list[Message] = [{"type": "http.request", "body": b"{}", "more_body": False}]
-        scope = caller._scope(method, path, "application/merge-patch+json", {"accept": accept})
-        self.task = asyncio.create_task(caller.app(scope, self._receive, self._send))
-
-    async def _receive(self) -> Message:
-        if self._parts:
-            return self._parts.pop()
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    async def _send(self, message: Message) -> None:
-        self.status = message.get("status", self.status)
-        self.started.set()
-        if message.get("body"):
-            await self._reads.wait()
+        self._app = caller.app
+        self._call = caller.call(method, path, b"{}", "application/merge-patch+json", {"accept": accept})
 
     async def __aenter__(self) -> "SlowReader":
-        await self.started.wait()
+        self._response = await self._app.serve(self._call)
+        self.status = self._response.status
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._reads.set()
-        await self.task
+        async for _piece in pieces(self._response):
+            pass
 
 
 @pytest.fixture

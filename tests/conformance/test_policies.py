@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from asgi_calls import ADMIN, Caller, running
+from app_calls import ADMIN, Caller, running
 
 DATA = Path(__file__).parent / "data" / "api"
 Tree = dict[str, Any]

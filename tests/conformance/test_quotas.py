@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from asgi_calls import ADMIN, Caller, running
+from app_calls import ADMIN, Caller, running
 
 RECORDED = Path(__file__).parent / "data" / "api" / "quotas.jsonl"
 MADE_UP = "x-"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from asgi_calls import ADMIN, Caller, running
+from app_calls import ADMIN, Caller, running
 from conformance.recording.status_pages import said
 
 RECORDED = Path(__file__).parent / "data" / "api" / "status-pages.jsonl"

@@ -294,7 +294,9 @@ class ApiServer:
             pair = self._pki.server(self._names())
             self._tls = tls_context(pair.certificate_file, pair.key_file, self.authority)
             self._write_kubeconfigs()
-            self._http = HttpServer(self.app, listening, self._tls, config.limits, before_stop=self._end_streams)
+            self._http = HttpServer(
+                self.app.serve, listening, self._tls, config.limits, before_stop=self.app.resources.end_watches
+            )
             await self._http.start()
         except BaseException:
             listening.close()
@@ -315,10 +317,6 @@ class ApiServer:
     def authority(self) -> bytes:
         """Return the authority of the server's certificate, in PEM."""
         return self._pki.authority.certificate
-
-    def _end_streams(self) -> None:
-        self.app.resources.end_watches()
-        self.app.streams.end_all()
 
     @property
     def url(self) -> str:

@@ -19,16 +19,9 @@ from mooring.api import codec, errors
 from mooring.api.core_v1 import Secret
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.apiserver.access.pki import Pki, PkiError
+from mooring.apiserver.edge.calls import BodyTooLargeError, ClientGoneError, HttpCall
 from mooring.apiserver.edge.http_server import HttpServer
-from mooring.apiserver.edge.sending import (
-    BodyTooLargeError,
-    ClientGoneError,
-    Receive,
-    Scope,
-    Send,
-    receive_body,
-    respond,
-)
+from mooring.apiserver.messages.http import Response
 from mooring.base import logs
 from mooring.bridge.webhooks import (
     EvictionReviews,
@@ -172,21 +165,20 @@ class WebhookServer:
             body = codec.encode(operations)
             await self._client.raw("PATCH", path, body=body, content_type="application/json-patch+json")
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        review = self._reviews.get(scope["path"])
-        if review is None or scope["method"] != "POST":
-            await respond(send, 404, f"there is POST {', '.join(self._reviews)}\n".encode(), "text/plain")
-            return
+    async def _serve(self, call: HttpCall) -> Response:
+        review = self._reviews.get(call.path)
+        if review is None or call.method != "POST":
+            return Response(404, f"there is POST {', '.join(self._reviews)}\n".encode(), "text/plain")
         try:
             async with asyncio.timeout(_SECONDS):
-                body = await receive_body(receive, _MAX_BYTES)
+                body = await call.receive_body(_MAX_BYTES)
             request, uid, version = parse_review(body)
-            await respond(send, 200, encode_review(await review(request), uid, version), "application/json")
+            return Response(200, encode_review(await review(request), uid, version))
         except ReviewError as error:
-            await respond(send, 400, f"{error}\n".encode(), "text/plain")
+            return Response(400, f"{error}\n".encode(), "text/plain")
         except BodyTooLargeError:
-            await respond(send, 400, f"this is larger than {_MAX_BYTES} bytes\n".encode(), "text/plain")
+            return Response(400, f"this is larger than {_MAX_BYTES} bytes\n".encode(), "text/plain")
         except ClientGoneError:
-            return
+            return Response(499, b"")
         except TimeoutError:
-            await respond(send, 408, b"the request did not arrive in time\n", "text/plain")
+            return Response(408, b"the request did not arrive in time\n", "text/plain")

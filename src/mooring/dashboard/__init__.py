@@ -11,7 +11,7 @@ what the command prints. `mooring dashboard` and `mooring up --dashboard` run it
 | ``watching.py`` | follows a live cluster, and lets pages ask in a thread of its own |
 | ``changing.py`` | the few changes that pages offer with `--allow-changes`, kept to what was shown |
 | ``gate.py`` | who may ask: token, host, origin, and the headers that keep a browser from doing more |
-| ``app.py``, ``server.py`` | requests and responses over ASGI; listening on the loopback address |
+| ``app.py``, ``server.py`` | requests and responses; listening on the loopback address |
 | ``views/`` | a module for each view: a typed model, and the page that shows it |
 | ``layout.py``, ``node_map.py``, ``elements.py`` | what pages have in common |
 | ``static/`` | style sheet and small scripts, as they are; there is nothing to build |

@@ -1,4 +1,4 @@
-"""The dashboard as an ASGI application: checks who asks, finds the view, and wraps what it answers.
+"""The requests of a dashboard: check who asks, find the view, and wrap its answer in a response.
 
     GET  /TOKEN/…                 pages; with `?format=json` what they show as data
     GET  /TOKEN/events            server-sent events: a revision whenever something has changed
@@ -11,24 +11,16 @@ Read next: ``gate.py`` for who may ask, ``views/`` for what they see, ``layout.p
 import asyncio
 import mimetypes
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import cache
 from importlib import resources
-from typing import Any
 from urllib.parse import parse_qs, unquote
 
 import msgspec
 
 from mooring.advisor.simulate.html.style import CSS
-from mooring.apiserver.edge.sending import (
-    BodyTooLargeError,
-    ClientGoneError,
-    Receive,
-    Send,
-    receive_body,
-    respond,
-    send_stream,
-)
+from mooring.apiserver.edge.calls import BodyTooLargeError, ClientGoneError, HttpCall
+from mooring.apiserver.messages.http import Response
 from mooring.base import logs
 from mooring.dashboard import layout
 from mooring.dashboard.asking import Answer, Asked, BadRequestError, File, Links, NotFoundError, Page, View
@@ -47,14 +39,6 @@ _HTML = "text/html; charset=utf-8"
 log = logs.get(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reply:
-    status: int
-    body: bytes | AsyncIterator[bytes]
-    content_type: str
-    headers: Mapping[str, str]
-
-
 class App:
     """One dashboard."""
 
@@ -63,33 +47,29 @@ class App:
         self._gate = gate
         self._links = Links(f"/{gate.token}/", gate.changing)
         self._streams = 0
-        self.stopping = asyncio.Event()
-        """Set when streams should end."""
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        path = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0].decode("latin-1")
-        if path == "/favicon.ico":  # browsers ask for it beside fragments, which name no icon
-            await _send(send, receive, _static("icon.svg"))
-            return
+    async def serve(self, call: HttpCall) -> Response:
+        """Return the response to a request of a browser. Never raise."""
         try:
-            rest = self._gate.check(scope["method"], path, headers)
-            reply = await self._reply(scope, rest, headers, receive)
+            response = await self._respond(call)
         except RefusedError as error:
-            reply = _Reply(error.status, f"{error!s}\n".encode(), "text/plain; charset=utf-8", {})
+            response = Response(error.status, f"{error!s}\n".encode(), "text/plain; charset=utf-8")
         except (NotFoundError, BadRequestError) as error:
             status = 404 if isinstance(error, NotFoundError) else 400
-            reply = self._html_reply(layout.problem(str(error), self._cluster, self._links), status)
+            response = _html_response(layout.problem(str(error), self._cluster, self._links), status)
         except Exception:
             log.exception("a page could not be made")
-            reply = self._html_reply(layout.problem(_DEFECT, self._cluster, self._links), 500)
-        await _send(send, receive, reply)
+            response = _html_response(layout.problem(_DEFECT, self._cluster, self._links), 500)
+        response.headers = {**HEADERS, **response.headers}
+        return response
 
-    async def _reply(self, scope: Any, rest: str, headers: Mapping[str, str], receive: Any) -> _Reply:
+    async def _respond(self, call: HttpCall) -> Response:
+        path = call.target.partition(b"?")[0].decode("latin-1")
+        if path == "/favicon.ico":  # browsers ask for it beside fragments, which name no icon
+            return _static("icon.svg")
+        rest = self._gate.check(call.method, path, call.headers)
         parts = tuple(unquote(part) for part in rest.split("/"))
-        method, query = scope["method"], _values(scope["query_string"])
+        method, query = call.method, _values(call.query)
         if method in ("GET", "HEAD"):
             if parts[0] == "static" and len(parts) == 2:
                 return _static(parts[1])
@@ -101,14 +81,14 @@ class App:
         if found is None and self._gate.changing:
             found = _route(CHANGES, method, parts)
             if found is not None:
-                self._gate.check_change(headers)
+                self._gate.check_change(call.headers)
         if found is None:
             raise NotFoundError("there is no such page")
-        view, path = found
-        values = query if method != "POST" else {**query, **_values(await _body(receive))}
+        view, names = found
+        values = query if method != "POST" else {**query, **_values(await _body(call))}
         if not await self._is_readable():
-            return self._html_reply(layout.waiting(self._cluster, self._links), 200)
-        return self._build_reply(await view(Asked(self._cluster, self._links, path, values)), query)
+            return _html_response(layout.waiting(self._cluster, self._links), 200)
+        return self._build_response(await view(Asked(self._cluster, self._links, names, values)), query)
 
     async def _is_readable(self) -> bool:
         try:
@@ -117,46 +97,37 @@ class App:
         except TimeoutError:
             return False
 
-    def _build_reply(self, answer: Answer, query: Mapping[str, list[str]]) -> _Reply:
+    def _build_response(self, answer: Answer, query: Mapping[str, list[str]]) -> Response:
         if isinstance(answer, File):
-            name = answer.name.replace('"', "")
-            return _Reply(
+            name = answer.name.replace('"', "").encode("latin-1", "replace").decode("latin-1")
+            return Response(
                 200, answer.body, answer.content_type, {"content-disposition": f'attachment; filename="{name}"'}
             )
         if query.get("format") == ["json"]:
-            return _Reply(200, msgspec.json.encode(answer.model), "application/json", {})
+            return Response(200, msgspec.json.encode(answer.model))
         if isinstance(answer, Page):
-            return self._html_reply(layout.page(answer, self._cluster, self._links), 200)
-        return _Reply(200, str(answer.body).encode(), _HTML, {})
-
-    def _html_reply(self, document: str, status: int) -> _Reply:
-        return _Reply(status, document.encode(), _HTML, {})
+            return _html_response(layout.page(answer, self._cluster, self._links), 200)
+        return _html_response(str(answer.body), 200)
 
     # -- live
 
-    def _events(self) -> _Reply:
+    def _events(self) -> Response:
         if self._streams >= _MOST_STREAMS:
             raise RefusedError(429, "so many pages are open already that this one is not kept up to date")
-        return _Reply(200, self._news(), "text/event-stream", {})
+        return Response(200, self._news(), "text/event-stream", ends_with_server=True)
 
     async def _news(self) -> AsyncIterator[bytes]:
         self._streams += 1
-        stopping = asyncio.create_task(self.stopping.wait())
         try:
-            while not stopping.done():
+            while True:
                 state = "behind" if self._cluster.is_behind else "live" if self._cluster.access.is_live else "still"
                 revision = self._cluster.revision
                 yield f"data: {revision} {state}\n\n".encode()
-                change = asyncio.create_task(self._cluster.wait_for_change(revision))
-                try:
-                    await asyncio.wait({change, stopping}, timeout=_QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    change.cancel()
-                    await asyncio.gather(change, return_exceptions=True)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_QUIET_SECONDS):
+                        await self._cluster.wait_for_change(revision)
         finally:
             self._streams -= 1
-            stopping.cancel()
-            await asyncio.gather(stopping, return_exceptions=True)
 
 
 _DEFECT = "This page could not be made, through a defect in Mooring. What went wrong is in the log of the command."
@@ -182,10 +153,10 @@ def _values(text: bytes) -> dict[str, list[str]]:
         raise BadRequestError(f"the request cannot be read: {error}") from error
 
 
-async def _body(receive: Receive) -> bytes:
+async def _body(call: HttpCall) -> bytes:
     try:
         async with asyncio.timeout(_BODY_SECONDS):
-            return await receive_body(receive, _MOST_BYTES)
+            return await call.receive_body(_MOST_BYTES)
     except BodyTooLargeError:
         raise RefusedError(413, f"this is larger than {_MOST_BYTES} bytes") from None
     except ClientGoneError:
@@ -197,12 +168,16 @@ async def _body(receive: Receive) -> bytes:
 # -- files
 
 
-def _static(name: str) -> _Reply:
+def _html_response(document: str, status: int) -> Response:
+    return Response(status, document.encode(), _HTML)
+
+
+def _static(name: str) -> Response:
     found = _files().get(name)
     if found is None:
         raise NotFoundError("there is no such file")
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    return _Reply(200, found, f"{kind}; charset=utf-8", {"cache-control": "private, max-age=3600"})
+    return Response(200, found, f"{kind}; charset=utf-8", {"cache-control": "private, max-age=3600"})
 
 
 @cache
@@ -210,22 +185,3 @@ def _files() -> dict[str, bytes]:
     folder = resources.files("mooring.dashboard") / "static"
     found = {each.name: each.read_bytes() for each in folder.iterdir() if each.is_file()}
     return {**found, "report.css": CSS.encode()}
-
-
-# -- sending
-
-
-async def _send(send: Send, receive: Receive, reply: _Reply) -> None:
-    given = {**HEADERS, **reply.headers}
-    headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in given.items()]
-    if isinstance(reply.body, bytes):
-        await respond(send, reply.status, reply.body, reply.content_type, headers)
-        return
-    start = [(b"content-type", reply.content_type.encode()), *headers]
-    await send({"type": "http.response.start", "status": reply.status, "headers": start})
-    try:
-        await send_stream(reply.body, receive, send)
-    finally:
-        close = getattr(reply.body, "aclose", None)
-        if close is not None:
-            await close()

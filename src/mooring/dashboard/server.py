@@ -36,7 +36,7 @@ class DashboardServer:
             self.cluster = await stack.enter_async_context(Watching(self._access))
             changing = new_token() if self._access.allow_changes else ""
             app = App(self.cluster, Gate(self._token, self.port, changing))
-            server = HttpServer(app, listening, before_stop=app.stopping.set, grace_seconds=_GRACE_SECONDS)
+            server = HttpServer(app.serve, listening, grace_seconds=_GRACE_SECONDS)
             await server.start()
             stack.push_async_callback(server.stop)
             self._stack = stack.pop_all()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from asgi_calls import ADMIN, Answer, Caller, running
+from app_calls import ADMIN, Answer, Caller, running
 from mooring.api.meta_v1 import VersionInfo
 from mooring.api.scheme import Scheme
 from mooring.apiserver.output.openapi import OpenApi

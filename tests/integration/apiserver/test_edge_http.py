@@ -449,7 +449,7 @@ async def test_a_connection_that_is_closed_already_does_not_keep_the_server_from
         connection = await Connection.open(server, _tls(tmp_path))
         assert (await connection.get("/version"))[0] == 200
         [protocol] = server._http.connections  # type: ignore[union-attr] # it listens
-        protocol.transport.close()
+        protocol._transport.close()
         protocol.shutdown()
         await asyncio.wait_for(server.stop(), 5)
         connection.close()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from asgi_calls import ADMIN, Caller
+from app_calls import ADMIN, Caller
 from etcd_servers import EtcdServers
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.server import ApiServer

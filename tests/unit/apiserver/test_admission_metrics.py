@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from api_caller import CONFIG_MAPS
-from asgi_calls import ADMIN, Caller, running
+from app_calls import ADMIN, Caller, running
 from asked_webhooks import hook, webhook_api
 from policy_objects import config_map, create, mutating, validating
 from scripted_webhook import ANSWERS, says

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from asgi_calls import ADMIN, Caller, running
+from app_calls import ADMIN, Caller, running
 from mooring.api.authentication_v1 import UserInfo
 from mooring.apiserver.edge.limits import Limits
 from mooring.apiserver.messages.http import Request, Response
@@ -100,19 +100,9 @@ async def test_a_body_that_is_too_large_is_refused_while_it_is_read(tmp_path: Pa
 
 async def test_a_body_that_does_not_come_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     async with running(tmp_path, limits=Limits(body_seconds=0.01)) as server:
-        sent: list[int] = []
-
-        async def receive() -> dict[str, object]:
-            await asyncio.sleep(30)
-            return {}
-
-        async def send(message: dict[str, object]) -> None:
-            if message["type"] == "http.response.start":
-                sent.append(int(str(message["status"])))
-
-        scope = Caller(server.app, ADMIN)._scope("POST", "/api/v1/namespaces/default/pods", "application/json", {})
-        await server.app(scope, receive, send)  # type: ignore[arg-type] # the messages are plain dicts
-    assert sent == [504]
+        caller = Caller(server.app, ADMIN)
+        call = caller.call("POST", "/api/v1/namespaces/default/pods", b"", "application/json", has_arrived=False)
+        assert (await server.app.serve(call)).status == 504
 
 
 async def test_a_query_that_is_too_long_is_refused(call: Caller) -> None:
@@ -166,7 +156,6 @@ async def test_a_watch_ends_cleanly_when_the_server_stops(server: ApiServer, cal
     async with call.stream("/api/v1/pods?watch=1") as stream:
         await asyncio.sleep(0)
         server.app.resources.end_watches()
-        assert stream.task is not None
         await asyncio.wait_for(stream.task, 5)
         assert stream.ended_cleanly
 
@@ -180,7 +169,7 @@ async def test_a_server_that_stops_is_not_ready(server: ApiServer, call: Caller)
     assert (await call("GET", "/livez")).body == b"ok"
 
 
-async def test_a_client_in_the_process_needs_no_asgi(server: ApiServer) -> None:
+async def test_a_client_in_the_process_needs_no_connection(server: ApiServer) -> None:
     user = UserInfo(username="jane", groups=["system:authenticated"])
     response = await server.app.respond(Request(method="GET", path="/version", user=user))
     assert response.status == 200

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from asgi_calls import ADMIN, Caller, running
+from app_calls import ADMIN, Caller, running
 from mooring.api.scheme import Scheme
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.output.discovery import Discovery

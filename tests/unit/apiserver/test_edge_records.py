@@ -11,11 +11,11 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
-from asgi_calls import ADMIN, Caller, running
+from app_calls import ADMIN, Caller, running
 from mooring.api.coordination_v1 import VERSION_ANNOTATION, Lease
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.apiserver.access.audit_log import AuditLog, AuditLogError
-from mooring.apiserver.edge.sending import Client
+from mooring.apiserver.edge.calls import Client
 from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.options import for_component

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from asgi_calls import ADMIN, Caller, running
+from app_calls import ADMIN, Caller, running
 from mooring.testing.clock import MockClock
 
 pytestmark = pytest.mark.req("N.10")

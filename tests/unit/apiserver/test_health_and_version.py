@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from asgi_calls import ADMIN, Caller, running
+from app_calls import ADMIN, Caller, running
 from mooring.api import errors
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.options import ServerConfig

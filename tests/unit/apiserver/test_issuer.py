@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
-from asgi_calls import ADMIN, Caller, running
+from app_calls import ADMIN, Caller, running
 
 pytestmark = pytest.mark.req("S.6")
 CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"

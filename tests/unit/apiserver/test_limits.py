@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from asgi_calls import ADMIN, Caller, running
+from app_calls import ADMIN, Caller, running
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.apiserver.edge.limits import Limits, RequestLimiter, Slots

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from asgi_calls import ADMIN, Caller, running
+from app_calls import ADMIN, Caller, running
 from custom_api import CRON_TABS, DEFINITIONS, definition
 from policy_objects import CONFIG_MAPS, GROUP, config_map, create, mutating, rules, validating
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from asgi_calls import ADMIN, Answer, Caller, running
+from app_calls import ADMIN, Answer, Caller, running
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.meta_v1 import LabelSelector, ObjectMeta, Resource
 from mooring.api.rbac_v1 import (

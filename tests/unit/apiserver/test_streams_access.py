@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from asgi_calls import ADMIN, Caller, running
+from app_calls import ADMIN, Caller, running
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.apiserver.edge.limits import Limits, RequestLimiter
@@ -156,9 +156,9 @@ async def test_a_service_leads_to_one_of_its_ready_pods(server: ApiServer) -> No
 
 
 async def test_an_upgrade_that_the_server_cannot_do_is_ignored(server: ApiServer) -> None:
-    """Without a connection that can be taken over, as HTTP says."""
+    """Without `Connection: Upgrade`, as HTTP says."""
     admin = Caller(server.app, ADMIN)
-    answer = await admin("GET", f"{PODS}/web/exec?command=x&stdout=1", connection="Upgrade", upgrade="websocket")
+    answer = await admin("GET", f"{PODS}/web/exec?command=x&stdout=1", upgrade="websocket")
     assert (answer.status, answer.message) == (400, "Upgrade request required")
 
 

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asgi_calls import ADMIN, Answer, Caller, running
+from app_calls import ADMIN, Answer, Caller, running
 from mooring.apiserver.access import jwt
 from mooring.apiserver.access.authn import TokenFile, TokenFileError
 from mooring.apiserver.server import ApiServer

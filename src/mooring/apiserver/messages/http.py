@@ -1,4 +1,4 @@
-"""Requests and responses as handlers see them: no sockets and no ASGI, so that tests and in-process clients need none.
+"""Requests and responses as handlers see them: without sockets, so that tests and in-process clients need none.
 
 ``requests/app.py`` decodes a `Request`, finds its route (``routes.py``) and passes both to a handler, which returns a
 `Response` or raises an error of ``mooring.api.errors``.
@@ -154,6 +154,8 @@ class Response(msgspec.Struct):
     """Texts for `Warning` headers; see `warning_header`."""
     take_over: TakeOver | None = None
     """With status 101, the function to which the upgraded connection is passed; it returns when that ends."""
+    ends_with_server: bool = False
+    """Whether a stopping server breaks off the body in pieces, instead of waiting for its end."""
 
 
 class Accepted(msgspec.Struct, frozen=True):

@@ -1,11 +1,11 @@
-"""The chain that every request passes, as an ASGI application.
+"""The chain that every request passes.
 
     receive → authentication, impersonation → rate limit → authorization → body → slot (``edge/limits.py``)
             → handler: health, discovery, OpenAPI, reviews, resources → response → metrics and logs
 
 Logs, exec and other requests for nodes have a handler and limits of their own (``streams/``); their response may take
-the connection over. Handlers know no ASGI: they receive a `Request` and return a `Response` or raise a `StatusError`.
-In-process clients call `respond`, without sockets, TLS and HTTP. ``server.py`` builds the application.
+the connection over. Handlers receive a `Request` and return a `Response` or raise a `StatusError`. The HTTP server
+calls `serve`; in-process clients call `respond`, without sockets, TLS and HTTP. ``server.py`` builds the application.
 """
 
 import asyncio
@@ -32,34 +32,17 @@ from mooring.apiserver.access.authn import Authenticator
 from mooring.apiserver.access.authz import Authorizer, attributes_of, require
 from mooring.apiserver.access.impersonation import find_impersonated_user
 from mooring.apiserver.access.tokens import CONFIGURATION, KEYS, IssuerPages
-from mooring.apiserver.edge.exchanges import JOINED_BYTES
+from mooring.apiserver.edge.calls import BodyTooLargeError, ClientGoneError, HttpCall
 from mooring.apiserver.edge.limits import Place, RequestLimiter
-from mooring.apiserver.edge.sending import (
-    BROKEN,
-    CLIENT,
-    TAKE_OVER,
-    BodyTooLargeError,
-    Client,
-    ClientGoneError,
-    Receive,
-    Scope,
-    Send,
-    Stream,
-    headers_of,
-    nothing,
-    pieces_of,
-    receive_body,
-    send_stream,
-    send_whole,
-)
+from mooring.apiserver.edge.responses import JOINED_BYTES, Stream, nothing, pieces_of
 from mooring.apiserver.extension.definitions import Definitions
 from mooring.apiserver.extension.policies import GROUP as POLICIES
 from mooring.apiserver.extension.policies import PolicyStep
 from mooring.apiserver.extension.webhooks.step import WebhookStep
 from mooring.apiserver.messages import users
-from mooring.apiserver.messages.connection import ConnectionLostError
+from mooring.apiserver.messages.connection import Connection
 from mooring.apiserver.messages.exchange import Exchange
-from mooring.apiserver.messages.http import JSON, Request, Response, headers_by_name
+from mooring.apiserver.messages.http import JSON, Request, Response, TakeOver
 from mooring.apiserver.messages.routes import ResourceHandlers, ResourceRoute, Routes
 from mooring.apiserver.options import VersionOptions
 from mooring.apiserver.output.discovery import Discovery
@@ -100,7 +83,7 @@ _BYTES_OF_A_BYTE = 16
 
 @dataclass(slots=True, kw_only=True)
 class Application:
-    """The ASGI application that connects all parts of the server."""
+    """The application that connects all parts of the server."""
 
     scheme: Scheme
     versions: VersionOptions
@@ -130,38 +113,28 @@ class Application:
         self.routes = Routes(self.scheme)
         self.paths = {**self.paths, WRITES: WriteBatches(self.respond_to_batch).handle}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            raise ValueError(f"only HTTP is served, not {scope['type']}")
-        request = Request(method=scope["method"], path=scope["path"], headers=headers_by_name(scope["headers"]))
-        if "upgrade" in request.headers and TAKE_OVER not in scope:
-            request.headers = {name: value for name, value in request.headers.items() if name != "upgrade"}
-        exchange, response = await self.answer(request, scope["query_string"], scope[CLIENT], receive)
-        if response.take_over:
-            await self._hand_over(exchange, response, scope)
-        else:
-            await self.send(exchange, response, receive, send)
-
-    async def answer(
-        self, request: Request, query: bytes, client: Client, receive: Receive | None = None
-    ) -> tuple[Exchange, Response]:
-        """Return the response to a request from the network; the caller sends it. Never raise.
-
-        The body is complete unless there is a `receive` that waits for it.
-        """
-        exchange = self._exchange(request, client.address)
+    async def serve(self, call: HttpCall) -> Response:
+        """Return the response to a request from the network, and count it. Never raise."""
+        request = Request(method=call.method, path=call.path, headers=call.headers)
+        exchange = self._exchange(request, call.client.address)
         try:
-            if query:
-                request.query = _query(query)
+            if call.query:
+                request.query = _query(call.query)
+            client = call.client
             if client.certificate_ends is not None:
                 self.metrics.certificate_used(client.certificate_ends - exchange.received.timestamp())
             user = client.user or await self.authenticator.authenticate(request.path, request.headers)
             exchange.user = request.user = user
             request.user = find_impersonated_user(user, request.headers, self.authorizer) or user
-            response = self._reserve_memory(exchange, await self._respond(exchange, receive))
+            response = self._reserve_memory(exchange, await self._respond(exchange, call))
         except Exception as error:
             response = self._error_response(exchange, error)
-        return exchange, response
+        own = {"audit-id": request.request_id, "cache-control": "no-cache, private"}
+        response.headers = {**own, **response.headers} if response.headers else own
+        if response.take_over:
+            response.take_over = partial(self._hand_over, exchange, response.take_over)
+        self.count(exchange, response)
+        return response
 
     def _reserve_memory(self, exchange: Exchange, response: Response) -> Response:
         """Reserve memory for a large response until it is sent; raise an error if its user has too much unsent."""
@@ -299,15 +272,17 @@ class Application:
         request.request_id = given if given and _REQUEST_ID.fullmatch(given) else new_uid()
         return Exchange(request, self.clock.now(), self.clock.monotonic(), address=address)
 
-    async def _respond(self, exchange: Exchange, receive: Receive | None) -> Response:
-        """Respond to an authenticated request. It takes a slot only once the whole body has arrived."""
+    async def _respond(self, exchange: Exchange, call: HttpCall | None) -> Response:
+        """Respond to an authenticated request. It takes a slot only once the whole body of its call has arrived."""
         request = exchange.request
         await self._admit(exchange)
-        if receive is None or request.method not in _WITH_BODY or (request.upgrade and exchange.is_stream):
-            return await self._respond_to_whole(exchange)
-        with self.limiter.receive_body(request.user) as waiting:
-            request.body = await self._body(receive, waiting)
-            return await self._respond_to_whole(exchange)
+        if call and call.has_arrived and call.unread_bytes:
+            request.body = await self._receive_body(call)
+        elif call and not call.has_arrived and _has_body(exchange):
+            with self.limiter.receive_body(request.user) as waiting:
+                request.body = await self._receive_body(call, waiting)
+                return await self._respond_to_whole(exchange)
+        return await self._respond_to_whole(exchange)
 
     async def _respond_to_whole(self, exchange: Exchange) -> Response:
         if exchange.route and exchange.is_stream:
@@ -359,6 +334,7 @@ class Application:
                 body = response.body if not isinstance(response.body, bytes) else nothing()
                 exchange.streaming = True
                 response.body = Stream(body, exchange, place.keep())
+                response.ends_with_server = True
             return response
 
     async def _late_route(self, path: str) -> ResourceRoute | None:
@@ -430,12 +406,14 @@ class Application:
         fixed += [CONFIGURATION, KEYS]
         return sorted([*fixed, *core, *(f"/apis/{group}" for group in groups), *versions, *self.paths])
 
-    async def _body(self, receive: Receive, waiting: Place) -> bytes:
+    async def _receive_body(self, call: HttpCall, waiting: Place | None = None) -> bytes:
         """Receive a body; raise TooManyRequests, RequestEntityTooLarge and Timeout."""
         limits = self.limiter.limits
         try:
+            if waiting is None:
+                return await call.receive_body(limits.body_bytes)
             async with asyncio.timeout(limits.body_seconds):
-                return await receive_body(receive, limits.body_bytes, partial(self.limiter.grow_body, waiting))
+                return await call.receive_body(limits.body_bytes, partial(self.limiter.grow_body, waiting))
         except TimeoutError:
             raise errors.timeout(f"the body did not come within {round(limits.body_seconds)}s") from None
         except BodyTooLargeError:
@@ -489,45 +467,19 @@ class Application:
         if self.audit:
             self.audit.write(exchange)
 
-    async def _hand_over(self, exchange: Exchange, response: Response, scope: Scope) -> None:
-        """Pass an upgraded connection to the response's handler until it is done."""
-        self.count(exchange, response)
-        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items()]
-        body = cast("Stream", response.body)
+    async def _hand_over(self, exchange: Exchange, take_over: TakeOver, connection: Connection) -> None:
+        """Pass an upgraded connection to the response's handler, and count its bytes."""
         try:
-            connection = scope[TAKE_OVER](headers)
-            if connection and response.take_over:
-                try:
-                    with self.streams.until_the_end():
-                        await response.take_over(connection)
-                except ConnectionLostError:
-                    pass  # as good an end as any
-                finally:
-                    connection.close()
-                    exchange.bytes_sent = connection.sent
-                    self.metrics.record_stream(exchange, connection.received, connection.sent)
+            await take_over(connection)
         finally:
-            await body.aclose()
+            exchange.bytes_sent = connection.sent
+            self.metrics.record_stream(exchange, connection.received, connection.sent)
 
-    async def send(self, exchange: Exchange, response: Response, receive: Receive, send: Send) -> None:
-        """Send a response by ASGI messages."""
-        self.count(exchange, response)
-        if response.status == 499:
-            return  # the client is gone
-        headers = headers_of(exchange, response)
-        await send({"type": "http.response.start", "status": response.status, "headers": headers})
-        if isinstance(response.body, bytes):
-            await send_whole(response.body, send)
-            return
-        if exchange.route is None or not exchange.route.streams:
-            await send_stream(response.body, receive, send)
-            return
-        try:
-            with self.streams.until_the_end():
-                await send_stream(response.body, receive, send)
-        except ConnectionLostError as error:
-            log.info("A stream broke off", extra={"fields": {"path": exchange.request.path, "why": str(error)}})
-        await send({"type": BROKEN})  # unless it came to its end
+
+def _has_body(exchange: Exchange) -> bool:
+    """Return whether the body of a request is received before it is handled; not if it upgrades the connection."""
+    request = exchange.request
+    return request.method in _WITH_BODY and not (request.upgrade and exchange.is_stream)
 
 
 def _status_body(status: Status, request: Request) -> tuple[bytes, str]:

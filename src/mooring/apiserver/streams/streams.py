@@ -8,10 +8,7 @@
 Requests were authorized by subresource before. Read next: ``kubelet.py``.
 """
 
-import asyncio
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -40,29 +37,6 @@ class Streams:
         self._authorizer = authorizer
         self._kubelets = kubelets
         self._needs_create = needs_create
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._ending = False
-
-    @contextmanager
-    def until_the_end(self) -> Iterator[None]:
-        """Run a block that `end_all` can cancel; the cancellation is no error."""
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - a coroutine runs in one
-        self._tasks.add(task)
-        try:
-            yield
-        except asyncio.CancelledError:
-            if not self._ending:
-                raise
-            task.uncancel()
-        finally:
-            self._tasks.discard(task)
-
-    def end_all(self) -> None:
-        """Cancel all streams, because the server stops."""
-        self._ending = True
-        for task in self._tasks:
-            task.cancel()
 
     async def handle(self, request: Request, route: ResourceRoute, client: str = "") -> Response:
         """Return the response to a request of one of the forms above; raise a `StatusError`."""

@@ -12,8 +12,9 @@ from urllib.parse import parse_qs
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Metric, generate_latest
 from prometheus_client.registry import Collector
 
+from mooring.apiserver.edge.calls import HttpCall
 from mooring.apiserver.edge.http_server import HttpServer
-from mooring.apiserver.edge.sending import Receive, Scope, Send, respond
+from mooring.apiserver.messages.http import Response
 
 _TEXT = "text/plain; charset=utf-8"
 _SUFFIXES = ("", "_total", "_bucket", "_count", "_sum", "_created")
@@ -66,25 +67,20 @@ class HealthServer:
         if self._server is not None:
             await self._server.stop()
 
-    async def _serve(self, scope: Scope, _: Receive, send: Send) -> None:
-        query = scope["query_string"].decode("latin-1")
-        status, kind, body = self._answer(scope["method"], scope["path"], query)
-        await respond(send, status, body, kind)
-
-    def _answer(self, method: str, path: str, query: str) -> tuple[int, str, bytes]:
-        if method not in {"GET", "HEAD"}:
-            return 405, _TEXT, b"only GET is answered here\n"
-        match path:
+    async def _serve(self, call: HttpCall) -> Response:
+        if call.method not in {"GET", "HEAD"}:
+            return Response(405, b"only GET is answered here\n", _TEXT)
+        match call.path:
             case "/metrics":
-                names = parse_qs(query).get("name[]")
+                names = parse_qs(call.query.decode("latin-1")).get("name[]")
                 page = generate_latest(_Named(self._registry, names) if names else self._registry)
-                return 200, CONTENT_TYPE_LATEST, page
+                return Response(200, page, CONTENT_TYPE_LATEST)
             case "/healthz" | "/livez":
-                return 200, _TEXT, b"ok"
+                return Response(200, b"ok", _TEXT)
             case "/readyz":
                 ready = self._is_ready()
-                return (200, _TEXT, b"ok") if ready else (503, _TEXT, b"not ready yet\n")
-        return 404, _TEXT, b"there are /healthz, /livez, /readyz and /metrics\n"
+                return Response(200, b"ok", _TEXT) if ready else Response(503, b"not ready yet\n", _TEXT)
+        return Response(404, b"there are /healthz, /livez, /readyz and /metrics\n", _TEXT)
 
 
 class _Named(Collector):

@@ -1,7 +1,7 @@
-"""Call an ASGI application without a socket, as a given user."""
+"""Call the API server without a socket, as a given user."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,15 +10,15 @@ from urllib.parse import quote
 
 import msgspec
 
+from mooring.apiserver.edge.calls import Client, HttpCall
 from mooring.apiserver.edge.limits import Limits
-from mooring.apiserver.edge.sending import CLIENT, Client
+from mooring.apiserver.edge.responses import Stream as EdgeStream
+from mooring.apiserver.messages.http import Response, warning_header
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.requests.app import Application
 from mooring.apiserver.server import ApiServer
 from mooring.base import component
 from mooring.base.clock import Clock
-
-Message = MutableMapping[str, Any]
 
 
 def certificate(user: str, *groups: str) -> dict[str, Any]:
@@ -49,15 +49,20 @@ class Answer:
 
 
 class Stream:
-    """A response that goes on: what came so far, and a way to hang up."""
+    """A response in pieces: the lines received so far."""
 
-    def __init__(self) -> None:
-        self.start: Message = {}
-        self.started = asyncio.Event()
+    def __init__(self, response: Response) -> None:
+        self.response = response
         self.lines: asyncio.Queue[bytes] = asyncio.Queue()
         self.ended_cleanly = False
-        self.hang_up = asyncio.Event()
-        self.task: asyncio.Task[None] | None = None
+        self.task = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        body = self.response.body
+        async for piece in pieces(self.response) if isinstance(body, bytes) else body:
+            for line in piece.splitlines():
+                self.lines.put_nowait(line)
+        self.ended_cleanly = True
 
     async def next(self) -> Any:
         return msgspec.json.decode(await asyncio.wait_for(self.lines.get(), 5))
@@ -86,68 +91,63 @@ class Caller:
         **headers: str,
     ) -> Answer:
         raw = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
-        messages = [{"type": "http.request", "body": raw, "more_body": False}]
-        sent: list[Message] = []
-
-        async def receive() -> Message:
-            if messages:
-                return messages.pop(0)
-            await asyncio.Event().wait()
-            raise AssertionError
-
-        async def send(message: Message) -> None:
-            sent.append(message)
-
-        await self.app(self._scope(method, path, content_type, headers), receive, send)
-        return _answer(sent)
+        return await answer_of(await self.app.serve(self.call(method, path, raw, content_type, headers)))
 
     @asynccontextmanager
     async def stream(self, path: str) -> AsyncIterator[Stream]:
-        """Yield a GET whose answer comes in pieces."""
-        stream = Stream()
-
-        async def receive() -> Message:
-            await stream.hang_up.wait()
-            return {"type": "http.disconnect"}
-
-        async def send(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                stream.start = message
-                stream.started.set()
-            elif message.get("body"):
-                for line in message["body"].splitlines():
-                    stream.lines.put_nowait(line)
-            elif not message.get("more_body"):
-                stream.ended_cleanly = True
-
-        stream.task = asyncio.create_task(self.app(self._scope("GET", path, "", {}), receive, send))
-        await asyncio.wait_for(stream.started.wait(), 5)
+        """Yield a GET whose answer comes in pieces; hang up at the end."""
+        stream = Stream(await asyncio.wait_for(self.app.serve(self.call("GET", path)), 5))
         try:
             yield stream
         finally:
-            stream.hang_up.set()
-            await asyncio.wait_for(stream.task, 5)
+            stream.task.cancel()
+            await asyncio.gather(stream.task, return_exceptions=True)
+            await close(stream.response)
 
-    def _scope(self, method: str, path: str, content_type: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        content_type: str = "",
+        headers: Mapping[str, str] | None = None,
+        *,
+        has_arrived: bool = True,
+    ) -> HttpCall:
+        """Return a request from the network."""
         path, _, query = path.partition("?")
-        raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+        raw = {name.replace("_", "-"): value for name, value in (headers or {}).items()}
         if content_type:
-            raw.append((b"content-type", content_type.encode()))
-        return {
-            "type": "http",
-            "method": method,
-            "path": path,
-            "query_string": quote(query, safe="&=,%").encode(),
-            "headers": raw,
-            CLIENT: Client("192.0.2.7", self.peer),
-        }
+            raw["content-type"] = content_type
+        client = Client("192.0.2.7", self.peer)
+        encoded = quote(query, safe="&=,%").encode()
+        call = HttpCall(method, path, encoded, raw, client)
+        call.add_body(body)
+        if has_arrived:
+            call.end_body()
+        return call
 
 
-def _answer(sent: list[Message]) -> Answer:
-    start, *rest = sent
-    pairs = [(name.decode(), value.decode()) for name, value in start["headers"]]
-    warnings = [value for name, value in pairs if name == "warning"]
-    return Answer(start["status"], dict(pairs), b"".join(part.get("body", b"") for part in rest), warnings)
+async def pieces(response: Response) -> AsyncIterator[bytes]:
+    """Yield the body of a response."""
+    if isinstance(response.body, bytes):
+        yield response.body
+        return
+    async for piece in response.body:
+        yield piece
+
+
+async def close(response: Response) -> None:
+    """Hang up."""
+    if isinstance(response.body, EdgeStream):
+        await response.body.aclose()
+
+
+async def answer_of(response: Response) -> Answer:
+    """Return a response with its whole body, as a client receives it."""
+    body = b"".join([piece async for piece in pieces(response)])
+    headers = {"content-type": response.content_type, "content-length": str(len(body)), **response.headers}
+    return Answer(response.status, headers, body, [warning_header(text) for text in response.warnings])
 
 
 @asynccontextmanager

@@ -1,0 +1,109 @@
+"""`HttpCall`: one HTTP request from the network, as `protocol.py` passes it to an application."""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Protocol
+
+from mooring.apiserver.messages import users
+
+
+class BodyTooLargeError(Exception):
+    """The body of a request is larger than the limit."""
+
+
+class ClientGoneError(Exception):
+    """The client closed the connection before its request was complete."""
+
+
+class Client:
+    """The address of a client, and the user of its verified certificate."""
+
+    __slots__ = ("address", "certificate_ends", "user")
+
+    def __init__(self, address: str = "", peer: Mapping[str, Any] | None = None) -> None:
+        self.address = address
+        self.user = users.of_certificate(peer) if peer else None
+        self.certificate_ends: float | None = None
+        """When the certificate expires, in seconds since 1970."""
+        with suppress(KeyError, ValueError):
+            self.certificate_ends = float(ssl.cert_time_to_seconds(peer["notAfter"])) if peer else None
+
+
+class BodySource(Protocol):
+    """The connection from which the rest of a body is read."""
+
+    def resume_body(self) -> None: ...
+
+
+class HttpCall:
+    """One HTTP request from the network. Its body may still arrive while the application handles it."""
+
+    __slots__ = (
+        "_arrival",
+        "_parts",
+        "client",
+        "disconnected",
+        "has_arrived",
+        "headers",
+        "method",
+        "path",
+        "query",
+        "source",
+        "target",
+        "unread_bytes",
+    )
+
+    def __init__(self, method: str, path: str, query: bytes, headers: dict[str, str], client: Client) -> None:
+        self.method = method
+        self.path = path
+        self.headers = headers
+        """The headers by lower-case name."""
+        self.client = client
+        self.query = query
+        self.target = b""
+        """The request target (path and query) before percent-decoding."""
+        self.source: BodySource | None = None
+        self.has_arrived = False
+        """Whether the whole body has been received."""
+        self.disconnected = False
+        self.unread_bytes = 0
+        """The number of received bytes of the body that `receive_body` has not counted yet."""
+        self._parts: list[bytes] = []
+        self._arrival: asyncio.Event | None = None
+
+    def add_body(self, part: bytes) -> None:
+        self._parts.append(part)
+        self.unread_bytes += len(part)
+        self.wake()
+
+    def end_body(self) -> None:
+        self.has_arrived = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Continue `receive_body`."""
+        if self._arrival:
+            self._arrival.set()
+
+    async def receive_body(self, most: int, count: Callable[[int], None] = lambda _: None) -> bytes:
+        """Wait for the body and return it; raise BodyTooLargeError and ClientGoneError.
+
+        `count` is called with the size of each part that has arrived; it may raise an error to refuse the body.
+        """
+        size = 0
+        while True:
+            size += self.unread_bytes
+            if size > most:
+                raise BodyTooLargeError
+            count(self.unread_bytes)
+            self.unread_bytes = 0
+            if self.has_arrived:
+                return b"".join(self._parts)
+            if self.disconnected:
+                raise ClientGoneError
+            self._arrival = asyncio.Event()
+            if self.source:
+                self.source.resume_body()
+            await self._arrival.wait()

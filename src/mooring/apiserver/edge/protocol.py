@@ -1,0 +1,564 @@
+"""The server side of one HTTP/1.1 connection, as an asyncio protocol on httptools.
+
+- It closes connections of clients that send headers too slowly or too many, or do not read.
+- Each request becomes an `HttpCall`, for which the application returns a `Response`. A short body is sent with its head
+  in one write, because each TLS record costs more than the rest of HTTP.
+- A body that its producer can push (a watch) needs no task: of a change for 500 watchers, waking tasks took 9 of 23 ms.
+- A response with `take_over` upgrades the connection: it is answered with 101 and leaves HTTP.
+"""
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from itertools import chain
+from typing import Any, cast
+from urllib.parse import unquote
+
+import httptools
+
+from mooring.apiserver.edge.calls import Client, HttpCall
+from mooring.apiserver.edge.limits import Limits
+from mooring.apiserver.edge.responses import JOINED_BYTES, STATUS_LINE, Stream, encode_chunk, encode_head, pieces_of
+from mooring.apiserver.messages.connection import CHUNK, Connection, ConnectionLostError
+from mooring.apiserver.messages.http import Pushed, Response, headers_by_name
+from mooring.base import logs
+
+log = logs.get(__name__)
+
+Application = Callable[[HttpCall], Awaitable[Response]]
+"""Handles a request from the network; reports errors of requests as responses instead of raising them."""
+
+_OLD = "1.0"
+"""The version HTTP/1.0, without chunks and keep-alive: a body of unknown length ends with the connection."""
+_TOO_LARGE = "431 Request Header Fields Too Large"
+_KEEP_ALIVE_SECONDS = 60
+_HANG_UP_SECONDS = 0.1
+_IDLE_LOOK_SECONDS = 1.0
+_UNREAD_BYTES = 64 * 1024
+"""Reading pauses while the application has not consumed this number of body bytes."""
+_DISCARDED_BYTES = 256 * 1024
+"""At most this number of body bytes is discarded after an early response, before the connection is closed."""
+
+
+class ServedCall(HttpCall):
+    """A request with the state of its response."""
+
+    __slots__ = (
+        "ends_with_server",
+        "in_chunks",
+        "is_interrupted",
+        "is_streaming",
+        "keep_alive",
+        "response_complete",
+        "response_started",
+        "task",
+    )
+    task: asyncio.Task[None]
+
+    def __init__(
+        self, method: str, path: str, query: bytes, headers: dict[str, str], client: Client, *, keep_alive: bool
+    ) -> None:
+        super().__init__(method, path, query, headers, client)
+        self.keep_alive = keep_alive
+        self.in_chunks = True
+        """Whether a response body of unknown length is sent in chunks."""
+        self.response_started = self.response_complete = False
+        self.is_streaming = False
+        """Whether pieces of a response body are being sent, which ends when the client disconnects."""
+        self.ends_with_server = self.is_interrupted = False
+
+    def disconnect(self) -> None:
+        """Record that the client has closed the connection; end the sending of a stream."""
+        if self.disconnected or self.response_complete:
+            return
+        self.disconnected = True
+        self.wake()
+        if self.is_streaming:
+            self.interrupt()
+
+    def interrupt(self) -> None:
+        """Cancel the handling of the call, without an error in the log."""
+        self.is_interrupted = True
+        self.task.cancel()
+
+
+class HttpProtocol(asyncio.Protocol):
+    """The server side of one client connection; `HttpServer` subclasses it for the attributes that all share."""
+
+    __slots__ = (
+        "_call",
+        "_client",
+        "_discarded_bytes",
+        "_early",
+        "_expects_100_continue",
+        "_header_bytes",
+        "_header_timer",
+        "_headers",
+        "_idle_since",
+        "_idle_timer",
+        "_in_headers",
+        "_in_message",
+        "_parser",
+        "_pipeline",
+        "_pushed",
+        "_read_paused",
+        "_refusal",
+        "_running",
+        "_stall_timer",
+        "_stream",
+        "_transport",
+        "_url",
+        "_writable",
+    )
+    application: Application
+    connections: "set[HttpProtocol]"
+    calls: set[ServedCall]
+    """The requests of all connections that the application handles."""
+    loop: asyncio.AbstractEventLoop
+    limits = Limits()
+    draining = False
+    """Whether every response closes its connection, because the server is about to stop."""
+    stopping = False
+    """Whether the server is stopping: new connections are closed at once."""
+
+    def __init__(self) -> None:
+        self._call: ServedCall | None = None
+        """The newest request; it may wait in the pipeline."""
+        self._running: ServedCall | None = None
+        """The request that the application handles."""
+        self._pipeline: deque[ServedCall] | None = None
+        self._parser: Any = None
+        """None during a watch, to save its memory: hardly any client sends another request on that connection."""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._url = b""
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._idle_since = 0.0
+        self._expects_100_continue = False
+        self._refusal = ""
+        """Why the head of the request is refused."""
+        self._header_bytes = self._discarded_bytes = 0
+        self._in_headers = self._in_message = True
+        self._early: bytearray | None = None
+        self._stream: Stream | None = None
+        self._pushed: Pushed | None = None
+        """The body of `_stream`, while its producer pushes it into this connection."""
+        self._read_paused = False
+        self._writable: asyncio.Event | None = None
+        """Set when the client reads again; None while bytes can be written."""
+        self._stall_timer: asyncio.TimerHandle | None = None
+        self._header_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.connections.add(self)
+        self._transport = cast("asyncio.Transport", transport)
+        connected = transport.get_extra_info("socket")
+        self._client = Client(_address(connected), transport.get_extra_info("peercert"))
+        self._expect_headers()
+        _keep_alive(connected)
+        if self.stopping:
+            self.shutdown()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio sets the signature
+        _cancel_timer(self._header_timer)
+        _cancel_timer(self._idle_timer)
+        self._idle_timer = None
+        self.connections.discard(self)
+        for served in (self._call, self._running):
+            if served:
+                served.disconnect()
+        self._allow_writing()
+        self._parser = None
+        self._end_push()
+
+    def data_received(self, data: bytes) -> None:
+        if self._early is not None:  # after a request to change the protocol, which has no response yet
+            self._early += data
+            if len(self._early) > CHUNK:
+                self._pause_reading()
+            return
+        if self._parser is None:
+            self._parser = httptools.HttpRequestParser(self)
+            self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # a request after the last one
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._early = bytearray(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self._refuse(self._refusal or "Invalid HTTP request received.")
+            return
+        if self._in_message and not self._transport.is_closing():
+            if self._in_headers and self._header_timer is None:
+                self._expect_headers()
+            self._header_bytes += len(data)
+            if self._header_bytes > self.limits.header_bytes:
+                self._refuse_head()
+
+    # -- called by the parser
+
+    def on_message_begin(self) -> None:
+        self._url = b""
+        self._headers = []
+        self._expects_100_continue = False
+        self._header_bytes = self._discarded_bytes = 0
+        self._in_headers = self._in_message = True
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_headers:
+            return  # a trailer: proxies that check headers do not see it
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self._expects_100_continue = True
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        self._in_headers = False
+        _cancel_timer(self._header_timer)
+        self._header_timer = None
+        if len(self._url) + sum(map(len, chain.from_iterable(self._headers))) > self.limits.header_bytes:
+            self._refusal = _TOO_LARGE
+            raise ValueError(_TOO_LARGE)  # httptools stops, and `data_received` refuses the request
+        self._begin()
+
+    def on_body(self, body: bytes) -> None:
+        self._header_bytes = 0  # trailers and the sizes of chunks count as headers
+        served = self._call
+        if served is not None and not served.response_started:
+            served.add_body(body)
+            if served.unread_bytes > _UNREAD_BYTES:
+                self._pause_reading()
+        else:
+            self._discarded_bytes += len(body)
+            if self._discarded_bytes > _DISCARDED_BYTES:
+                self._transport.close()
+
+    def on_message_complete(self) -> None:
+        self._in_message = False
+        if self._call is not None:
+            self._call.end_body()
+
+    # -- requests
+
+    def _begin(self) -> None:
+        """Start handling a request whose headers are complete; while another one is handled, let it wait."""
+        parser = self._parser
+        version = parser.get_http_version()
+        try:
+            path, query = self._split_target()
+        except (httptools.HttpParserError, UnicodeDecodeError):
+            self._refusal = "Invalid target of the request."
+            raise
+        keep_alive = not (parser.should_upgrade() or self.draining or version == _OLD) and parser.should_keep_alive()
+        method, headers = parser.get_method().decode("ascii"), headers_by_name(self._headers)
+        self._call = served = ServedCall(method, path, query, headers, self._client, keep_alive=keep_alive)
+        served.target = self._url
+        served.source = self
+        served.in_chunks = version != _OLD
+        if self._running is None:
+            self._start(served)
+        else:
+            self._pause_reading()
+            self._pipeline = self._pipeline or deque()
+            self._pipeline.append(served)
+
+    def _start(self, served: ServedCall) -> None:
+        self._running = served
+        self.calls.add(served)
+        served.task = self.loop.create_task(self._respond(served))
+
+    def _split_target(self) -> tuple[str, bytes]:
+        """Return path and query of the request target; raise HttpParserError or UnicodeDecodeError if it is no URL."""
+        url = self._url
+        if url.startswith(b"/") and not url.startswith(b"//") and b"#" not in url:
+            raw, _, query = url.partition(b"?")
+        else:
+            parsed = httptools.parse_url(url)
+            raw, query = parsed.path or b"/", parsed.query or b""
+        path = raw.decode("ascii")
+        return (unquote(path) if "%" in path else path), query
+
+    def resume_body(self) -> None:
+        """Receive more of a request body, and tell a client that waits for it to send it."""
+        if self._expects_100_continue and not self._transport.is_closing():
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._expects_100_continue = False
+        self._resume_reading()
+
+    # -- responses
+
+    async def _respond(self, served: ServedCall) -> None:
+        try:
+            response = await self.application(served)
+            body = response.body
+            if isinstance(body, bytes) and len(body) <= JOINED_BYTES:
+                if self._writable:
+                    await self._writable.wait()
+                if not served.disconnected:
+                    head = self._head(served, response)
+                    self._transport.write(head if served.method == "HEAD" else head + body)
+                    self._finish(served)
+            else:
+                await self._send_long(served, response)
+        except BaseException as error:
+            if isinstance(error, ConnectionLostError):
+                log.info("A stream broke off", extra={"fields": {"path": served.path, "why": str(error)}})
+            elif not served.is_interrupted:
+                log.error("A response was not sent", exc_info=error)
+            if served.response_complete:
+                pass  # the connection was upgraded, and is closed already
+            elif served.response_started or served.disconnected:
+                self._transport.abort()  # without a last chunk, clients see that the body is incomplete
+            else:
+                self._transport.write(STATUS_LINE[500] + b"content-length: 0\r\nconnection: close\r\n\r\n")
+                self._transport.close()
+        finally:
+            self.calls.discard(served)
+            served.source = None
+            del served.task
+
+    async def _send_long(self, served: ServedCall, response: Response) -> None:
+        """Send a response that is not a short body: a long one, a stream, or an upgrade of the connection."""
+        body = response.body
+        stream = pieces_of(body) if isinstance(body, bytes) else body
+        is_pushed = False
+        try:
+            if self._writable:
+                await self._writable.wait()
+            if served.disconnected:
+                pass
+            elif response.take_over:
+                await self._upgrade(served, response)
+            elif isinstance(stream, Stream) and (pushed := stream.pushed) and served.method == "GET":
+                is_pushed = True
+                await self._push(served, response, stream, pushed)
+            else:
+                await self._send_in_pieces(served, response, stream)
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close and not is_pushed:
+                await close()
+
+    def _head(self, served: ServedCall, response: Response) -> bytes:
+        """Serialise the head of a response, and stop collecting the body of its request."""
+        served.response_started = True
+        more = [] if served.keep_alive else ["connection: close\r\n"]
+        if isinstance(response.body, bytes):
+            served.in_chunks = False
+            return encode_head(response, f"content-length: {len(response.body)}\r\n", *more)
+        served.in_chunks = served.in_chunks and served.method != "HEAD" and "content-length" not in response.headers
+        if served.in_chunks:
+            more.append("transfer-encoding: chunked\r\n")
+        return encode_head(response, *more)
+
+    async def _send_in_pieces(self, served: ServedCall, response: Response, pieces: AsyncIterator[bytes]) -> None:
+        """Send pieces as the body yields them, until it ends or the client closes the connection."""
+        self._transport.write(self._head(served, response))  # before the first piece, which may take long
+        if not self._pipeline:
+            self._resume_reading()
+        if served.method != "HEAD":
+            served.ends_with_server = response.ends_with_server
+            served.is_streaming = True
+            try:
+                async for piece in pieces:
+                    if self._writable:
+                        await self._writable.wait()
+                    if piece:
+                        self._transport.write(encode_chunk(piece) if served.in_chunks else piece)
+            finally:
+                served.is_streaming = served.ends_with_server = False
+            if served.in_chunks:
+                self._transport.write(encode_chunk(b""))
+        self._finish(served)
+
+    def _finish(self, served: ServedCall) -> None:
+        """End a response: close the connection, start the next request of the pipeline, or wait for another."""
+        served.response_complete = True
+        self._running = None
+        if not served.keep_alive:
+            self._transport.close()
+        if self._transport.is_closing():
+            return
+        self._resume_reading()
+        if self._pipeline:
+            self._start(self._pipeline.popleft())
+            return
+        self._idle_since = self.loop.time()
+        if self._idle_timer is None:
+            self._idle_timer = self.loop.call_later(self.limits.idle_seconds, self._close_if_idle)
+
+    async def _upgrade(self, served: ServedCall, response: Response) -> None:
+        """Respond 101, and pass the connection to the response's handler until it is done."""
+        if self._early is None or response.take_over is None:
+            raise RuntimeError("a response upgrades a connection whose client did not ask for it")
+        served.response_started = served.response_complete = True
+        _cancel_timer(self._stall_timer)
+        _cancel_timer(self._idle_timer)
+        self.connections.discard(self)  # the server waits for the request instead
+        self._transport.write(encode_head(response))
+        self._resume_reading()
+        connection = Connection.over(self._transport, bytes(self._early), self.limits.stalled_seconds)
+        served.ends_with_server = True
+        try:
+            await response.take_over(connection)
+        except ConnectionLostError:
+            pass  # as good an end as any
+        finally:
+            connection.close()
+
+    # -- pushed bodies: this connection is the `Sink`
+
+    async def _push(self, served: ServedCall, response: Response, stream: Stream, pushed: Pushed) -> None:
+        """Send the head and first events of a watch; later events are pushed by the watch, without a task."""
+        if self._transport.is_closing():
+            pushed.close()
+            stream.end()
+            return
+        self._stream, self._pushed = stream, pushed
+        self._transport.write(self._head(served, response))
+        if self._call is served and not self._in_headers:  # no pipelined request
+            self._parser = None
+            self._headers, self._url = [], b""
+        async for piece in pushed.beginning():
+            if self._writable:
+                await self._writable.wait()
+            if self._transport.is_closing():
+                return
+            self.write(piece)
+        if not self._transport.is_closing():
+            pushed.follow(self)
+
+    @property
+    def is_ready(self) -> bool:
+        return self._writable is None
+
+    def write(self, chunk: bytes) -> None:
+        stream, served = cast("Stream", self._stream), cast("ServedCall", self._running)
+        stream.sent(len(chunk))
+        self._transport.write(encode_chunk(chunk) if served.in_chunks else chunk)
+
+    def end(self) -> None:
+        stream, served = cast("Stream", self._stream), cast("ServedCall", self._running)
+        self._stream = self._pushed = None
+        stream.end()
+        if served.in_chunks:
+            self._transport.write(encode_chunk(b""))
+        self._finish(served)
+
+    def break_off(self) -> None:
+        """Close the connection without a last chunk, so that the client sees an incomplete body."""
+        cast("Stream", self._stream).end()
+        self._transport.abort()
+
+    def _end_push(self) -> None:
+        """Stop the producer of a pushed body, because the connection is closed."""
+        if self._pushed and self._stream:
+            self._pushed.close()
+            self._stream.end()
+            self._stream = self._pushed = None
+
+    # -- connections without requests
+
+    def _close_if_idle(self) -> None:
+        """Close the connection if it was idle for long enough, else check again later: one timer for many requests."""
+        self._idle_timer = None
+        if self._running is not None or self._transport.is_closing():
+            return  # the end of the request starts the timer again
+        rest = self._idle_since + self.limits.idle_seconds - self.loop.time()
+        if self._header_timer is None and rest <= 0:
+            self._transport.close()
+        else:
+            self._idle_timer = self.loop.call_later(max(rest, _IDLE_LOOK_SECONDS), self._close_if_idle)
+
+    # -- closing
+
+    def _refuse_head(self) -> None:
+        """Refuse a request with too long headers or trailers with 431; after a response, only close the connection."""
+        if self._in_headers or self._running is not None:
+            self._refuse(_TOO_LARGE)
+        else:
+            self._transport.close()
+
+    def _refuse(self, message: str) -> None:
+        """Refuse a request before it reaches the application, and close the connection."""
+        status = _TOO_LARGE if message == _TOO_LARGE else "400 Bad Request"
+        headers = f"content-type: text/plain\r\ncontent-length: {len(message)}\r\nconnection: close"
+        self._transport.write(f"HTTP/1.1 {status}\r\n{headers}\r\n\r\n{message}".encode())
+        self._transport.close()
+
+    def shutdown(self) -> None:
+        """Close the connection when its request is done, without waiting until the client closes TLS."""
+        if self._call is None or self._call.response_complete:
+            self._transport.close()
+        else:
+            self._call.keep_alive = False
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self._transport.is_closing() and not _is_unsent(self._transport):
+            self._transport.abort()
+        else:
+            self.loop.call_later(_HANG_UP_SECONDS, self._hang_up)
+
+    def _expect_headers(self) -> None:
+        # `close` would wait another half minute until a client that is that slow closes TLS
+        self._header_timer = self.loop.call_later(self.limits.header_seconds, self._transport.abort)
+
+    # -- flow control
+
+    def _pause_reading(self) -> None:
+        if not self._read_paused:
+            self._read_paused = True
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._read_paused:
+            self._read_paused = False
+            self._transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        self._writable = self._writable or asyncio.Event()
+        self._stall_timer = self.loop.call_later(self.limits.stalled_seconds, self._transport.abort)
+
+    def resume_writing(self) -> None:
+        self._allow_writing()
+        if self._pushed:
+            self._pushed.tell()
+
+    def _allow_writing(self) -> None:
+        """Wake the task that waits until the client reads; stop the timer for a client that does not."""
+        _cancel_timer(self._stall_timer)
+        self._stall_timer = None
+        if self._writable:
+            self._writable.set()
+            self._writable = None
+
+
+def _is_unsent(transport: asyncio.Transport) -> bool:
+    """Return whether a connection that is being closed has unsent bytes."""
+    try:
+        return transport.get_write_buffer_size() > 0
+    except AttributeError:  # asyncio's own transports drop their socket when they are closed a second time
+        return False
+
+
+def _cancel_timer(timer: asyncio.TimerHandle | None) -> None:
+    if timer:
+        timer.cancel()
+
+
+def _address(connection: socket.socket) -> str:
+    try:
+        return str(connection.getpeername()[0])
+    except OSError:
+        return ""
+
+
+def _keep_alive(connection: Any) -> None:
+    with suppress(OSError, AttributeError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEP_ALIVE_SECONDS)

@@ -1,0 +1,117 @@
+"""Serialise the heads of HTTP responses, and send bodies in pieces. ``protocol.py`` uses it."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from email.utils import formatdate
+from functools import lru_cache
+from http.client import responses
+
+from mooring.api.response_limits import limited_warnings
+from mooring.apiserver.edge.limits import Place
+from mooring.apiserver.messages.exchange import Exchange
+from mooring.apiserver.messages.http import Pushed, Response, warning_header
+
+JOINED_BYTES = 64 * 1024
+"""Responses of up to this number of bytes are sent in one write, head and body together.
+
+It is also the maximum size of a write: for larger ones OpenSSL allocates memory, which costs more than encryption.
+"""
+
+
+class _StatusLines(dict[int, bytes]):
+    """Status lines by code, with unknown codes of proxied servers (600 to 999)."""
+
+    def __missing__(self, code: int) -> bytes:
+        return b"HTTP/1.1 %d \r\n" % code if 600 <= code <= 999 else self[500]
+
+
+STATUS_LINE = _StatusLines(
+    {code: f"HTTP/1.1 {code} {responses.get(code, '')}\r\n".encode() for code in range(100, 600)}
+)
+
+
+def encode_head(response: Response, *more: str) -> bytes:
+    """Serialise the head of a response, with `more` lines of headers; raise ValueError for a line break or a NUL."""
+    fields = "".join([f"{name}: {value}\r\n" for name, value in response.headers.items()])
+    text = f"content-type: {response.content_type}\r\n{fields}"
+    if not text.count("\n") == text.count("\r") == len(response.headers) + 1 or "\0" in text:
+        raise ValueError("a header of a response has a line break in it")
+    status, date = STATUS_LINE[response.status], _date_at(int(time.time()))
+    head = b"%b%b%b%b" % (status, date, text.encode("latin-1"), "".join(more).encode())
+    if response.warnings:
+        for warning in limited_warnings(response.warnings):
+            head += b"warning: %b\r\n" % warning_header(warning).encode()
+    return head + b"\r\n"
+
+
+@lru_cache(maxsize=4)
+def _date_at(second: int) -> bytes:
+    return f"date: {formatdate(second, usegmt=True)}\r\n".encode()
+
+
+def encode_chunk(data: bytes) -> bytes:
+    """Return data in HTTP's chunked encoding; for no data, the last chunk."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+async def nothing() -> AsyncIterator[bytes]:
+    return
+    yield  # makes this an iterator
+
+
+async def pieces_of(body: bytes) -> AsyncIterator[bytes]:
+    """Yield a large body in pieces, and let other tasks of the event loop run between them."""
+    for begin in range(0, len(body), JOINED_BYTES):
+        yield body[begin : begin + JOINED_BYTES]
+        await asyncio.sleep(0)
+
+
+class Stream:
+    """A response body in pieces, which releases its request slot when it ends or is aborted."""
+
+    __slots__ = ("_body", "_exchange", "_place", "on_end")
+
+    def __init__(self, body: AsyncIterator[bytes], exchange: Exchange, place: Place | None = None) -> None:
+        self.on_end: Callable[[Exchange], None] | None = None
+        self._body = body
+        self._exchange = exchange
+        self._place = place
+
+    @property
+    def pushed(self) -> Pushed | None:
+        """Return the body if its producer can push it; None if it has to be iterated."""
+        return self._body if isinstance(self._body, Pushed) and self._body.can_follow else None
+
+    def sent(self, size: int) -> None:
+        """Count bytes that were pushed."""
+        self._exchange.bytes_sent += size
+
+    def end(self) -> None:
+        """Release the request slot and call `on_end`, once."""
+        place, call = self._place, self.on_end
+        self._place = self.on_end = None
+        if place is not None:
+            place.release()
+        if call is not None:
+            call(self._exchange)
+
+    def __aiter__(self) -> "Stream":
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            chunk = await anext(self._body)
+        except BaseException:  # the end, an error or a cancellation
+            self.end()
+            raise
+        self._exchange.bytes_sent += len(chunk)
+        return chunk
+
+    async def aclose(self) -> None:
+        try:
+            close = getattr(self._body, "aclose", None)
+            if close:
+                await close()
+        finally:
+            self.end()
