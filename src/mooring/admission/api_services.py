@@ -1,7 +1,6 @@
 """Default and validate APIServices; ``apiserver/registry/api_services.py`` writes those of this server."""
 
-from mooring.admission import meta
-from mooring.admission.checks import optional_name
+from mooring.admission import checks, meta
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names, times
 from mooring.api.apiregistration_v1 import (
@@ -68,17 +67,17 @@ class APIServiceStrategy(Strategy[APIService]):
 
 def _validate_versions(spec: APIServiceSpec) -> Errors:
     errors: Errors = []
-    if not spec.group and spec.version != "v1":
-        detail = "only v1 may have an empty group and it better be legacy kube"
-        errors.append(field_errors.required(_SPEC.child("group"), detail))
-    errors += optional_name(spec.group or None, _SPEC.child("group"), names.dns1123_subdomain)
+    detail = "only v1 may have an empty group and it better be legacy kube"
+    errors += checks.require(spec.group or spec.version == "v1", _SPEC.child("group"), detail)
+    errors += checks.optional_name(spec.group or None, _SPEC.child("group"), names.dns1123_subdomain)
     errors += names.validate(_SPEC.child("version"), spec.version, names.dns1035_label(spec.version))
     for name, value, most in (
         ("groupPriorityMinimum", spec.group_priority_minimum, _MOST_GROUP),
         ("versionPriority", spec.version_priority, _MOST_VERSION),
     ):
-        if not 0 < value <= most:
-            errors.append(field_errors.invalid(_SPEC.child(name), value, f"must be positive and less than {most}"))
+        errors += checks.invalid_if(
+            not 0 < value <= most, _SPEC.child(name), value, f"must be positive and less than {most}"
+        )
     return errors
 
 
@@ -89,9 +88,8 @@ def _validate_server(spec: APIServiceSpec) -> Errors:
         if spec.ca_bundle:
             shown, detail = f"{len(spec.ca_bundle)} bytes", "local APIServices may not have a caBundle"
             errors.append(field_errors.invalid(_SPEC.child("caBundle"), shown, detail))
-        if spec.insecure_skip_tls_verify:
-            detail = "local APIServices may not have insecureSkipTLSVerify"
-            errors.append(field_errors.invalid(skips, spec.insecure_skip_tls_verify, detail))
+        detail = "local APIServices may not have insecureSkipTLSVerify"
+        errors += checks.invalid_if(spec.insecure_skip_tls_verify, skips, spec.insecure_skip_tls_verify, detail)
         return errors
     here = _SPEC.child("service")
     errors += [

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from mooring.admission.checks import non_negative, non_negative_quantity, one_of, optional_one_of, require, require_name
+from mooring.admission import checks
 from mooring.admission.pod.resources import container_resource_problems
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import autoscaling_v2 as v2
@@ -61,8 +61,7 @@ class HorizontalPodAutoscalerStrategy(Strategy[v2.HorizontalPodAutoscaler]):
             errors.append(field_errors.invalid(most, spec.max_replicas, detail))
         errors += _validate_reference(spec.scale_target_ref, _SPEC.child("scaleTargetRef"), needs_group=True)
         metrics = _SPEC.child("metrics")
-        for index, metric in enumerate(spec.metrics):
-            errors += _validate_metric(metric, metrics.index(index))
+        errors += checks.validate_items(spec.metrics, metrics, _validate_metric)
         if spec.min_replicas == 0 and not any(metric.type in ("Object", "External") for metric in spec.metrics):
             detail = "must specify at least one Object or External metric to support scaling to zero replicas"
             errors.append(field_errors.forbidden(metrics, detail))
@@ -79,9 +78,9 @@ class HorizontalPodAutoscalerStrategy(Strategy[v2.HorizontalPodAutoscaler]):
         errors: Errors = []
         for index, condition in enumerate(status.conditions):
             at = here.child("conditions").index(index).child("observedGeneration")
-            errors += non_negative(condition.observed_generation, at)
-        errors += non_negative(status.current_replicas, here.child("currentReplicas"))
-        return errors + non_negative(status.desired_replicas, here.child("desiredReplicas"))
+            errors += checks.non_negative(condition.observed_generation, at)
+        errors += checks.non_negative(status.current_replicas, here.child("currentReplicas"))
+        return errors + checks.non_negative(status.desired_replicas, here.child("desiredReplicas"))
 
 
 def _default_rules(
@@ -97,8 +96,8 @@ def _default_rules(
 
 
 def _validate_reference(reference: v2.CrossVersionObjectReference, path: Path, *, needs_group: bool) -> Errors:
-    errors = require_name(reference.kind, path.child("kind"), names.path_segment_name)
-    errors += require_name(reference.name, path.child("name"), names.path_segment_name)
+    errors = checks.require_name(reference.kind, path.child("kind"), names.path_segment_name)
+    errors += checks.require_name(reference.name, path.child("name"), names.path_segment_name)
     here, version = path.child("apiVersion"), reference.api_version
     if version.count("/") > 1:
         errors.append(field_errors.invalid(here, version, f"unexpected GroupVersion string: {version}"))
@@ -109,7 +108,7 @@ def _validate_reference(reference: v2.CrossVersionObjectReference, path: Path, *
 
 def _validate_metric(metric: v2.MetricSpec, path: Path) -> Errors:
     here = path.child("type")
-    errors = require(metric.type, here, "must specify a metric source type")
+    errors = checks.require(metric.type, here, "must specify a metric source type")
     if metric.type not in _METRICS:
         errors.append(field_errors.not_supported(here, metric.type, _METRIC_TYPES))
     given = {
@@ -124,8 +123,8 @@ def _validate_metric(metric: v2.MetricSpec, path: Path) -> Errors:
         source: Any = given[present[0]]
         errors += _SOURCES[type(source)](source, path.child(present[0]))
     wanted = _METRICS.get(metric.type)
+    detail = "must populate information for the given metric source"
     if wanted is not None and given[wanted] is None:
-        detail = "must populate information for the given metric source"
         errors.append(field_errors.required(path.child(wanted), detail))
     if len(present) != 1:
         detail = "must populate the given metric source only"
@@ -162,21 +161,22 @@ def _validate_pods(source: v2.PodsMetricSource, path: Path) -> Errors:
     errors = _validate_identifier(source.metric, path.child("metric")) + _validate_target(
         source.target, path.child("target")
     )
-    if source.target.average_value is None:
-        here = path.child("target", "averageValue")
-        errors.append(field_errors.required(here, "must specify a positive target averageValue"))
+    here = path.child("target", "averageValue")
+    errors += checks.require(
+        source.target.average_value is not None, here, "must specify a positive target averageValue"
+    )
     return errors
 
 
 def _validate_resource(source: v2.ResourceMetricSource, path: Path) -> Errors:
-    errors = require(source.name, path.child("name"), "must specify a resource name")
+    errors = checks.require(source.name, path.child("name"), "must specify a resource name")
     return errors + _validate_use(source.target, path.child("target"))
 
 
 def _validate_container_resource(source: v2.ContainerResourceMetricSource, path: Path) -> Errors:
     name, container = path.child("name"), path.child("container")
-    errors = require_name(source.name, name, container_resource_problems, "must specify a resource name")
-    errors += require_name(source.container, container, names.dns1123_label, "must specify a container")
+    errors = checks.require_name(source.name, name, container_resource_problems, "must specify a resource name")
+    errors += checks.require_name(source.container, container, names.dns1123_label, "must specify a container")
     return errors + _validate_use(source.target, path.child("target"))
 
 
@@ -201,17 +201,18 @@ _SOURCES: dict[type, Callable[[Any, Path], Errors]] = {
 
 
 def _validate_identifier(metric: v2.MetricIdentifier, path: Path) -> Errors:
-    return require_name(metric.name, path.child("name"), names.path_segment_name, "must specify a metric name")
+    return checks.require_name(metric.name, path.child("name"), names.path_segment_name, "must specify a metric name")
 
 
 def _validate_target(target: v2.MetricTarget, path: Path) -> Errors:
     here = path.child("type")
-    errors = require(target.type, here, "must specify a metric target type")
+    errors = checks.require(target.type, here, "must specify a metric target type")
     if target.type not in _TARGETS:
         errors.append(field_errors.invalid(here, target.type, "must be either Utilization, Value, or AverageValue"))
     for name, value in (("value", target.value), ("averageValue", target.average_value)):
-        if value is not None and value.sign() <= 0:
-            errors.append(field_errors.invalid(path.child(name), value, "must be positive"))
+        errors += checks.invalid_if(
+            value is not None and value.sign() <= 0, path.child(name), value, "must be positive"
+        )
     if target.average_utilization is not None and target.average_utilization < 1:
         here = path.child("averageUtilization")
         errors.append(field_errors.invalid(here, target.average_utilization, "must be greater than 0"))
@@ -223,25 +224,24 @@ def _validate_behavior(rules: v2.HPAScalingRules | None, path: Path) -> Errors:
         return []
     errors: Errors = []
     window, here = rules.stabilization_window_seconds, path.child("stabilizationWindowSeconds")
-    if window is not None and window < 0:
-        errors.append(field_errors.invalid(here, window, "must be greater than or equal to zero"))
+    errors += checks.invalid_if(
+        window is not None and window < 0, here, window, "must be greater than or equal to zero"
+    )
     if window is not None and window > _LONGEST_WINDOW:
         errors.append(field_errors.invalid(here, window, f"must be less than or equal to {_LONGEST_WINDOW}"))
-    errors += optional_one_of(rules.select_policy, _SELECT, path.child("selectPolicy"))
+    errors += checks.optional_one_of(rules.select_policy, _SELECT, path.child("selectPolicy"))
     policies = path.child("policies")
-    errors += require(rules.policies, policies, "must specify at least one Policy")
-    for index, policy in enumerate(rules.policies or ()):
-        errors += _validate_policy(policy, policies.index(index))
-    return errors + non_negative_quantity(rules.tolerance, path.child("tolerance"))
+    errors += checks.require(rules.policies, policies, "must specify at least one Policy")
+    errors += checks.validate_items(rules.policies or (), policies, _validate_policy)
+    return errors + checks.non_negative_quantity(rules.tolerance, path.child("tolerance"))
 
 
 def _validate_policy(policy: v2.HPAScalingPolicy, path: Path) -> Errors:
-    errors = one_of(policy.type, _POLICIES, path.child("type"))
-    if policy.value <= 0:
-        errors.append(field_errors.invalid(path.child("value"), policy.value, "must be greater than zero"))
+    errors = checks.one_of(policy.type, _POLICIES, path.child("type"))
+    errors += checks.invalid_if(policy.value <= 0, path.child("value"), policy.value, "must be greater than zero")
     period, here = policy.period_seconds, path.child("periodSeconds")
-    if period <= 0:
-        errors.append(field_errors.invalid(here, period, "must be greater than zero"))
-    if period > _LONGEST_PERIOD:
-        errors.append(field_errors.invalid(here, period, f"must be less than or equal to {_LONGEST_PERIOD}"))
+    errors += checks.invalid_if(period <= 0, here, period, "must be greater than zero")
+    errors += checks.invalid_if(
+        period > _LONGEST_PERIOD, here, period, f"must be less than or equal to {_LONGEST_PERIOD}"
+    )
     return errors

@@ -16,8 +16,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from msgspec import structs
 
-from mooring.admission import meta
-from mooring.admission.checks import require, require_one_of, validate_conditions
+from mooring.admission import checks, meta
 from mooring.admission.meta import IMMUTABLE, validate_annotations
 from mooring.admission.strategy import Request, StatusStrategy, Strategy
 from mooring.api import certificate_requests, field_errors, names, times
@@ -85,7 +84,7 @@ class PodCertificateRequestStrategy(Strategy[PodCertificateRequest]):
         if len(new.status.conditions) > 1:
             detail = 'There may be at most one condition with type "Issued", "Denied", or "Failed"'
             errors.append(field_errors.invalid(conditions, new.status.conditions[-1].type, detail))
-        errors += validate_conditions(new.status.conditions, conditions)
+        errors += checks.validate_conditions(new.status.conditions, conditions)
         return errors or _validate_answer(new.status, old.status)
 
 
@@ -251,9 +250,8 @@ def validate_signer_name(name: str, path: Path) -> Errors:
     domain, rest = parts
     errors = [field_errors.too_long(path, _MAX_DOMAIN_LENGTH)] if len(domain) > _MAX_DOMAIN_LENGTH else []
     errors += _validate_labels(path, domain, names.dns1123_label)
-    if "." not in domain:
-        text = "should be a domain with at least two segments separated by dots"
-        errors.append(field_errors.invalid(path, domain, text))
+    text = "should be a domain with at least two segments separated by dots"
+    errors += checks.invalid_if("." not in domain, path, domain, text)
     errors += _validate_labels(path, rest, names.dns1123_subdomain)
     if len(name) > _MAX_LENGTH:
         errors.append(field_errors.too_long(path, _MAX_LENGTH))
@@ -402,8 +400,8 @@ def _condition_errors(conditions: _Conditions) -> Errors:
     for index, condition in enumerate(conditions):
         path = _CONDITIONS.index(index)
         allowed = ("True",) if condition.type in {APPROVED, DENIED, FAILED} else ("False", "True", "Unknown")
-        errors += require(condition.type, path.child("type"), "")
-        errors += require_one_of(condition.status, allowed, path.child("status"))
+        errors += checks.require(condition.type, path.child("type"), "")
+        errors += checks.require_one_of(condition.status, allowed, path.child("status"))
         if condition.type in seen:
             errors.append(field_errors.duplicate(path.child("type"), condition.type))
         seen.add(condition.type)

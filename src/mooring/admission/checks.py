@@ -3,9 +3,9 @@
 Strategies of all kinds call these; the pod rules, which run most often, check in place.
 """
 
-from collections.abc import Callable, Collection, Sized
+from collections.abc import Callable, Collection, Iterable, Sized
 from functools import cache
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
@@ -17,6 +17,8 @@ from mooring.api.int_or_string import PercentError, parse_percent
 from mooring.api.meta_v1 import Condition
 from mooring.api.quantity import Quantity
 
+T = TypeVar("T")
+P = ParamSpec("P")
 NEGATIVE = "must be greater than or equal to 0"
 
 
@@ -48,6 +50,33 @@ def optional_one_of(value: str | None, supported: Collection[str], path: Path) -
 def require_one_of(value: str, supported: Collection[str], path: Path) -> Errors:
     """Return the error for a value that is empty or outside an enumeration."""
     return one_of(value, supported, path) if value else [field_errors.required(path)]
+
+
+def invalid_if(wrong: object, path: Path, value: object, detail: str) -> Errors:
+    """Return the error for an invalid value if `wrong` is true."""
+    return [field_errors.invalid(path, value, detail)] if wrong else []
+
+
+def forbidden_if(wrong: object, path: Path, detail: str) -> Errors:
+    """Return the error for a field that must not be set, or not be changed, if `wrong` is true."""
+    return [field_errors.forbidden(path, detail)] if wrong else []
+
+
+Check = Callable[Concatenate[T, Path, P], Errors]
+"""A function that validates a value at a path, perhaps with more arguments."""
+
+
+def optional(value: T | None, path: Path, check: Check[T, P], *args: P.args, **options: P.kwargs) -> Errors:
+    """Return the errors of a value, as `check` finds them; None passes."""
+    return [] if value is None else check(value, path, *args, **options)
+
+
+def validate_items(items: Iterable[T], path: Path, check: Check[T, P], *args: P.args, **options: P.kwargs) -> Errors:
+    """Return the errors of the items of a list at `path`, as `check` finds them."""
+    errors: Errors = []
+    for index, item in enumerate(items):
+        errors += check(item, path.index(index), *args, **options)
+    return errors
 
 
 def limit_bytes(text: str, limit: int, path: Path) -> Errors:

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from mooring.admission import checks
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
@@ -24,8 +25,7 @@ class ConfigMapStrategy(Strategy[ConfigMap]):
         errors = []
         if old is not None and old.immutable:
             errors += _immutable_errors(obj.immutable, obj.data == old.data)
-            if obj.binary_data != old.binary_data:
-                errors.append(field_errors.forbidden(_BINARY_DATA, WHEN_IMMUTABLE))
+            errors += checks.forbidden_if(obj.binary_data != old.binary_data, _BINARY_DATA, WHEN_IMMUTABLE)
         for key in obj.data:
             if key in obj.binary_data or not names.is_valid_config_key(key):
                 errors += _validate_key(key, _DATA, "binaryData" if key in obj.binary_data else "")
@@ -48,8 +48,7 @@ class SecretStrategy(Strategy[Secret]):
     def rules(self, obj: Secret, old: Secret | None, request: Request) -> Errors:
         errors = []
         if old is not None:
-            if obj.type != old.type:
-                errors.append(field_errors.invalid(Path("type"), obj.type, IMMUTABLE))
+            errors += checks.invalid_if(obj.type != old.type, Path("type"), obj.type, IMMUTABLE)
             if old.immutable:
                 errors += _immutable_errors(obj.immutable, obj.data == old.data)
         for key in obj.data:
@@ -77,10 +76,8 @@ def _keep_names(account: ServiceAccount) -> None:
 
 def _immutable_errors(immutable: bool | None, same_data: bool) -> Errors:
     errors = []
-    if not immutable:
-        errors.append(field_errors.forbidden(Path("immutable"), WHEN_IMMUTABLE))
-    if not same_data:
-        errors.append(field_errors.forbidden(_DATA, WHEN_IMMUTABLE))
+    errors += checks.forbidden_if(not immutable, Path("immutable"), WHEN_IMMUTABLE)
+    errors += checks.forbidden_if(not same_data, _DATA, WHEN_IMMUTABLE)
     return errors
 
 
@@ -96,8 +93,7 @@ def _size(obj: ConfigMap) -> int:
 def _validate_key(key: str, path: Path, also_in: str) -> Errors:
     wrong = names.config_map_key(key)
     errors = names.validate(path.key(key), key, wrong) if wrong else []
-    if also_in:
-        errors.append(field_errors.invalid(path.key(key), key, f"duplicate of key present in {also_in}"))
+    errors += checks.invalid_if(also_in, path.key(key), key, f"duplicate of key present in {also_in}")
     return errors
 
 

@@ -1,6 +1,6 @@
 """CronJobs: validate the schedule, the time zone and the Job template."""
 
-from mooring.admission.checks import non_negative, one_of
+from mooring.admission import checks
 from mooring.admission.job import default_job_template, validate_job_spec
 from mooring.admission.strategy import Request
 from mooring.admission.workload import SPEC, TemplateStrategy
@@ -35,14 +35,13 @@ class CronJobStrategy(TemplateStrategy[CronJob]):
     def rules(self, obj: CronJob, old: CronJob | None, request: Request) -> Errors:
         spec = obj.spec
         errors = _validate_schedule(spec, old.spec if old is not None else None, SPEC.child("schedule"))
-        errors += non_negative(spec.starting_deadline_seconds, SPEC.child("startingDeadlineSeconds"))
-        if spec.time_zone is not None:
-            errors += _validate_time_zone(spec.time_zone, SPEC.child("timeZone"))
-        errors += one_of(spec.concurrency_policy, _POLICIES, SPEC.child("concurrencyPolicy"))
+        errors += checks.non_negative(spec.starting_deadline_seconds, SPEC.child("startingDeadlineSeconds"))
+        errors += checks.optional(spec.time_zone, SPEC.child("timeZone"), _validate_time_zone)
+        errors += checks.one_of(spec.concurrency_policy, _POLICIES, SPEC.child("concurrencyPolicy"))
         old_template = old.spec.job_template if old is not None else None
         errors += _validate_job_template(spec.job_template, old_template, request)
-        errors += non_negative(spec.successful_jobs_history_limit, SPEC.child("successfulJobsHistoryLimit"))
-        errors += non_negative(spec.failed_jobs_history_limit, SPEC.child("failedJobsHistoryLimit"))
+        errors += checks.non_negative(spec.successful_jobs_history_limit, SPEC.child("successfulJobsHistoryLimit"))
+        errors += checks.non_negative(spec.failed_jobs_history_limit, SPEC.child("failedJobsHistoryLimit"))
         if old is None and len(obj.metadata.name) > MAX_NAME:
             detail = f"must be no more than {MAX_NAME} characters"
             errors.append(field_errors.invalid(Path("metadata", "name"), obj.metadata.name, detail))
@@ -82,9 +81,10 @@ def _validate_time_zone(name: str, path: Path) -> Errors:
 def _validate_job_template(template: JobTemplateSpec, old: JobTemplateSpec | None, request: Request) -> Errors:
     here = SPEC.child("jobTemplate", "spec")
     errors = validate_job_spec(template.spec, old.spec if old is not None else None, here, request)
-    if template.spec.selector is not None:
-        detail = "`selector` will be auto-generated"
-        errors.append(field_errors.invalid(here.child("selector"), template.spec.selector, detail))
+    detail = "`selector` will be auto-generated"
+    errors += checks.invalid_if(
+        template.spec.selector is not None, here.child("selector"), template.spec.selector, detail
+    )
     if template.spec.manual_selector:
         errors.append(field_errors.not_supported(here.child("manualSelector"), True, ["nil", "false"]))
     return errors

@@ -1,6 +1,6 @@
 """Default and validate DaemonSets."""
 
-from mooring.admission.checks import at_most_all, non_negative, non_negative_fields
+from mooring.admission import checks
 from mooring.admission.meta import immutable
 from mooring.admission.pod.defaults import default_pod_spec
 from mooring.admission.strategy import Request
@@ -63,15 +63,15 @@ class DaemonSetStrategy(TemplateStrategy[DaemonSet]):
             errors.append(field_errors.invalid(here, spec.selector, "empty selector is invalid for daemonset"))
         old_template = old.spec.template if old is not None else None
         errors += validate_lasting_template(spec.template, old_template, TEMPLATE, "DaemonSet", request)
-        errors += non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
+        errors += checks.non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
         errors += _validate_update_strategy(spec.update_strategy, SPEC.child("updateStrategy"))
-        errors += non_negative(spec.revision_history_limit, SPEC.child("revisionHistoryLimit"))
+        errors += checks.non_negative(spec.revision_history_limit, SPEC.child("revisionHistoryLimit"))
         return errors if old is None else errors + immutable(spec.selector, old.spec.selector, SPEC, "selector")
 
     def status_rules(self, new: DaemonSet, old: DaemonSet, request: Request) -> Errors:
         nodes = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
         updated = ("updatedNumberScheduled", "numberAvailable", "numberUnavailable")
-        return non_negative_fields(new.status, STATUS, *nodes, "observedGeneration", *updated, "collisionCount")
+        return checks.non_negative_fields(new.status, STATUS, *nodes, "observedGeneration", *updated, "collisionCount")
 
 
 def _validate_update_strategy(strategy: DaemonSetUpdateStrategy, path: Path) -> Errors:
@@ -87,7 +87,7 @@ def _validate_update_strategy(strategy: DaemonSetUpdateStrategy, path: Path) -> 
                 errors.append(field_errors.invalid(here.child("maxSurge"), surge, detail))
             if is_nothing(unavailable) and is_nothing(surge):
                 errors.append(field_errors.required(here.child("maxUnavailable"), "cannot be 0 when maxSurge is 0"))
-            errors += at_most_all(unavailable, here.child("maxUnavailable"))
-            return errors + at_most_all(surge, here.child("maxSurge"))
+            errors += checks.at_most_all(unavailable, here.child("maxUnavailable"))
+            return errors + checks.at_most_all(surge, here.child("maxSurge"))
         case _:
             return [field_errors.not_supported(path, strategy, ["RollingUpdate", "OnDelete"])]

@@ -1,6 +1,6 @@
 """Default and validate Deployments, ReplicaSets, ReplicationControllers, and stored PodTemplates."""
 
-from mooring.admission.checks import at_most_all, non_negative, non_negative_fields, require
+from mooring.admission import checks
 from mooring.admission.meta import immutable
 from mooring.admission.pod.defaults import default_pod_spec
 from mooring.admission.strategy import Request
@@ -59,8 +59,10 @@ class DeploymentStrategy(TemplateStrategy[Deployment]):
     def status_rules(self, new: Deployment, old: Deployment, request: Request) -> Errors:
         status = new.status
         parts = ("updatedReplicas", "readyReplicas", "availableReplicas")
-        errors = non_negative_fields(status, STATUS, "observedGeneration", "replicas", *parts)
-        errors += non_negative_fields(status, STATUS, "unavailableReplicas", "terminatingReplicas", "collisionCount")
+        errors = checks.non_negative_fields(status, STATUS, "observedGeneration", "replicas", *parts)
+        errors += checks.non_negative_fields(
+            status, STATUS, "unavailableReplicas", "terminatingReplicas", "collisionCount"
+        )
         errors += validate_replica_counts(status, MORE_THAN_READY, *parts)
         return errors + never_decremented(status.collision_count, old.status.collision_count)
 
@@ -77,21 +79,22 @@ def _default_strategy(strategy: UpdateStrategy) -> None:
 
 
 def _validate_spec(spec: DeploymentSpec, old: DeploymentSpec | None, request: Request) -> Errors:
-    errors = non_negative(spec.replicas, SPEC.child("replicas"))
+    errors = checks.non_negative(spec.replicas, SPEC.child("replicas"))
     errors += validate_selector(spec.selector, SPEC.child("selector"), _NO_SELECTOR)
     errors += validate_match(spec.selector, spec.template, TEMPLATE)
     old_template = old.template if old is not None else None
     if is_valid(spec.selector):
         errors += validate_lasting_template(spec.template, old_template, TEMPLATE, "ReplicaSet", request)
     errors += _validate_strategy(spec.strategy, SPEC.child("strategy"))
-    errors += non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
-    errors += non_negative(spec.revision_history_limit, SPEC.child("revisionHistoryLimit"))
+    errors += checks.non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
+    errors += checks.non_negative(spec.revision_history_limit, SPEC.child("revisionHistoryLimit"))
     deadline = spec.progress_deadline_seconds
     if deadline is not None:
         here = SPEC.child("progressDeadlineSeconds")
-        errors += non_negative(deadline, here)
-        if deadline <= spec.min_ready_seconds:
-            errors.append(field_errors.invalid(here, deadline, "must be greater than minReadySeconds"))
+        errors += checks.non_negative(deadline, here)
+        errors += checks.invalid_if(
+            deadline <= spec.min_ready_seconds, here, deadline, "must be greater than minReadySeconds"
+        )
     return errors
 
 
@@ -107,7 +110,7 @@ def _validate_strategy(strategy: UpdateStrategy, path: Path) -> Errors:
             if is_nothing(unavailable) and is_nothing(surge):
                 detail = "may not be 0 when `maxSurge` is 0"
                 errors.append(field_errors.invalid(here.child("maxUnavailable"), unavailable, detail))
-            return errors + at_most_all(unavailable, here.child("maxUnavailable"))
+            return errors + checks.at_most_all(unavailable, here.child("maxUnavailable"))
         case _:
             return [field_errors.not_supported(path, strategy, ["Recreate", "RollingUpdate"])]
 
@@ -123,8 +126,8 @@ class ReplicaSetStrategy(TemplateStrategy[ReplicaSet]):
 
     def rules(self, obj: ReplicaSet, old: ReplicaSet | None, request: Request) -> Errors:
         spec = obj.spec
-        errors = non_negative(spec.replicas, SPEC.child("replicas"))
-        errors += non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
+        errors = checks.non_negative(spec.replicas, SPEC.child("replicas"))
+        errors += checks.non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
         errors += validate_selector(spec.selector, SPEC.child("selector"), _NO_SELECTOR)
         errors += validate_match(spec.selector, spec.template, TEMPLATE)
         old_template = old.spec.template if old is not None else None
@@ -152,9 +155,9 @@ class ReplicationControllerStrategy(TemplateStrategy[ReplicationController]):
 
     def rules(self, obj: ReplicationController, old: ReplicationController | None, request: Request) -> Errors:
         spec = obj.spec
-        errors = non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
-        errors += require(spec.selector, SPEC.child("selector"))
-        errors += non_negative(spec.replicas, SPEC.child("replicas"))
+        errors = checks.non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
+        errors += checks.require(spec.selector, SPEC.child("selector"))
+        errors += checks.non_negative(spec.replicas, SPEC.child("replicas"))
         if spec.template is None:
             return [*errors, field_errors.required(TEMPLATE)]
         labels = spec.template.metadata.labels
@@ -187,5 +190,5 @@ class PodTemplateStrategy(TemplateStrategy[PodTemplate]):
 
 def _validate_status(status: ReplicaSetStatus | ReplicationControllerStatus, *more: str) -> Errors:
     parts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
-    errors = non_negative_fields(status, STATUS, "replicas", *parts, "observedGeneration", *more)
+    errors = checks.non_negative_fields(status, STATUS, "replicas", *parts, "observedGeneration", *more)
     return errors + validate_replica_counts(status, MORE_THAN_READY, *parts)

@@ -1,6 +1,6 @@
 """Validate PodDisruptionBudgets, and the Evictions that they restrict."""
 
-from mooring.admission.checks import at_most_all, non_negative_fields, number_or_percent, validate_conditions
+from mooring.admission import checks
 from mooring.admission.strategy import Request, Strategy
 from mooring.admission.workload import SPEC, STATUS
 from mooring.api import field_errors, label_selector
@@ -20,18 +20,18 @@ class PodDisruptionBudgetStrategy(Strategy[PodDisruptionBudget]):
             errors.append(field_errors.invalid(SPEC, spec, "minAvailable and maxUnavailable cannot be both set"))
         for name, value in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
             if value is not None:
-                errors += number_or_percent(value, SPEC.child(name)) + at_most_all(value, SPEC.child(name))
+                errors += checks.number_or_percent(value, SPEC.child(name)) + checks.at_most_all(
+                    value, SPEC.child(name)
+                )
         errors += label_selector.validate(spec.selector, SPEC.child("selector"))
         policy = spec.unhealthy_pod_eviction_policy
-        if policy is not None and policy not in _EVICTION_POLICIES:
-            here = SPEC.child("unhealthyPodEvictionPolicy")
-            errors.append(field_errors.not_supported(here, policy, _EVICTION_POLICIES))
+        errors += checks.optional_one_of(policy, _EVICTION_POLICIES, SPEC.child("unhealthyPodEvictionPolicy"))
         return errors
 
     def status_rules(self, new: PodDisruptionBudget, old: PodDisruptionBudget, request: Request) -> Errors:
-        errors = validate_conditions(new.status.conditions, STATUS.child("conditions"))
+        errors = checks.validate_conditions(new.status.conditions, STATUS.child("conditions"))
         counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
-        return errors + non_negative_fields(new.status, STATUS, *counts)
+        return errors + checks.non_negative_fields(new.status, STATUS, *counts)
 
 
 class EvictionStrategy(Strategy[Eviction]):

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from mooring.admission import checks
 from mooring.admission.addresses import canonical_ip_problems, is_ip, validate_endpoint_ip, validate_legacy_ip
-from mooring.admission.checks import Unique, limit_items, one_of, optional_name, require, require_one_of
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.service import PROTOCOLS
 from mooring.admission.strategy import Request, Strategy
@@ -58,16 +58,16 @@ def _validate_address(address: EndpointAddress, path: Path, strict: bool) -> Err
         errors += validate_endpoint_ip(address.ip, here)
     else:
         errors.append(field_errors.invalid(here, address.ip, "must be a valid IP address"))
-    errors += optional_name(address.hostname or None, path.child("hostname"), names.dns1123_label)
-    return errors + optional_name(address.node_name, path.child("nodeName"), names.dns1123_subdomain)
+    errors += checks.optional_name(address.hostname or None, path.child("hostname"), names.dns1123_label)
+    return errors + checks.optional_name(address.node_name, path.child("nodeName"), names.dns1123_subdomain)
 
 
 def _validate_port(port: EndpointPort, path: Path, *, needs_name: bool) -> Errors:
     errors = [field_errors.required(path.child("name"))] if needs_name and not port.name else []
-    errors += optional_name(port.name or None, path.child("name"), names.dns1123_label)
+    errors += checks.optional_name(port.name or None, path.child("name"), names.dns1123_label)
     errors += [field_errors.invalid(path.child("port"), port.port, message) for message in names.port_number(port.port)]
-    errors += one_of(port.protocol, PROTOCOLS, path.child("protocol"))
-    return errors + optional_name(port.app_protocol, path.child("appProtocol"), names.label_key)
+    errors += checks.one_of(port.protocol, PROTOCOLS, path.child("protocol"))
+    return errors + checks.optional_name(port.app_protocol, path.child("appProtocol"), names.label_key)
 
 
 class EndpointSliceStrategy(Strategy[discovery_v1.EndpointSlice]):
@@ -79,7 +79,7 @@ class EndpointSliceStrategy(Strategy[discovery_v1.EndpointSlice]):
     def rules(
         self, obj: discovery_v1.EndpointSlice, old: discovery_v1.EndpointSlice | None, request: Request
     ) -> Errors:
-        errors = require_one_of(obj.address_type, _ADDRESS_TYPES, Path("addressType"))
+        errors = checks.require_one_of(obj.address_type, _ADDRESS_TYPES, Path("addressType"))
         if old is None or obj.endpoints != old.endpoints:
             strict = request.options.strict_addresses
             errors += _validate_slice_endpoints(obj.endpoints, obj.address_type, Path("endpoints"), strict)
@@ -116,8 +116,8 @@ def _validate_slice_endpoints(endpoints: list[discovery_v1.Endpoint], kind: str,
     for index, endpoint in enumerate(endpoints):
         here = path.index(index)
         errors += _validate_slice_addresses(endpoint.addresses, kind, here.child("addresses"), strict)
-        errors += optional_name(endpoint.node_name, here.child("nodeName"), names.dns1123_subdomain)
-        errors += optional_name(endpoint.hostname, here.child("hostname"), names.dns1123_label)
+        errors += checks.optional_name(endpoint.node_name, here.child("nodeName"), names.dns1123_subdomain)
+        errors += checks.optional_name(endpoint.hostname, here.child("hostname"), names.dns1123_label)
         if endpoint.hints is not None:
             hints, at = endpoint.hints, here.child("hints")
             errors += _validate_hints([zone.name for zone in hints.for_zones], at.child("forZones"), names.label_value)
@@ -130,7 +130,7 @@ def _validate_slice_endpoints(endpoints: list[discovery_v1.Endpoint], kind: str,
 def _validate_hints(given: list[str], path: Path, check: Callable[[str], names.Messages]) -> Errors:
     if len(given) > MAX_HINTS:
         return [field_errors.too_many(path, len(given), MAX_HINTS)]
-    errors, seen = Errors(), Unique()
+    errors, seen = Errors(), checks.Unique()
     for index, name in enumerate(given):
         here = path.index(index).child("name")
         errors += seen.add(name, here) + names.validate(here, name, check(name))
@@ -152,8 +152,8 @@ def _validate_domain(name: str, path: Path) -> Errors:
 
 
 def _validate_slice_addresses(addresses: list[str], kind: str, path: Path, strict: bool) -> Errors:
-    errors = require(addresses, path)
-    errors += limit_items(addresses, MAX_ADDRESSES, path)
+    errors = checks.require(addresses, path)
+    errors += checks.limit_items(addresses, MAX_ADDRESSES, path)
     for index, address in enumerate(addresses):
         here = path.index(index)
         if kind == "FQDN":
@@ -173,11 +173,11 @@ def _validate_slice_ports(ports: list[discovery_v1.EndpointPort], path: Path) ->
     if len(ports) > MAX_PORTS:
         return [field_errors.too_many(path, len(ports), MAX_PORTS)]
     errors: Errors = []
-    seen = Unique()
+    seen = checks.Unique()
     for index, port in enumerate(ports):
         here = path.index(index)
-        errors += optional_name(port.name or None, here.child("name"), names.dns1123_label)
+        errors += checks.optional_name(port.name or None, here.child("name"), names.dns1123_label)
         errors += seen.add(port.name or "", here.child("name"))
-        errors += one_of(port.protocol, PROTOCOLS, here.child("protocol"))
-        errors += optional_name(port.app_protocol, here.child("appProtocol"), names.label_key)
+        errors += checks.one_of(port.protocol, PROTOCOLS, here.child("protocol"))
+        errors += checks.optional_name(port.app_protocol, here.child("appProtocol"), names.label_key)
     return errors

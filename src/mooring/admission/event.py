@@ -1,6 +1,6 @@
 """Validate Events. Those with `eventTime` are of the newer form and have more required fields."""
 
-from mooring.admission.checks import require
+from mooring.admission import checks
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import Event
@@ -31,14 +31,14 @@ class EventStrategy(Strategy[Event]):
 
 def _validate_new_form(event: Event) -> Errors:
     reporter = Path("reportingComponent")
-    errors = require(event.reporting_component, reporter)
+    errors = checks.require(event.reporting_component, reporter)
     errors += names.validate_label_key(event.reporting_component, reporter)
     for name, value in (
         ("reportingInstance", event.reporting_instance),
         ("action", event.action),
         ("reason", event.reason),
     ):
-        errors += require(value, Path(name))
+        errors += checks.require(value, Path(name))
         errors += _validate_limit_text(value, _MAX_BYTES, Path(name))
     return errors + _validate_limit_text(event.message, _MAX_NOTE_BYTES, Path("message"))
 

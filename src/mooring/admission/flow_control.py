@@ -6,7 +6,7 @@ annotation allows it. ``apiserver/requests/flow_control.py`` creates both.
 
 import math
 
-from mooring.admission.checks import Unique, one_of, require, require_name, require_one_of
+from mooring.admission import checks
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
 from mooring.api import flowcontrol_v1 as v1
@@ -153,9 +153,8 @@ class FlowSchemaStrategy(Strategy[v1.FlowSchema]):
     def rules(self, obj: v1.FlowSchema, old: v1.FlowSchema | None, request: Request) -> Errors:
         errors = _validate_flow_schema(obj)
         fixed = MANDATORY_SCHEMAS.get(obj.metadata.name)
-        if fixed is not None and obj.spec != fixed.spec:
-            detail = f"spec of '{obj.metadata.name}' must equal the fixed value"
-            errors.append(field_errors.invalid(_SPEC, obj.spec, detail))
+        detail = f"spec of '{obj.metadata.name}' must equal the fixed value"
+        errors += checks.invalid_if(fixed is not None and obj.spec != fixed.spec, _SPEC, obj.spec, detail)
         return errors + _validate_conditions(obj.status.conditions)
 
     def status_rules(self, new: v1.FlowSchema, old: v1.FlowSchema, request: Request) -> Errors:
@@ -165,35 +164,29 @@ class FlowSchemaStrategy(Strategy[v1.FlowSchema]):
 def _validate_flow_schema(obj: v1.FlowSchema) -> Errors:
     spec, errors = obj.spec, []
     here, precedence = _SPEC.child("matchingPrecedence"), spec.matching_precedence
-    if precedence <= 0:
-        errors.append(field_errors.invalid(here, precedence, "must be a positive value"))
-    if precedence > 10_000:
-        errors.append(field_errors.invalid(here, precedence, "must not be greater than 10000"))
-    if precedence == 1 and obj.metadata.name != EXEMPT:
-        detail = "only the schema named 'exempt' may have matchingPrecedence 1"
-        errors.append(field_errors.invalid(here, precedence, detail))
+    errors += checks.invalid_if(precedence <= 0, here, precedence, "must be a positive value")
+    errors += checks.invalid_if(precedence > 10_000, here, precedence, "must not be greater than 10000")
+    detail = "only the schema named 'exempt' may have matchingPrecedence 1"
+    errors += checks.invalid_if(precedence == 1 and obj.metadata.name != EXEMPT, here, precedence, detail)
     method = spec.distinguisher_method
     if method is not None and method.type not in _METHODS:
         errors.append(field_errors.not_supported(_SPEC.child("distinguisherMethod", "type"), method, _METHODS))
     level, at = spec.priority_level_configuration.name, _SPEC.child("priorityLevelConfiguration", "name")
-    errors += require_name(level, at, names.dns1123_subdomain, "must reference a priority level")
-    for index, rule in enumerate(spec.rules):
-        errors += _validate_rule(rule, _SPEC.child("rules").index(index))
+    errors += checks.require_name(level, at, names.dns1123_subdomain, "must reference a priority level")
+    errors += checks.validate_items(spec.rules, _SPEC.child("rules"), _validate_rule)
     return errors
 
 
 def _validate_rule(rule: v1.PolicyRulesWithSubjects, path: Path) -> Errors:
     errors: Errors = []
-    for index, subject in enumerate(rule.subjects):
-        errors += _validate_subject(subject, path.child("subjects").index(index))
-    errors += require(rule.subjects, path.child("subjects"), "subjects must contain at least one value")
-    if not rule.resource_rules and not rule.non_resource_rules:
-        detail = "at least one of resourceRules and nonResourceRules has to be non-empty"
-        errors.append(field_errors.required(path, detail))
-    for index, resource_rule in enumerate(rule.resource_rules):
-        errors += _validate_resource_rule(resource_rule, path.child("resourceRules").index(index))
-    for index, other in enumerate(rule.non_resource_rules):
-        errors += _validate_non_resource_rule(other, path.child("nonResourceRules").index(index))
+    errors += checks.validate_items(rule.subjects, path.child("subjects"), _validate_subject)
+    errors += checks.require(rule.subjects, path.child("subjects"), "subjects must contain at least one value")
+    detail = "at least one of resourceRules and nonResourceRules has to be non-empty"
+    errors += checks.require(rule.resource_rules or rule.non_resource_rules, path, detail)
+    errors += checks.validate_items(rule.resource_rules, path.child("resourceRules"), _validate_resource_rule)
+    errors += checks.validate_items(
+        rule.non_resource_rules, path.child("nonResourceRules"), _validate_non_resource_rule
+    )
     return errors
 
 
@@ -209,11 +202,10 @@ def _validate_subject(subject: v1.Subject, path: Path) -> Errors:
     elif subject.kind == "ServiceAccount" and subject.service_account is not None:
         errors += _validate_account(subject.service_account.name, subject.service_account.namespace, here)
     else:
-        errors += require(getattr(given[wanted], "name", ""), here.child("name"))
+        errors += checks.require(getattr(given[wanted], "name", ""), here.child("name"))
     for kind, name in (("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")):
-        if name != wanted and given[name] is not None:
-            detail = f"{name} is forbidden when subject kind is not '{kind}'"
-            errors.append(field_errors.forbidden(path.child(name), detail))
+        detail = f"{name} is forbidden when subject kind is not '{kind}'"
+        errors += checks.forbidden_if(name != wanted and given[name] is not None, path.child(name), detail)
     return errors
 
 
@@ -223,7 +215,7 @@ def _validate_account(name: str, namespace: str, path: Path) -> Errors:
         errors.append(field_errors.required(path.child("name")))
     elif name != ALL:
         errors += names.validate(path.child("name"), name, names.dns1123_subdomain(name))
-    errors += require_name(
+    errors += checks.require_name(
         namespace, path.child("namespace"), names.dns1123_label, "must specify namespace for service account"
     )
     return errors
@@ -249,8 +241,7 @@ def _validate_resource_rule(rule: v1.ResourcePolicyRule, path: Path) -> Errors:
         ("apiGroups", rule.api_groups, "api group", "api groups"),
         ("resources", rule.resources, "resource", "resources"),
     ):
-        if not values:
-            errors.append(field_errors.required(path.child(child), f"resource rules must supply at least one {one}"))
+        errors += checks.require(values, path.child(child), f"resource rules must supply at least one {one}")
         errors += _validate_alone(values, path.child(child), many)
     here = path.child("namespaces")
     if not rule.namespaces and not rule.cluster_scope:
@@ -295,11 +286,11 @@ def _url_problem(url: str) -> str:
 
 def _validate_conditions(conditions: list[v1.FlowSchemaCondition]) -> Errors:
     errors: Errors = []
-    seen = Unique()
+    seen = checks.Unique()
     for index, condition in enumerate(conditions):
         here = Path("status", "conditions").index(index).child("type")
         errors += seen.add(condition.type, here)
-        errors += require(condition.type, here)
+        errors += checks.require(condition.type, here)
     return errors
 
 
@@ -354,8 +345,7 @@ def _validate_level(spec: v1.PriorityLevelConfigurationSpec, name: str) -> Error
     if (name == EXEMPT) != (spec.type == "Exempt"):
         errors.append(field_errors.invalid(here, spec.type, "must be 'Exempt' if and only if `name` is 'exempt'"))
     for kind, field, given in (("Exempt", "exempt", spec.exempt), ("Limited", "limited", spec.limited)):
-        if given is not None and spec.type != kind:
-            errors.append(field_errors.forbidden(_SPEC.child(field), ""))
+        errors += checks.forbidden_if(given is not None and spec.type != kind, _SPEC.child(field), "")
     match spec.type:
         case "Exempt":
             if spec.exempt is not None:
@@ -367,7 +357,7 @@ def _validate_level(spec: v1.PriorityLevelConfigurationSpec, name: str) -> Error
             else:
                 errors += _validate_limited(spec.limited, _SPEC.child("limited"))
         case _:
-            errors += require_one_of(spec.type, ("Exempt", "Limited"), here)
+            errors += checks.require_one_of(spec.type, ("Exempt", "Limited"), here)
     if spec.limited is not None:  # whichever the type is
         errors += _validate_response(spec.limited.limit_response, _SPEC.child("limited", "limitResponse"))
     return errors
@@ -375,9 +365,10 @@ def _validate_level(spec: v1.PriorityLevelConfigurationSpec, name: str) -> Error
 
 def _validate_shares(shares: int | None, lendable: int | None, path: Path) -> Errors:
     errors: Errors = []
-    if shares is not None and shares < 0:
-        detail = "must be a non-negative integer"
-        errors.append(field_errors.invalid(path.child("nominalConcurrencyShares"), shares, detail))
+    detail = "must be a non-negative integer"
+    errors += checks.invalid_if(
+        shares is not None and shares < 0, path.child("nominalConcurrencyShares"), shares, detail
+    )
     if lendable is not None and not 0 <= lendable <= 100:
         detail = "must be between 0 and 100, inclusive"
         errors.append(field_errors.invalid(path.child("lendablePercent"), lendable, detail))
@@ -388,7 +379,7 @@ def _validate_limited(limited: v1.LimitedPriorityLevelConfiguration, path: Path)
     errors = _validate_shares(limited.nominal_concurrency_shares, None, path)
     response, here = limited.limit_response, path.child("limitResponse")
     if response.type:
-        errors += one_of(response.type, ("Queue", "Reject"), here.child("type"))
+        errors += checks.one_of(response.type, ("Queue", "Reject"), here.child("type"))
     if response.type == "Queue" and response.queuing is not None:
         errors += _validate_queues(response.queuing, here.child("queuing"))
     errors += _validate_shares(None, limited.lendable_percent, path)
@@ -400,9 +391,9 @@ def _validate_limited(limited: v1.LimitedPriorityLevelConfiguration, path: Path)
 
 
 def _validate_response(response: v1.LimitResponse, path: Path) -> Errors:
-    here, errors = path.child("queuing"), require(response.type, path.child("type"))
+    here, errors = path.child("queuing"), checks.require(response.type, path.child("type"))
     if response.type == "Queue":
-        return errors + require(response.queuing, here)
+        return errors + checks.require(response.queuing, here)
     return errors if response.queuing is None else [*errors, field_errors.forbidden(here, "")]
 
 

@@ -7,16 +7,7 @@ it has no active pods.
 
 from itertools import pairwise
 
-from mooring.admission.checks import (
-    Unique,
-    immutable_fields,
-    limit_bytes,
-    limit_items,
-    non_negative,
-    non_negative_fields,
-    one_of,
-    optional_one_of,
-)
+from mooring.admission import checks
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.pod.defaults import default_pod_spec
 from mooring.admission.strategy import Request
@@ -103,7 +94,7 @@ class JobStrategy(TemplateStrategy[Job]):
         return errors + (_validate_indexed_name(obj) if old is None else _validate_changes(obj, old, request))
 
     def status_rules(self, new: Job, old: Job, request: Request) -> Errors:
-        return non_negative_fields(new.status, STATUS, "active", "succeeded", "failed", "ready", "terminating")
+        return checks.non_negative_fields(new.status, STATUS, "active", "succeeded", "failed", "ready", "terminating")
 
 
 def default_job_template(spec: JobSpec) -> None:
@@ -143,14 +134,18 @@ def _validate_generated_selector(job: Job) -> Errors:
 
 def validate_job_spec(spec: JobSpec, old: JobSpec | None, path: Path, request: Request) -> Errors:
     """Validate a Job spec, also of a CronJob; the caller validates selectors."""
-    errors = non_negative_fields(spec, path, "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit")
-    errors += non_negative_fields(spec, path, "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes")
+    errors = checks.non_negative_fields(
+        spec, path, "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit"
+    )
+    errors += checks.non_negative_fields(
+        spec, path, "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes"
+    )
     if spec.max_failed_indexes is not None and spec.backoff_limit_per_index is None:
         errors.append(field_errors.required(path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified"))
     if spec.managed_by is not None:
         here = path.child("managedBy")
         errors += names.validate_domain_prefixed_path(spec.managed_by, here)
-        errors += limit_bytes(spec.managed_by, _MAX_MANAGED_BY_BYTES, here)
+        errors += checks.limit_bytes(spec.managed_by, _MAX_MANAGED_BY_BYTES, here)
     errors += _validate_completion_mode(spec, path)
     errors += validate_failure_policy(spec, path.child("podFailurePolicy"))
     errors += validate_success_policy(spec, path.child("successPolicy"))
@@ -163,12 +158,13 @@ def validate_job_spec(spec: JobSpec, old: JobSpec | None, path: Path, request: R
 def _validate_completion_mode(spec: JobSpec, path: Path) -> Errors:
     if spec.completion_mode == "Indexed":
         return _validate_indexed(spec, path)
-    errors = optional_one_of(spec.completion_mode, ("NonIndexed", "Indexed"), path.child("completionMode"))
+    errors = checks.optional_one_of(spec.completion_mode, ("NonIndexed", "Indexed"), path.child("completionMode"))
     if errors:
         return errors
-    if spec.backoff_limit_per_index is not None:
-        here = path.child("backoffLimitPerIndex")
-        errors.append(field_errors.invalid(here, spec.backoff_limit_per_index, _NEEDS_INDEXED))
+    here = path.child("backoffLimitPerIndex")
+    errors += checks.invalid_if(
+        spec.backoff_limit_per_index is not None, here, spec.backoff_limit_per_index, _NEEDS_INDEXED
+    )
     if spec.max_failed_indexes is not None:
         errors.append(field_errors.invalid(path.child("maxFailedIndexes"), spec.max_failed_indexes, _NEEDS_INDEXED))
     return errors
@@ -177,11 +173,11 @@ def _validate_completion_mode(spec: JobSpec, path: Path) -> Errors:
 def _validate_indexed(spec: JobSpec, path: Path) -> Errors:
     errors = []
     completions, parallel, failed = spec.completions, spec.parallelism, spec.max_failed_indexes
-    if completions is None:
-        errors.append(field_errors.required(path.child("completions"), "when completion mode is Indexed"))
-    if parallel is not None and parallel > _MAX_PARALLEL:
-        detail = f"must be less than or equal to {_MAX_PARALLEL} when completion mode is Indexed"
-        errors.append(field_errors.invalid(path.child("parallelism"), parallel, detail))
+    errors += checks.require(completions is not None, path.child("completions"), "when completion mode is Indexed")
+    detail = f"must be less than or equal to {_MAX_PARALLEL} when completion mode is Indexed"
+    errors += checks.invalid_if(
+        parallel is not None and parallel > _MAX_PARALLEL, path.child("parallelism"), parallel, detail
+    )
     here = path.child("maxFailedIndexes")
     if completions is not None and failed is not None and failed > completions:
         errors.append(field_errors.invalid(here, failed, "must be less than or equal to completions"))
@@ -235,14 +231,13 @@ def _validate_indexed_name(job: Job) -> Errors:
 def _validate_changes(job: Job, old: Job, request: Request) -> Errors:
     new, before = job.spec, old.spec
     errors = _validate_completions(new, before)
-    errors += immutable_fields(new, before, SPEC, "selector")
+    errors += checks.immutable_fields(new, before, SPEC, "selector")
     template = before.template
     if _may_change_placement(old, request):
         template = _with_placement_of(new.template, before.template)
-    if new.template != template:
-        errors.append(field_errors.invalid(TEMPLATE, new.template, IMMUTABLE))
-    errors += immutable_fields(new, before, SPEC, "completionMode", "podFailurePolicy", "backoffLimitPerIndex")
-    return errors + immutable_fields(new, before, SPEC, "managedBy", "successPolicy")
+    errors += checks.invalid_if(new.template != template, TEMPLATE, new.template, IMMUTABLE)
+    errors += checks.immutable_fields(new, before, SPEC, "completionMode", "podFailurePolicy", "backoffLimitPerIndex")
+    return errors + checks.immutable_fields(new, before, SPEC, "managedBy", "successPolicy")
 
 
 def _validate_completions(new: JobSpec, old: JobSpec) -> Errors:
@@ -293,7 +288,7 @@ def validate_failure_policy(spec: JobSpec, path: Path) -> Errors:
     if spec.pod_failure_policy is None:
         return []
     rules, here = spec.pod_failure_policy.rules, path.child("rules")
-    errors, pod = limit_items(rules, MAX_RULES, here), spec.template.spec
+    errors, pod = checks.limit_items(rules, MAX_RULES, here), spec.template.spec
     containers = {container.name for container in (*pod.containers, *pod.init_containers)}
     for index, rule in enumerate(rules):
         errors += _validate_failure_rule(rule, spec, here.index(index), containers)
@@ -306,16 +301,13 @@ def _validate_failure_rule(rule: PodFailurePolicyRule, spec: JobSpec, path: Path
         detail = "requires the backoffLimitPerIndex to be set"
         errors.append(field_errors.invalid(path.child("action"), rule.action, detail))
     codes, patterns = rule.on_exit_codes, rule.on_pod_conditions
-    if codes is not None:
-        errors += _validate_exit_codes(codes, path.child("onExitCodes"), containers)
+    errors += checks.optional(codes, path.child("onExitCodes"), _validate_exit_codes, containers)
     if patterns:
         errors += _validate_conditions(patterns, path.child("onPodConditions"))
-    if codes is not None and patterns:
-        detail = "specifying both OnExitCodes and OnPodConditions is not supported"
-        errors.append(field_errors.invalid(path, OMIT_VALUE, detail))
-    if codes is None and not patterns:
-        detail = "specifying one of OnExitCodes and OnPodConditions is required"
-        errors.append(field_errors.invalid(path, OMIT_VALUE, detail))
+    detail = "specifying both OnExitCodes and OnPodConditions is not supported"
+    errors += checks.invalid_if(codes is not None and patterns, path, OMIT_VALUE, detail)
+    detail = "specifying one of OnExitCodes and OnPodConditions is required"
+    errors += checks.invalid_if(codes is None and not patterns, path, OMIT_VALUE, detail)
     return errors
 
 
@@ -323,11 +315,11 @@ def _validate_one_of(value: str, supported: tuple[str, ...], path: Path) -> Erro
     if not value:
         shown = " ".join(f'"{each}"' for each in supported)
         return [field_errors.required(path, f"valid values: [{shown}]")]
-    return one_of(value, supported, path)
+    return checks.one_of(value, supported, path)
 
 
 def _validate_conditions(patterns: list[PodFailurePolicyOnPodConditionsPattern], path: Path) -> Errors:
-    errors = limit_items(patterns, _MAX_PATTERNS, path)
+    errors = checks.limit_items(patterns, _MAX_PATTERNS, path)
     for index, pattern in enumerate(patterns):
         here = path.index(index)
         errors += names.validate(here.child("type"), pattern.type, names.label_key(pattern.type))
@@ -341,16 +333,16 @@ def _validate_exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, path: Pa
         detail = "must be one of the container or initContainer names in the pod template"
         errors.append(field_errors.invalid(path.child("containerName"), codes.container_name, detail))
     values, here = codes.values, path.child("values")
-    if not values:
-        errors.append(field_errors.invalid(here, None, "at least one value is required"))
-    errors += limit_items(values, _MAX_EXIT_CODES, here)
-    seen = Unique()
+    errors += checks.invalid_if(not values, here, None, "at least one value is required")
+    errors += checks.limit_items(values, _MAX_EXIT_CODES, here)
+    seen = checks.Unique()
     for index, value in enumerate(values):
         if codes.operator == "In" and value == 0:
             errors.append(field_errors.invalid(here.index(index), value, "must not be 0 for the In operator"))
         errors += seen.add(value, here.index(index))
-    if any(before > after for before, after in pairwise(values)):
-        errors.append(field_errors.invalid(here, values, "must be ordered"))
+    errors += checks.invalid_if(
+        any(before > after for before, after in pairwise(values)), here, values, "must be ordered"
+    )
     return errors
 
 
@@ -363,7 +355,7 @@ def validate_success_policy(spec: JobSpec, path: Path) -> Errors:
     here = path.child("rules")
     if not policy.rules:
         return [field_errors.required(here, "at least one rules must be specified when the successPolicy is specified")]
-    errors = limit_items(policy.rules, MAX_RULES, here)
+    errors = checks.limit_items(policy.rules, MAX_RULES, here)
     for index, rule in enumerate(policy.rules):
         errors += _validate_success_rule(rule, spec.completions or 0, here.index(index))
     return errors
@@ -377,7 +369,7 @@ def _validate_success_rule(rule: SuccessPolicyRule, completions: int, path: Path
     listed = 0
     if indexes is not None:
         here = path.child("succeededIndexes")
-        errors += limit_bytes(indexes, _MAX_INDEXES_BYTES, here)
+        errors += checks.limit_bytes(indexes, _MAX_INDEXES_BYTES, here)
         outcome = count_indexes(indexes, completions)
         if isinstance(outcome, str):
             errors.append(field_errors.invalid(here, indexes, f"error parsing succeededIndexes: {outcome}"))
@@ -385,14 +377,12 @@ def _validate_success_rule(rule: SuccessPolicyRule, completions: int, path: Path
             listed = outcome
     if count is not None:
         here = path.child("succeededCount")
-        errors += non_negative(count, here)
+        errors += checks.non_negative(count, here)
         limit = "must be less than or equal to"
-        if count > completions:
-            detail = f"{limit} {completions} (the number of specified completions)"
-            errors.append(field_errors.invalid(here, count, detail))
-        if indexes is not None and count > listed:
-            detail = f"{limit} {listed} (the number of indexes in the specified succeededIndexes field)"
-            errors.append(field_errors.invalid(here, count, detail))
+        detail = f"{limit} {completions} (the number of specified completions)"
+        errors += checks.invalid_if(count > completions, here, count, detail)
+        detail = f"{limit} {listed} (the number of indexes in the specified succeededIndexes field)"
+        errors += checks.invalid_if(indexes is not None and count > listed, here, count, detail)
     return errors
 
 

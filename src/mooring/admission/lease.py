@@ -1,6 +1,6 @@
 """Validate Leases."""
 
-from mooring.admission.checks import non_negative
+from mooring.admission import checks
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors
 from mooring.api.coordination_v1 import Lease
@@ -22,7 +22,7 @@ class LeaseStrategy(Strategy[Lease]):
         if spec.lease_duration_seconds is not None and spec.lease_duration_seconds <= 0:
             here = _SPEC.child("leaseDurationSeconds")
             errors.append(field_errors.invalid(here, spec.lease_duration_seconds, "must be greater than 0"))
-        errors += non_negative(spec.lease_transitions, _SPEC.child("leaseTransitions"))
+        errors += checks.non_negative(spec.lease_transitions, _SPEC.child("leaseTransitions"))
         here = _SPEC.child("strategy")
         if spec.strategy is not None and "/" not in spec.strategy and spec.strategy not in _STRATEGIES:
             errors.append(field_errors.not_supported(here, spec.strategy, _STRATEGIES))

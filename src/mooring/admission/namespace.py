@@ -1,6 +1,6 @@
 """Default and validate Namespaces: created active with Kubernetes' finalizer, and labelled with their own name."""
 
-from mooring.admission import meta
+from mooring.admission import checks, meta
 from mooring.admission.pod_security.enforcement import check_namespace
 from mooring.admission.strategy import Request, StatusStrategy, Strategy
 from mooring.api import field_errors, names
@@ -76,7 +76,6 @@ def _validate_finalizers(finalizers: list[str], path: Path) -> Errors:
     errors: Errors = []
     for name in finalizers:
         errors += names.validate(path, name, names.label_key(name))
-        if "/" not in name and name not in meta.STANDARD_FINALIZERS:
-            detail = "name is neither a standard finalizer name nor is it fully qualified"
-            errors.append(field_errors.invalid(path, name, detail))
+        detail = "name is neither a standard finalizer name nor is it fully qualified"
+        errors += checks.invalid_if("/" not in name and name not in meta.STANDARD_FINALIZERS, path, name, detail)
     return errors

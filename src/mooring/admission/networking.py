@@ -4,6 +4,7 @@ External controllers implement Ingresses and NetworkPolicies. An IPAddress recor
 creates those of Services from the ranges in ServiceCIDRs.
 """
 
+from mooring.admission import checks
 from mooring.admission.addresses import (
     canonical_ip_problems,
     is_ip,
@@ -13,7 +14,6 @@ from mooring.admission.addresses import (
     validate_legacy_cidr,
     validate_legacy_ip,
 )
-from mooring.admission.checks import one_of, optional_name, optional_one_of, require, require_name
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, label_selector, names
@@ -59,13 +59,12 @@ class IngressStrategy(Strategy[Ingress]):
         errors: Errors = []
         if not spec.rules and spec.default_backend is None:
             errors.append(field_errors.invalid(_SPEC, None, "either `defaultBackend` or `rules` must be specified"))
-        if spec.default_backend is not None:
-            errors += _validate_backend(spec.default_backend, _SPEC.child("defaultBackend"), request)
-        for index, rule in enumerate(spec.rules):
-            errors += _validate_rule(rule, _SPEC.child("rules").index(index), request)
-        for index, tls in enumerate(spec.tls):
-            errors += _validate_tls(tls, _SPEC.child("tls").index(index))
-        errors += optional_name(spec.ingress_class_name, _SPEC.child("ingressClassName"), names.dns1123_subdomain)
+        errors += checks.optional(spec.default_backend, _SPEC.child("defaultBackend"), _validate_backend, request)
+        errors += checks.validate_items(spec.rules, _SPEC.child("rules"), _validate_rule, request)
+        errors += checks.validate_items(spec.tls, _SPEC.child("tls"), _validate_tls)
+        errors += checks.optional_name(
+            spec.ingress_class_name, _SPEC.child("ingressClassName"), names.dns1123_subdomain
+        )
         return errors + (_validate_class_annotation(obj) if old is None else [])
 
     def status_rules(self, new: Ingress, old: Ingress, request: Request) -> Errors:
@@ -98,16 +97,14 @@ def _validate_rule(rule: IngressRule, path: Path, request: Request) -> Errors:
     if rule.http is None:
         return errors
     here = path.child("http", "paths")
-    errors += require(rule.http.paths, here)
-    for index, each in enumerate(rule.http.paths):
-        errors += _validate_path(each, here.index(index), request)
+    errors += checks.require(rule.http.paths, here)
+    errors += checks.validate_items(rule.http.paths, here, _validate_path, request)
     return errors
 
 
 def _validate_host(host: str, path: Path, *, wildcards: bool = True) -> Errors:
     errors = []
-    if is_ip(host):
-        errors.append(field_errors.invalid(path, host, "must be a DNS name, not an IP address"))
+    errors += checks.invalid_if(is_ip(host), path, host, "must be a DNS name, not an IP address")
     check = names.wildcard_dns1123_subdomain if wildcards and "*" in host else names.dns1123_subdomain
     return errors + names.validate(path, host, check(host))
 
@@ -124,7 +121,7 @@ def _validate_path(each: HTTPIngressPath, path: Path, request: Request) -> Error
     elif each.path_type == "ImplementationSpecific":
         problems += ["must be an absolute path"] if text and not text.startswith("/") else []
     errors = names.validate(here, text, tuple(problems))
-    errors += one_of(each.path_type, _PATH_TYPES, path.child("pathType"))
+    errors += checks.one_of(each.path_type, _PATH_TYPES, path.child("pathType"))
     return errors + _validate_backend(each.backend, path.child("backend"), request)
 
 
@@ -140,7 +137,7 @@ def _validate_backend(backend: IngressBackend, path: Path, request: Request) -> 
 
 def _validate_service(service: IngressServiceBackend, path: Path, request: Request) -> Errors:
     check = names.dns1123_label if request.options.relaxed_service_names else names.dns1035_label
-    errors = require_name(service.name, path.child("service", "name"), check)
+    errors = checks.require_name(service.name, path.child("service", "name"), check)
     port, here = service.port, path.child("service", "port")
     if port.name and port.number:
         errors.append(field_errors.invalid(path, "", "cannot set both port name & port number"))
@@ -161,13 +158,13 @@ def _validate_tls(tls: IngressTLS, path: Path) -> Errors:
     for index, host in enumerate(tls.hosts):
         check = names.wildcard_dns1123_subdomain if "*" in host else names.dns1123_subdomain
         errors += names.validate(path.child("hosts").index(index), host, check(host))
-    return errors + optional_name(tls.secret_name or None, path.child("secretName"), names.dns1123_subdomain)
+    return errors + checks.optional_name(tls.secret_name or None, path.child("secretName"), names.dns1123_subdomain)
 
 
 def _validate_reference(reference: TypedLocalObjectReference | IngressClassParametersReference, path: Path) -> Errors:
-    errors = optional_name(reference.api_group, path.child("apiGroup"), names.dns1123_subdomain)
-    errors += require_name(reference.kind, path.child("kind"), names.path_segment_name)
-    return errors + require_name(reference.name, path.child("name"), names.path_segment_name)
+    errors = checks.optional_name(reference.api_group, path.child("apiGroup"), names.dns1123_subdomain)
+    errors += checks.require_name(reference.kind, path.child("kind"), names.path_segment_name)
+    return errors + checks.require_name(reference.name, path.child("name"), names.path_segment_name)
 
 
 class IngressClassStrategy(Strategy[IngressClass]):
@@ -179,8 +176,7 @@ class IngressClassStrategy(Strategy[IngressClass]):
     def rules(self, obj: IngressClass, old: IngressClass | None, request: Request) -> Errors:
         controller, here = obj.spec.controller, _SPEC.child("controller")
         errors: Errors = []
-        if old is not None and old.spec.controller != controller:
-            errors.append(field_errors.invalid(here, controller, IMMUTABLE))
+        errors += checks.invalid_if(old is not None and old.spec.controller != controller, here, controller, IMMUTABLE)
         if len(controller) > _CONTROLLER_LENGTH:
             errors.append(field_errors.too_long(here, _CONTROLLER_LENGTH))
         errors += names.validate_domain_prefixed_path(controller, here)
@@ -226,8 +222,7 @@ class NetworkPolicyStrategy(Strategy[NetworkPolicy]):
         for side, whom, rules in sides:
             for index, (ports, peers) in enumerate(rules):
                 here = _SPEC.child(side).index(index)
-                for at, port in enumerate(ports):
-                    errors += _validate_port(port, here.child("ports").index(at))
+                errors += checks.validate_items(ports, here.child("ports"), _validate_port)
                 for at, peer in enumerate(peers):
                     errors += _validate_peer(peer, here.child(whom).index(at))
                     if peer.ip_block is not None and request.options.strict_addresses:
@@ -266,7 +261,7 @@ def _validate_ambiguous(block: IPBlock, before: frozenset[str], path: Path) -> E
 
 
 def _validate_port(port: NetworkPolicyPort, path: Path) -> Errors:
-    errors = optional_one_of(port.protocol, _PROTOCOLS, path.child("protocol"))
+    errors = checks.optional_one_of(port.protocol, _PROTOCOLS, path.child("protocol"))
     here, end = path.child("port"), path.child("endPort")
     if isinstance(port.port, int):
         errors += [field_errors.invalid(here, port.port, message) for message in names.port_number(port.port)]
@@ -289,8 +284,7 @@ def _validate_peer(peer: NetworkPolicyPeer, path: Path) -> Errors:
         errors += label_selector.validate(selector, path.child(name))
     if peer.ip_block is not None:
         errors += _validate_block(peer.ip_block, path.child("ipBlock"))
-        if given:
-            errors.append(field_errors.forbidden(path, "may not specify both ipBlock and another peer"))
+        errors += checks.forbidden_if(given, path, "may not specify both ipBlock and another peer")
     elif not given:
         errors.append(field_errors.required(path, "must specify a peer"))
     return errors
@@ -309,8 +303,7 @@ def _validate_block(block: IPBlock, path: Path) -> Errors:
         if part is None or whole is None:
             continue
         inside = part.version == whole.version and part.network_address in whole and part.prefixlen > whole.prefixlen
-        if not inside:
-            errors.append(field_errors.invalid(at, text, "must be a strict subset of `cidr`"))
+        errors += checks.invalid_if(not inside, at, text, "must be a strict subset of `cidr`")
     return errors
 
 
@@ -328,16 +321,15 @@ class IPAddressStrategy(Strategy[IPAddress]):
     def rules(self, obj: IPAddress, old: IPAddress | None, request: Request) -> Errors:
         parent = obj.spec.parent_ref
         errors = [field_errors.required(_PARENT)] if parent is None else _validate_parent(parent)
-        if old is not None and parent != old.spec.parent_ref:
-            errors.append(field_errors.invalid(_PARENT, parent, IMMUTABLE))
+        errors += checks.invalid_if(old is not None and parent != old.spec.parent_ref, _PARENT, parent, IMMUTABLE)
         return errors
 
 
 def _validate_parent(parent: ParentReference) -> Errors:
-    errors = optional_name(parent.group or None, _PARENT.child("group"), names.dns1123_subdomain)
-    errors += require_name(parent.resource, _PARENT.child("resource"), names.path_segment_name)
-    errors += require_name(parent.name, _PARENT.child("name"), names.path_segment_name)
-    return errors + optional_name(parent.namespace or None, _PARENT.child("namespace"), names.path_segment_name)
+    errors = checks.optional_name(parent.group or None, _PARENT.child("group"), names.dns1123_subdomain)
+    errors += checks.require_name(parent.resource, _PARENT.child("resource"), names.path_segment_name)
+    errors += checks.require_name(parent.name, _PARENT.child("name"), names.path_segment_name)
+    return errors + checks.optional_name(parent.namespace or None, _PARENT.child("namespace"), names.path_segment_name)
 
 
 class ServiceCIDRStrategy(Strategy[ServiceCIDR]):
@@ -366,9 +358,7 @@ def _validate_networks(cidrs: list[str]) -> Errors:
     if len(cidrs) > 2:
         return [field_errors.invalid(_CIDRS, {"CIDRs": cidrs}, "may only hold up to 2 values")]
     errors: Errors = []
-    for index, cidr in enumerate(cidrs):
-        errors += validate_canonical_cidr(cidr, _CIDRS.index(index))
+    errors += checks.validate_items(cidrs, _CIDRS, validate_canonical_cidr)
     families = [network.version for cidr in cidrs if (network := network_of(cidr)) is not None]
-    if len(families) == 2 and families[0] == families[1]:
-        errors.append(field_errors.invalid(_CIDRS, cidrs, _ONE_OF_EACH))
+    errors += checks.invalid_if(len(families) == 2 and families[0] == families[1], _CIDRS, cidrs, _ONE_OF_EACH)
     return errors

@@ -11,7 +11,7 @@ counts as not set. No time is set when a node is created with a taint, because i
 import ipaddress
 import re
 
-from mooring.admission.checks import Unique, non_negative_quantity, require_one_of
+from mooring.admission import checks
 from mooring.admission.pod.defaults import round_to_milli
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names, times
@@ -90,13 +90,13 @@ class NodeStrategy(Strategy[Node]):
 
 def validate_taints(taints: list[Taint], path: Path) -> Errors:
     errors: Errors = []
-    seen = Unique()
+    seen = checks.Unique()
     for index, taint in enumerate(taints):
         here = path.index(index)
         errors += names.validate_label_key(taint.key, here.child("key"))
         if wrong := names.label_value(taint.value):
             errors.append(field_errors.invalid(here.child("value"), taint.value, ";".join(wrong)))
-        errors += require_one_of(taint.effect, EFFECTS, here.child("effect"))
+        errors += checks.require_one_of(taint.effect, EFFECTS, here.child("effect"))
         errors += seen.add((taint.key, taint.effect), here, taint, "taints must be unique by key and effect pair")
     return errors
 
@@ -151,7 +151,7 @@ def _validate_resources(resources: dict[str, Quantity], name: str) -> Errors:
     errors: Errors = []
     for resource, quantity in resources.items():
         path = Path("status", name, resource)
-        errors += non_negative_quantity(quantity, path)
+        errors += checks.non_negative_quantity(quantity, path)
         if (resource == "pods" or is_extended(resource)) and quantity.milli_value() % 1000:
             errors.append(field_errors.invalid(path, str(quantity), "must be an integer"))
     return errors
@@ -159,7 +159,7 @@ def _validate_resources(resources: dict[str, Quantity], name: str) -> Errors:
 
 def _validate_changes(new: Node, old: Node) -> Errors:
     errors = []
-    seen = Unique()
+    seen = checks.Unique()
     for index, address in enumerate(new.status.addresses):
         pair = (address.type, address.address)
         errors += seen.add(pair, Path("status", "addresses").index(index), address)

@@ -8,8 +8,8 @@ import posixpath
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from mooring.admission import checks
 from mooring.admission import volume_sources as sources
-from mooring.admission.checks import optional_name, require, require_name, required_fields
 from mooring.admission.expressions import ExpressionError
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.node_selector import NodeSelectorRules, validate_node_selector
@@ -134,9 +134,7 @@ def validate_spec(
     policy = spec.persistent_volume_reclaim_policy
     if not inline:
         errors += _validate_capacity(spec, path.child("capacity"))
-        if policy and policy not in RECLAIM_POLICIES:
-            here = path.child("persistentVolumeReclaimPolicy")
-            errors.append(field_errors.not_supported(here, policy, RECLAIM_POLICIES))
+        errors += checks.optional_one_of(policy or None, RECLAIM_POLICIES, path.child("persistentVolumeReclaimPolicy"))
         errors += _validate_node_affinity(spec, path.child("nodeAffinity"), affinity)
     errors += _validate_source(spec, path)
     if inline:
@@ -175,11 +173,11 @@ def _validate_inline(spec: PersistentVolumeSpec, path: Path) -> Errors:
     if spec.persistent_volume_reclaim_policy not in ("", "Retain"):
         detail = "may only be Retain in the context of inline volumes"
         errors.append(field_errors.forbidden(path.child("persistentVolumeReclaimPolicy"), detail))
-    if spec.volume_mode not in (None, "Filesystem"):
-        detail = "may not specify volumeMode other than Filesystem in the context of inline volumes"
-        errors.append(field_errors.forbidden(path.child("volumeMode"), detail))
-    if spec.csi is None:
-        errors.append(field_errors.required(path.child("csi"), "has to be specified in the context of inline volumes"))
+    detail = "may not specify volumeMode other than Filesystem in the context of inline volumes"
+    errors += checks.forbidden_if(spec.volume_mode not in (None, "Filesystem"), path.child("volumeMode"), detail)
+    errors += checks.require(
+        spec.csi is not None, path.child("csi"), "has to be specified in the context of inline volumes"
+    )
     return errors
 
 
@@ -191,8 +189,7 @@ def _validate_capacity(spec: PersistentVolumeSpec, path: Path) -> Errors:
     for name, quantity in capacity.items():
         if quantity.value() < 0:
             errors.append(field_errors.invalid(path.key(name), quantity.value(), "must be a valid resource quantity"))
-        if quantity.sign() <= 0:
-            errors.append(field_errors.invalid(path.key(name), str(quantity), "must be greater than zero"))
+        errors += checks.invalid_if(quantity.sign() <= 0, path.key(name), str(quantity), "must be greater than zero")
     return errors
 
 
@@ -210,19 +207,16 @@ def _validate_attributes_class(spec: PersistentVolumeSpec, path: Path) -> Errors
         return []
     here = path.child("volumeAttributesClassName")
     errors = validate_class_name(name, here) if name else [field_errors.required(here, "an empty string is disallowed")]
-    if spec.csi is None:
-        detail = "has to be specified when using volumeAttributesClassName"
-        errors.append(field_errors.required(path.child("csi"), detail))
+    detail = "has to be specified when using volumeAttributesClassName"
+    errors += checks.require(spec.csi is not None, path.child("csi"), detail)
     return errors
 
 
 def _validate_changes(new: PersistentVolumeSpec, old: PersistentVolumeSpec, options: AdmissionOptions) -> Errors:
     errors = []
-    if _sources(new, old) != _sources(old):
-        detail = "spec.persistentvolumesource is immutable after creation"
-        errors.append(field_errors.forbidden(Path("spec", "persistentvolumesource"), detail))
-    if new.volume_mode != old.volume_mode:
-        errors.append(field_errors.invalid(Path("volumeMode"), new.volume_mode, IMMUTABLE))
+    detail = "spec.persistentvolumesource is immutable after creation"
+    errors += checks.forbidden_if(_sources(new, old) != _sources(old), Path("spec", "persistentvolumesource"), detail)
+    errors += checks.invalid_if(new.volume_mode != old.volume_mode, Path("volumeMode"), new.volume_mode, IMMUTABLE)
     if not options.mutable_pv_node_affinity and old.node_affinity is not None and _moves_affinity(new, old):
         detail = f"{IMMUTABLE}, except for updating from beta label to GA"
         errors.append(field_errors.invalid(Path("nodeAffinity"), new.node_affinity, detail))
@@ -287,12 +281,12 @@ def _validate_source(spec: PersistentVolumeSpec, path: Path) -> Errors:
             if name == "local" and spec.node_affinity is None:
                 errors.append(field_errors.required(path.child("nodeAffinity"), "Local volume requires node affinity"))
         found = True
-    return errors + require(found, path, "must specify a volume type")
+    return errors + checks.require(found, path, "must specify a volume type")
 
 
 def _validate_csi(source: vs.CSIPersistentVolumeSource, path: Path) -> Errors:
     errors = sources.validate_csi_driver_name(source.driver, path.child("driver"))
-    errors += require(source.volume_handle, path.child("volumeHandle"))
+    errors += checks.require(source.volume_handle, path.child("volumeHandle"))
     for name, secret in (
         ("controllerPublishSecretRef", source.controller_publish_secret_ref),
         ("nodePublishSecretRef", source.node_publish_secret_ref),
@@ -300,49 +294,48 @@ def _validate_csi(source: vs.CSIPersistentVolumeSource, path: Path) -> Errors:
         ("nodeExpandSecretRef", source.node_expand_secret_ref),
     ):
         if secret is not None:
-            errors += require_name(secret.name, path.child(name, "name"), names.dns1123_subdomain)
-            errors += require_name(secret.namespace, path.child(name, "namespace"), names.dns1123_label)
+            errors += checks.require_name(secret.name, path.child(name, "name"), names.dns1123_subdomain)
+            errors += checks.require_name(secret.namespace, path.child(name, "namespace"), names.dns1123_label)
     return errors
 
 
 def _validate_local(source: vs.LocalVolumeSource, path: Path) -> Errors:
-    return require(source.path, path.child("path")) + sources.no_backsteps(source.path, path.child("path"))
+    return checks.require(source.path, path.child("path")) + sources.no_backsteps(source.path, path.child("path"))
 
 
 def _validate_glusterfs(source: vs.GlusterfsPersistentVolumeSource, path: Path) -> Errors:
-    errors, here = required_fields(source, path, "endpoints", "path"), path.child("endpointsNamespace")
+    errors, here = checks.required_fields(source, path, "endpoints", "path"), path.child("endpointsNamespace")
     if source.endpoints_namespace == "":
         detail = "if the endpointnamespace is set, it must be a valid namespace name"
         return [*errors, field_errors.invalid(here, "", detail)]
-    return errors + optional_name(source.endpoints_namespace, here, names.dns1123_label)
+    return errors + checks.optional_name(source.endpoints_namespace, here, names.dns1123_label)
 
 
 def _validate_azure_file(source: vs.AzureFilePersistentVolumeSource, path: Path) -> Errors:
-    errors = required_fields(source, path, "secretName", "shareName")
-    if source.secret_namespace == "":
-        errors.append(field_errors.required(path.child("secretNamespace")))
+    errors = checks.required_fields(source, path, "secretName", "shareName")
+    errors += checks.require(source.secret_namespace != "", path.child("secretNamespace"))
     return errors
 
 
 def _validate_cinder(source: vs.CinderPersistentVolumeSource, path: Path) -> Errors:
-    errors = required_fields(source, path, "volumeID")
-    return errors + required_fields(source.secret_ref, path.child("secretRef"), "name", "namespace")
+    errors = checks.required_fields(source, path, "volumeID")
+    return errors + checks.required_fields(source.secret_ref, path.child("secretRef"), "name", "namespace")
 
 
 def _validate_iscsi(source: vs.ISCSIPersistentVolumeSource, path: Path) -> Errors:
     errors = sources.validate_iscsi(source, path)
-    return errors + required_fields(source.secret_ref, path.child("secretRef"), "name")
+    return errors + checks.required_fields(source.secret_ref, path.child("secretRef"), "name")
 
 
 def _validate_storage_os(source: vs.StorageOSPersistentVolumeSource, path: Path) -> Errors:
-    errors = required_fields(source, path, "volumeName")
+    errors = checks.required_fields(source, path, "volumeName")
     for name, value in (("volumeName", source.volume_name), ("volumeNamespace", source.volume_namespace)):
-        errors += optional_name(value or None, path.child(name), names.dns1123_label)
-    return errors + required_fields(source.secret_ref, path.child("secretRef"), "name", "namespace")
+        errors += checks.optional_name(value or None, path.child(name), names.dns1123_label)
+    return errors + checks.required_fields(source.secret_ref, path.child("secretRef"), "name", "namespace")
 
 
 def _needs(*fields: str) -> Callable[[Object, Path], Errors]:
-    return lambda source, path: required_fields(source, path, *fields)
+    return lambda source, path: checks.required_fields(source, path, *fields)
 
 
 _SHOWN = {"gcePersistentDisk": "persistentDisk", "cephFS": "cephfs"}

@@ -3,8 +3,7 @@
 `validate_claim_spec` is also used for claims embedded in pods.
 """
 
-from mooring.admission import limit_range
-from mooring.admission.checks import non_negative_quantity, optional_name, require, required_fields
+from mooring.admission import checks, limit_range
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.persistent_volume import validate_access_modes, validate_class_name, validate_volume_mode
 from mooring.admission.pod.defaults import round_to_milli
@@ -69,9 +68,9 @@ class PersistentVolumeClaimStrategy(Strategy[PersistentVolumeClaim]):
         return errors if old is None else errors + _validate_changes(obj, old)
 
     def status_rules(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request) -> Errors:
-        errors = require(new.spec.access_modes, Path("Spec", "accessModes"))
+        errors = checks.require(new.spec.access_modes, Path("Spec", "accessModes"))
         for name, quantity in new.status.capacity.items():
-            errors += non_negative_quantity(quantity, Path("status", "capacity").key(name))
+            errors += checks.non_negative_quantity(quantity, Path("status", "capacity").key(name))
         for field, given in (
             ("allocatedResourceStatuses", new.status.allocated_resource_statuses),
             ("allocatedResources", new.status.allocated_resources),
@@ -145,8 +144,7 @@ def validate_claim_spec(spec: PersistentVolumeClaimSpec, path: Path) -> Errors:
 def _data_source_errors(spec: PersistentVolumeClaimSpec, path: Path) -> Errors:
     source, reference = spec.data_source, spec.data_source_ref
     errors: Errors = []
-    if source is not None:
-        errors += _validate_data_source(source, path.child("dataSource"))
+    errors += checks.optional(source, path.child("dataSource"), _validate_data_source)
     if reference is not None:
         errors += _validate_data_source(reference, path.child("dataSourceRef"))
         if reference.namespace:
@@ -163,17 +161,17 @@ def _data_source_errors(spec: PersistentVolumeClaimSpec, path: Path) -> Errors:
 
 
 def _validate_data_source(source: TypedLocalObjectReference | TypedObjectReference, path: Path) -> Errors:
-    errors = required_fields(source, path, "name", "kind")
-    if not source.api_group and source.kind != "PersistentVolumeClaim":
-        detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
-        errors.append(field_errors.invalid(path, source.kind, detail))
-    return errors + optional_name(source.api_group or None, path.child("apiGroup"), names.dns1123_subdomain)
+    errors = checks.required_fields(source, path, "name", "kind")
+    detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+    errors += checks.invalid_if(
+        not source.api_group and source.kind != "PersistentVolumeClaim", path, source.kind, detail
+    )
+    return errors + checks.optional_name(source.api_group or None, path.child("apiGroup"), names.dns1123_subdomain)
 
 
 def _validate_changes(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Errors:
     errors = []
-    if _immutable_spec(new, old) != _immutable_spec(old, old):
-        errors.append(field_errors.forbidden(_SPEC, _SPEC_IS_IMMUTABLE))
+    errors += checks.forbidden_if(_immutable_spec(new, old) != _immutable_spec(old, old), _SPEC, _SPEC_IS_IMMUTABLE)
     wanted = _storage(new)
     if wanted < _storage(old) and wanted <= old.status.capacity.get("storage", _NOTHING):
         errors.append(field_errors.forbidden(_STORAGE, "field can not be less than status.capacity"))

@@ -1,5 +1,6 @@
 """Validate PriorityClasses: reserved names and values, and at most one default in the cluster."""
 
+from mooring.admission import checks
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.strategy import SYSTEM_PRIORITIES, Request, Strategy
 from mooring.api import errors, field_errors
@@ -28,11 +29,11 @@ class PriorityClassStrategy(Strategy[PriorityClass]):
     def rules(self, obj: PriorityClass, old: PriorityClass | None, request: Request) -> Errors:
         if old is not None:
             found = []
-            if obj.value != old.value:
-                found.append(field_errors.forbidden(Path("value"), "may not be changed in an update."))
+            found += checks.forbidden_if(obj.value != old.value, Path("value"), "may not be changed in an update.")
             here = Path("preemptionPolicy")
-            if obj.preemption_policy != old.preemption_policy:
-                found.append(field_errors.invalid(here, obj.preemption_policy, IMMUTABLE))
+            found += checks.invalid_if(
+                obj.preemption_policy != old.preemption_policy, here, obj.preemption_policy, IMMUTABLE
+            )
             return found
         found = _validate_name_and_value(obj)
         if obj.preemption_policy not in _POLICIES:

@@ -1,6 +1,6 @@
 """Validate ResourceQuotas and LimitRanges."""
 
-from mooring.admission.checks import NEGATIVE, Unique
+from mooring.admission import checks
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.pod.defaults import round_to_milli
 from mooring.admission.pod.resources import INTEGER_RESOURCES, container_resource_problems, resource_problems
@@ -68,8 +68,7 @@ def _validate_quantities(resources: dict[str, Quantity], path: Path) -> Errors:
         errors += names.validate(here, name, resource_problems(name))
         if "/" not in name and not _is_quota_resource(name):
             errors.append(field_errors.invalid(here, name, "must be a standard resource for quota"))
-        if quantity.sign() < 0:
-            errors.append(field_errors.invalid(here, str(quantity), NEGATIVE))
+        errors += checks.invalid_if(quantity.sign() < 0, here, str(quantity), checks.NEGATIVE)
         if (name in INTEGER_RESOURCES or is_extended(name)) and quantity.milli_value() % 1000:
             errors.append(field_errors.invalid(here, str(quantity), "must be an integer"))
     return errors
@@ -84,10 +83,8 @@ def _validate_scopes(spec: ResourceQuotaSpec, path: Path) -> Errors:
     errors: Errors = []
     unsuited = _count_unsuited(spec)
     for scope in spec.scopes:
-        if scope not in _SCOPES:
-            errors.append(field_errors.invalid(path, spec.scopes, "unsupported scope"))
-        if scope in unsuited:
-            errors.append(field_errors.invalid(path, spec.scopes, "unsupported scope applied to resource"))
+        errors += checks.invalid_if(scope not in _SCOPES, path, spec.scopes, "unsupported scope")
+        errors += checks.invalid_if(scope in unsuited, path, spec.scopes, "unsupported scope applied to resource")
     errors += [
         field_errors.invalid(path, spec.scopes, "conflicting scopes") for pair in _CONFLICTS if pair <= set(spec.scopes)
     ]
@@ -127,8 +124,7 @@ def _validate_scope_selector(spec: ResourceQuotaSpec) -> Errors:
 def _validate_scope_requirement(requirement: ScopedResourceSelectorRequirement, path: Path) -> Errors:
     errors: Errors = []
     scope, operator, values = requirement.scope_name, requirement.operator, requirement.values
-    if scope not in _SCOPES:
-        errors.append(field_errors.invalid(path.child("scopeName"), scope, "unsupported scope"))
+    errors += checks.invalid_if(scope not in _SCOPES, path.child("scopeName"), scope, "unsupported scope")
     if scope in _SCOPES - {"PriorityClass", "VolumeAttributesClass"} and operator != "Exists":
         detail = (
             "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
@@ -136,14 +132,13 @@ def _validate_scope_requirement(requirement: ScopedResourceSelectorRequirement, 
             "ResourceQuotaScopeCrossNamespacePodAffinity"
         )
         errors.append(field_errors.invalid(path.child("operator"), operator, detail))
-    if operator in ("In", "NotIn") and not values:
-        detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
-        errors.append(field_errors.required(path.child("values"), detail))
-    if operator in ("Exists", "DoesNotExist") and values:
-        detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
-        errors.append(field_errors.invalid(path.child("values"), values, detail))
-    if operator not in _OPERATORS:
-        errors.append(field_errors.invalid(path.child("operator"), operator, "not a valid selector operator"))
+    detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+    errors += checks.require(operator not in ("In", "NotIn") or values, path.child("values"), detail)
+    detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+    errors += checks.invalid_if(operator in ("Exists", "DoesNotExist") and values, path.child("values"), values, detail)
+    errors += checks.invalid_if(
+        operator not in _OPERATORS, path.child("operator"), operator, "not a valid selector operator"
+    )
     return errors
 
 
@@ -164,7 +159,7 @@ class LimitRangeStrategy(Strategy[LimitRange]):
 
     def rules(self, obj: LimitRange, old: LimitRange | None, request: Request) -> Errors:
         errors: Errors = []
-        seen = Unique()
+        seen = checks.Unique()
         for index, item in enumerate(obj.spec.limits):
             here = _SPEC.child("limits").index(index)
             errors += names.validate(here.child("type"), item.type, _type_problems(item.type))
@@ -184,8 +179,7 @@ def _validate_limits(item: LimitRangeItem, path: Path) -> Errors:
     errors: Errors = []
     if item.type == "Pod":
         for name, given in (("default", item.default), ("defaultRequest", item.default_request)):
-            if given:
-                errors.append(field_errors.forbidden(path.child(name), "may not be specified when `type` is 'Pod'"))
+            errors += checks.forbidden_if(given, path.child(name), "may not be specified when `type` is 'Pod'")
     if item.type == "PersistentVolumeClaim" and "storage" not in item.min and "storage" not in item.max:
         detail = "either minimum or maximum storage value is required, but neither was provided"
         errors.append(field_errors.required(path.child("limits"), detail))

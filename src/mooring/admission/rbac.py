@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from mooring.admission.checks import one_of
+from mooring.admission import checks
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, label_selector, names
 from mooring.api.field_errors import Errors
@@ -45,9 +45,9 @@ class ClusterRoleStrategy(_RbacStrategy[ClusterRole]):
             return errors
         here = Path("aggregationRule", "clusterRoleSelectors")
         selectors = obj.aggregation_rule.cluster_role_selectors
-        if not selectors:
-            detail = "at least one clusterRoleSelector required if aggregationRule is non-nil"
-            errors.append(field_errors.required(here, detail))
+        errors += checks.require(
+            selectors, here, "at least one clusterRoleSelector required if aggregationRule is non-nil"
+        )
         for index, selector in enumerate(selectors):
             if wrong := label_selector.validate(selector, here.index(index)):
                 wrong.append(field_errors.invalid(here.index(index), selector, "invalid label selector."))
@@ -72,8 +72,7 @@ class _BindingStrategy(Strategy[AnyBinding]):
 
     def rules(self, obj: AnyBinding, old: AnyBinding | None, request: Request) -> Errors:
         errors = _validate_role_ref(obj.role_ref, self.role_kinds)
-        for index, subject in enumerate(obj.subjects):
-            errors += _validate_subject(subject, _SUBJECTS.index(index), namespaced=self.namespaced)
+        errors += checks.validate_items(obj.subjects, _SUBJECTS, _validate_subject, namespaced=self.namespaced)
         if old is not None and obj.role_ref != old.role_ref:
             errors.append(field_errors.invalid(_ROLE_REF, obj.role_ref, "cannot change roleRef"))
         return errors
@@ -91,19 +90,18 @@ def _validate_policy_rule(rule: PolicyRule, path: Path, *, namespaced: bool) -> 
     errors = [] if rule.verbs else [field_errors.required(path.child("verbs"), "verbs must contain at least one value")]
     if rule.non_resource_urls:
         here = path.child("nonResourceURLs")
-        if namespaced:
-            detail = "namespaced rules cannot apply to non-resource URLs"
-            errors.append(field_errors.invalid(here, rule.non_resource_urls, detail))
+        detail = "namespaced rules cannot apply to non-resource URLs"
+        errors += checks.invalid_if(namespaced, here, rule.non_resource_urls, detail)
         if rule.api_groups or rule.resources or rule.resource_names:
             detail = "rules cannot apply to both regular resources and non-resource URLs"
             errors.append(field_errors.invalid(here, rule.non_resource_urls, detail))
         return errors
-    if not rule.api_groups:
-        detail = "resource rules must supply at least one api group"
-        errors.append(field_errors.required(path.child("apiGroups"), detail))
-    if not rule.resources:
-        detail = "resource rules must supply at least one resource"
-        errors.append(field_errors.required(path.child("resources"), detail))
+    errors += checks.require(
+        rule.api_groups, path.child("apiGroups"), "resource rules must supply at least one api group"
+    )
+    errors += checks.require(
+        rule.resources, path.child("resources"), "resource rules must supply at least one resource"
+    )
     return errors
 
 
@@ -111,7 +109,7 @@ def _validate_role_ref(ref: RoleRef, kinds: tuple[str, ...]) -> Errors:
     errors = []
     if ref.api_group != GROUP:
         errors.append(field_errors.not_supported(_ROLE_REF.child("apiGroup"), ref.api_group, [GROUP]))
-    errors += one_of(ref.kind, kinds, _ROLE_REF.child("kind"))
+    errors += checks.one_of(ref.kind, kinds, _ROLE_REF.child("kind"))
     here = _ROLE_REF.child("name")
     if not ref.name:
         return [*errors, field_errors.required(here)]
@@ -128,8 +126,7 @@ def _validate_subject(subject: Subject, path: Path, *, namespaced: bool) -> Erro
                 errors += names.validate(path.child("name"), subject.name, wrong)
             if subject.api_group:
                 errors.append(field_errors.not_supported(group, subject.api_group, [""]))
-            if not namespaced and not subject.namespace:
-                errors.append(field_errors.required(path.child("namespace")))
+            errors += checks.require(namespaced or subject.namespace, path.child("namespace"))
         case "User" | "Group":
             if subject.api_group != GROUP:
                 errors.append(field_errors.not_supported(group, subject.api_group, [GROUP]))

@@ -5,7 +5,7 @@ Their metadata is empty; the API server answers them after admission. `Scale`, t
 
 from typing import TypeVar
 
-from mooring.admission.checks import non_negative
+from mooring.admission import checks
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, meta_v1
 from mooring.api.authentication_v1 import SelfSubjectReview, TokenRequest, TokenReview
@@ -88,7 +88,7 @@ class TokenRequestStrategy(_ReviewStrategy[TokenRequest]):
 
 class ScaleStrategy(_ReviewStrategy[Scale]):
     def validate_update(self, new: Scale, old: Scale, request: Request) -> Errors:
-        return non_negative(new.spec.replicas, _SPEC.child("replicas"))
+        return checks.non_negative(new.spec.replicas, _SPEC.child("replicas"))
 
 
 def _validate_access(spec: SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec) -> Errors:

@@ -5,13 +5,13 @@ from math import inf
 
 from msgspec import structs
 
-from mooring.admission.checks import Unique, require_name
+from mooring.admission import checks
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.pod.resources import validate_resources
 from mooring.admission.pod.rules import rules_for_create
 from mooring.admission.pod.tolerations import validate_tolerations
 from mooring.admission.strategy import Request, Strategy
-from mooring.api import errors, field_errors, names
+from mooring.api import errors, names
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Pod, ResourceRequirements, Toleration
 from mooring.api.field_errors import Errors
@@ -25,14 +25,12 @@ class RuntimeClassStrategy(Strategy[RuntimeClass]):
     def rules(self, obj: RuntimeClass, old: RuntimeClass | None, request: Request) -> Errors:
         here = Path("handler")
         problems: Errors = []
-        if old is not None and obj.handler != old.handler:
-            problems.append(field_errors.invalid(here, obj.handler, IMMUTABLE))
-        problems += require_name(obj.handler, here, names.dns1123_label)
+        problems += checks.invalid_if(old is not None and obj.handler != old.handler, here, obj.handler, IMMUTABLE)
+        problems += checks.require_name(obj.handler, here, names.dns1123_label)
         if obj.overhead is not None:
             amounts = ResourceRequirements(limits=obj.overhead.pod_fixed)
             problems += validate_resources(amounts, frozenset(), Path("overhead"))
-        if obj.scheduling is not None:
-            problems += _validate_scheduling(obj.scheduling, Path("scheduling"), request)
+        problems += checks.optional(obj.scheduling, Path("scheduling"), _validate_scheduling, request)
         return problems
 
 
@@ -40,7 +38,7 @@ def _validate_scheduling(scheduling: Scheduling, path: Path, request: Request) -
     problems = names.validate_labels(scheduling.node_selector, path.child("nodeSelector"))
     here = path.child("tolerations")
     problems += validate_tolerations(scheduling.tolerations, here, rules_for_create(request.options, is_pod=False))
-    seen = Unique()
+    seen = checks.Unique()
     for index, each in enumerate(scheduling.tolerations):
         key = (each.key, each.operator, each.value, each.effect, each.expression)
         problems += seen.add(key, here.index(index), each)

@@ -4,13 +4,12 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from mooring.admission import service_families
+from mooring.admission import checks, service_families
 from mooring.admission.addresses import (
     validate_endpoint_ip,
     validate_legacy_cidr,
     validate_legacy_ip,
 )
-from mooring.admission.checks import Unique, one_of, optional_name, optional_one_of, require
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.service_families import HEADLESS
 from mooring.admission.strategy import Request, Strategy
@@ -90,19 +89,19 @@ class ServiceStrategy(Strategy[Service]):
         spec = obj.spec
         if errors := service_families.validate(obj, old, request.options):
             return errors
-        errors = require(spec.ports or spec.type == "ExternalName" or spec.cluster_ip == HEADLESS, _PORTS)
+        errors = checks.require(spec.ports or spec.type == "ExternalName" or spec.cluster_ip == HEADLESS, _PORTS)
         errors += _validate_type_rules(spec)
         errors += _validate_ports(spec.ports)
         errors += names.validate_labels(spec.selector, _SPEC.child("selector"))
         errors += _validate_affinity(spec)
         errors += _validate_external_ips(spec, old, strict=request.options.strict_addresses)
-        errors += one_of(spec.type, TYPES, _SPEC.child("type"))
+        errors += checks.one_of(spec.type, TYPES, _SPEC.child("type"))
         errors += _validate_unique_ports(spec) + _validate_source_ranges(
             obj, old, strict=request.options.strict_addresses
         )
         distributions = _DISTRIBUTIONS if request.options.same_node_traffic else _DISTRIBUTIONS[:1]
         errors += _validate_traffic(spec)
-        errors += optional_one_of(spec.traffic_distribution, distributions, _SPEC.child("trafficDistribution"))
+        errors += checks.optional_one_of(spec.traffic_distribution, distributions, _SPEC.child("trafficDistribution"))
         errors += _validate_health_check(spec, old)
         return errors if old is None else errors + _validate_changes(spec, old.spec)
 
@@ -117,10 +116,10 @@ class ServiceStrategy(Strategy[Service]):
             if ingress.ip:
                 strict = request.options.strict_addresses and ingress.ip not in stored
                 errors += validate_legacy_ip(ingress.ip, at.child("ip"), strict=strict)
-                errors += one_of(ingress.ip_mode, _IP_MODES, at.child("ipMode"))
+                errors += checks.one_of(ingress.ip_mode, _IP_MODES, at.child("ipMode"))
             elif ingress.ip_mode is not None:
                 errors.append(field_errors.forbidden(at.child("ipMode"), "may not be specified when `ip` is not set"))
-            errors += optional_name(ingress.hostname or None, at.child("hostname"), names.dns1123_subdomain)
+            errors += checks.optional_name(ingress.hostname or None, at.child("hostname"), names.dns1123_subdomain)
         return errors
 
     def warnings(self, new: Service, old: Service | None, request: Request) -> list[str]:
@@ -239,7 +238,7 @@ def _validate_external_name(spec: ServiceSpec) -> Errors:
 
 def _validate_ports(ports: list[ServicePort]) -> Errors:
     errors: Errors = []
-    seen = Unique()
+    seen = checks.Unique()
     for index, port in enumerate(ports):
         here = _PORTS.index(index)
         if not port.name:
@@ -253,17 +252,17 @@ def _validate_ports(ports: list[ServicePort]) -> Errors:
 
 def _validate_port(port: ServicePort, path: Path) -> Errors:
     errors = [field_errors.invalid(path.child("port"), port.port, message) for message in names.port_number(port.port)]
-    errors += one_of(port.protocol, PROTOCOLS, path.child("protocol"))
+    errors += checks.one_of(port.protocol, PROTOCOLS, path.child("protocol"))
     target, here = port.target_port, path.child("targetPort")
     problems = names.port_number(target) if isinstance(target, int) else names.port_name(target)
     errors += [field_errors.invalid(here, target, message) for message in problems]
-    return errors + optional_name(port.app_protocol, path.child("appProtocol"), names.label_key)
+    return errors + checks.optional_name(port.app_protocol, path.child("appProtocol"), names.label_key)
 
 
 def _validate_unique_ports(spec: ServiceSpec) -> Errors:
     errors = []
-    seen = Unique()
-    nodes = Unique()
+    seen = checks.Unique()
+    nodes = checks.Unique()
     for index, port in enumerate(spec.ports):
         here, node = _PORTS.index(index), _PORTS.index(index).child("nodePort")
         if port.node_port and spec.type == "ClusterIP":
@@ -277,7 +276,7 @@ def _validate_unique_ports(spec: ServiceSpec) -> Errors:
 def _validate_affinity(spec: ServiceSpec) -> Errors:
     here, config = _SPEC.child("sessionAffinityConfig"), spec.session_affinity_config
     if spec.session_affinity != "ClientIP" or config is None or config.client_ip is None:
-        return one_of(spec.session_affinity, ("ClientIP", "None"), _SPEC.child("sessionAffinity"))
+        return checks.one_of(spec.session_affinity, ("ClientIP", "None"), _SPEC.child("sessionAffinity"))
     seconds = config.client_ip.timeout_seconds or 0
     if 0 < seconds <= _MAX_AFFINITY_SECONDS:
         return []
@@ -307,8 +306,7 @@ def _validate_source_ranges(obj: Service, old: Service | None, *, strict: bool) 
         is_kept = old is not None and old.metadata.annotations.get(_SOURCE_RANGES) == text
         given = text.split(",") if text.strip() and not is_kept else []
         paths = [here] * len(given)
-    if obj.spec.type != "LoadBalancer":
-        errors.append(field_errors.forbidden(here, _BALANCERS_ONLY))
+    errors += checks.forbidden_if(obj.spec.type != "LoadBalancer", here, _BALANCERS_ONLY)
     for path, each in zip(paths, map(str.strip, given), strict=True):
         if each not in known:
             errors += validate_legacy_cidr(each, path, strict=strict)
@@ -321,10 +319,14 @@ def _validate_traffic(spec: ServiceSpec) -> Errors:
     if external and spec.type not in _EXTERNAL and not spec.external_ips:
         errors.append(field_errors.invalid(here, external, "may only be set for externally-accessible services"))
     elif external:
-        errors += one_of(external, _TRAFFIC_POLICIES, here)
-    errors += optional_one_of(spec.internal_traffic_policy, _TRAFFIC_POLICIES, _SPEC.child("internalTrafficPolicy"))
+        errors += checks.one_of(external, _TRAFFIC_POLICIES, here)
+    errors += checks.optional_one_of(
+        spec.internal_traffic_policy, _TRAFFIC_POLICIES, _SPEC.child("internalTrafficPolicy")
+    )
     if spec.type == "LoadBalancer":
-        return errors + optional_name(spec.load_balancer_class, _SPEC.child("loadBalancerClass"), names.label_key)
+        return errors + checks.optional_name(
+            spec.load_balancer_class, _SPEC.child("loadBalancerClass"), names.label_key
+        )
     return errors + [
         field_errors.forbidden(_SPEC.child(name), _BALANCERS_ONLY)
         for name, given in (
@@ -353,6 +355,5 @@ def _validate_changes(new: ServiceSpec, old: ServiceSpec) -> Errors:
         errors.append(field_errors.invalid(_SPEC.child("loadBalancerClass"), new.load_balancer_class, detail))
     here = _SPEC.child("clusterIPs")
     for index, (address, before) in enumerate(zip(new.cluster_ips, old.cluster_ips, strict=False)):
-        if before and address != before:
-            errors.append(field_errors.invalid(here.index(index), new.cluster_ips, detail))
+        errors += checks.invalid_if(before and address != before, here.index(index), new.cluster_ips, detail)
     return errors

@@ -1,7 +1,7 @@
 """Choose and validate the IP families of a Service. The API server allocates addresses after admission."""
 
+from mooring.admission import checks
 from mooring.admission.addresses import is_ip, validate_legacy_ip
-from mooring.admission.checks import Unique, one_of, optional_one_of
 from mooring.admission.options import AdmissionOptions
 from mooring.api import field_errors
 from mooring.api.core_v1 import Service, ServiceSpec
@@ -107,8 +107,7 @@ def _validate_cluster_ips(spec: ServiceSpec, stored: list[str], options: Admissi
         if address not in stored and (index or address != HEADLESS):
             wrong += validate_legacy_ip(address, _IPS.index(index), strict=options.strict_addresses)
     errors += wrong
-    if len(addresses) > 2:
-        errors.append(field_errors.invalid(_IPS, addresses, "may only hold up to 2 values"))
+    errors += checks.invalid_if(len(addresses) > 2, _IPS, addresses, "may only hold up to 2 values")
     if wrong:
         return errors
     if len(addresses) > 1 and {family_of(address) for address in addresses} != set(_FAMILIES):
@@ -117,10 +116,10 @@ def _validate_cluster_ips(spec: ServiceSpec, stored: list[str], options: Admissi
 
 
 def _validate_families(spec: ServiceSpec) -> Errors:
-    errors = optional_one_of(spec.ip_family_policy, sorted(_POLICIES), _POLICY)
-    seen = Unique()
+    errors = checks.optional_one_of(spec.ip_family_policy, sorted(_POLICIES), _POLICY)
+    seen = checks.Unique()
     for index, family in enumerate(spec.ip_families):
-        errors += one_of(family, _FAMILIES, _GIVEN.index(index)) + seen.add(family, _GIVEN.index(index))
+        errors += checks.one_of(family, _FAMILIES, _GIVEN.index(index)) + seen.add(family, _GIVEN.index(index))
     return errors
 
 
@@ -139,9 +138,10 @@ def _validate_configured(spec: ServiceSpec, old: Service | None, families: tuple
     if (is_headless(spec) and not spec.selector) or (old is not None and _keeps_families(spec, old.spec)):
         return []
     errors: Errors = []
-    if spec.ip_family_policy == REQUIRE and len(families) < 2:
-        detail = "this cluster is not configured for dual-stack services"
-        errors.append(field_errors.invalid(_POLICY, spec.ip_family_policy, detail))
+    detail = "this cluster is not configured for dual-stack services"
+    errors += checks.invalid_if(
+        spec.ip_family_policy == REQUIRE and len(families) < 2, _POLICY, spec.ip_family_policy, detail
+    )
     return errors + [
         field_errors.invalid(_GIVEN.index(index), family, "not configured on this cluster")
         for index, family in enumerate(spec.ip_families)

@@ -3,7 +3,7 @@
 Volumes of claim templates are added to the pod template before it is validated, so that containers can mount them.
 """
 
-from mooring.admission.checks import at_most_all, immutable_fields, non_negative, non_negative_fields, number_or_percent
+from mooring.admission import checks
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.persistent_volume_claim import default_claim, validate_claim_spec
 from mooring.admission.pod.defaults import default_pod_spec
@@ -81,11 +81,13 @@ class StatefulSetStrategy(TemplateStrategy[StatefulSet]):
 
     def rules(self, obj: StatefulSet, old: StatefulSet | None, request: Request) -> Errors:
         errors = _validate_spec(obj.spec, old.spec if old is not None else None, request)
-        return errors if old is None else errors + immutable_fields(obj.spec, old.spec, SPEC, *_IMMUTABLE)
+        return errors if old is None else errors + checks.immutable_fields(obj.spec, old.spec, SPEC, *_IMMUTABLE)
 
     def status_rules(self, new: StatefulSet, old: StatefulSet, request: Request) -> Errors:
         parts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-        errors = non_negative_fields(new.status, STATUS, "replicas", *parts, "observedGeneration", "collisionCount")
+        errors = checks.non_negative_fields(
+            new.status, STATUS, "replicas", *parts, "observedGeneration", "collisionCount"
+        )
         errors += never_decremented(new.status.collision_count, old.status.collision_count)
         return errors + validate_replica_counts(new.status, "cannot be greater than status.readyReplicas", *parts)
 
@@ -97,10 +99,10 @@ def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: 
         errors.append(field_errors.invalid(SPEC.child("podManagementPolicy"), spec.pod_management_policy, detail))
     errors += _validate_update_strategy(spec, SPEC.child("updateStrategy"))
     errors += _validate_retention(spec, SPEC.child("persistentVolumeClaimRetentionPolicy"))
-    errors += non_negative(spec.replicas, SPEC.child("replicas"))
-    errors += non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
+    errors += checks.non_negative(spec.replicas, SPEC.child("replicas"))
+    errors += checks.non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
     if spec.ordinals is not None:
-        errors += non_negative(spec.ordinals.start, SPEC.child("ordinals", "start"))
+        errors += checks.non_negative(spec.ordinals.start, SPEC.child("ordinals", "start"))
     if spec.service_name and old is None:
         errors += names.validate(SPEC.child("serviceName"), spec.service_name, names.dns1123_label(spec.service_name))
     if old is None:
@@ -136,13 +138,14 @@ def _validate_update_strategy(spec: StatefulSetSpec, path: Path) -> Errors:
         case "RollingUpdate":
             if pace is None:
                 return []
-            errors = non_negative(pace.partition, here.child("partition"))
+            errors = checks.non_negative(pace.partition, here.child("partition"))
             if pace.max_unavailable is not None:
                 unavailable = here.child("maxUnavailable")
-                errors += number_or_percent(pace.max_unavailable, unavailable)
-                if is_nothing(pace.max_unavailable):
-                    errors.append(field_errors.invalid(unavailable, pace.max_unavailable, "cannot be 0"))
-                errors += at_most_all(pace.max_unavailable, unavailable)
+                errors += checks.number_or_percent(pace.max_unavailable, unavailable)
+                errors += checks.invalid_if(
+                    is_nothing(pace.max_unavailable), unavailable, pace.max_unavailable, "cannot be 0"
+                )
+                errors += checks.at_most_all(pace.max_unavailable, unavailable)
             return errors
         case _:
             return [field_errors.invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'")]
@@ -163,9 +166,7 @@ class ControllerRevisionStrategy(Strategy[ControllerRevision]):
     has_generation = False
 
     def rules(self, obj: ControllerRevision, old: ControllerRevision | None, request: Request) -> Errors:
-        errors = non_negative(obj.revision, Path("revision"))
-        if old is not None and obj.data != old.data:
-            errors.append(field_errors.invalid(Path("data"), obj.data, IMMUTABLE))
-        if old is None and obj.data is None:
-            errors.append(field_errors.required(Path("data"), "data is mandatory"))
+        errors = checks.non_negative(obj.revision, Path("revision"))
+        errors += checks.invalid_if(old is not None and obj.data != old.data, Path("data"), obj.data, IMMUTABLE)
+        errors += checks.require(old is not None or obj.data is not None, Path("data"), "data is mandatory")
         return errors

@@ -1,14 +1,6 @@
 """Validate storage.k8s.io kinds: storage classes, CSI drivers and nodes, attachments and capacities."""
 
-from mooring.admission.checks import (
-    Unique,
-    immutable_fields,
-    non_negative,
-    non_negative_quantity,
-    one_of,
-    optional_name,
-    require,
-)
+from mooring.admission import checks
 from mooring.admission.meta import IMMUTABLE, immutable
 from mooring.admission.persistent_volume import affinity_rules, default_source, validate_spec
 from mooring.admission.strategy import Request, Strategy
@@ -32,8 +24,7 @@ _SPEC = Path("spec")
 
 def _validate_parameters(parameters: dict[str, str], path: Path) -> Errors:
     errors = [field_errors.too_long(path, MAX_PARAMETERS)] if len(parameters) > MAX_PARAMETERS else []
-    if "" in parameters:
-        errors.append(field_errors.invalid(path, "", "field can not be empty."))
+    errors += checks.invalid_if("" in parameters, path, "", "field can not be empty.")
     size = sum(len(f"{key}{value}".encode(errors="surrogatepass")) for key, value in parameters.items())
     if size > MAX_PARAMETERS_BYTES:
         errors.append(field_errors.too_long(path, MAX_PARAMETERS_BYTES))
@@ -58,10 +49,10 @@ class StorageClassStrategy(Strategy[v1.StorageClass]):
             ("reclaimPolicy", obj.reclaim_policy, _RECLAIM_POLICIES),
             ("volumeBindingMode", obj.volume_binding_mode, _BINDING_MODES),
         ):
-            errors += one_of(value, supported, Path(name))
+            errors += checks.one_of(value, supported, Path(name))
         errors += _validate_topologies(obj.allowed_topologies, Path("allowedTopologies"))
         if old is not None:
-            errors += immutable_fields(
+            errors += checks.immutable_fields(
                 obj, old, None, "parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"
             )
         return errors
@@ -83,10 +74,9 @@ def _validate_topologies(terms: list[v1.TopologySelectorTerm], path: Path) -> Er
                 errors.append(field_errors.duplicate(at.child("key"), requirement.key))
             values[requirement.key] = frozenset(requirement.values)
             errors += names.validate_label_key(requirement.key, at.child("key"))
-            errors += require(requirement.values, at.child("values"))
-            given = Unique()
-            for place, value in enumerate(requirement.values):
-                errors += given.add(value, at.child("values").index(place))
+            errors += checks.require(requirement.values, at.child("values"))
+            given = checks.Unique()
+            errors += checks.validate_items(requirement.values, at.child("values"), given.add)
         whole = frozenset(values.items())
         if whole in seen:
             errors.append(field_errors.duplicate(here, ""))
@@ -107,7 +97,7 @@ class VolumeAttributesClassStrategy(Strategy[v1.VolumeAttributesClass]):
         if old is not None:
             errors += _immutable_error("driverName", obj.driver_name, old.driver_name)
             errors += _immutable_error("parameters", obj.parameters, old.parameters)
-        errors += require(obj.parameters, Path("parameters"), "must contain at least one key/value pair")
+        errors += checks.require(obj.parameters, Path("parameters"), "must contain at least one key/value pair")
         return errors + _validate_parameters(obj.parameters, Path("parameters"))
 
 
@@ -151,7 +141,7 @@ class CSIDriverStrategy(Strategy[v1.CSIDriver]):
 
 
 def _validate_driver_spec(spec: v1.CSIDriverSpec) -> Errors:
-    errors = one_of(spec.fs_group_policy, _FS_GROUP_POLICIES, _SPEC.child("fsGroupPolicy"))
+    errors = checks.one_of(spec.fs_group_policy, _FS_GROUP_POLICIES, _SPEC.child("fsGroupPolicy"))
     errors += _validate_token_requests(spec.token_requests, _SPEC.child("tokenRequests"))
     here = _SPEC.child("volumeLifecycleModes")
     errors += [
@@ -172,7 +162,7 @@ def _validate_driver_spec(spec: v1.CSIDriverSpec) -> Errors:
 
 def _validate_token_requests(requests: list[v1.TokenRequest], path: Path) -> Errors:
     errors: Errors = []
-    audiences = Unique()
+    audiences = checks.Unique()
     for index, request in enumerate(requests):
         here = path.index(index)
         if repeated := audiences.add(request.audience, here.child("audience")):
@@ -192,7 +182,7 @@ class CSINodeStrategy(Strategy[v1.CSINode]):
 
     def rules(self, obj: v1.CSINode, old: v1.CSINode | None, request: Request) -> Errors:
         errors: Errors = []
-        seen = Unique()
+        seen = checks.Unique()
         before = {driver.name: driver for driver in old.spec.drivers} if old is not None else {}
         here = _SPEC.child("drivers")
         for index, driver in enumerate(obj.spec.drivers):
@@ -207,14 +197,14 @@ class CSINodeStrategy(Strategy[v1.CSINode]):
 def _validate_node_driver(driver: v1.CSINodeDriver, path: Path) -> Errors:
     errors = validate_csi_driver_name(driver.name, path.child("name"))
     here = path.child("nodeID")
-    errors += require(driver.node_id, here)
+    errors += checks.require(driver.node_id, here)
     if len(driver.node_id.encode(errors="surrogatepass")) > _MAX_NODE_ID_BYTES:
         errors.append(field_errors.invalid(here, driver.node_id, f"must be {_MAX_NODE_ID_BYTES} characters or less"))
     if driver.allocatable is not None:
-        errors += non_negative(driver.allocatable.count, path.child("allocatable", "count"))
-    seen = Unique()
+        errors += checks.non_negative(driver.allocatable.count, path.child("allocatable", "count"))
+    seen = checks.Unique()
     for key in driver.topology_keys:
-        errors += require(key, path)
+        errors += checks.require(key, path)
         errors += seen.add(key, path)
         errors += names.validate(path, key, names.label_key(key))
     return errors
@@ -228,8 +218,12 @@ class CSIStorageCapacityStrategy(Strategy[v1.CSIStorageCapacity]):
         name = obj.storage_class_name
         errors = names.validate(Path("storageClassName"), name, names.dns1123_subdomain(name))
         errors += label_selector.validate(obj.node_topology, Path("nodeTopology"))
-        errors += non_negative_quantity(obj.capacity, Path("capacity"))
-        return errors if old is None else errors + immutable_fields(obj, old, None, "nodeTopology", "storageClassName")
+        errors += checks.non_negative_quantity(obj.capacity, Path("capacity"))
+        return (
+            errors
+            if old is None
+            else errors + checks.immutable_fields(obj, old, None, "nodeTopology", "storageClassName")
+        )
 
 
 class VolumeAttachmentStrategy(Strategy[v1.VolumeAttachment]):
@@ -255,10 +249,9 @@ class VolumeAttachmentStrategy(Strategy[v1.VolumeAttachment]):
         elif inline is not None:
             affinity = affinity_rules(request.options, None)
             errors += validate_spec(inline, here.child("inlineVolumeSpec"), affinity, inline=True)
-        errors += optional_name(name, here.child("persistentVolumeName"), names.dns1123_subdomain)
+        errors += checks.optional_name(name, here.child("persistentVolumeName"), names.dns1123_subdomain)
         errors += names.validate(_SPEC.child("nodeName"), spec.node_name, names.dns1123_subdomain(spec.node_name))
-        if old is not None and spec != old.spec:
-            errors.append(field_errors.invalid(_SPEC, spec, IMMUTABLE))
+        errors += checks.invalid_if(old is not None and spec != old.spec, _SPEC, spec, IMMUTABLE)
         return errors
 
     def status_rules(self, new: v1.VolumeAttachment, old: v1.VolumeAttachment, request: Request) -> Errors:

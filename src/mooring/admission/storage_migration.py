@@ -2,7 +2,7 @@
 
 import re
 
-from mooring.admission.checks import validate_conditions
+from mooring.admission import checks
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
@@ -26,8 +26,7 @@ class StorageVersionMigrationStrategy(Strategy[StorageVersionMigration]):
             errors.append(field_errors.invalid(_RESOURCE.child("resource"), wanted.resource, ",".join(problems)))
         if wanted.group and (problems := names.dns1123_subdomain(wanted.group)):
             errors.append(field_errors.invalid(_RESOURCE.child("group"), wanted.group, ",".join(problems)))
-        if old is not None and obj.spec != old.spec:
-            errors.append(field_errors.invalid(Path("spec"), obj.spec, IMMUTABLE))
+        errors += checks.invalid_if(old is not None and obj.spec != old.spec, Path("spec"), obj.spec, IMMUTABLE)
         return errors
 
     def status_rules(self, new: StorageVersionMigration, old: StorageVersionMigration, request: Request) -> Errors:
@@ -36,17 +35,17 @@ class StorageVersionMigrationStrategy(Strategy[StorageVersionMigration]):
         if version and not _VERSION.fullmatch(version):
             errors.append(field_errors.invalid(here, version, f"resource version is not well formed: {version}"))
         conditions = _STATUS.child("conditions")
-        errors += validate_conditions(new.status.conditions, conditions)
-        if old.status.resource_version not in ("", version):
-            errors.append(field_errors.invalid(here, version, "field is immutable"))
+        errors += checks.validate_conditions(new.status.conditions, conditions)
+        errors += checks.invalid_if(
+            old.status.resource_version not in ("", version), here, version, "field is immutable"
+        )
         succeeded, failed = _holds(new, "Succeeded"), _holds(new, "Failed")
         for wrong, detail in (
             (succeeded and failed, "Both success and failed conditions cannot be true at the same time"),
             (_holds(old, "Succeeded") and not succeeded, "Success condition cannot be set to false once it is true"),
             (_holds(old, "Failed") and not failed, "Failed condition cannot be set to false once it is true"),
         ):
-            if wrong:
-                errors.append(field_errors.invalid(conditions, new.status.conditions, detail))
+            errors += checks.invalid_if(wrong, conditions, new.status.conditions, detail)
         return errors
 
 

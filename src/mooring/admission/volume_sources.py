@@ -2,7 +2,7 @@
 
 import re
 
-from mooring.admission.checks import optional_one_of, require_one_of, required_fields
+from mooring.admission import checks
 from mooring.api import field_errors, names
 from mooring.api.base import Object
 from mooring.api.core_v1 import volume_source as vs
@@ -24,7 +24,7 @@ def validate_host_path(source: vs.HostPathVolumeSource, path: Path) -> Errors:
     if not source.path:
         return [field_errors.required(path.child("path"))]
     errors = no_backsteps(source.path, path.child("path"))
-    return errors + optional_one_of(source.type, _HOST_PATH_TYPES, path.child("type"))
+    return errors + checks.optional_one_of(source.type, _HOST_PATH_TYPES, path.child("type"))
 
 
 def validate_csi_driver_name(name: str, path: Path) -> Errors:
@@ -35,7 +35,7 @@ def validate_csi_driver_name(name: str, path: Path) -> Errors:
 
 
 def validate_iscsi(source: vs.ISCSIVolumeSource | vs.ISCSIPersistentVolumeSource, path: Path) -> Errors:
-    errors = required_fields(source, path, "targetPortal")
+    errors = checks.required_fields(source, path, "targetPortal")
     if not source.iqn:
         errors.append(field_errors.required(path.child("iqn")))
     else:
@@ -44,8 +44,7 @@ def validate_iscsi(source: vs.ISCSIVolumeSource | vs.ISCSIPersistentVolumeSource
         errors.append(field_errors.invalid(path.child("lun"), source.lun, names.out_of_range(0, 255)))
     if (source.chap_auth_discovery or source.chap_auth_session) and source.secret_ref is None:
         errors.append(field_errors.required(path.child("secretRef")))
-    if source.initiator_name is not None:
-        errors += _validate_initiator(source.initiator_name, path.child("initiatorname"))
+    errors += checks.optional(source.initiator_name, path.child("initiatorname"), _validate_initiator)
     return errors
 
 
@@ -59,11 +58,11 @@ def _validate_initiator(name: str, path: Path) -> Errors:
 def validate_fc(source: vs.FCVolumeSource, path: Path) -> Errors:
     errors = []
     here = path.child("targetWWNs")
-    if not source.target_wwns and not source.wwids:
-        errors.append(field_errors.required(here, "must specify either targetWWNs or wwids, but not both"))
-    if source.target_wwns and source.wwids:
-        detail = "targetWWNs and wwids can not be specified simultaneously"
-        errors.append(field_errors.invalid(here, source.target_wwns, detail))
+    errors += checks.require(
+        source.target_wwns or source.wwids, here, "must specify either targetWWNs or wwids, but not both"
+    )
+    detail = "targetWWNs and wwids can not be specified simultaneously"
+    errors += checks.invalid_if(source.target_wwns and source.wwids, here, source.target_wwns, detail)
     if source.target_wwns:
         if source.lun is None:
             errors.append(field_errors.required(path.child("lun"), "lun is required if targetWWNs is specified"))
@@ -79,17 +78,18 @@ def _validate_partition(partition: int, path: Path) -> Errors:
 
 
 def validate_gce(source: vs.GCEPersistentDiskVolumeSource, path: Path) -> Errors:
-    return required_fields(source, path, "pdName") + _validate_partition(source.partition, path)
+    return checks.required_fields(source, path, "pdName") + _validate_partition(source.partition, path)
 
 
 def validate_aws(source: vs.AWSElasticBlockStoreVolumeSource, path: Path) -> Errors:
-    return required_fields(source, path, "volumeID") + _validate_partition(source.partition, path)
+    return checks.required_fields(source, path, "volumeID") + _validate_partition(source.partition, path)
 
 
 def validate_nfs(source: vs.NFSVolumeSource, path: Path) -> Errors:
-    errors = required_fields(source, path, "server", "path")
-    if not source.path.startswith("/"):
-        errors.append(field_errors.invalid(path.child("path"), source.path, "must be an absolute path"))
+    errors = checks.required_fields(source, path, "server", "path")
+    errors += checks.invalid_if(
+        not source.path.startswith("/"), path.child("path"), source.path, "must be an absolute path"
+    )
     return errors
 
 
@@ -104,16 +104,15 @@ def validate_quobyte(source: vs.QuobyteVolumeSource, path: Path) -> Errors:
     else:
         wrong = (item for item in source.registry.split(",") if not _HOST_AND_PORT.fullmatch(item))
         errors += [field_errors.invalid(path.child("registry"), source.registry, pair) for _ in wrong]
-    return errors + required_fields(source, path, "volume")
+    return errors + checks.required_fields(source, path, "volume")
 
 
 def validate_flocker(source: vs.FlockerVolumeSource, path: Path) -> Errors:
     errors = []
     if not source.dataset_name and not source.dataset_uuid:
         errors.append(field_errors.required(path, "one of datasetName and datasetUUID is required"))
-    if source.dataset_name and source.dataset_uuid:
-        detail = "datasetName and datasetUUID can not be specified simultaneously"
-        errors.append(field_errors.invalid(path, "resource", detail))
+    detail = "datasetName and datasetUUID can not be specified simultaneously"
+    errors += checks.invalid_if(source.dataset_name and source.dataset_uuid, path, "resource", detail)
     if "/" in source.dataset_name:
         errors.append(field_errors.invalid(path.child("datasetName"), source.dataset_name, "must not contain '/'"))
     return errors
@@ -121,7 +120,7 @@ def validate_flocker(source: vs.FlockerVolumeSource, path: Path) -> Errors:
 
 def validate_flex(source: vs.FlexVolumeSource | vs.FlexPersistentVolumeSource, path: Path) -> Errors:
     """Validate a FlexVolume: option keys must not use Kubernetes' domains."""
-    errors = required_fields(source, path, "driver")
+    errors = checks.required_fields(source, path, "driver")
     for key in source.options:
         if f".{key.partition('/')[0].lower()}".endswith((".kubernetes.io", ".k8s.io")):
             detail = "kubernetes.io and k8s.io namespaces are reserved"
@@ -130,10 +129,10 @@ def validate_flex(source: vs.FlexVolumeSource | vs.FlexPersistentVolumeSource, p
 
 
 def validate_azure_disk(source: vs.AzureDiskVolumeSource, path: Path) -> Errors:
-    errors = required_fields(source, path, "diskName", "diskURI")
+    errors = checks.required_fields(source, path, "diskName", "diskURI")
     modes, kinds = ("None", "ReadOnly", "ReadWrite"), ("Dedicated", "Managed", "Shared")
-    errors += optional_one_of(source.caching_mode, modes, path.child("cachingMode"))
-    errors += optional_one_of(source.kind, kinds, path.child("kind"))
+    errors += checks.optional_one_of(source.caching_mode, modes, path.child("cachingMode"))
+    errors += checks.optional_one_of(source.kind, kinds, path.child("kind"))
     managed = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
     blob = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
     here = path.child("diskURI")
@@ -159,7 +158,7 @@ def file_mode(mode: int | None, path: Path) -> Errors:
 
 
 def pull_policy(policy: str, path: Path) -> Errors:
-    return require_one_of(policy, PULL_POLICIES, path)
+    return checks.require_one_of(policy, PULL_POLICIES, path)
 
 
 def no_backsteps(target: str, path: Path) -> Errors:

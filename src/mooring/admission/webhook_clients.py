@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from mooring.admission import checks
 from mooring.api import field_errors, names
 from mooring.api.admissionregistration_v1 import ServiceReference as AdmissionService
 from mooring.api.admissionregistration_v1 import WebhookClientConfig as AdmissionClient
@@ -31,17 +32,15 @@ def _validate_url(url: str, path: Path) -> Errors:
     except ValueError as error:
         return [field_errors.required(path, f"url must be a valid URL: {error}{_FORM}")]
     errors = []
-    if parts.scheme != "https":
-        errors.append(field_errors.invalid(path, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}"))
-    if not host:
-        errors.append(field_errors.invalid(path, host, f"host must be specified{_FORM}"))
+    errors += checks.invalid_if(
+        parts.scheme != "https", path, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}"
+    )
+    errors += checks.invalid_if(not host, path, host, f"host must be specified{_FORM}")
     if "@" in parts.netloc:
         user = parts.netloc.rpartition("@")[0]
         errors.append(field_errors.invalid(path, user, "user information is not permitted in the URL"))
-    if parts.fragment:
-        errors.append(field_errors.invalid(path, parts.fragment, "fragments are not permitted in the URL"))
-    if parts.query:
-        errors.append(field_errors.invalid(path, parts.query, "query parameters are not permitted in the URL"))
+    errors += checks.invalid_if(parts.fragment, path, parts.fragment, "fragments are not permitted in the URL")
+    errors += checks.invalid_if(parts.query, path, parts.query, "query parameters are not permitted in the URL")
     return errors
 
 
@@ -59,8 +58,7 @@ def _validate_service(service: AdmissionService | ConversionService, path: Path)
     here = path.child("path")
     if where == "//":
         return [*errors, field_errors.invalid(here, where, "segment[0] may not be empty")]
-    if not where.startswith("/"):
-        errors.append(field_errors.invalid(here, where, "must start with a '/'"))
+    errors += checks.invalid_if(not where.startswith("/"), here, where, "must start with a '/'")
     for index, step in enumerate(where[1:].removesuffix("/").split("/")):
         problems = [f": {wrong}" for wrong in names.dns1123_subdomain(step)] if step else [" may not be empty"]
         errors += [field_errors.invalid(here, where, f"segment[{index}]{problem}") for problem in problems]

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from mooring.admission.checks import optional_one_of
+from mooring.admission import checks
 from mooring.admission.options import stored_policies
 from mooring.admission.policy import rules
 from mooring.admission.policy.rules import FAILURE_POLICIES, MATCH_POLICIES
@@ -154,21 +154,22 @@ def _relax_for_update(old: v1.WebhookConfiguration, new: v1.WebhookConfiguration
 
 def _webhook_errors(webhook: v1.Webhook, strictness: _Strictness, request: Request, path: Path) -> Errors:
     errors = names.validate_fully_qualified_name(webhook.name, path.child("name"))
-    for index, rule in enumerate(webhook.rules):
-        errors += rules.rule_with_operations(rule, path.child("rules").index(index))
-    errors += optional_one_of(webhook.failure_policy, FAILURE_POLICIES, path.child("failurePolicy"))
-    errors += optional_one_of(webhook.match_policy, MATCH_POLICIES, path.child("matchPolicy"))
+    errors += checks.validate_items(webhook.rules, path.child("rules"), rules.rule_with_operations)
+    errors += checks.optional_one_of(webhook.failure_policy, FAILURE_POLICIES, path.child("failurePolicy"))
+    errors += checks.optional_one_of(webhook.match_policy, MATCH_POLICIES, path.child("matchPolicy"))
     allowed, here = _WITHOUT_SIDE_EFFECTS if strictness.no_side_effects else _SIDE_EFFECTS, path.child("sideEffects")
     if webhook.side_effects is None:
         errors.append(field_errors.required(here, f"must specify one of {', '.join(allowed)}"))
-    errors += optional_one_of(webhook.side_effects, allowed, here)
+    errors += checks.optional_one_of(webhook.side_effects, allowed, here)
     seconds = webhook.timeout_seconds
     if seconds is not None and not 1 <= seconds <= _LONGEST_TIMEOUT:
         detail = "the timeout value must be between 1 and 30 seconds"
         errors.append(field_errors.invalid(path.child("timeoutSeconds"), seconds, detail))
     errors += _selector_errors(webhook, path, strict=strictness.good_label_values)
     if isinstance(webhook, v1.MutatingWebhook):
-        errors += optional_one_of(webhook.reinvocation_policy, _REINVOCATION_POLICIES, path.child("reinvocationPolicy"))
+        errors += checks.optional_one_of(
+            webhook.reinvocation_policy, _REINVOCATION_POLICIES, path.child("reinvocationPolicy")
+        )
     errors += validate_client_config(webhook.client_config, path.child("clientConfig"))
     if strictness.check_conditions:
         here, known = path.child("matchConditions"), strictness.known_conditions

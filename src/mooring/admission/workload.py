@@ -9,8 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from mooring.admission import meta
-from mooring.admission.checks import json_fields, number_or_percent
+from mooring.admission import checks, meta
 from mooring.admission.pod.annotations import validate_pod_annotations
 from mooring.admission.pod.mutation import check_scheduling_terms, drop_disabled_fields
 from mooring.admission.pod.rules import rules_for_create, rules_for_update
@@ -36,9 +35,8 @@ def validate_template(template: PodTemplateSpec, old: PodTemplateSpec | None, pa
     errors += meta.validate_annotations(template.metadata.annotations, path.child("annotations"))
     errors += validate_pod_annotations(template.metadata, template.spec, path.child("annotations"), rules)
     errors += validate_pod_spec(template.spec, None, path.child("spec"), rules)
-    if template.spec.ephemeral_containers:
-        detail = "ephemeral containers not allowed in pod template"
-        errors.append(field_errors.forbidden(path.child("spec", "ephemeralContainers"), detail))
+    detail = "ephemeral containers not allowed in pod template"
+    errors += checks.forbidden_if(template.spec.ephemeral_containers, path.child("spec", "ephemeralContainers"), detail)
     return errors
 
 
@@ -101,10 +99,10 @@ def validate_selector(
     if selector is None:
         return [field_errors.required(path)]
     errors = label_selector.validate(selector, path)
-    if errors:
-        errors.append(field_errors.invalid(path, selector, when_invalid))
-    if not selector.match_labels and not selector.match_expressions:
-        errors.append(field_errors.invalid(path, selector, when_empty))
+    errors += checks.invalid_if(errors, path, selector, when_invalid)
+    errors += checks.invalid_if(
+        not selector.match_labels and not selector.match_expressions, path, selector, when_empty
+    )
     return errors
 
 
@@ -140,8 +138,8 @@ def runs_for_ever(template: PodTemplateSpec, path: Path, kind: str) -> Errors:
 
 
 def rolling_numbers(unavailable: int | str, surge: int | str, path: Path) -> Errors:
-    errors = number_or_percent(unavailable, path.child("maxUnavailable"))
-    return errors + number_or_percent(surge, path.child("maxSurge"))
+    errors = checks.number_or_percent(unavailable, path.child("maxUnavailable"))
+    return errors + checks.number_or_percent(surge, path.child("maxSurge"))
 
 
 def is_nothing(value: int | str) -> bool:
@@ -154,7 +152,7 @@ def is_nothing(value: int | str) -> bool:
 
 def validate_replica_counts(status: msgspec.Struct, detail: str, *parts: str) -> Errors:
     """Validate that no count of `parts` exceeds `replicas`, and `availableReplicas` not the ready ones."""
-    counts = json_fields(status)
+    counts = checks.json_fields(status)
     errors = [
         field_errors.invalid(STATUS.child(name), counts[name], "cannot be greater than status.replicas")
         for name in parts

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 from msgspec.structs import replace
 
+from mooring.admission import checks
 from mooring.admission.custom import structure
 from mooring.admission.custom.formats import NEW_FORMATS, format_of
 from mooring.admission.custom.rules import Rules
@@ -130,8 +131,7 @@ class SchemaValidator(msgspec.Struct, frozen=True):
         found = _Walk(self, expressions)
         found.visit(schema, here, _Place(), is_root=True)
         errors += found.schema_errors + found.rule_errors
-        if not errors and impossible:
-            errors.append(field_errors.invalid(here, "", impossible))
+        errors += checks.invalid_if(not errors and impossible, here, "", impossible)
         if expressions is not None:
             errors += expressions.total_errors(here)
         return errors

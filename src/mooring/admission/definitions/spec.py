@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import structs
 
-from mooring.admission import meta
-from mooring.admission.checks import limit_items, require, require_one_of
+from mooring.admission import checks, meta
 from mooring.admission.definitions import schemas
 from mooring.admission.definitions.field_paths import FieldPathError, schema_at
 from mooring.admission.options import CustomOptions
@@ -54,7 +53,7 @@ def validate(
     validator = schemas.SchemaValidator.for_change(spec, old.spec if old else None, options)
     errors = [
         *_validate_group(spec.group, is_new=old is None),
-        *require_one_of(spec.scope, ("Cluster", "Namespaced"), SPEC.child("scope")),
+        *checks.require_one_of(spec.scope, ("Cluster", "Namespaced"), SPEC.child("scope")),
     ]
     if len(spec.versions) > MAX_VERSIONS:
         return [*errors, field_errors.too_many(SPEC.child("versions"), len(spec.versions), MAX_VERSIONS)]
@@ -63,8 +62,7 @@ def validate(
         for index, version in enumerate(spec.versions)
         if _schema(version) is None
     ]
-    for index, version in enumerate(spec.versions):
-        errors += _validate_version(version, SPEC.child("versions").index(index), shared, validator)
+    errors += checks.validate_items(spec.versions, SPEC.child("versions"), _validate_version, shared, validator)
     errors += _validate_versions_together(spec.versions, shared)
     errors += _validate_required_names(spec.names)
     errors += validate_names(spec.names, SPEC.child("names"))
@@ -185,8 +183,7 @@ def _validate_shared(
         any_status = any(has_status(version.subresources) for version in spec.versions)
         first = spec.versions[0].name
         errors += validator.errors(shared.schema, SPEC.child("validation"), first, has_status=any_status)
-    if shared.subresources is not None:
-        errors += _validate_subresources(shared.subresources, SPEC.child("subresources"))
+    errors += checks.optional(shared.subresources, SPEC.child("subresources"), _validate_subresources)
     errors += _validate_columns(shared.columns or [], SPEC.child("additionalPrinterColumns"))
     if shared.selectable and shared.schema is None:
         detail = "may only be set when validations.schema is included"
@@ -233,9 +230,10 @@ def validate_names(named: v1.CustomResourceDefinitionNames, path: Path) -> Error
             detail = "may have mixed case, but should otherwise match: " + ",".join(wrong)
             errors.append(field_errors.invalid(path.child(name), value, detail))
     errors += _validate_labels(named.short_names, path.child("shortNames"))
-    if named.kind and named.kind == named.list_kind:
-        detail = "kind and listKind may not be the same"
-        errors.append(field_errors.invalid(path.child("listKind"), named.list_kind, detail))
+    detail = "kind and listKind may not be the same"
+    errors += checks.invalid_if(
+        named.kind and named.kind == named.list_kind, path.child("listKind"), named.list_kind, detail
+    )
     return errors + _validate_labels(named.categories, path.child("categories"))
 
 
@@ -316,7 +314,7 @@ def _validate_columns(columns: list[v1.CustomResourceColumnDefinition], path: Pa
     errors: Errors = []
     for index, column in enumerate(columns):
         here = path.index(index)
-        errors += require(column.name, here.child("name"))
+        errors += checks.require(column.name, here.child("name"))
         types = f"must be one of {','.join(_COLUMN_TYPES)}"
         if not column.type:
             errors.append(field_errors.required(here.child("type"), types))
@@ -356,7 +354,7 @@ def _validate_selectable(fields: list[v1.SelectableField], schema: v1.JSONSchema
         if place in seen:
             errors.append(field_errors.duplicate(here, each.json_path))
         seen.add(place)
-    return errors + limit_items(seen, _MAX_SELECTABLE, path)
+    return errors + checks.limit_items(seen, _MAX_SELECTABLE, path)
 
 
 def _validate_conversion(spec: v1.CustomResourceDefinitionSpec, *, established: bool) -> Errors:
@@ -366,7 +364,7 @@ def _validate_conversion(spec: v1.CustomResourceDefinitionSpec, *, established: 
     if spec.preserve_unknown_fields and conversion.strategy != "None":
         detail = "must be None if spec.preserveUnknownFields is true"
         errors.append(field_errors.invalid(path.child("strategy"), conversion.strategy, detail))
-    errors += require_one_of(conversion.strategy, ("None", "Webhook"), path.child("strategy"))
+    errors += checks.require_one_of(conversion.strategy, ("None", "Webhook"), path.child("strategy"))
     webhook = conversion.webhook
     config = webhook.client_config if webhook else None
     reviews = webhook.conversion_review_versions if webhook else []

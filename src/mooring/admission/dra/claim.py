@@ -7,8 +7,7 @@ deallocated.
 import ipaddress
 import re
 
-from mooring.admission import meta
-from mooring.admission.checks import limit_bytes, limit_items, require_one_of, validate_conditions
+from mooring.admission import checks, meta
 from mooring.admission.dra.names import (
     MAX_CONFIGS,
     MAX_REQUESTS,
@@ -215,7 +214,7 @@ def _validate_result(
 
 
 def _validate_configuration(config: v1.DeviceAllocationConfiguration, path: Path, known: RequestNames) -> Errors:
-    errors = require_one_of(config.source, ("FromClaim", "FromClass"), path.child("source"))
+    errors = checks.require_one_of(config.source, ("FromClaim", "FromClass"), path.child("source"))
     errors += validate_references(config.requests, path.child("requests"), known)
     return errors + validate_opaque(config.opaque, path)
 
@@ -235,16 +234,16 @@ def _validate_device_status(device: v1.AllocatedDeviceStatus, path: Path, held: 
         shown = "/".join(filter(None, _id(device)))
         errors.append(field_errors.invalid(path, shown, "must be an allocated device in the claim"))
     here = path.child("conditions")
-    errors += limit_items(device.conditions, _MAX_CONDITIONS, here)
-    errors += validate_conditions(device.conditions, here)
+    errors += checks.limit_items(device.conditions, _MAX_CONDITIONS, here)
+    errors += checks.validate_conditions(device.conditions, here)
     if device.data:
         errors += validate_parameters(device.data, path.child("data"))
     return errors + (_validate_network(device.network_data, path.child("networkData")) if device.network_data else [])
 
 
 def _validate_network(data: v1.NetworkDeviceData, path: Path) -> Errors:
-    errors = limit_bytes(data.interface_name, 256, path.child("interfaceName"))
-    errors += limit_bytes(data.hardware_address, 128, path.child("hardwareAddress"))
+    errors = checks.limit_bytes(data.interface_name, 256, path.child("interfaceName"))
+    errors += checks.limit_bytes(data.hardware_address, 128, path.child("hardwareAddress"))
     return errors + validate_set(data.ips, 16, path.child("ips"), _validate_interface_address)
 
 
@@ -266,15 +265,12 @@ def validate_binding_conditions(wanted: list[str], failed: list[str], path: Path
     errors += validate_set(failed, _MAX_BINDING_CONDITIONS, failure, names.validate_label_key)
     waited_for = frozenset(wanted)
     for index, condition in enumerate(failed):
-        if condition in waited_for:
-            detail = "bindingFailureConditions must not overlap with bindingConditions"
-            errors.append(field_errors.invalid(failure.index(index), condition, detail))
-    if failed and not wanted:
-        detail = "bindingConditions are required to use bindingFailureConditions"
-        errors.append(field_errors.invalid(success, None, detail))
-    if wanted and not failed:
-        detail = "bindingFailureConditions are required to use bindingConditions"
-        errors.append(field_errors.invalid(failure, None, detail))
+        detail = "bindingFailureConditions must not overlap with bindingConditions"
+        errors += checks.invalid_if(condition in waited_for, failure.index(index), condition, detail)
+    detail = "bindingConditions are required to use bindingFailureConditions"
+    errors += checks.invalid_if(failed and not wanted, success, None, detail)
+    detail = "bindingFailureConditions are required to use bindingConditions"
+    errors += checks.invalid_if(wanted and not failed, failure, None, detail)
     return errors
 
 

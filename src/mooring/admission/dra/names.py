@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-from mooring.admission.checks import Unique, limit_bytes
+from mooring.admission import checks
 from mooring.admission.node_selector import NodeSelectorRules
 from mooring.admission.volume_sources import validate_csi_driver_name
 from mooring.api import field_errors, names
@@ -44,7 +44,7 @@ def validate_set(
     errors = validate_list(items, limit, path, check)
     if len(items) > limit:
         return errors
-    seen = Unique()
+    seen = checks.Unique()
     for index, item in enumerate(items):
         errors += seen.add(key(item), path.index(index))
     return errors
@@ -57,7 +57,7 @@ def validate_label(name: str, path: Path) -> Errors:
 def validate_pool_name(name: str, path: Path) -> Errors:
     if not name:
         return [field_errors.required(path)]
-    errors = limit_bytes(name, MAX_POOL_BYTES, path)
+    errors = checks.limit_bytes(name, MAX_POOL_BYTES, path)
     for part in name.split("/"):
         errors += names.validate(path, part, names.dns1123_subdomain(part))
     return errors
@@ -87,17 +87,16 @@ def validate_qualified_name(name: str, path: Path) -> Errors:
 
 def validate_fully_qualified_name(name: str, path: Path) -> Errors:
     errors = validate_qualified_name(name, path)
-    if "/" not in name:
-        detail = "a fully qualified name must be a domain and a name separated by a slash"
-        errors.append(field_errors.invalid(path, name, detail))
+    detail = "a fully qualified name must be a domain and a name separated by a slash"
+    errors += checks.invalid_if("/" not in name, path, name, detail)
     return errors
 
 
 def _validate_identifier(name: str, path: Path) -> Errors:
-    return limit_bytes(name, MAX_ID_BYTES, path) + names.validate(path, name, names.c_identifier(name))
+    return checks.limit_bytes(name, MAX_ID_BYTES, path) + names.validate(path, name, names.c_identifier(name))
 
 
 def validate_parameters(parameters: dict[str, Any] | None, path: Path) -> Errors:
     if parameters is None:
         return [field_errors.required(path)]
-    return limit_bytes(json.dumps(parameters), MAX_PARAMETERS_BYTES, path)
+    return checks.limit_bytes(json.dumps(parameters), MAX_PARAMETERS_BYTES, path)

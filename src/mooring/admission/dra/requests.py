@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from mooring.admission import expressions
-from mooring.admission.checks import limit_items, one_of, require_name
+from mooring.admission import checks, expressions
 from mooring.admission.dra.names import (
     MAX_CONFIGS,
     MAX_REQUESTS,
@@ -163,13 +162,13 @@ def _validate_request(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path
 
 
 def _validate_class_name(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path) -> Errors:
-    return require_name(request.device_class_name, path.child("deviceClassName"), names.dns1123_subdomain)
+    return checks.require_name(request.device_class_name, path.child("deviceClassName"), names.dns1123_subdomain)
 
 
 def _validate_values(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path, context: _Context) -> Errors:
     """Validate the fields that Kubernetes checks even if the request has another way to select devices."""
-    errors = limit_items(request.selectors, MAX_SELECTORS, path.child("selectors"))
-    errors += one_of(request.allocation_mode, _MODES, path.child("allocationMode"))
+    errors = checks.limit_items(request.selectors, MAX_SELECTORS, path.child("selectors"))
+    errors += checks.one_of(request.allocation_mode, _MODES, path.child("allocationMode"))
     here, numeric = path.child("tolerations"), context.options.comparison_operators
     found = validate_tolerations(request.tolerations, here, numeric=numeric)
     return errors + [error for error in found if not str(error.path).endswith(".value")]
@@ -193,9 +192,8 @@ def _validate_allocation_mode(request: v1.ExactDeviceRequest | v1.DeviceSubReque
 def _validate_constraint(constraint: v1.DeviceConstraint, path: Path, known: RequestNames) -> Errors:
     errors = validate_references(constraint.requests, path.child("requests"), known)
     match, distinct = constraint.match_attribute, constraint.distinct_attribute
-    if match is None and distinct is None:
-        detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required'
-        errors.append(field_errors.required(path, detail))
+    detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required'
+    errors += checks.require(match is not None or distinct is not None, path, detail)
     for field, name in (("matchAttribute", match), ("distinctAttribute", distinct)):
         errors += [] if name is None else validate_fully_qualified_name(name, path.child(field))
     return errors

@@ -7,7 +7,7 @@ are dropped, as Kubernetes does with the gates at their defaults.
 import re
 from itertools import pairwise
 
-from mooring.admission.checks import immutable_fields, limit_bytes, require_name
+from mooring.admission import checks
 from mooring.admission.dra.claim import validate_binding_conditions
 from mooring.admission.dra.names import (
     NODE_SELECTOR_RULES,
@@ -84,7 +84,7 @@ class ResourceSliceStrategy(Strategy[ResourceSlice]):
         )
         if old is not None:
             errors += immutable(spec.pool.name, old.spec.pool.name, _SPEC.child("pool"), "name")
-            errors += immutable_fields(spec, old.spec, _SPEC, "driver", "nodeName")
+            errors += checks.immutable_fields(spec, old.spec, _SPEC, "driver", "nodeName")
         errors += _validate_nodes(spec)
         if spec.shared_counters and spec.devices:
             errors.append(field_errors.invalid(_SPEC, "", "only one of `sharedCounters` or `devices` is allowed"))
@@ -105,12 +105,12 @@ def _drop_disabled_fields(spec: ResourceSliceSpec) -> None:
 
 def _validate_pool(pool: ResourcePool, path: Path) -> Errors:
     errors = validate_pool_name(pool.name, path.child("name"))
-    if pool.resource_slice_count <= 0:
-        here = path.child("resourceSliceCount")
-        errors.append(field_errors.invalid(here, pool.resource_slice_count, "must be greater than zero"))
-    if pool.generation < 0:
-        detail = "must be greater than or equal to zero"
-        errors.append(field_errors.invalid(path.child("generation"), pool.generation, detail))
+    here = path.child("resourceSliceCount")
+    errors += checks.invalid_if(
+        pool.resource_slice_count <= 0, here, pool.resource_slice_count, "must be greater than zero"
+    )
+    detail = "must be greater than or equal to zero"
+    errors += checks.invalid_if(pool.generation < 0, path.child("generation"), pool.generation, detail)
     return errors
 
 
@@ -222,12 +222,12 @@ def _validate_device(device: Device, path: Path, old: Device | None, per_device:
 
 def _validate_attribute(attribute: DeviceAttribute, path: Path) -> Errors:
     text, version = attribute.string_value, attribute.version_value
-    errors = limit_bytes(text or "", _MAX_VALUE_BYTES, path.child("string"))
+    errors = checks.limit_bytes(text or "", _MAX_VALUE_BYTES, path.child("string"))
     if version is not None:
         here = path.child("version")
         if not _SEMVER.fullmatch(version):
             errors.append(field_errors.invalid(here, version, "must be a string compatible with semver.org spec 2.0.0"))
-        errors += limit_bytes(version, _MAX_VALUE_BYTES, here)
+        errors += checks.limit_bytes(version, _MAX_VALUE_BYTES, here)
     given = sum(value is not None for value in (attribute.bool_value, attribute.int_value, text, version))
     if given != 1:
         shown = attribute if given else ""
@@ -236,12 +236,12 @@ def _validate_attribute(attribute: DeviceAttribute, path: Path) -> Errors:
 
 
 def _validate_counter_set(counters: CounterSet, path: Path) -> Errors:
-    errors = require_name(counters.name, path.child("name"), names.dns1123_label)
+    errors = checks.require_name(counters.name, path.child("name"), names.dns1123_label)
     return errors + _validate_counters(counters.counters, path.child("counters"))
 
 
 def _validate_consumption(consumption: DeviceCounterConsumption, path: Path) -> Errors:
-    errors = require_name(consumption.counter_set, path.child("counterSet"), names.dns1123_label)
+    errors = checks.require_name(consumption.counter_set, path.child("counterSet"), names.dns1123_label)
     return errors + _validate_counters(consumption.counters, path.child("counters"))
 
 
@@ -288,9 +288,8 @@ def _validate_values(policy: CapacityRequestPolicy, capacity: Quantity, path: Pa
         return [field_errors.invalid(at, str(value), detail)] if value > capacity else []
 
     errors += validate_set(values, _MAX_VALUES, here, check)
-    if policy.default not in values:
-        detail = "default value is not valid according to the requestPolicy"
-        errors.append(field_errors.invalid(here, str(policy.default), detail))
+    detail = "default value is not valid according to the requestPolicy"
+    errors += checks.invalid_if(policy.default not in values, here, str(policy.default), detail)
     return errors
 
 
@@ -324,9 +323,8 @@ def _validate_step(
         return [field_errors.invalid(here, str(step), "must be greater than zero")]
     errors = []
     first = valid.min + step
-    if first > capacity:
-        detail = f"one step {first} is larger than capacity value: {capacity}"
-        errors.append(field_errors.invalid(here, str(step), detail))
+    detail = f"one step {first} is larger than capacity value: {capacity}"
+    errors += checks.invalid_if(first > capacity, here, str(step), detail)
     for name, value in (("default", default), ("min", valid.min), ("max", valid.max), ("step", step)):
         if value is not None and value.sign() < 0:
             errors.append(field_errors.invalid(path.child(name), str(value), "must be greater than or equal to 0"))

@@ -5,7 +5,7 @@ Tolerations support `Equal`, `Exists`, `Lt` and `Gt`; versions and CEL are not s
 
 from collections.abc import Collection
 
-from mooring.admission.checks import limit_items, require_one_of, validate_conditions
+from mooring.admission import checks
 from mooring.admission.dra.names import validate_driver_name, validate_label, validate_pool_name
 from mooring.admission.pod.tolerations import number_problems
 from mooring.admission.strategy import Request, Strategy
@@ -33,7 +33,7 @@ def validate_taint(taint: DeviceTaint, path: Path, old: DeviceTaint | None = Non
     errors += names.validate(path.child("value"), taint.value, names.label_value(taint.value))
     if old is not None and old.effect == taint.effect:
         return errors
-    return errors + require_one_of(taint.effect, EFFECTS, path.child("effect"))
+    return errors + checks.require_one_of(taint.effect, EFFECTS, path.child("effect"))
 
 
 def validate_tolerations(
@@ -58,8 +58,7 @@ def _validate_toleration(toleration: DeviceToleration, path: Path, numeric: bool
     value, here = toleration.value, path.child("value")
     match toleration.operator:
         case "Exists":
-            if value:
-                errors.append(field_errors.invalid(here, value, "must be empty for operator `Exists`"))
+            errors += checks.invalid_if(value, here, value, "must be empty for operator `Exists`")
         case "Equal":
             errors += names.validate(here, value, names.label_value(value))
         case "Lt" | "Gt" if numeric:
@@ -69,8 +68,7 @@ def _validate_toleration(toleration: DeviceToleration, path: Path, numeric: bool
         case operator:
             supported = ("Equal", "Exists", *(NUMERIC_OPERATORS if numeric else ()))
             errors.append(field_errors.not_supported(path.child("operator"), operator, supported))
-    if toleration.effect and toleration.effect not in EFFECTS:
-        errors.append(field_errors.not_supported(path.child("effect"), toleration.effect, EFFECTS))
+    errors += checks.optional_one_of(toleration.effect or None, EFFECTS, path.child("effect"))
     return errors
 
 
@@ -86,24 +84,20 @@ class DeviceTaintRuleStrategy(Strategy[DeviceTaintRule]):
 
     def rules(self, obj: DeviceTaintRule, old: DeviceTaintRule | None, request: Request) -> Errors:
         errors: Errors = []
-        if obj.spec.device_selector is not None:
-            errors += _validate_selector(obj.spec.device_selector, Path("spec", "deviceSelector"))
+        errors += checks.optional(obj.spec.device_selector, Path("spec", "deviceSelector"), _validate_selector)
         return errors + validate_taint(
             obj.spec.taint, Path("spec", "taint"), old.spec.taint if old is not None else None
         )
 
     def status_rules(self, new: DeviceTaintRule, old: DeviceTaintRule, request: Request) -> Errors:
         here = Path("status", "conditions")
-        errors = validate_conditions(new.status.conditions, here)
-        return errors + limit_items(new.status.conditions, _MAX_CONDITIONS, here)
+        errors = checks.validate_conditions(new.status.conditions, here)
+        return errors + checks.limit_items(new.status.conditions, _MAX_CONDITIONS, here)
 
 
 def _validate_selector(selector: DeviceTaintSelector, path: Path) -> Errors:
     errors: Errors = []
-    if selector.driver is not None:
-        errors += validate_driver_name(selector.driver, path.child("driver"))
-    if selector.pool is not None:
-        errors += validate_pool_name(selector.pool, path.child("pool"))
-    if selector.device is not None:
-        errors += validate_label(selector.device, path.child("device"))
+    errors += checks.optional(selector.driver, path.child("driver"), validate_driver_name)
+    errors += checks.optional(selector.pool, path.child("pool"), validate_pool_name)
+    errors += checks.optional(selector.device, path.child("device"), validate_label)
     return errors

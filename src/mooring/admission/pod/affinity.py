@@ -1,6 +1,6 @@
 """Validate affinity and topology spread constraints, including label keys (KEP-3633)."""
 
-from mooring.admission.checks import one_of, optional_one_of, require
+from mooring.admission import checks
 from mooring.admission.node_selector import validate_node_selector, validate_term
 from mooring.admission.pod.rules import PodRules
 from mooring.api import field_errors, label_selector, names
@@ -79,7 +79,7 @@ def _validate_pod_affinity_term(term: PodAffinityTerm, path: Path, rules: PodRul
         errors += names.validate(path.child("namespace"), name, names.dns1123_label(name))
     if term.match_label_keys or term.mismatch_label_keys:
         errors += _validate_label_keys(term, path)
-    errors += require(term.topology_key, path.child("topologyKey"), "can not be empty")
+    errors += checks.require(term.topology_key, path.child("topologyKey"), "can not be empty")
     if wrong := names.label_key(term.topology_key):
         errors += names.validate(path.child("topologyKey"), term.topology_key, wrong)
     return errors
@@ -142,9 +142,9 @@ def _validate_constraint(constraint: TopologySpreadConstraint, path: Path) -> Er
     errors = []
     if constraint.max_skew <= 0:
         errors.append(field_errors.invalid(path.child("maxSkew"), constraint.max_skew, "must be greater than zero"))
-    errors += require(constraint.topology_key, path.child("topologyKey"), "can not be empty")
+    errors += checks.require(constraint.topology_key, path.child("topologyKey"), "can not be empty")
     action = constraint.when_unsatisfiable
-    return errors + one_of(action, _ACTIONS, path.child("whenUnsatisfiable"))
+    return errors + checks.one_of(action, _ACTIONS, path.child("whenUnsatisfiable"))
 
 
 def _validate_domains_and_policies(constraint: TopologySpreadConstraint, path: Path) -> Errors:
@@ -161,7 +161,7 @@ def _validate_domains_and_policies(constraint: TopologySpreadConstraint, path: P
         ("nodeAffinityPolicy", constraint.node_affinity_policy),
         ("nodeTaintsPolicy", constraint.node_taints_policy),
     ):
-        errors += optional_one_of(policy, _POLICIES, path.child(name))
+        errors += checks.optional_one_of(policy, _POLICIES, path.child(name))
     return errors
 
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from mooring.admission.checks import limit_items, one_of, optional_one_of
+from mooring.admission import checks
 from mooring.admission.pod.environment import validate_env, validate_env_from, validate_ports
 from mooring.admission.pod.probes import ProbeContext, probe_context, validate_probes
 from mooring.admission.pod.resources import validate_resources
@@ -220,25 +220,25 @@ def _validate_restart_policy(container: Container, path: Path, pod: _Pod, *, ini
         if not init:
             return [field_errors.forbidden(here, "may not be set for non-init containers")]
         return [] if policy == "Always" else [field_errors.not_supported(here, policy, ("Always",))]
-    errors = optional_one_of(policy, _RESTART_POLICIES, here)
+    errors = checks.optional_one_of(policy, _RESTART_POLICIES, here)
     rules, rules_path = container.restart_policy_rules, path.child("restartPolicyRules")
     if rules and policy is None:
         errors.append(field_errors.required(here, "must specify restartPolicy when restart rules are used"))
         if init:
             return errors
-    errors += limit_items(rules, _MAX_RESTART_RULES, rules_path)
+    errors += checks.limit_items(rules, _MAX_RESTART_RULES, rules_path)
     for index, rule in enumerate(rules):
         errors += _validate_restart_rule(rule, rules_path.index(index))
     return errors
 
 
 def _validate_restart_rule(rule: ContainerRestartRule, path: Path) -> Errors:
-    errors = one_of(rule.action, _RESTART_ACTIONS, path.child("action"))
+    errors = checks.one_of(rule.action, _RESTART_ACTIONS, path.child("action"))
     codes, here = rule.exit_codes, path.child("exitCodes")
     if codes is None:
         return [*errors, field_errors.required(here, "must be specified")]
-    errors += one_of(codes.operator, ("In", "NotIn"), here.child("operator"))
-    return errors + limit_items(codes.values, _MAX_EXIT_CODES, here.child("values"))
+    errors += checks.one_of(codes.operator, ("In", "NotIn"), here.child("operator"))
+    return errors + checks.limit_items(codes.values, _MAX_EXIT_CODES, here.child("values"))
 
 
 def _validate_resize_policy(policies: list[ContainerResizePolicy], path: Path, restart_policy: str) -> Errors:
@@ -306,7 +306,7 @@ def _validate_propagation(mount: VolumeMount, container: Container, path: Path) 
     errors: Errors = []
     mode, here = mount.mount_propagation, path.child("mountPropagation")
     if mode is not None:
-        errors += one_of(mode, _PROPAGATIONS, here)
+        errors += checks.one_of(mode, _PROPAGATIONS, here)
         privileged = container.security_context is not None and container.security_context.privileged
         if mode == "Bidirectional" and not privileged:
             detail = "Bidirectional mount propagation is available only to privileged containers"

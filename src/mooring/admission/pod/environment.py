@@ -2,7 +2,7 @@
 
 import re
 
-from mooring.admission.checks import one_of, require, require_name
+from mooring.admission import checks
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.volume_sources import no_backsteps
 from mooring.api import field_errors, names
@@ -136,18 +136,18 @@ def _validate_value_from(source: EnvVarSource, has_value: bool, path: Path, volu
 
 def _validate_key(selector: ConfigMapKeySelector | SecretKeySelector, path: Path) -> Errors:
     errors = names.validate(path.child("name"), selector.name, names.dns1123_subdomain(selector.name))
-    return errors + require_name(selector.key, path.child("key"), names.config_map_key)
+    return errors + checks.require_name(selector.key, path.child("key"), names.config_map_key)
 
 
 def _validate_file_key(selector: FileKeySelector, path: Path, volumes: dict[str, Volume]) -> Errors:
-    errors = require_name(selector.key, path.child("key"), names.relaxed_env_var_name)
-    errors += require_name(selector.volume_name, path.child("volumeName"), names.dns1123_label)
+    errors = checks.require_name(selector.key, path.child("key"), names.relaxed_env_var_name)
+    errors += checks.require_name(selector.volume_name, path.child("volumeName"), names.dns1123_label)
     if selector.volume_name not in volumes:
         errors.append(field_errors.not_found(path.child("volumeName"), selector.volume_name))
     elif volumes[selector.volume_name].empty_dir is None:
         detail = "referenced volume must be of type emptyDir"
         errors.append(field_errors.invalid(path.child("volumeName"), selector.volume_name, detail))
-    return errors + require(selector.path, path.child("path")) + no_backsteps(selector.path, path.child("path"))
+    return errors + checks.require(selector.path, path.child("path")) + no_backsteps(selector.path, path.child("path"))
 
 
 _SUBSCRIPT = re.compile(r"(.*)\['(.*)'\]", re.DOTALL)
@@ -205,7 +205,7 @@ def validate_field_ref(selector: ObjectFieldSelector, path: Path, supported: tup
         return [_not_a_field(here, chosen, f"field label does not support subscript: {chosen}")]
     if chosen not in _POD_FIELDS:
         return [_not_a_field(here, chosen, f"field label not supported: {chosen}")]
-    return one_of(chosen, supported, here)
+    return checks.one_of(chosen, supported, here)
 
 
 def _not_a_field(path: Path, chosen: str, why: str) -> FieldError:

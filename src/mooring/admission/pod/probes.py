@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.admission.checks import one_of, require
+from mooring.admission import checks
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import Container, Lifecycle, LifecycleHandler, PodSpec, Probe
 from mooring.api.core_v1.container import ExecAction, GRPCAction, HTTPGetAction, SleepAction, TCPSocketAction
@@ -90,7 +90,7 @@ def _validate_stop_signal(signal: str, path: Path, os: str) -> Errors:
     if not os:
         return [field_errors.forbidden(path, "may not be set for containers with empty `spec.os.name`")]
     supported = _WINDOWS_SIGNALS if os == "windows" else _SIGNALS
-    return one_of(signal, supported, path)
+    return checks.one_of(signal, supported, path)
 
 
 def _validate_handler(handler: Probe | LifecycleHandler, path: Path, context: ProbeContext) -> Errors:
@@ -111,7 +111,7 @@ def _validate_handler(handler: Probe | LifecycleHandler, path: Path, context: Pr
         else:
             errors += _validate_action(action, path.child(name), context)
         found = True
-    return errors + require(found, path, "must specify a handler type")
+    return errors + checks.require(found, path, "must specify a handler type")
 
 
 def _validate_action(
@@ -131,7 +131,7 @@ def _validate_action(
 def _validate_http_get(action: HTTPGetAction, path: Path) -> Errors:
     errors = [] if action.path else [field_errors.required(path.child("path"))]
     errors += _validate_port(action.port, path.child("port"))
-    errors += one_of(action.scheme, _SCHEMES, path.child("scheme"))
+    errors += checks.one_of(action.scheme, _SCHEMES, path.child("scheme"))
     for header in action.http_headers:
         errors += names.validate(path.child("httpHeaders"), header.name, names.http_header_name(header.name))
     return errors

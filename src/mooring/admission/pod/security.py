@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from mooring.admission.checks import optional_name, optional_one_of
+from mooring.admission import checks
 from mooring.admission.volume_sources import local_path
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import Container, PodSecurityContext, PodSpec, SecurityContext
@@ -75,17 +75,21 @@ def validate_pod_security(spec: PodSpec, context: PodSecurityContext, path: Path
         errors += validate_id(group, path.child("supplementalGroups").index(index))
     if context.sysctls:
         errors += _validate_sysctls(context.sysctls, spec, path.child("sysctls"))
-    errors += optional_one_of(context.fs_group_change_policy, _GROUP_CHANGE_POLICIES, path.child("fsGroupChangePolicy"))
+    errors += checks.optional_one_of(
+        context.fs_group_change_policy, _GROUP_CHANGE_POLICIES, path.child("fsGroupChangePolicy")
+    )
     if context.seccomp_profile is not None:
         errors += _validate_seccomp(context.seccomp_profile, path.child("seccompProfile"))
     if context.windows_options is not None:
         errors += _validate_windows_options(context.windows_options, path.child("windowsOptions"))
     if context.app_armor_profile is not None:
         errors += _validate_app_armor(context.app_armor_profile, path.child("appArmorProfile"))
-    errors += optional_one_of(
+    errors += checks.optional_one_of(
         context.supplemental_groups_policy, _GROUP_POLICIES, path.child("supplementalGroupsPolicy")
     )
-    errors += optional_one_of(context.se_linux_change_policy, _SE_LINUX_POLICIES, path.child("seLinuxChangePolicy"))
+    errors += checks.optional_one_of(
+        context.se_linux_change_policy, _SE_LINUX_POLICIES, path.child("seLinuxChangePolicy")
+    )
     return errors
 
 
@@ -123,7 +127,7 @@ def validate_container_security(context: SecurityContext, path: Path, *, host_us
     for name, number in (("runAsUser", context.run_as_user), ("runAsGroup", context.run_as_group)):
         errors += validate_id(number, path.child(name)) if number is not None else []
     if context.proc_mount is not None:
-        errors += optional_one_of(context.proc_mount, ("Default", "Unmasked"), path.child("procMount"))
+        errors += checks.optional_one_of(context.proc_mount, ("Default", "Unmasked"), path.child("procMount"))
         if host_users and context.proc_mount == "Unmasked":
             detail = "`hostUsers` must be false to use `Unmasked`"
             errors.append(field_errors.invalid(path.child("procMount"), context.proc_mount, detail))
@@ -148,7 +152,7 @@ def _validate_seccomp(profile: SeccompProfile, path: Path) -> Errors:
     if not profile.type:
         errors.append(field_errors.required(path.child("type"), "type is required when seccompProfile is set"))
     else:
-        errors += optional_one_of(profile.type, _PROFILE_TYPES, path.child("type"))
+        errors += checks.optional_one_of(profile.type, _PROFILE_TYPES, path.child("type"))
     here = path.child("localhostProfile")
     if profile.type == "Localhost":
         if profile.localhost_profile is None:
@@ -182,7 +186,7 @@ def _validate_app_armor(profile: AppArmorProfile, path: Path) -> Errors:
 def _validate_windows_options(options: WindowsSecurityContextOptions, path: Path) -> Errors:
     errors: Errors = []
     name, spec, user = options.gmsa_credential_spec_name, options.gmsa_credential_spec, options.run_as_user_name
-    errors += optional_name(name, path.child("gmsaCredentialSpecName"), names.dns1123_subdomain)
+    errors += checks.optional_name(name, path.child("gmsaCredentialSpecName"), names.dns1123_subdomain)
     if spec is not None:
         here = path.child("gmsaCredentialSpec")
         if not spec:

@@ -4,8 +4,8 @@ Used for pods and pod templates (`PodRules.is_pod`). ``strategy.py`` adds rules 
 updates.
 """
 
+from mooring.admission import checks
 from mooring.admission.addresses import validate_legacy_ip
-from mooring.admission.checks import Unique, optional_name, require, require_one_of
 from mooring.admission.pod.affinity import validate_affinity, validate_spread
 from mooring.admission.pod.containers import validate_all_containers
 from mooring.admission.pod.resources import validate_pod_resources, validate_resources
@@ -99,7 +99,7 @@ def _validate_how_and_where(spec: PodSpec, path: Path, rules: PodRules) -> Error
 
 
 def _validate_enumeration(value: str, path: Path, name: str, supported: tuple[str, ...]) -> Errors:
-    return [] if value in supported else require_one_of(value, supported, path.child(name))
+    return [] if value in supported else checks.require_one_of(value, supported, path.child(name))
 
 
 def _validate_resource_claims(claims: list[PodResourceClaim], path: Path) -> Errors:
@@ -122,7 +122,7 @@ def _validate_resource_claims(claims: list[PodResourceClaim], path: Path) -> Err
             detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
             errors.append(field_errors.invalid(here, claim, detail))
         for name, value in zip(("resourceClaimName", "resourceClaimTemplateName"), given, strict=True):
-            errors += optional_name(value, here.child(name), names.dns1123_subdomain)
+            errors += checks.optional_name(value, here.child(name), names.dns1123_subdomain)
     return errors
 
 
@@ -138,7 +138,7 @@ def _validate_host_network_ports(spec: PodSpec, path: Path, rules: PodRules) -> 
 
 def _validate_scheduling_gates(gates: list[PodSchedulingGate], path: Path) -> Errors:
     errors: Errors = []
-    seen = Unique()
+    seen = checks.Unique()
     for index, gate in enumerate(gates):
         errors += names.validate(path.index(index), gate.name, names.label_key(gate.name))
         errors += seen.add(gate.name, path.index(index))
@@ -162,7 +162,7 @@ def _names_and_numbers(spec: PodSpec, path: Path) -> Errors:
         detail = names.out_of_range(1, _MAX_DEADLINE)
         errors.append(field_errors.invalid(path.child("activeDeadlineSeconds"), deadline, detail))
     for name, value in (("hostname", spec.hostname), ("subdomain", spec.subdomain)):
-        errors += optional_name(value or None, path.child(name), names.dns1123_label)
+        errors += checks.optional_name(value or None, path.child(name), names.dns1123_label)
     return errors
 
 
@@ -210,7 +210,7 @@ def _validate_dns_config(config: PodDNSConfig | None, policy: str, path: Path, r
         errors += validate_legacy_ip(server, here, strict=strict)
     errors += _validate_searches(config.searches, path.child("searches"), rules)
     for index, option in enumerate(config.options):
-        errors += require(option.name, path.child("options").index(index), "must not be empty")
+        errors += checks.require(option.name, path.child("options").index(index), "must not be empty")
     return errors
 
 

@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from mooring.admission import meta
+from mooring.admission import checks, meta
 from mooring.admission.addresses import validate_status_ips
-from mooring.admission.checks import Unique, json_fields, optional_name, require, require_name
 from mooring.admission.pod.annotations import MIRROR
 from mooring.admission.pod.containers import image_without_spaces
 from mooring.admission.pod.resources import qos_class
@@ -86,7 +85,7 @@ def _validate_images(new: list[Container], old: list[Container], path: Path) -> 
         return [field_errors.forbidden(path, "pod updates may not add or remove containers")]
     errors: Errors = []
     for index, container in enumerate(new):
-        errors += require(container.image, path.index(index).child("image"))
+        errors += checks.require(container.image, path.index(index).child("image"))
         errors += image_without_spaces(container, path.index(index))
     return errors
 
@@ -243,14 +242,16 @@ def validate_status_update(new: Pod, old: Pod, *, strict_addresses: bool) -> Err
             skipped = sidecars if path is _INIT_CONTAINERS else set()
             errors += _validate_transitions(now, before, path, restarts, skipped)
     claims = {claim.name for claim in new.spec.resource_claims}
-    seen = Unique()
+    seen = checks.Unique()
     for index, status in enumerate(new.status.resource_claim_statuses):
         path = STATUS.child("resourceClaimStatuses").index(index)
         if status.name not in claims:
             detail = "must match the name of an entry in `spec.resourceClaims`"
             errors.append(field_errors.invalid(path.child("name"), status.name, detail))
         errors += seen.add(status.name, path.child("name"))
-        errors += optional_name(status.resource_claim_name, path.child("resourceClaimName"), names.dns1123_subdomain)
+        errors += checks.optional_name(
+            status.resource_claim_name, path.child("resourceClaimName"), names.dns1123_subdomain
+        )
     if new.status.observed_generation < 0:
         here = STATUS.child("observedGeneration")
         errors.append(field_errors.invalid(here, new.status.observed_generation, "must be a non-negative integer"))
@@ -283,9 +284,9 @@ def _validate_extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSp
     path = STATUS.child("extendedResourceClaimStatus")
     mappings, errors, seen = path.child("requestMappings"), Errors(), set()
     requests = {each.name: each.resources.requests for each in (*spec.init_containers, *spec.containers)}
-    errors += require(status.request_mappings, mappings, "at least one request mapping is required")
+    errors += checks.require(status.request_mappings, mappings, "at least one request mapping is required")
     for index, each in enumerate(status.request_mappings):
-        here, given = mappings.index(index), json_fields(each)
+        here, given = mappings.index(index), checks.json_fields(each)
         containers = "spec.initContainers{0} or spec.containers{0}"
         if each.container_name not in requests:
             detail = f"must match the name of an entry in {containers.format('.name')}"
@@ -298,7 +299,9 @@ def _validate_extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSp
         if tuple(given.values()) in seen:
             errors += [field_errors.duplicate(here.child(name), value) for name, value in given.items()]
         seen.add(tuple(given.values()))
-    return errors + require_name(status.resource_claim_name, path.child("resourceClaimName"), names.dns1123_subdomain)
+    return errors + checks.require_name(
+        status.resource_claim_name, path.child("resourceClaimName"), names.dns1123_subdomain
+    )
 
 
 def agree_on_pod_ips(pod: Pod) -> None:

@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 
-from mooring.admission import meta
+from mooring.admission import checks, meta
 from mooring.admission import volume_sources as sources
 from mooring.admission.certificates import validate_signer_name
-from mooring.admission.checks import one_of, optional_name, require, required_fields
 from mooring.admission.persistent_volume_claim import validate_claim_spec
 from mooring.admission.pod.environment import validate_field_ref, validate_resource_field_ref
 from mooring.admission.pod.rules import PodRules
@@ -88,7 +87,7 @@ def _validate_source(volume: Volume, path: Path, context: _Context) -> Errors:
         else:
             errors += check(getattr(volume, attribute), path.child(name), context)
         found = True
-    errors += require(found, path, "must specify a volume type")
+    errors += checks.require(found, path, "must specify a volume type")
     if volume.iscsi is not None:
         errors += _validate_iscsi_name(volume.iscsi, path, context)
     return errors
@@ -101,15 +100,17 @@ def _validate_empty_dir(source: pv.EmptyDirVolumeSource, path: Path, _: _Context
 
 
 def _validate_git_repo(source: pv.GitRepoVolumeSource, path: Path, _: _Context) -> Errors:
-    return required_fields(source, path, "repository") + sources.local_path(source.directory, path.child("directory"))
+    return checks.required_fields(source, path, "repository") + sources.local_path(
+        source.directory, path.child("directory")
+    )
 
 
 def _validate_secret(source: SecretVolumeSource, path: Path, _: _Context) -> Errors:
-    return required_fields(source, path, "secretName") + _validate_files(source.default_mode, source.items, path)
+    return checks.required_fields(source, path, "secretName") + _validate_files(source.default_mode, source.items, path)
 
 
 def _validate_config_map(source: ConfigMapVolumeSource, path: Path, _: _Context) -> Errors:
-    return required_fields(source, path, "name") + _validate_files(source.default_mode, source.items, path)
+    return checks.required_fields(source, path, "name") + _validate_files(source.default_mode, source.items, path)
 
 
 def _validate_files(mode: int | None, items: list[pv.KeyToPath], path: Path) -> Errors:
@@ -120,13 +121,13 @@ def _validate_files(mode: int | None, items: list[pv.KeyToPath], path: Path) -> 
 
 
 def _validate_key_to_path(item: pv.KeyToPath, path: Path) -> Errors:
-    errors = required_fields(item, path, "key", "path")
+    errors = checks.required_fields(item, path, "key", "path")
     errors += sources.non_reserved_path(item.path, path.child("path"))
     return errors + sources.file_mode(item.mode, path.child("mode"))
 
 
 def _validate_claim(source: pv.PersistentVolumeClaimVolumeSource, path: Path, _: _Context) -> Errors:
-    return required_fields(source, path, "claimName")
+    return checks.required_fields(source, path, "claimName")
 
 
 def _validate_downward_api(source: pv.DownwardAPIVolumeSource, path: Path, _: _Context) -> Errors:
@@ -137,7 +138,7 @@ def _validate_downward_api(source: pv.DownwardAPIVolumeSource, path: Path, _: _C
 
 
 def _validate_downward_file(file: pv.DownwardAPIVolumeFile, path: Path) -> Errors:
-    errors = required_fields(file, path, "path")
+    errors = checks.required_fields(file, path, "path")
     errors += sources.non_reserved_path(file.path, path.child("path"))
     if file.field_ref is not None:
         errors += validate_field_ref(file.field_ref, path.child("fieldRef"), _DOWNWARD_FIELDS)
@@ -184,7 +185,7 @@ def _validate_claim_template(template: PersistentVolumeClaimTemplate, path: Path
 
 
 def _validate_image(source: pv.ImageVolumeSource, path: Path, context: _Context) -> Errors:
-    errors = required_fields(source, path, "reference") if context.rules.is_pod else []
+    errors = checks.required_fields(source, path, "reference") if context.rules.is_pod else []
     return errors + sources.pull_policy(source.pull_policy, path.child("pullPolicy"))
 
 
@@ -206,7 +207,7 @@ def _validate_projection(
     errors: Errors = []
     for name, keyed in (("secret", projection.secret), ("configMap", projection.config_map)):
         if keyed is not None:
-            errors += required_fields(keyed, path.child(name), "name")
+            errors += checks.required_fields(keyed, path.child(name), "name")
             for index, item in enumerate(keyed.items):
                 errors += _validate_key_to_path(item, path.child(name, "items").index(index))
                 errors += _validate_unique(item.path, keyed.name, volume, paths)
@@ -255,7 +256,7 @@ def _validate_trust_bundle(bundle: pv.ClusterTrustBundleProjection, path: Path) 
     if bundle.name is not None and bundle.signer_name is not None:
         errors.append(field_errors.invalid(path, bundle, "only one of name and signerName may be used"))
     elif bundle.name is not None:
-        errors += require(bundle.name, path.child("name"), "must be a valid object name")
+        errors += checks.require(bundle.name, path.child("name"), "must be a valid object name")
         for message in names.dns1123_subdomain(bundle.name.rpartition(":")[2]):
             detail = f"not a valid clustertrustbundlename: {message}"
             errors.append(field_errors.invalid(path.child("name"), bundle.name, detail))
@@ -270,7 +271,7 @@ def _validate_trust_bundle(bundle: pv.ClusterTrustBundleProjection, path: Path) 
         errors += label_selector.validate(bundle.label_selector, path.child("labelSelector"))
     else:
         errors.append(field_errors.required(path, "either name or signerName must be specified"))
-    errors += require(bundle.path, path.child("path"))
+    errors += checks.require(bundle.path, path.child("path"))
     return errors + sources.non_reserved_path(bundle.path, path.child("path"))
 
 
@@ -282,7 +283,7 @@ def _validate_certificate(
 ) -> Errors:
     errors = validate_signer_name(certificate.signer_name, path.child("signerName"))
     errors += meta.validate_annotations(certificate.user_annotations, path.child("userAnnotations"), need_domain=True)
-    errors += one_of(certificate.key_type, _KEY_TYPES, path.child("keyType"))
+    errors += checks.one_of(certificate.key_type, _KEY_TYPES, path.child("keyType"))
     errors += _validate_certificate_life(certificate, path.child("maxExpirationSeconds"))
     files = {
         "credentialBundlePath": certificate.credential_bundle_path,
@@ -322,22 +323,22 @@ def _validate_iscsi_name(source: vs.ISCSIVolumeSource, path: Path, context: _Con
 
 
 def _validate_cinder(source: vs.CinderVolumeSource, path: Path, _: _Context) -> Errors:
-    errors = required_fields(source, path, "volumeID")
-    return errors + required_fields(source.secret_ref, path.child("secretRef"), "name")
+    errors = checks.required_fields(source, path, "volumeID")
+    return errors + checks.required_fields(source.secret_ref, path.child("secretRef"), "name")
 
 
 def _validate_storage_os(source: vs.StorageOSVolumeSource, path: Path, _: _Context) -> Errors:
-    errors = required_fields(source, path, "volumeName")
+    errors = checks.required_fields(source, path, "volumeName")
     for name, value in (("volumeName", source.volume_name), ("volumeNamespace", source.volume_namespace)):
-        errors += optional_name(value or None, path.child(name), names.dns1123_label)
-    return errors + required_fields(source.secret_ref, path.child("secretRef"), "name")
+        errors += checks.optional_name(value or None, path.child(name), names.dns1123_label)
+    return errors + checks.required_fields(source.secret_ref, path.child("secretRef"), "name")
 
 
 _Check = Callable[[Any, Path, _Context], Errors]
 
 
 def _require_fields(*fields: str) -> _Check:
-    return lambda source, path, _: required_fields(source, path, *fields)
+    return lambda source, path, _: checks.required_fields(source, path, *fields)
 
 
 def _without_context(check: Callable[[Any, Path], Errors]) -> _Check:

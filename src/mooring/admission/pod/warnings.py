@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from mooring.admission.checks import json_fields
+from mooring.admission import checks
 from mooring.admission.pod.security import containers_of
 from mooring.api import names
 from mooring.api.core_v1 import (
@@ -47,7 +47,7 @@ _DEPRECATED_SOURCES = {
 
 def deprecated_sources(volume: Volume | PersistentVolumeSpec, path: Path) -> Iterator[str]:
     """Yield a warning for every deprecated source of a volume."""
-    for name, source in json_fields(volume).items():
+    for name, source in checks.json_fields(volume).items():
         if source is not None and name in _DEPRECATED_SOURCES:
             here = path.child("storageOS" if name == "storageos" else name)
             yield f"{here}: deprecated in {_DEPRECATED_SOURCES[name]}"

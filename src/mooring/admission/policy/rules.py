@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from mooring.admission.checks import Unique, limit_items, optional_one_of, require, require_name
+from mooring.admission import checks
 from mooring.admission.policy.compiling import compile_expression
 from mooring.api import field_errors, label_selector, names
 from mooring.api.admissionregistration_v1 import (
@@ -58,21 +58,19 @@ def match_resources(match: MatchResources, path: Path) -> Errors:
         ("namespaceSelector", match.namespace_selector),
         ("objectSelector", match.object_selector),
     ):
-        if selector is None:
-            errors.append(field_errors.required(path.child(name)))
+        errors += checks.require(selector is not None, path.child(name))
         errors += label_selector.validate(selector, path.child(name))
     for name, rules in (
         ("resourceRules", match.resource_rules),
         ("excludeResourceRules", match.exclude_resource_rules),
     ):
-        for index, rule in enumerate(rules):
-            errors += _validate_named_rule(rule, path.child(name).index(index))
+        errors += checks.validate_items(rules, path.child(name), _validate_named_rule)
     return errors
 
 
 def _validate_named_rule(rule: NamedRuleWithOperations, path: Path) -> Errors:
     errors: Errors = []
-    seen = Unique()
+    seen = checks.Unique()
     for index, name in enumerate(rule.resource_names):
         here = path.child("resourceNames").index(index)
         errors += names.validate(here, name, names.path_segment_name(name))
@@ -82,7 +80,7 @@ def _validate_named_rule(rule: NamedRuleWithOperations, path: Path) -> Errors:
 
 def rule_with_operations(rule: RuleWithOperations, path: Path) -> Errors:
     operations, here = rule.operations, path.child("operations")
-    errors = require(operations, here)
+    errors = checks.require(operations, here)
     if len(operations) > 1 and _ANY in operations:
         errors.append(field_errors.invalid(here, operations, "if '*' is present, must not specify other operations"))
     errors += [
@@ -98,7 +96,7 @@ def rule_with_operations(rule: RuleWithOperations, path: Path) -> Errors:
         if not each
     ]
     errors += _validate_resources(rule.resources, path.child("resources"))
-    return errors + optional_one_of(rule.scope, _SCOPES, path.child("scope"))
+    return errors + checks.optional_one_of(rule.scope, _SCOPES, path.child("scope"))
 
 
 def _validate_all_or_some(values: Sequence[str], path: Path, what: str) -> Errors:
@@ -123,19 +121,18 @@ def _validate_resources(resources: Sequence[str], path: Path) -> Errors:
         if not slash:
             plain = each != _ANY
             continue
-        if resource in all_of:
-            errors.append(field_errors.invalid(here, each, f"if '{resource}/*' is present, must not specify {each}"))
-        if below in of_all:
-            errors.append(field_errors.invalid(here, each, f"if '*/{below}' is present, must not specify {each}"))
+        errors += checks.invalid_if(
+            resource in all_of, here, each, f"if '{resource}/*' is present, must not specify {each}"
+        )
+        errors += checks.invalid_if(below in of_all, here, each, f"if '*/{below}' is present, must not specify {each}")
         if below == _ANY:
             all_of.add(resource)
         if resource == _ANY:
             of_all.add(below)
     if len(resources) > 1 and "*/*" in resources:
         errors.append(field_errors.invalid(path, resources, "if '*/*' is present, must not specify other resources"))
-    if _ANY in resources and plain:
-        detail = "if '*' is present, must not specify other resources without subresources"
-        errors.append(field_errors.invalid(path, resources, detail))
+    detail = "if '*' is present, must not specify other resources without subresources"
+    errors += checks.invalid_if(_ANY in resources and plain, path, resources, detail)
     return errors
 
 
@@ -144,7 +141,7 @@ def match_conditions(
 ) -> Errors:
     """Validate match conditions; expressions in `known` are checked as stored ones."""
     seen: set[str] = set()
-    errors = limit_items(conditions, MAX_CONDITIONS, path)
+    errors = checks.limit_items(conditions, MAX_CONDITIONS, path)
     for index, each in enumerate(conditions):
         here = path.index(index)
         text, name = each.expression.strip(), each.name
@@ -153,7 +150,7 @@ def match_conditions(
         else:
             environment = stored if text in known else new
             errors += expression(environment(), text, here.child("expression"), ("bool",))
-        errors += require_name(name, here.child("name"), names.label_key)
+        errors += checks.require_name(name, here.child("name"), names.label_key)
         if name and name in seen:
             errors.append(field_errors.duplicate(here.child("name"), name))
         seen.add(name)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import TypeVar
 
-from mooring.admission.checks import Unique, one_of, optional_one_of, require, validate_conditions
+from mooring.admission import checks
 from mooring.admission.options import PolicyEnvironment, stored_policies
 from mooring.admission.policy import rules
 from mooring.admission.policy.compiling import compile_expression
@@ -106,8 +106,7 @@ class ValidatingAdmissionPolicyStrategy(_PolicyStrategy[v1.ValidatingAdmissionPo
         if not spec.validations and not spec.audit_annotations:
             errors.append(field_errors.required(_SPEC.child("validations"), _NONE_AT_ALL))
             errors.append(field_errors.required(_SPEC.child("auditAnnotations"), _NONE_AT_ALL))
-        for index, validation in enumerate(spec.validations):
-            errors += _validate_validation(validation, _SPEC.child("validations").index(index), compiler)
+        errors += checks.validate_items(spec.validations, _SPEC.child("validations"), _validate_validation, compiler)
         return errors + _validate_annotations(obj, compiler)
 
     def status_rules(
@@ -118,8 +117,8 @@ class ValidatingAdmissionPolicyStrategy(_PolicyStrategy[v1.ValidatingAdmissionPo
         for index, warning in enumerate(checking.expression_warnings if checking else ()):
             here = path.child("typeChecking", "expressionWarnings").index(index)
             for name, value in (("warning", warning.warning), ("fieldRef", warning.field_ref.strip())):
-                errors += require(value, here.child(name))
-        return errors + validate_conditions(new.status.conditions, path.child("conditions"))
+                errors += checks.require(value, here.child(name))
+        return errors + checks.validate_conditions(new.status.conditions, path.child("conditions"))
 
 
 class MutatingAdmissionPolicyStrategy(_PolicyStrategy[v1.MutatingAdmissionPolicy]):
@@ -136,10 +135,8 @@ class MutatingAdmissionPolicyStrategy(_PolicyStrategy[v1.MutatingAdmissionPolicy
         errors += _validate_operations(spec.match_constraints, _SPEC.child("matchConstraints"))
         errors += _validate_conditions(obj, old, compiler)
         errors += _validate_variables(spec.variables, compiler)
-        if not spec.mutations:
-            errors.append(field_errors.required(_SPEC.child("mutations"), "mutations must contain at least one item"))
-        for index, mutation in enumerate(spec.mutations):
-            errors += _validate_mutation(mutation, _SPEC.child("mutations").index(index), compiler)
+        errors += checks.require(spec.mutations, _SPEC.child("mutations"), "mutations must contain at least one item")
+        errors += checks.validate_items(spec.mutations, _SPEC.child("mutations"), _validate_mutation, compiler)
         return errors + rules.one_of(
             spec.reinvocation_policy or None, (v1.IF_NEEDED, v1.NEVER), _SPEC.child("reinvocationPolicy")
         )
@@ -280,7 +277,7 @@ def _validate_validation(each: v1.Validation, path: Path, compiler: _Compiler) -
         errors.append(field_errors.invalid(here, each.message, "must be non-empty if specified"))
     elif "\n" in message or "\r" in message:
         errors.append(field_errors.invalid(here, each.message, "must not contain line breaks"))
-    return errors + optional_one_of(each.reason, _REASONS, path.child("reason"))
+    return errors + checks.optional_one_of(each.reason, _REASONS, path.child("reason"))
 
 
 def _validate_annotations(obj: v1.ValidatingAdmissionPolicy, compiler: _Compiler) -> Errors:
@@ -289,7 +286,7 @@ def _validate_annotations(obj: v1.ValidatingAdmissionPolicy, compiler: _Compiler
         detail = f"must not have more than {_MAX_ANNOTATIONS} auditAnnotations"
         return [field_errors.invalid(path, annotations, detail)]  # rejected before compiling thousands of them
     errors: Errors = []
-    seen = Unique()
+    seen = checks.Unique()
     for index, each in enumerate(annotations):
         here = path.index(index)
         if obj.metadata.name:
@@ -333,9 +330,8 @@ def _validate_mutation(each: v1.Mutation, path: Path, compiler: _Compiler) -> Er
         environment = compiler.environment(patch.expression, patches=True)
         errors += rules.expression(environment, text, path.child(name, "expression"), (result,))
     ((other, unwanted, _),) = ways.values()
-    if unwanted is not None:
-        detail = f"must not be specified when patchType is {each.patch_type}"
-        errors.append(field_errors.invalid(path.child(other), f"{{{other}}}", detail))
+    detail = f"must not be specified when patchType is {each.patch_type}"
+    errors += checks.invalid_if(unwanted is not None, path.child(other), f"{{{other}}}", detail)
     return errors
 
 
@@ -345,8 +341,7 @@ def _validate_binding(policy_name: str, param_ref: v1.ParamRef | None, match: v1
         errors = names.validate(here, policy_name, names.dns1123_subdomain(policy_name))
     else:
         errors = [field_errors.required(here)]
-    if param_ref is not None:
-        errors += _validate_param_ref(param_ref, _SPEC.child("paramRef"))
+    errors += checks.optional(param_ref, _SPEC.child("paramRef"), _validate_param_ref)
     return errors if match is None else errors + rules.match_resources(match, _SPEC.child("matchResources"))
 
 
@@ -355,14 +350,11 @@ def _validate_param_ref(ref: v1.ParamRef, path: Path) -> Errors:
     both = "name and selector are mutually exclusive"
     if ref.name:
         errors += names.validate(path.child("name"), ref.name, names.path_segment_name(ref.name))
-        if ref.selector is not None:
-            errors.append(field_errors.forbidden(path.child("name"), both))
+        errors += checks.forbidden_if(ref.selector is not None, path.child("name"), both)
     if ref.selector is not None:
         errors += label_selector.validate(ref.selector, path.child("selector"))
-        if ref.name:
-            errors.append(field_errors.forbidden(path.child("selector"), both))
-    if not ref.name and ref.selector is None:
-        errors.append(field_errors.required(path, "one of name or selector must be specified"))
+        errors += checks.forbidden_if(ref.name, path.child("selector"), both)
+    errors += checks.require(ref.name or ref.selector is not None, path, "one of name or selector must be specified")
     return errors + rules.one_of(
         ref.parameter_not_found_action or None, _NOT_FOUND_ACTIONS, path.child("parameterNotFoundAction")
     )
@@ -372,7 +364,7 @@ def _validate_actions(actions: Sequence[str], path: Path) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for index, each in enumerate(actions):
-        errors += one_of(each, _ACTIONS, path.index(index))
+        errors += checks.one_of(each, _ACTIONS, path.index(index))
         if each in seen:
             errors.append(field_errors.duplicate(path.index(index), each))
         seen.add(each)
@@ -382,4 +374,4 @@ def _validate_actions(actions: Sequence[str], path: Path) -> Errors:
             " and headers serves no purpose)"
         )
         errors.append(field_errors.invalid(path, actions, detail))
-    return errors + require(seen, path)
+    return errors + checks.require(seen, path)
