@@ -1,7 +1,8 @@
 """Default and validate APIServices; ``apiserver/registry/api_services.py`` writes those of this server."""
 
-from mooring.admission import checks, meta
-from mooring.admission.strategy import Request, Strategy
+from mooring.admission import checks
+from mooring.admission.meta import NameCheck
+from mooring.admission.strategy import Request, Strategy, set_missing
 from mooring.api import field_errors, names, times
 from mooring.api.apiregistration_v1 import (
     AVAILABLE,
@@ -14,10 +15,9 @@ from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 from mooring.api.quoting import go_quote
 
-_SPEC, _STATUS = Path("spec"), Path("status")
+_SPEC, _CONDITIONS = Path("spec"), Path("status", "conditions")
 _HTTPS = 443
 _MOST_GROUP, _MOST_VERSION = 20_000, 1_000
-_STATES = ("True", "False", "Unknown")
 
 
 class APIServiceStrategy(Strategy[APIService]):
@@ -25,9 +25,8 @@ class APIServiceStrategy(Strategy[APIService]):
     allow_unconditional_update = False
 
     def default(self, obj: APIService) -> None:
-        service = obj.spec.service
-        if service is not None and service.port is None:
-            service.port = _HTTPS
+        if obj.spec.service is not None:
+            set_missing(obj.spec.service, port=_HTTPS)
 
     def prepare_for_create(self, obj: APIService, request: Request) -> None:
         obj.status = APIServiceStatus()
@@ -42,26 +41,25 @@ class APIServiceStrategy(Strategy[APIService]):
                 )
             ]
 
-    def validate_create(self, obj: APIService, request: Request) -> Errors:
+    def name_check_for(self, obj: APIService, request: Request) -> NameCheck:
         wanted = f"{obj.spec.version}.{obj.spec.group}"
 
-        def name_check(name: str) -> names.Messages:
+        def check(name: str) -> names.Messages:
             wrong = names.path_segment_name(name)
             if wrong or name == wanted:
                 return wrong
             return (f'must be `spec.version+"."+spec.group`: {go_quote(wanted)}',)
 
-        errors = meta.validate_object_meta(obj.metadata, namespaced=False, name_check=name_check)
-        return errors + self.rules(obj, None, request)
+        return check
 
     def rules(self, obj: APIService, old: APIService | None, request: Request) -> Errors:
         return _validate_versions(obj.spec) + _validate_server(obj.spec)
 
     def status_rules(self, new: APIService, old: APIService, request: Request) -> Errors:
         return [
-            field_errors.not_supported(_STATUS.child("conditions").index(index).child("status"), each.status, _STATES)
+            error
             for index, each in enumerate(new.status.conditions)
-            if each.status not in _STATES
+            for error in checks.one_of(each.status, checks.STATUSES, _CONDITIONS.index(index).child("status"))
         ]
 
 
@@ -71,13 +69,9 @@ def _validate_versions(spec: APIServiceSpec) -> Errors:
     errors += checks.require(spec.group or spec.version == "v1", _SPEC.child("group"), detail)
     errors += checks.optional_name(spec.group or None, _SPEC.child("group"), names.dns1123_subdomain)
     errors += names.validate(_SPEC.child("version"), spec.version, names.dns1035_label(spec.version))
-    for name, value, most in (
-        ("groupPriorityMinimum", spec.group_priority_minimum, _MOST_GROUP),
-        ("versionPriority", spec.version_priority, _MOST_VERSION),
-    ):
-        errors += checks.invalid_if(
-            not 0 < value <= most, _SPEC.child(name), value, f"must be positive and less than {most}"
-        )
+    for name, most in (("groupPriorityMinimum", _MOST_GROUP), ("versionPriority", _MOST_VERSION)):
+        detail, value = f"must be positive and less than {most}", checks.json_fields(spec)[name]
+        errors += checks.invalid_if(not 0 < value <= most, _SPEC.child(name), value, detail)
     return errors
 
 
@@ -85,18 +79,12 @@ def _validate_server(spec: APIServiceSpec) -> Errors:
     service, skips = spec.service, _SPEC.child("insecureSkipTLSVerify")
     errors: Errors = []
     if service is None:
-        if spec.ca_bundle:
-            shown, detail = f"{len(spec.ca_bundle)} bytes", "local APIServices may not have a caBundle"
-            errors.append(field_errors.invalid(_SPEC.child("caBundle"), shown, detail))
+        shown, detail = f"{len(spec.ca_bundle)} bytes", "local APIServices may not have a caBundle"
+        errors += checks.invalid_if(spec.ca_bundle, _SPEC.child("caBundle"), shown, detail)
         detail = "local APIServices may not have insecureSkipTLSVerify"
-        errors += checks.invalid_if(spec.insecure_skip_tls_verify, skips, spec.insecure_skip_tls_verify, detail)
-        return errors
+        return errors + checks.invalid_if(spec.insecure_skip_tls_verify, skips, spec.insecure_skip_tls_verify, detail)
     here = _SPEC.child("service")
-    errors += [
-        field_errors.required(here.child(name))
-        for name, value in (("namespace", service.namespace), ("name", service.name))
-        if not value
-    ]
+    errors += checks.required_fields(service, here, "namespace", "name")
     if wrong := names.port_number(service.port or 0):
         errors.append(field_errors.invalid(here.child("port"), service.port, f"port is not valid: {', '.join(wrong)}"))
     if spec.insecure_skip_tls_verify and spec.ca_bundle:

@@ -8,8 +8,7 @@ of pods, whose requests prove that the client holds the key. Read next: ``apiser
 import base64
 import binascii
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -17,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from msgspec import structs
 
 from mooring.admission import checks, meta
-from mooring.admission.meta import IMMUTABLE, validate_annotations
-from mooring.admission.strategy import Request, StatusStrategy, Strategy
+from mooring.admission.meta import NameCheck, validate_annotations
+from mooring.admission.strategy import Request, StatusStrategy, Strategy, set_missing
 from mooring.api import certificate_requests, field_errors, names, times
 from mooring.api.certificates_v1 import (
     APPROVED,
@@ -46,30 +45,23 @@ _FINAL = ("Issued", "Denied", "Failed")
 class PodCertificateRequestStrategy(Strategy[PodCertificateRequest]):
     has_generation = False
     allow_unconditional_update = False
+    immutable = ("spec",)
 
     def default(self, obj: PodCertificateRequest) -> None:
-        if obj.spec.max_expiration_seconds is None:
-            obj.spec.max_expiration_seconds = _DAY
+        set_missing(obj.spec, max_expiration_seconds=_DAY)
 
     def rules(self, obj: PodCertificateRequest, old: PodCertificateRequest | None, request: Request) -> Errors:
         spec = obj.spec
         if old is not None:
-            return [] if spec == old.spec else [field_errors.invalid(_SPEC, spec, IMMUTABLE)]
+            return []
         errors = validate_signer_name(spec.signer_name, _SPEC.child("signerName"))
         asked, here = spec.unverified_user_annotations, _SPEC.child("unverifiedUserAnnotations")
         errors += validate_annotations(asked, here, need_domain=True)
-        for field, name in (
-            ("podName", spec.pod_name),
-            ("serviceAccountName", spec.service_account_name),
-            ("nodeName", spec.node_name),
-        ):
+        for field, name in checks.fields(spec, "podName", "serviceAccountName", "nodeName"):
             errors += names.validate(_SPEC.child(field), name, names.dns1123_subdomain(name))
-        for field, uid in (
-            ("podUID", spec.pod_uid),
-            ("serviceAccountUID", spec.service_account_uid),
-            ("nodeUID", spec.node_uid),
-        ):
-            errors += _validate_uid(uid, _SPEC.child(field))
+        for field, uid in checks.fields(spec, "podUID", "serviceAccountUID", "nodeUID"):
+            errors += checks.invalid_if(not uid, _SPEC.child(field), uid, "must not be empty")
+            errors += checks.limit_bytes(uid, _LONGEST_UID, _SPEC.child(field))
         return errors + _validate_life(spec) + _validate_key(spec)
 
     def status_rules(self, new: PodCertificateRequest, old: PodCertificateRequest, request: Request) -> Errors:
@@ -86,12 +78,6 @@ class PodCertificateRequestStrategy(Strategy[PodCertificateRequest]):
             errors.append(field_errors.invalid(conditions, new.status.conditions[-1].type, detail))
         errors += checks.validate_conditions(new.status.conditions, conditions)
         return errors or _validate_answer(new.status, old.status)
-
-
-def _validate_uid(uid: str, path: Path) -> Errors:
-    if not uid:
-        return [field_errors.invalid(path, uid, "must not be empty")]
-    return [field_errors.too_long(path, _LONGEST_UID)] if len(uid) > _LONGEST_UID else []
 
 
 def _validate_life(spec: PodCertificateRequestSpec) -> Errors:
@@ -146,15 +132,8 @@ def _validate_answer(new: PodCertificateRequestStatus, old: PodCertificateReques
     except ValueError:
         detail = "issued certificate chain must contain at least one certificate"
         return [field_errors.invalid(chain, new.certificate_chain, detail)]
-    return [
-        field_errors.required(_STATUS.child(name), "must be present and consistent with the issued certificate")
-        for name, value in (
-            ("notBefore", new.not_before),
-            ("notAfter", new.not_after),
-            ("beginRefreshAt", new.begin_refresh_at),
-        )
-        if not value
-    ]
+    detail = "must be present and consistent with the issued certificate"
+    return checks.required_fields(new, _STATUS, "notBefore", "notAfter", "beginRefreshAt", detail=detail)
 
 
 _BUNDLE = _SPEC.child("trustBundle")
@@ -166,11 +145,10 @@ _HEADER = re.compile(r"^[^\n:]+:", re.MULTILINE)
 class ClusterTrustBundleStrategy(Strategy[ClusterTrustBundle]):
     has_generation = False
     allow_unconditional_update = False
+    immutable = ("spec.signerName",)
 
-    def validate_create(self, obj: ClusterTrustBundle, request: Request) -> Errors:
-        name_check = _name_check(obj.spec.signer_name)
-        errors = meta.validate_object_meta(obj.metadata, namespaced=False, name_check=name_check)
-        return errors + self.rules(obj, None, request)
+    def name_check_for(self, obj: ClusterTrustBundle, request: Request) -> NameCheck:
+        return _name_check(obj.spec.signer_name)
 
     def rules(self, obj: ClusterTrustBundle, old: ClusterTrustBundle | None, request: Request) -> Errors:
         spec, errors = obj.spec, Errors()
@@ -181,8 +159,6 @@ class ClusterTrustBundleStrategy(Strategy[ClusterTrustBundle]):
             errors += validate_signer_name(spec.signer_name, _SPEC.child("signerName"))
         if old is None or spec.trust_bundle != old.spec.trust_bundle:
             errors += _validate_bundle(spec.trust_bundle)
-        if old is not None:
-            errors += meta.immutable(spec.signer_name, old.spec.signer_name, _SPEC, "signerName")
         return errors
 
 
@@ -317,7 +293,25 @@ class CertificateStrategy(Strategy[CertificateSigningRequest]):
         new.spec = old.spec
 
     def rules(self, obj: CertificateSigningRequest, old: CertificateSigningRequest | None, request: Request) -> Errors:
-        return [] if old else [*_request_errors(obj), *_usage_errors(obj), *_signer_errors(obj), *_lifetime_errors(obj)]
+        spec, errors = obj.spec, Errors()
+        if old is not None:
+            return []
+        try:
+            certificate_requests.read(spec.request)
+        except certificate_requests.RequestError as error:
+            errors.append(field_errors.invalid(_SPEC.child("request"), "<request>", str(error)))
+        here, seen = _SPEC.child("usages"), checks.Unique()
+        errors += checks.require(spec.usages, here)
+        for index, usage in enumerate(spec.usages):
+            errors += checks.one_of(usage, _USAGES, here.index(index)) or seen.add(usage, here.index(index))
+        if spec.signer_name == _LEGACY:
+            detail = "the legacy signerName is not allowed via this API version"
+            errors.append(field_errors.invalid(_SPEC.child("signerName"), spec.signer_name, detail))
+        else:
+            errors += validate_signer_name(spec.signer_name, _SPEC.child("signerName"))
+        seconds, detail = spec.expiration_seconds, "may not specify a duration less than 600 seconds (10 minutes)"
+        is_short = seconds is not None and seconds < _SHORTEST
+        return errors + checks.invalid_if(is_short, _SPEC.child("expirationSeconds"), seconds, detail)
 
 
 class CertificateStatusStrategy(StatusStrategy[CertificateSigningRequest]):
@@ -360,52 +354,17 @@ class ApprovalStrategy(CertificateStatusStrategy):
     decides = True
 
 
-def _request_errors(obj: CertificateSigningRequest) -> Errors:
-    try:
-        certificate_requests.read(obj.spec.request)
-    except certificate_requests.RequestError as error:
-        return [field_errors.invalid(_SPEC.child("request"), "<request>", str(error))]
-    return []
-
-
-def _usage_errors(obj: CertificateSigningRequest) -> Errors:
-    usages, path = obj.spec.usages, _SPEC.child("usages")
-    errors = [] if usages else [field_errors.required(path, "")]
-    for index, usage in enumerate(usages):
-        if usage not in _USAGES:
-            errors.append(field_errors.not_supported(path.index(index), usage, _USAGES))
-        elif usage in usages[:index]:
-            errors.append(field_errors.duplicate(path.index(index), usage))
-    return errors
-
-
-def _signer_errors(obj: CertificateSigningRequest) -> Errors:
-    name, path = obj.spec.signer_name, _SPEC.child("signerName")
-    if name == _LEGACY:
-        return [field_errors.invalid(path, name, "the legacy signerName is not allowed via this API version")]
-    return validate_signer_name(name, path)
-
-
-def _lifetime_errors(obj: CertificateSigningRequest) -> Errors:
-    seconds = obj.spec.expiration_seconds
-    if seconds is None or seconds >= _SHORTEST:
-        return []
-    text = "may not specify a duration less than 600 seconds (10 minutes)"
-    return [field_errors.invalid(_SPEC.child("expirationSeconds"), seconds, text)]
-
-
 def _condition_errors(conditions: _Conditions) -> Errors:
     errors: Errors = []
-    seen: set[str] = set()
+    seen, decided = checks.Unique(), set[str]()
     for index, condition in enumerate(conditions):
         path = _CONDITIONS.index(index)
-        allowed = ("True",) if condition.type in {APPROVED, DENIED, FAILED} else ("False", "True", "Unknown")
-        errors += checks.require(condition.type, path.child("type"), "")
+        allowed = ("True",) if condition.type in {APPROVED, DENIED, FAILED} else checks.STATUSES
+        errors += checks.require(condition.type, path.child("type"))
         errors += checks.require_one_of(condition.status, allowed, path.child("status"))
-        if condition.type in seen:
-            errors.append(field_errors.duplicate(path.child("type"), condition.type))
-        seen.add(condition.type)
-        if seen >= {APPROVED, DENIED} and condition.type in {APPROVED, DENIED}:
+        errors += seen.add(condition.type, path.child("type"))
+        decided |= {condition.type} & {APPROVED, DENIED}
+        if len(decided) == 2 and condition.type in decided:
             text = "Approved and Denied conditions are mutually exclusive"
             errors.append(field_errors.invalid(_CONDITIONS, condition.type, text))
     return errors
@@ -424,14 +383,7 @@ def _keep(new: _Conditions, old: _Conditions, kind: str) -> None:
 
 
 def _stamp(new: _Conditions, old: _Conditions, now: str) -> None:
-    earlier: Mapping[tuple[str, str], Any] = {
-        (condition.type, condition.status): condition.last_transition_time for condition in old
-    }
-    for place, condition in enumerate(new):
-        new[place] = structs.replace(
-            condition,
-            last_update_time=condition.last_update_time or now,
-            last_transition_time=condition.last_transition_time
-            or earlier.get((condition.type, condition.status))
-            or now,
-        )
+    earlier = {(condition.type, condition.status): condition.last_transition_time for condition in old}
+    for place, each in enumerate(new):
+        since = each.last_transition_time or earlier.get((each.type, each.status)) or now
+        new[place] = structs.replace(each, last_update_time=each.last_update_time or now, last_transition_time=since)

@@ -3,7 +3,7 @@
 Strategies of all kinds call these; the pod rules, which run most often, check in place.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Sized
 from functools import cache
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -99,32 +99,38 @@ def json_fields(struct: msgspec.Struct) -> dict[str, Any]:
     return {name: getattr(struct, attribute) for name, attribute in _attributes(type(struct)).items()}
 
 
-def required_fields(struct: msgspec.Struct | None, path: Path, *fields: str) -> Errors:
-    """Return an error for each of the fields, by JSON name, that is empty; None passes."""
-    if struct is None:
-        return []
+def fields(struct: msgspec.Struct, *names: str) -> Iterator[tuple[str, Any]]:
+    """Yield the fields with these JSON names, and their values."""
     attributes = _attributes(type(struct))
-    return [field_errors.required(path.child(name)) for name in fields if not getattr(struct, attributes[name])]
+    for name in names:
+        yield name, getattr(struct, attributes[name])
 
 
-def immutable_fields(new: msgspec.Struct, old: msgspec.Struct, path: Path | None, *fields: str) -> Errors:
-    """Return an error for each of the fields, by JSON name, that has changed; `path` is None for a whole object."""
-    attributes, errors = _attributes(type(new)), Errors()
-    for name in fields:
-        value = getattr(new, attributes[name])
-        if value != getattr(old, attributes[name]):
-            errors.append(field_errors.invalid(path.child(name) if path else Path(name), value, IMMUTABLE))
-    return errors
+def required_fields(struct: msgspec.Struct | None, path: Path, *names: str, detail: str = "") -> Errors:
+    """Return an error for each of the fields, by JSON name, that is empty; None passes."""
+    given = fields(struct, *names) if struct is not None else ()
+    return [field_errors.required(path.child(name), detail) for name, value in given if not value]
 
 
-def non_negative_fields(struct: msgspec.Struct, path: Path, *fields: str) -> Errors:
+def immutable_fields(new: msgspec.Struct, old: msgspec.Struct | None, *paths: str) -> Errors:
+    """Return an error for each field, by its path in an object such as `spec.selector`, that an update changes."""
+    if old is None:
+        return []
+    found = [(path, field_at(new, path), field_at(old, path)) for path in paths]
+    return [field_errors.invalid(Path(path), value, IMMUTABLE) for path, value, before in found if value != before]
+
+
+def field_at(struct: Any, path: str) -> Any:
+    """Return the value at a path of JSON names, such as `spec.selector`."""
+    for name in path.split("."):
+        struct = json_fields(struct)[name]
+    return struct
+
+
+def non_negative_fields(struct: msgspec.Struct, path: Path, *names: str) -> Errors:
     """Return an error for each of the fields, by JSON name, that is a negative number."""
-    attributes, errors = _attributes(type(struct)), Errors()
-    for name in fields:
-        value = getattr(struct, attributes[name])
-        if value is not None and value < 0:
-            errors.append(field_errors.invalid(path.child(name), value, NEGATIVE))
-    return errors
+    given = fields(struct, *names)
+    return [field_errors.invalid(path.child(name), value, NEGATIVE) for name, value in given if (value or 0) < 0]
 
 
 class Unique:
@@ -139,6 +145,12 @@ class Unique:
             return [field_errors.duplicate(path, key if shown is None else shown, detail)]
         self._seen.add(key)
         return []
+
+
+def token_lifetime(seconds: int, path: Path) -> Errors:
+    """Validate the lifetime of a service account token: ten minutes to 2^32 seconds."""
+    errors = invalid_if(seconds < 600, path, seconds, "may not specify a duration less than 10 minutes")
+    return errors + invalid_if(seconds > 1 << 32, path, seconds, "may not specify a duration larger than 2^32 seconds")
 
 
 def non_negative(value: int | None, path: Path) -> Errors:
@@ -157,18 +169,12 @@ def number_or_percent(value: int | str, path: Path) -> Errors:
 
 
 def at_most_all(value: int | str, path: Path) -> Errors:
-    """Validate that a percentage (of pods) is at most 100 %; plain numbers pass."""
-    part = _percent(value)
-    return (
-        [field_errors.invalid(path, value, "must not be greater than 100%")] if part is not None and part > 100 else []
-    )
-
-
-def _percent(value: int | str) -> int | None:
+    """Validate that a percentage (of pods) is at most 100 %; plain numbers and malformed percentages pass."""
     try:
-        return parse_percent(value)
+        part = parse_percent(value)
     except PercentError:
-        return None
+        return []
+    return invalid_if(part is not None and part > 100, path, value, "must not be greater than 100%")
 
 
 STATUSES = ("False", "True", "Unknown")
@@ -179,21 +185,15 @@ _MAX_MESSAGE_BYTES = 32 * 1024
 def validate_conditions(conditions: list[Condition], path: Path) -> Errors:
     errors: Errors = []
     seen = Unique()
-    for index, condition in enumerate(conditions):
+    for index, each in enumerate(conditions):
         here = path.index(index)
-        errors += seen.add(condition.type, here)
-        errors += _validate_condition(condition, here)
+        errors += seen.add(each.type, here)
+        errors += require_name(each.type, here.child("type"), names.label_key, "is required")
+        errors += require_one_of(each.status, STATUSES, here.child("status"))
+        at, generation = here.child("observedGeneration"), each.observed_generation
+        errors += invalid_if(generation < 0, at, generation, "must be greater than or equal to zero")
+        errors += require(each.last_transition_time is not None, here.child("lastTransitionTime"))
+        errors += require_name(each.reason, here.child("reason"), names.condition_reason)
+        errors += limit_bytes(each.reason, _MAX_REASON_BYTES, here.child("reason"))
+        errors += limit_bytes(each.message, _MAX_MESSAGE_BYTES, here.child("message"))
     return errors
-
-
-def _validate_condition(condition: Condition, path: Path) -> Errors:
-    errors = require_name(condition.type, path.child("type"), names.label_key, "is required")
-    errors += require_one_of(condition.status, STATUSES, path.child("status"))
-    if condition.observed_generation < 0:
-        detail = "must be greater than or equal to zero"
-        errors.append(field_errors.invalid(path.child("observedGeneration"), condition.observed_generation, detail))
-    if condition.last_transition_time is None:
-        errors.append(field_errors.required(path.child("lastTransitionTime")))
-    errors += require_name(condition.reason, path.child("reason"), names.condition_reason)
-    errors += limit_bytes(condition.reason, _MAX_REASON_BYTES, path.child("reason"))
-    return errors + limit_bytes(condition.message, _MAX_MESSAGE_BYTES, path.child("message"))

@@ -31,7 +31,8 @@ class ConfigMapStrategy(Strategy[ConfigMap]):
                 errors += _validate_key(key, _DATA, "binaryData" if key in obj.binary_data else "")
         for key in obj.binary_data:
             errors += _validate_key(key, _BINARY_DATA, "")
-        if _may_be_long(obj) and _size(obj) > MAX_BYTES:
+        at_most = 4 * sum(map(len, obj.data.values())) + sum(map(len, obj.binary_data.values()))
+        if at_most > MAX_BYTES and _size(obj) > MAX_BYTES:
             errors.append(field_errors.too_long(Path(""), MAX_BYTES))
         return errors
 
@@ -79,10 +80,6 @@ def _immutable_errors(immutable: bool | None, same_data: bool) -> Errors:
     errors += checks.forbidden_if(not immutable, Path("immutable"), WHEN_IMMUTABLE)
     errors += checks.forbidden_if(not same_data, _DATA, WHEN_IMMUTABLE)
     return errors
-
-
-def _may_be_long(obj: ConfigMap) -> bool:
-    return 4 * sum(map(len, obj.data.values())) + sum(map(len, obj.binary_data.values())) > MAX_BYTES
 
 
 def _size(obj: ConfigMap) -> int:

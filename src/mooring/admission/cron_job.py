@@ -2,7 +2,7 @@
 
 from mooring.admission import checks
 from mooring.admission.job import default_job_template, validate_job_spec
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, set_empty, set_missing
 from mooring.admission.workload import SPEC, TemplateStrategy
 from mooring.api import field_errors
 from mooring.api.batch_v1 import CronJob, CronJobSpec, JobTemplateSpec
@@ -20,17 +20,12 @@ class CronJobStrategy(TemplateStrategy[CronJob]):
     template_path = SPEC.child("jobTemplate", "spec", "template")
 
     def default(self, obj: CronJob) -> None:
-        spec = obj.spec
-        spec.concurrency_policy = spec.concurrency_policy or "Allow"
-        spec.suspend = bool(spec.suspend)
-        if spec.successful_jobs_history_limit is None:
-            spec.successful_jobs_history_limit = 3
-        if spec.failed_jobs_history_limit is None:
-            spec.failed_jobs_history_limit = 1
-        default_job_template(spec.job_template.spec)
+        set_empty(obj.spec, concurrency_policy="Allow", suspend=False)
+        set_missing(obj.spec, successful_jobs_history_limit=3, failed_jobs_history_limit=1)
+        default_job_template(obj.spec.job_template.spec)
 
-    def template_of(self, obj: CronJob) -> PodTemplateSpec:
-        return obj.spec.job_template.spec.template
+    def template_of(self, obj: CronJob | None) -> PodTemplateSpec | None:
+        return obj.spec.job_template.spec.template if obj is not None else None
 
     def rules(self, obj: CronJob, old: CronJob | None, request: Request) -> Errors:
         spec = obj.spec
@@ -40,8 +35,7 @@ class CronJobStrategy(TemplateStrategy[CronJob]):
         errors += checks.one_of(spec.concurrency_policy, _POLICIES, SPEC.child("concurrencyPolicy"))
         old_template = old.spec.job_template if old is not None else None
         errors += _validate_job_template(spec.job_template, old_template, request)
-        errors += checks.non_negative(spec.successful_jobs_history_limit, SPEC.child("successfulJobsHistoryLimit"))
-        errors += checks.non_negative(spec.failed_jobs_history_limit, SPEC.child("failedJobsHistoryLimit"))
+        errors += checks.non_negative_fields(spec, SPEC, "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
         if old is None and len(obj.metadata.name) > MAX_NAME:
             detail = f"must be no more than {MAX_NAME} characters"
             errors.append(field_errors.invalid(Path("metadata", "name"), obj.metadata.name, detail))

@@ -1,9 +1,8 @@
 """Default and validate DaemonSets."""
 
 from mooring.admission import checks
-from mooring.admission.meta import immutable
 from mooring.admission.pod.defaults import default_pod_spec
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, set_empty, set_missing
 from mooring.admission.workload import (
     SPEC,
     STATUS,
@@ -16,7 +15,6 @@ from mooring.admission.workload import (
 )
 from mooring.api import field_errors, label_selector
 from mooring.api.apps_v1 import DaemonSet, DaemonSetUpdateStrategy, RollingUpdateDaemonSet
-from mooring.api.core_v1 import PodTemplateSpec
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
@@ -25,6 +23,7 @@ _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 class DaemonSetStrategy(TemplateStrategy[DaemonSet]):
+    immutable = ("spec.selector",)
     warns_about_name = False
 
     def default(self, obj: DaemonSet) -> None:
@@ -32,19 +31,13 @@ class DaemonSetStrategy(TemplateStrategy[DaemonSet]):
         strategy.type = strategy.type or "RollingUpdate"
         if strategy.type == "RollingUpdate":
             strategy.rolling_update = strategy.rolling_update or RollingUpdateDaemonSet()
-            pace = strategy.rolling_update
-            pace.max_unavailable = 1 if pace.max_unavailable is None else pace.max_unavailable
-            pace.max_surge = pace.max_surge or 0
+            set_missing(strategy.rolling_update, max_unavailable=1)
+            set_empty(strategy.rolling_update, max_surge=0)
         elif strategy.rolling_update is not None:
-            pace = strategy.rolling_update
-            pace.max_unavailable, pace.max_surge = pace.max_unavailable or 0, pace.max_surge or 0
-        if obj.spec.revision_history_limit is None:
-            obj.spec.revision_history_limit = 10
+            set_empty(strategy.rolling_update, max_unavailable=0, max_surge=0)
+        set_missing(obj.spec, revision_history_limit=10)
         default_pod_spec(obj.spec.template.spec)
         obj.metadata.annotations.setdefault(_TEMPLATE_GENERATION, "1")
-
-    def template_of(self, obj: DaemonSet) -> PodTemplateSpec:
-        return obj.spec.template
 
     def prepare_for_update(self, new: DaemonSet, old: DaemonSet, request: Request) -> None:
         super().prepare_for_update(new, old, request)
@@ -61,12 +54,10 @@ class DaemonSetStrategy(TemplateStrategy[DaemonSet]):
         errors += validate_match(spec.selector, spec.template, TEMPLATE)
         if spec.selector is not None and not spec.selector.match_labels and not spec.selector.match_expressions:
             errors.append(field_errors.invalid(here, spec.selector, "empty selector is invalid for daemonset"))
-        old_template = old.spec.template if old is not None else None
-        errors += validate_lasting_template(spec.template, old_template, TEMPLATE, "DaemonSet", request)
+        errors += validate_lasting_template(spec.template, self.template_of(old), TEMPLATE, "DaemonSet", request)
         errors += checks.non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
         errors += _validate_update_strategy(spec.update_strategy, SPEC.child("updateStrategy"))
-        errors += checks.non_negative(spec.revision_history_limit, SPEC.child("revisionHistoryLimit"))
-        return errors if old is None else errors + immutable(spec.selector, old.spec.selector, SPEC, "selector")
+        return errors + checks.non_negative(spec.revision_history_limit, SPEC.child("revisionHistoryLimit"))
 
     def status_rules(self, new: DaemonSet, old: DaemonSet, request: Request) -> Errors:
         nodes = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")

@@ -1,9 +1,8 @@
 """Default and validate Deployments, ReplicaSets, ReplicationControllers, and stored PodTemplates."""
 
 from mooring.admission import checks
-from mooring.admission.meta import immutable
 from mooring.admission.pod.defaults import default_pod_spec
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, set_missing
 from mooring.admission.workload import (
     LABELS_DIFFER,
     MORE_THAN_READY,
@@ -23,7 +22,7 @@ from mooring.admission.workload import (
     validate_template,
 )
 from mooring.api import field_errors
-from mooring.api.apps_v1 import Deployment, DeploymentSpec, ReplicaSet, ReplicaSetStatus, RollingUpdateDeployment
+from mooring.api.apps_v1 import Deployment, ReplicaSet, ReplicaSetStatus, RollingUpdateDeployment
 from mooring.api.apps_v1 import DeploymentStrategy as UpdateStrategy
 from mooring.api.core_v1 import PodTemplate, PodTemplateSpec, ReplicationController, ReplicationControllerStatus
 from mooring.api.field_errors import Errors
@@ -33,19 +32,16 @@ _NO_SELECTOR = "empty selector is invalid for deployment"
 
 
 class DeploymentStrategy(TemplateStrategy[Deployment]):
-    def default(self, obj: Deployment) -> None:
-        spec = obj.spec
-        if spec.replicas is None:
-            spec.replicas = 1
-        _default_strategy(spec.strategy)
-        if spec.revision_history_limit is None:
-            spec.revision_history_limit = 10
-        if spec.progress_deadline_seconds is None:
-            spec.progress_deadline_seconds = 600
-        default_pod_spec(spec.template.spec)
+    immutable = ("spec.selector",)
 
-    def template_of(self, obj: Deployment) -> PodTemplateSpec:
-        return obj.spec.template
+    def default(self, obj: Deployment) -> None:
+        set_missing(obj.spec, replicas=1, revision_history_limit=10, progress_deadline_seconds=600)
+        strategy = obj.spec.strategy
+        strategy.type = strategy.type or "RollingUpdate"
+        if strategy.type == "RollingUpdate":
+            strategy.rolling_update = strategy.rolling_update or RollingUpdateDeployment()
+            set_missing(strategy.rolling_update, max_unavailable="25%", max_surge="25%")
+        default_pod_spec(obj.spec.template.spec)
 
     def prepare_for_update(self, new: Deployment, old: Deployment, request: Request) -> None:
         super().prepare_for_update(new, old, request)
@@ -53,8 +49,18 @@ class DeploymentStrategy(TemplateStrategy[Deployment]):
             new.metadata.generation = old.metadata.generation + 1
 
     def rules(self, obj: Deployment, old: Deployment | None, request: Request) -> Errors:
-        errors = _validate_spec(obj.spec, old.spec if old is not None else None, request)
-        return errors if old is None else errors + immutable(obj.spec.selector, old.spec.selector, SPEC, "selector")
+        spec = obj.spec
+        errors = checks.non_negative(spec.replicas, SPEC.child("replicas"))
+        errors += validate_selector(spec.selector, SPEC.child("selector"), _NO_SELECTOR)
+        errors += validate_match(spec.selector, spec.template, TEMPLATE)
+        if is_valid(spec.selector):
+            errors += validate_lasting_template(spec.template, self.template_of(old), TEMPLATE, "ReplicaSet", request)
+        errors += _validate_strategy(spec.strategy, SPEC.child("strategy"))
+        errors += checks.non_negative_fields(spec, SPEC, "minReadySeconds", "revisionHistoryLimit")
+        deadline, here = spec.progress_deadline_seconds, SPEC.child("progressDeadlineSeconds")
+        errors += checks.non_negative(deadline, here)
+        is_short = deadline is not None and deadline <= spec.min_ready_seconds
+        return errors + checks.invalid_if(is_short, here, deadline, "must be greater than minReadySeconds")
 
     def status_rules(self, new: Deployment, old: Deployment, request: Request) -> Errors:
         status = new.status
@@ -65,37 +71,6 @@ class DeploymentStrategy(TemplateStrategy[Deployment]):
         )
         errors += validate_replica_counts(status, MORE_THAN_READY, *parts)
         return errors + never_decremented(status.collision_count, old.status.collision_count)
-
-
-def _default_strategy(strategy: UpdateStrategy) -> None:
-    strategy.type = strategy.type or "RollingUpdate"
-    if strategy.type != "RollingUpdate":
-        return
-    if strategy.rolling_update is None:
-        strategy.rolling_update = RollingUpdateDeployment()
-    pace = strategy.rolling_update
-    pace.max_unavailable = "25%" if pace.max_unavailable is None else pace.max_unavailable
-    pace.max_surge = "25%" if pace.max_surge is None else pace.max_surge
-
-
-def _validate_spec(spec: DeploymentSpec, old: DeploymentSpec | None, request: Request) -> Errors:
-    errors = checks.non_negative(spec.replicas, SPEC.child("replicas"))
-    errors += validate_selector(spec.selector, SPEC.child("selector"), _NO_SELECTOR)
-    errors += validate_match(spec.selector, spec.template, TEMPLATE)
-    old_template = old.template if old is not None else None
-    if is_valid(spec.selector):
-        errors += validate_lasting_template(spec.template, old_template, TEMPLATE, "ReplicaSet", request)
-    errors += _validate_strategy(spec.strategy, SPEC.child("strategy"))
-    errors += checks.non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
-    errors += checks.non_negative(spec.revision_history_limit, SPEC.child("revisionHistoryLimit"))
-    deadline = spec.progress_deadline_seconds
-    if deadline is not None:
-        here = SPEC.child("progressDeadlineSeconds")
-        errors += checks.non_negative(deadline, here)
-        errors += checks.invalid_if(
-            deadline <= spec.min_ready_seconds, here, deadline, "must be greater than minReadySeconds"
-        )
-    return errors
 
 
 def _validate_strategy(strategy: UpdateStrategy, path: Path) -> Errors:
@@ -116,24 +91,20 @@ def _validate_strategy(strategy: UpdateStrategy, path: Path) -> Errors:
 
 
 class ReplicaSetStrategy(TemplateStrategy[ReplicaSet]):
-    def default(self, obj: ReplicaSet) -> None:
-        if obj.spec.replicas is None:
-            obj.spec.replicas = 1
-        default_pod_spec(obj.spec.template.spec)
+    immutable = ("spec.selector",)
 
-    def template_of(self, obj: ReplicaSet) -> PodTemplateSpec:
-        return obj.spec.template
+    def default(self, obj: ReplicaSet) -> None:
+        set_missing(obj.spec, replicas=1)
+        default_pod_spec(obj.spec.template.spec)
 
     def rules(self, obj: ReplicaSet, old: ReplicaSet | None, request: Request) -> Errors:
         spec = obj.spec
-        errors = checks.non_negative(spec.replicas, SPEC.child("replicas"))
-        errors += checks.non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
+        errors = checks.non_negative_fields(spec, SPEC, "replicas", "minReadySeconds")
         errors += validate_selector(spec.selector, SPEC.child("selector"), _NO_SELECTOR)
         errors += validate_match(spec.selector, spec.template, TEMPLATE)
-        old_template = old.spec.template if old is not None else None
         if is_valid(spec.selector):
-            errors += validate_lasting_template(spec.template, old_template, TEMPLATE, "ReplicaSet", request)
-        return errors if old is None else errors + immutable(spec.selector, old.spec.selector, SPEC, "selector")
+            errors += validate_lasting_template(spec.template, self.template_of(old), TEMPLATE, "ReplicaSet", request)
+        return errors
 
     def status_rules(self, new: ReplicaSet, old: ReplicaSet, request: Request) -> Errors:
         return _validate_status(new.status, "terminatingReplicas")
@@ -147,11 +118,7 @@ class ReplicationControllerStrategy(TemplateStrategy[ReplicationController]):
             spec.selector = spec.selector or dict(labels)
             obj.metadata.labels = obj.metadata.labels or dict(labels)
             default_pod_spec(spec.template.spec)
-        if spec.replicas is None:
-            spec.replicas = 1
-
-    def template_of(self, obj: ReplicationController) -> PodTemplateSpec | None:
-        return obj.spec.template
+        set_missing(spec, replicas=1)
 
     def rules(self, obj: ReplicationController, old: ReplicationController | None, request: Request) -> Errors:
         spec = obj.spec
@@ -163,7 +130,7 @@ class ReplicationControllerStrategy(TemplateStrategy[ReplicationController]):
         labels = spec.template.metadata.labels
         if any(labels.get(key) != value for key, value in spec.selector.items()):
             errors.append(field_errors.invalid(TEMPLATE.child("metadata", "labels"), labels or None, LABELS_DIFFER))
-        errors += validate_template(spec.template, old.spec.template if old is not None else None, TEMPLATE, request)
+        errors += validate_template(spec.template, self.template_of(old), TEMPLATE, request)
         return errors + runs_for_ever(spec.template, TEMPLATE, "ReplicationController")
 
     def status_rules(self, new: ReplicationController, old: ReplicationController, request: Request) -> Errors:
@@ -177,15 +144,15 @@ class PodTemplateStrategy(TemplateStrategy[PodTemplate]):
     def default(self, obj: PodTemplate) -> None:
         default_pod_spec(obj.template.spec)
 
-    def template_of(self, obj: PodTemplate) -> PodTemplateSpec:
-        return obj.template
+    def template_of(self, obj: PodTemplate | None) -> PodTemplateSpec | None:
+        return obj.template if obj is not None else None
 
     def prepare_for_update(self, new: PodTemplate, old: PodTemplate, request: Request) -> None:
         super().prepare_for_update(new, old, request)
         new.metadata.generation = old.metadata.generation + (new.template != old.template)
 
     def rules(self, obj: PodTemplate, old: PodTemplate | None, request: Request) -> Errors:
-        return validate_template(obj.template, old.template if old is not None else None, Path("template"), request)
+        return validate_template(obj.template, self.template_of(old), Path("template"), request)
 
 
 def _validate_status(status: ReplicaSetStatus | ReplicationControllerStatus, *more: str) -> Errors:

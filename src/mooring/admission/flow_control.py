@@ -7,7 +7,7 @@ annotation allows it. ``apiserver/requests/flow_control.py`` creates both.
 import math
 
 from mooring.admission import checks
-from mooring.admission.strategy import Request, Strategy
+from mooring.admission.strategy import Request, Strategy, set_empty, set_missing
 from mooring.api import field_errors, names
 from mooring.api import flowcontrol_v1 as v1
 from mooring.api.field_errors import Errors
@@ -148,7 +148,7 @@ _SPEC = Path("spec")
 
 class FlowSchemaStrategy(Strategy[v1.FlowSchema]):
     def default(self, obj: v1.FlowSchema) -> None:
-        obj.spec.matching_precedence = obj.spec.matching_precedence or 1000
+        set_empty(obj.spec, matching_precedence=1000)
 
     def rules(self, obj: v1.FlowSchema, old: v1.FlowSchema | None, request: Request) -> Errors:
         errors = _validate_flow_schema(obj)
@@ -298,17 +298,11 @@ class PriorityLevelStrategy(Strategy[v1.PriorityLevelConfiguration]):
     def default(self, obj: v1.PriorityLevelConfiguration) -> None:
         exempt, limited = obj.spec.exempt, obj.spec.limited
         if exempt is not None:
-            exempt.nominal_concurrency_shares = exempt.nominal_concurrency_shares or 0
-            exempt.lendable_percent = exempt.lendable_percent or 0
+            set_missing(exempt, nominal_concurrency_shares=0, lendable_percent=0)
         if limited is not None:
-            if limited.nominal_concurrency_shares is None:
-                limited.nominal_concurrency_shares = 30
-            limited.lendable_percent = limited.lendable_percent or 0
-            queuing = limited.limit_response.queuing
-            if queuing is not None:
-                queuing.queues = queuing.queues or 64
-                queuing.hand_size = queuing.hand_size or 8
-                queuing.queue_length_limit = queuing.queue_length_limit or 50
+            set_missing(limited, nominal_concurrency_shares=30, lendable_percent=0)
+            if limited.limit_response.queuing is not None:
+                set_empty(limited.limit_response.queuing, queues=64, hand_size=8, queue_length_limit=50)
 
     def rules(
         self, obj: v1.PriorityLevelConfiguration, old: v1.PriorityLevelConfiguration | None, request: Request

@@ -10,7 +10,7 @@ from itertools import pairwise
 from mooring.admission import checks
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.pod.defaults import default_pod_spec
-from mooring.admission.strategy import Request
+from mooring.admission.strategy import Request, set_missing
 from mooring.admission.workload import (
     SPEC,
     STATUS,
@@ -52,20 +52,12 @@ class JobStrategy(TemplateStrategy[Job]):
         spec = obj.spec
         if spec.completions is None and spec.parallelism is None:
             spec.completions = 1
-        if spec.parallelism is None:
-            spec.parallelism = 1
-        if spec.backoff_limit is None:
-            spec.backoff_limit = 6 if spec.backoff_limit_per_index is None else _MAX_INT32
         obj.metadata.labels = obj.metadata.labels or spec.template.metadata.labels
-        spec.completion_mode = "NonIndexed" if spec.completion_mode is None else spec.completion_mode
-        spec.suspend = bool(spec.suspend)
-        spec.manual_selector = bool(spec.manual_selector)
-        if spec.pod_replacement_policy is None:
-            spec.pod_replacement_policy = "Failed" if spec.pod_failure_policy is not None else "TerminatingOrFailed"
+        replacement = "Failed" if spec.pod_failure_policy is not None else "TerminatingOrFailed"
+        retries = 6 if spec.backoff_limit_per_index is None else _MAX_INT32
+        set_missing(spec, parallelism=1, backoff_limit=retries, completion_mode="NonIndexed")
+        set_missing(spec, suspend=False, manual_selector=False, pod_replacement_policy=replacement)
         default_job_template(spec)
-
-    def template_of(self, obj: Job) -> PodTemplateSpec:
-        return obj.spec.template
 
     def prepare_for_create(self, obj: Job, request: Request) -> None:
         super().prepare_for_create(obj, request)
@@ -85,11 +77,8 @@ class JobStrategy(TemplateStrategy[Job]):
         spec = obj.spec
         errors = _validate_generated_selector(obj) if old is None else []
         errors += validate_job_spec(spec, old.spec if old is not None else None, SPEC, request)
-        here = SPEC.child("selector")
-        if spec.selector is None:
-            errors.append(field_errors.required(here))
-        else:
-            errors += label_selector.validate(spec.selector, here)
+        errors += checks.require(spec.selector is not None, SPEC.child("selector"))
+        errors += checks.optional(spec.selector, SPEC.child("selector"), label_selector.validate)
         errors += validate_match(spec.selector, spec.template, TEMPLATE)
         return errors + (_validate_indexed_name(obj) if old is None else _validate_changes(obj, old, request))
 
@@ -149,7 +138,8 @@ def validate_job_spec(spec: JobSpec, old: JobSpec | None, path: Path, request: R
     errors += _validate_completion_mode(spec, path)
     errors += validate_failure_policy(spec, path.child("podFailurePolicy"))
     errors += validate_success_policy(spec, path.child("successPolicy"))
-    errors += _validate_replacement_policy(spec, path.child("podReplacementPolicy"))
+    supported = ("Failed",) if spec.pod_failure_policy is not None else ("Failed", "TerminatingOrFailed")
+    errors += checks.optional_one_of(spec.pod_replacement_policy, supported, path.child("podReplacementPolicy"))
     template = path.child("template")
     errors += validate_template(spec.template, old.template if old is not None else None, template, request)
     return errors + _validate_restart_policy(spec, template.child("spec", "restartPolicy"))
@@ -198,12 +188,6 @@ def _validate_indexed(spec: JobSpec, path: Path) -> Errors:
     return errors
 
 
-def _validate_replacement_policy(spec: JobSpec, path: Path) -> Errors:
-    policy = spec.pod_replacement_policy
-    supported = ("Failed",) if spec.pod_failure_policy is not None else ("Failed", "TerminatingOrFailed")
-    return [] if policy is None or policy in supported else [field_errors.not_supported(path, policy, supported)]
-
-
 def _validate_restart_policy(spec: JobSpec, path: Path) -> Errors:
     policy = spec.template.spec.restart_policy
     errors = []
@@ -231,13 +215,13 @@ def _validate_indexed_name(job: Job) -> Errors:
 def _validate_changes(job: Job, old: Job, request: Request) -> Errors:
     new, before = job.spec, old.spec
     errors = _validate_completions(new, before)
-    errors += checks.immutable_fields(new, before, SPEC, "selector")
+    errors += checks.immutable_fields(job, old, "spec.selector")
     template = before.template
     if _may_change_placement(old, request):
         template = _with_placement_of(new.template, before.template)
     errors += checks.invalid_if(new.template != template, TEMPLATE, new.template, IMMUTABLE)
-    errors += checks.immutable_fields(new, before, SPEC, "completionMode", "podFailurePolicy", "backoffLimitPerIndex")
-    return errors + checks.immutable_fields(new, before, SPEC, "managedBy", "successPolicy")
+    others = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+    return errors + checks.immutable_fields(job, old, *(f"spec.{name}" for name in others))
 
 
 def _validate_completions(new: JobSpec, old: JobSpec) -> Errors:
@@ -281,7 +265,6 @@ _MAX_EXIT_CODES = 255
 _MAX_INDEXES_BYTES = 64 * 1024
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")
-_STATUSES = ("False", "True", "Unknown")
 
 
 def validate_failure_policy(spec: JobSpec, path: Path) -> Errors:
@@ -323,7 +306,7 @@ def _validate_conditions(patterns: list[PodFailurePolicyOnPodConditionsPattern],
     for index, pattern in enumerate(patterns):
         here = path.index(index)
         errors += names.validate(here.child("type"), pattern.type, names.label_key(pattern.type))
-        errors += _validate_one_of(pattern.status, _STATUSES, here.child("status"))
+        errors += _validate_one_of(pattern.status, checks.STATUSES, here.child("status"))
     return errors
 
 

@@ -6,7 +6,7 @@ Their metadata is empty; the API server answers them after admission. `Scale`, t
 from typing import TypeVar
 
 from mooring.admission import checks
-from mooring.admission.strategy import Request, Strategy
+from mooring.admission.strategy import Request, Strategy, set_missing
 from mooring.api import field_errors, meta_v1
 from mooring.api.authentication_v1 import SelfSubjectReview, TokenRequest, TokenReview
 from mooring.api.authorization_v1 import (
@@ -23,8 +23,6 @@ from mooring.api.field_path import Path
 
 T = TypeVar("T", bound=meta_v1.Resource)
 _SPEC = Path("spec")
-_MIN_SECONDS = 600
-_MAX_SECONDS = 1 << 32
 
 
 class _ReviewStrategy(Strategy[T]):
@@ -74,16 +72,10 @@ class TokenReviewStrategy(_ReviewStrategy[TokenReview]):
 
 class TokenRequestStrategy(_ReviewStrategy[TokenRequest]):
     def default(self, obj: TokenRequest) -> None:
-        if obj.spec.expiration_seconds is None:
-            obj.spec.expiration_seconds = 3600
+        set_missing(obj.spec, expiration_seconds=3600)
 
     def rules(self, obj: TokenRequest, old: TokenRequest | None, request: Request) -> Errors:
-        seconds, here = obj.spec.expiration_seconds or 0, _SPEC.child("expirationSeconds")
-        if seconds < _MIN_SECONDS:
-            return [field_errors.invalid(here, seconds, "may not specify a duration less than 10 minutes")]
-        if seconds > _MAX_SECONDS:
-            return [field_errors.invalid(here, seconds, "may not specify a duration larger than 2^32 seconds")]
-        return []
+        return checks.token_lifetime(obj.spec.expiration_seconds or 0, _SPEC.child("expirationSeconds"))
 
 
 class ScaleStrategy(_ReviewStrategy[Scale]):

@@ -1,7 +1,5 @@
 """Default and validate Services; the API server allocates addresses and node ports after admission."""
 
-from collections.abc import Callable
-
 from msgspec.structs import replace
 
 from mooring.admission import checks, service_families
@@ -10,7 +8,7 @@ from mooring.admission.addresses import (
     validate_legacy_cidr,
     validate_legacy_ip,
 )
-from mooring.admission.meta import IMMUTABLE
+from mooring.admission.meta import IMMUTABLE, NameCheck
 from mooring.admission.service_families import HEADLESS
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
@@ -43,7 +41,7 @@ class ServiceStrategy(Strategy[Service]):
     has_generation = False
     allow_create_on_update = True
 
-    def name_check_for(self, request: Request) -> Callable[[str], names.Messages]:
+    def name_check_for(self, obj: Service, request: Request) -> NameCheck:
         return names.dns1123_label if request.options.relaxed_service_names else names.dns1035_label
 
     def default(self, obj: Service) -> None:

@@ -8,7 +8,7 @@ from mooring.admission.meta import IMMUTABLE
 from mooring.admission.persistent_volume_claim import default_claim, validate_claim_spec
 from mooring.admission.pod.defaults import default_pod_spec
 from mooring.admission.pod.warnings import fractional_bytes
-from mooring.admission.strategy import Request, Strategy
+from mooring.admission.strategy import Request, Strategy, set_empty, set_missing
 from mooring.admission.workload import (
     SPEC,
     STATUS,
@@ -38,10 +38,11 @@ from mooring.api.field_path import Path
 
 _RETENTION = ("Retain", "Delete")
 _KEEPS_ALL = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
-_IMMUTABLE = ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy")
 
 
 class StatefulSetStrategy(TemplateStrategy[StatefulSet]):
+    immutable = ("spec.selector", "spec.volumeClaimTemplates", "spec.serviceName", "spec.podManagementPolicy")
+
     def default(self, obj: StatefulSet) -> None:
         spec = obj.spec
         spec.pod_management_policy = spec.pod_management_policy or "OrderedReady"
@@ -51,18 +52,11 @@ class StatefulSetStrategy(TemplateStrategy[StatefulSet]):
             strategy.rolling_update = strategy.rolling_update or RollingUpdateStatefulSetStrategy()
         pace = strategy.rolling_update
         if strategy.type == "RollingUpdate" and pace is not None:
-            pace.partition = pace.partition or 0
-            if pace.max_unavailable is None:  # dropped again where MaxUnavailableStatefulSet is off
-                pace.max_unavailable = 1
-        if spec.persistent_volume_claim_retention_policy is None:
-            spec.persistent_volume_claim_retention_policy = StatefulSetPersistentVolumeClaimRetentionPolicy()
-        retention = spec.persistent_volume_claim_retention_policy
-        retention.when_deleted = retention.when_deleted or "Retain"
-        retention.when_scaled = retention.when_scaled or "Retain"
-        if spec.replicas is None:
-            spec.replicas = 1
-        if spec.revision_history_limit is None:
-            spec.revision_history_limit = 10
+            set_missing(pace, partition=0, max_unavailable=1)  # the latter is dropped again where its gate is off
+        retention = spec.persistent_volume_claim_retention_policy or StatefulSetPersistentVolumeClaimRetentionPolicy()
+        set_empty(retention, when_deleted="Retain", when_scaled="Retain")
+        spec.persistent_volume_claim_retention_policy = retention
+        set_missing(spec, replicas=1, revision_history_limit=10)
         default_pod_spec(spec.template.spec)
         for claim in spec.volume_claim_templates:
             claim.api_version, claim.kind = "v1", "PersistentVolumeClaim"
@@ -76,12 +70,8 @@ class StatefulSetStrategy(TemplateStrategy[StatefulSet]):
             found.append(_KEEPS_ALL)
         return found
 
-    def template_of(self, obj: StatefulSet) -> PodTemplateSpec:
-        return obj.spec.template
-
     def rules(self, obj: StatefulSet, old: StatefulSet | None, request: Request) -> Errors:
-        errors = _validate_spec(obj.spec, old.spec if old is not None else None, request)
-        return errors if old is None else errors + checks.immutable_fields(obj.spec, old.spec, SPEC, *_IMMUTABLE)
+        return _validate_spec(obj.spec, old.spec if old is not None else None, request)
 
     def status_rules(self, new: StatefulSet, old: StatefulSet, request: Request) -> Errors:
         parts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
@@ -99,8 +89,7 @@ def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: 
         errors.append(field_errors.invalid(SPEC.child("podManagementPolicy"), spec.pod_management_policy, detail))
     errors += _validate_update_strategy(spec, SPEC.child("updateStrategy"))
     errors += _validate_retention(spec, SPEC.child("persistentVolumeClaimRetentionPolicy"))
-    errors += checks.non_negative(spec.replicas, SPEC.child("replicas"))
-    errors += checks.non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
+    errors += checks.non_negative_fields(spec, SPEC, "replicas", "minReadySeconds")
     if spec.ordinals is not None:
         errors += checks.non_negative(spec.ordinals.start, SPEC.child("ordinals", "start"))
     if spec.service_name and old is None:
@@ -153,13 +142,8 @@ def _validate_update_strategy(spec: StatefulSetSpec, path: Path) -> Errors:
 
 def _validate_retention(spec: StatefulSetSpec, path: Path) -> Errors:
     policy = spec.persistent_volume_claim_retention_policy
-    if policy is None:
-        return []
-    return [
-        field_errors.not_supported(path.child(name), value, _RETENTION)
-        for name, value in (("whenDeleted", policy.when_deleted), ("whenScaled", policy.when_scaled))
-        if value not in _RETENTION
-    ]
+    given = checks.fields(policy, "whenDeleted", "whenScaled") if policy is not None else ()
+    return [error for name, value in given for error in checks.one_of(value, _RETENTION, path.child(name))]
 
 
 class ControllerRevisionStrategy(Strategy[ControllerRevision]):

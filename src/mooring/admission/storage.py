@@ -3,7 +3,7 @@
 from mooring.admission import checks
 from mooring.admission.meta import IMMUTABLE, immutable
 from mooring.admission.persistent_volume import affinity_rules, default_source, validate_spec
-from mooring.admission.strategy import Request, Strategy
+from mooring.admission.strategy import Request, Strategy, set_missing
 from mooring.admission.volume_sources import validate_csi_driver_name
 from mooring.api import field_errors, label_selector, names
 from mooring.api import storage_v1 as v1
@@ -37,25 +37,17 @@ def _immutable_error(name: str, new: object, old: object) -> Errors:
 
 class StorageClassStrategy(Strategy[v1.StorageClass]):
     has_generation = False
+    immutable = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
 
     def default(self, obj: v1.StorageClass) -> None:
-        obj.reclaim_policy = "Delete" if obj.reclaim_policy is None else obj.reclaim_policy
-        obj.volume_binding_mode = "Immediate" if obj.volume_binding_mode is None else obj.volume_binding_mode
+        set_missing(obj, reclaim_policy="Delete", volume_binding_mode="Immediate")
 
     def rules(self, obj: v1.StorageClass, old: v1.StorageClass | None, request: Request) -> Errors:
         errors = _validate_provisioner(obj.provisioner, Path("provisioner"))
         errors += _validate_parameters(obj.parameters, Path("parameters"))
-        for name, value, supported in (
-            ("reclaimPolicy", obj.reclaim_policy, _RECLAIM_POLICIES),
-            ("volumeBindingMode", obj.volume_binding_mode, _BINDING_MODES),
-        ):
-            errors += checks.one_of(value, supported, Path(name))
-        errors += _validate_topologies(obj.allowed_topologies, Path("allowedTopologies"))
-        if old is not None:
-            errors += checks.immutable_fields(
-                obj, old, None, "parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"
-            )
-        return errors
+        errors += checks.one_of(obj.reclaim_policy, _RECLAIM_POLICIES, Path("reclaimPolicy"))
+        errors += checks.one_of(obj.volume_binding_mode, _BINDING_MODES, Path("volumeBindingMode"))
+        return errors + _validate_topologies(obj.allowed_topologies, Path("allowedTopologies"))
 
 
 def _validate_provisioner(name: str, path: Path) -> Errors:
@@ -111,16 +103,10 @@ class CSIDriverStrategy(Strategy[v1.CSIDriver]):
         new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
 
     def default(self, obj: v1.CSIDriver) -> None:
-        spec = obj.spec
-        spec.attach_required = True if spec.attach_required is None else spec.attach_required
-        spec.pod_info_on_mount = bool(spec.pod_info_on_mount)
-        spec.storage_capacity = bool(spec.storage_capacity)
-        spec.requires_republish = bool(spec.requires_republish)
-        spec.se_linux_mount = bool(spec.se_linux_mount)
-        spec.prevent_pod_scheduling_if_missing = bool(spec.prevent_pod_scheduling_if_missing)  # dropped where it is off
+        spec, off = obj.spec, ("pod_info_on_mount", "storage_capacity", "requires_republish", "se_linux_mount")
+        set_missing(spec, attach_required=True, fs_group_policy="ReadWriteOnceWithFSType", **dict.fromkeys(off, False))
+        set_missing(spec, prevent_pod_scheduling_if_missing=False)  # dropped where it is off
         spec.volume_lifecycle_modes = spec.volume_lifecycle_modes or ["Persistent"]
-        if spec.fs_group_policy is None:
-            spec.fs_group_policy = "ReadWriteOnceWithFSType"
 
     def warnings(self, new: v1.CSIDriver, old: v1.CSIDriver | None, request: Request) -> list[str]:
         if not new.spec.token_requests or new.spec.service_account_token_in_secrets is not None:
@@ -144,35 +130,24 @@ def _validate_driver_spec(spec: v1.CSIDriverSpec) -> Errors:
     errors = checks.one_of(spec.fs_group_policy, _FS_GROUP_POLICIES, _SPEC.child("fsGroupPolicy"))
     errors += _validate_token_requests(spec.token_requests, _SPEC.child("tokenRequests"))
     here = _SPEC.child("volumeLifecycleModes")
-    errors += [
-        field_errors.not_supported(here, mode, _LIFECYCLE_MODES)
-        for mode in spec.volume_lifecycle_modes
-        if mode not in _LIFECYCLE_MODES
-    ]
-    period = spec.node_allocatable_update_period_seconds
-    if period is not None and period < 10:
-        here = _SPEC.child("nodeAllocatableUpdatePeriodSeconds")
-        errors.append(field_errors.invalid(here, period, "must be greater than or equal to 10 seconds"))
-    if spec.service_account_token_in_secrets is not None and not spec.token_requests:
-        here = _SPEC.child("serviceAccountTokenInSecrets")
-        detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
-        errors.append(field_errors.invalid(here, spec.service_account_token_in_secrets, detail))
-    return errors
+    for mode in spec.volume_lifecycle_modes:
+        errors += checks.one_of(mode, _LIFECYCLE_MODES, here)
+    period, here = spec.node_allocatable_update_period_seconds, _SPEC.child("nodeAllocatableUpdatePeriodSeconds")
+    is_short = period is not None and period < 10
+    errors += checks.invalid_if(is_short, here, period, "must be greater than or equal to 10 seconds")
+    given, here = spec.service_account_token_in_secrets, _SPEC.child("serviceAccountTokenInSecrets")
+    detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+    return errors + checks.invalid_if(given is not None and not spec.token_requests, here, given, detail)
 
 
 def _validate_token_requests(requests: list[v1.TokenRequest], path: Path) -> Errors:
-    errors: Errors = []
-    audiences = checks.Unique()
+    errors, audiences = Errors(), checks.Unique()
     for index, request in enumerate(requests):
         here = path.index(index)
         if repeated := audiences.add(request.audience, here.child("audience")):
             errors += repeated
             continue
-        seconds, at = request.expiration_seconds, here.child("expirationSeconds")
-        if seconds is not None and seconds < 600:
-            errors.append(field_errors.invalid(at, seconds, "may not specify a duration less than 10 minutes"))
-        if seconds is not None and seconds > 1 << 32:
-            errors.append(field_errors.invalid(at, seconds, "may not specify a duration larger than 2^32 seconds"))
+        errors += checks.optional(request.expiration_seconds, here.child("expirationSeconds"), checks.token_lifetime)
     return errors
 
 
@@ -181,16 +156,13 @@ class CSINodeStrategy(Strategy[v1.CSINode]):
     allow_unconditional_update = False
 
     def rules(self, obj: v1.CSINode, old: v1.CSINode | None, request: Request) -> Errors:
-        errors: Errors = []
-        seen = checks.Unique()
+        errors, seen = Errors(), checks.Unique()
         before = {driver.name: driver for driver in old.spec.drivers} if old is not None else {}
-        here = _SPEC.child("drivers")
         for index, driver in enumerate(obj.spec.drivers):
-            errors += _validate_node_driver(driver, here.index(index))
-            errors += seen.add(driver.name, here.index(index).child("name"))
-            known = before.get(driver.name)
-            if known is not None and (known.node_id, known.topology_keys) != (driver.node_id, driver.topology_keys):
-                errors.append(field_errors.invalid(_SPEC.child("drivers").index(index), driver, IMMUTABLE))
+            here, known = _SPEC.child("drivers").index(index), before.get(driver.name, driver)
+            errors += _validate_node_driver(driver, here) + seen.add(driver.name, here.child("name"))
+            is_changed = (known.node_id, known.topology_keys) != (driver.node_id, driver.topology_keys)
+            errors += checks.invalid_if(is_changed, here, driver, IMMUTABLE)
         return errors
 
 
@@ -213,22 +185,19 @@ def _validate_node_driver(driver: v1.CSINodeDriver, path: Path) -> Errors:
 class CSIStorageCapacityStrategy(Strategy[v1.CSIStorageCapacity]):
     has_generation = False
     allow_unconditional_update = False
+    immutable = ("nodeTopology", "storageClassName")
 
     def rules(self, obj: v1.CSIStorageCapacity, old: v1.CSIStorageCapacity | None, request: Request) -> Errors:
         name = obj.storage_class_name
         errors = names.validate(Path("storageClassName"), name, names.dns1123_subdomain(name))
         errors += label_selector.validate(obj.node_topology, Path("nodeTopology"))
-        errors += checks.non_negative_quantity(obj.capacity, Path("capacity"))
-        return (
-            errors
-            if old is None
-            else errors + checks.immutable_fields(obj, old, None, "nodeTopology", "storageClassName")
-        )
+        return errors + checks.non_negative_quantity(obj.capacity, Path("capacity"))
 
 
 class VolumeAttachmentStrategy(Strategy[v1.VolumeAttachment]):
     has_generation = False
     allow_unconditional_update = False
+    immutable = ("spec",)
 
     def default(self, obj: v1.VolumeAttachment) -> None:
         if obj.spec.source.inline_volume_spec is not None:
@@ -250,14 +219,11 @@ class VolumeAttachmentStrategy(Strategy[v1.VolumeAttachment]):
             affinity = affinity_rules(request.options, None)
             errors += validate_spec(inline, here.child("inlineVolumeSpec"), affinity, inline=True)
         errors += checks.optional_name(name, here.child("persistentVolumeName"), names.dns1123_subdomain)
-        errors += names.validate(_SPEC.child("nodeName"), spec.node_name, names.dns1123_subdomain(spec.node_name))
-        errors += checks.invalid_if(old is not None and spec != old.spec, _SPEC, spec, IMMUTABLE)
-        return errors
+        return errors + checks.optional_name(spec.node_name, _SPEC.child("nodeName"), names.dns1123_subdomain)
 
     def status_rules(self, new: v1.VolumeAttachment, old: v1.VolumeAttachment, request: Request) -> Errors:
-        errors: Errors = []
-        for name, failure in (("attachError", new.status.attach_error), ("detachError", new.status.detach_error)):
-            if failure is not None and failure.error_code is not None and failure.error_code < 0:
-                detail = "must be between 0 and 2147483647, inclusive"
-                errors.append(field_errors.invalid(Path("status", name, "errorCode"), failure.error_code, detail))
+        detail, errors = "must be between 0 and 2147483647, inclusive", Errors()
+        for name, failure in checks.fields(new.status, "attachError", "detachError"):
+            code = failure.error_code if failure is not None else None
+            errors += checks.invalid_if((code or 0) < 0, Path("status", name, "errorCode"), code, detail)
         return errors

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, get_args
 
 import msgspec
 
-from mooring.admission import meta
+from mooring.admission import checks, meta
 from mooring.admission.meta import NameCheck
 from mooring.admission.options import AdmissionOptions
 from mooring.api import meta_v1, names
@@ -168,6 +168,8 @@ class Strategy(Generic[T]):
     """Whether PUT of a name that does not exist creates it."""
     allow_unconditional_update: bool = True
     """Whether an update may leave out `metadata.resourceVersion`."""
+    immutable: tuple[str, ...] = ()
+    """The paths of fields that an update must not change, such as `spec.selector`."""
 
     def __init_subclass__(cls) -> None:
         for base in cls.__dict__.get("__orig_bases__", ()):  # `Strategy[Pod]`, with its type argument
@@ -198,13 +200,13 @@ class Strategy(Generic[T]):
         """Return what is wrong with the name of an object, by the kind's syntax of names."""
         return names.dns1123_subdomain(name)
 
-    def name_check_for(self, request: Request) -> NameCheck:
-        """Return the function that checks names, which may depend on the emulated version."""
+    def name_check_for(self, obj: T, request: Request) -> NameCheck:
+        """Return the function that checks an object's name, which may depend on its spec and the emulated version."""
         return self.name_check
 
     def validate_create(self, obj: T, request: Request) -> Errors:
         """Return all errors of a new object: those of its metadata, then those of `rules`."""
-        check = self.name_check_for(request)
+        check = self.name_check_for(obj, request)
         errors = meta.validate_object_meta(obj.metadata, namespaced=self.namespaced, name_check=check)
         return errors + self.rules(obj, None, request)
 
@@ -219,8 +221,9 @@ class Strategy(Generic[T]):
             new.metadata.generation = old.metadata.generation + changed
 
     def validate_update(self, new: T, old: T, request: Request) -> Errors:
-        """Return all errors of an update: those of its metadata, then those of `rules`."""
-        return meta.validate_object_meta_update(new.metadata, old.metadata) + self.rules(new, old, request)
+        """Return all errors of an update: those of its metadata, those of `rules`, and changes of immutable fields."""
+        errors = meta.validate_object_meta_update(new.metadata, old.metadata) + self.rules(new, old, request)
+        return errors + checks.immutable_fields(new, old, *self.immutable) if self.immutable else errors
 
     def rules(self, obj: T, old: T | None, request: Request) -> Errors:
         """Return all errors of an object outside its metadata. `old` is None for a create."""
@@ -271,3 +274,17 @@ def keep_status(new: T, old: T) -> None:
     """Restore the old status in the new object, if the kind has a status."""
     if "status" in new.__struct_fields__:
         new.status = old.status  # type: ignore[attr-defined] # shared: nothing changes it
+
+
+def set_missing(struct: msgspec.Struct, **defaults: object) -> None:
+    """Set fields of a struct that are None to their defaults."""
+    for name, value in defaults.items():
+        if getattr(struct, name) is None:
+            setattr(struct, name, value)
+
+
+def set_empty(struct: msgspec.Struct, **defaults: object) -> None:
+    """Set fields of a struct that are empty, zero or None to their defaults."""
+    for name, value in defaults.items():
+        if not getattr(struct, name):
+            setattr(struct, name, value)

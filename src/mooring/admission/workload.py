@@ -61,9 +61,10 @@ class TemplateStrategy(Strategy[T]):
     warns_about_name = True
     """Whether to warn about a name that is not a valid host name."""
 
-    def template_of(self, obj: T) -> PodTemplateSpec | None:
-        """Return the pod template; None for an object without one."""
-        raise NotImplementedError(type(self).__name__)
+    def template_of(self, obj: T | None) -> PodTemplateSpec | None:
+        """Return the pod template of an object; None without one."""
+        template: PodTemplateSpec | None = obj.spec.template if obj is not None else None  # type: ignore[attr-defined] # all have
+        return template
 
     def prepare_for_create(self, obj: T, request: Request) -> None:
         super().prepare_for_create(obj, request)
@@ -75,7 +76,7 @@ class TemplateStrategy(Strategy[T]):
 
     def _prepare_template(self, obj: T, old: T | None, request: Request) -> None:
         if template := self.template_of(obj):
-            before = self.template_of(old) if old is not None else None
+            before = self.template_of(old)
             if before is None or before.spec != template.spec:
                 check_scheduling_terms(template.spec)
             drop_disabled_fields(template.spec, before.spec if before else None, request.options, request.warn)

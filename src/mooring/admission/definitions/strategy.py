@@ -1,7 +1,7 @@
 """The strategy of CustomResourceDefinition. Its rules are imported on first use: most servers have no definitions."""
 
-from mooring.admission import meta
-from mooring.admission.strategy import Request, Strategy
+from mooring.admission.meta import NameCheck
+from mooring.admission.strategy import Request, Strategy, set_missing
 from mooring.api import field_errors, names
 from mooring.api.apiextensions_v1 import (
     CustomResourceConversion,
@@ -26,8 +26,7 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
             obj.spec.conversion = CustomResourceConversion(strategy="None")
         webhook = obj.spec.conversion.webhook
         if webhook and webhook.client_config and webhook.client_config.service:
-            service = webhook.client_config.service
-            service.port = _HTTPS if service.port is None else service.port
+            set_missing(webhook.client_config.service, port=_HTTPS)
 
     def prepare_for_create(self, obj: CustomResourceDefinition, request: Request) -> None:
         obj.status = CustomResourceDefinitionStatus()
@@ -41,15 +40,14 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
         new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
         _record_storage_version(new)
 
-    def validate_create(self, obj: CustomResourceDefinition, request: Request) -> Errors:
+    def name_check_for(self, obj: CustomResourceDefinition, request: Request) -> NameCheck:
         required = f"{obj.spec.names.plural}.{obj.spec.group}"
 
-        def name_check(name: str) -> names.Messages:
+        def check(name: str) -> names.Messages:
             wrong = names.dns1123_subdomain(name)
             return wrong if name == required else (*wrong, 'must be spec.names.plural+"."+spec.group')
 
-        errors = meta.validate_object_meta(obj.metadata, namespaced=False, name_check=name_check)
-        return errors + self.rules(obj, None, request)
+        return check
 
     def rules(self, obj: CustomResourceDefinition, old: CustomResourceDefinition | None, request: Request) -> Errors:
         from mooring.admission.definitions import spec  # noqa: PLC0415 - see above

@@ -20,7 +20,6 @@ from mooring.admission.dra.names import (
     validate_set,
 )
 from mooring.admission.dra.taints import set_time_added, validate_taint
-from mooring.admission.meta import immutable
 from mooring.admission.node_selector import validate_node_selector
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names
@@ -82,9 +81,7 @@ class ResourceSliceStrategy(Strategy[ResourceSlice]):
         errors = validate_driver_name(spec.driver, _SPEC.child("driver")) + _validate_pool(
             spec.pool, _SPEC.child("pool")
         )
-        if old is not None:
-            errors += immutable(spec.pool.name, old.spec.pool.name, _SPEC.child("pool"), "name")
-            errors += checks.immutable_fields(spec, old.spec, _SPEC, "driver", "nodeName")
+        errors += checks.immutable_fields(obj, old, "spec.pool.name", "spec.driver", "spec.nodeName")
         errors += _validate_nodes(spec)
         if spec.shared_counters and spec.devices:
             errors.append(field_errors.invalid(_SPEC, "", "only one of `sharedCounters` or `devices` is allowed"))

@@ -236,14 +236,7 @@ def _validate_unique(file: str, shown: str, path: Path, paths: set[str]) -> Erro
 
 
 def _validate_token(token: pv.ServiceAccountTokenProjection, path: Path, volume: Path, context: _Context) -> Errors:
-    errors = []
-    seconds = token.expiration_seconds or 0
-    if seconds < 600:
-        detail = "may not specify a duration less than 10 minutes"
-        errors.append(field_errors.invalid(path.child("expirationSeconds"), seconds, detail))
-    if seconds > 1 << 32:
-        detail = "may not specify a duration larger than 2^32 seconds"
-        errors.append(field_errors.invalid(path.child("expirationSeconds"), seconds, detail))
+    errors = checks.token_lifetime(token.expiration_seconds or 0, path.child("expirationSeconds"))
     if not token.path:
         errors.append(field_errors.required(volume.child("path")))
     elif not context.rules.nonlocal_token_paths:
