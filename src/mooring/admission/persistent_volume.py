@@ -14,12 +14,12 @@ from mooring.admission.expressions import ExpressionError
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.node_selector import NodeSelectorRules, validate_node_selector
 from mooring.admission.options import AdmissionOptions
-from mooring.admission.pod.defaults import round_to_milli
+from mooring.admission.pod.defaults import default_source, round_to_milli
 from mooring.admission.pod.rules import SEMVER_OPERATORS
 from mooring.admission.pod.warnings import DEPRECATED_LABELS, deprecated_sources
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names, times
-from mooring.api.base import Object, copy_of
+from mooring.api.base import copy_of
 from mooring.api.core_v1 import NodeSelectorTerm, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus
 from mooring.api.core_v1 import volume_source as vs
 from mooring.api.field_errors import Errors
@@ -227,7 +227,7 @@ def _validate_changes(new: PersistentVolumeSpec, old: PersistentVolumeSpec, opti
 
 
 def _sources(spec: PersistentVolumeSpec, old: PersistentVolumeSpec | None = None) -> list[Any]:
-    found = [getattr(spec, attribute) for attribute, *_ in _SOURCES]
+    found = [source for _, source in checks.fields(spec, *_SOURCES)]
     if old is None or old.csi is None or old.csi.controller_expand_secret_ref is not None or spec.csi is None:
         return found
     csi = copy_of(spec.csi)
@@ -246,38 +246,18 @@ def _moves_affinity(new: PersistentVolumeSpec, old: PersistentVolumeSpec) -> boo
     return renamed.node_affinity != new.node_affinity
 
 
-def default_source(spec: PersistentVolumeSpec) -> None:
-    """Set the defaults of a volume source."""
-    if spec.host_path is not None:
-        spec.host_path.type = spec.host_path.type or ""
-    if spec.iscsi is not None:
-        spec.iscsi.iscsi_interface = spec.iscsi.iscsi_interface or "default"
-    if spec.rbd is not None:
-        spec.rbd.pool = spec.rbd.pool or "rbd"
-        spec.rbd.user = spec.rbd.user or "admin"
-        spec.rbd.keyring = spec.rbd.keyring or "/etc/ceph/keyring"
-    if spec.scale_io is not None:
-        spec.scale_io.storage_mode = spec.scale_io.storage_mode or "ThinProvisioned"
-        spec.scale_io.fs_type = spec.scale_io.fs_type or "xfs"
-    disk = spec.azure_disk
-    if disk is not None:
-        disk.caching_mode = "ReadWrite" if disk.caching_mode is None else disk.caching_mode
-        disk.kind = "Shared" if disk.kind is None else disk.kind
-        disk.fs_type = "ext4" if disk.fs_type is None else disk.fs_type
-        disk.read_only = bool(disk.read_only)
-
-
 def _validate_source(spec: PersistentVolumeSpec, path: Path) -> Errors:
     errors: Errors = []
     found = False
-    for attribute, name, check in _SOURCES:
-        source = getattr(spec, attribute)
+    for name, source in checks.fields(spec, *_SOURCES):
         if source is None:
             continue
         if found and name != "flexVolume":  # which Kubernetes does not count
-            errors.append(field_errors.forbidden(path.child(name), sources.ONE_TYPE))
+            errors.append(field_errors.forbidden(path.child(sources.SURPLUS_NAMES.get(name, name)), sources.ONE_TYPE))
         else:
-            errors += check(source, path.child(_SHOWN.get(name, name)))
+            here = path.child(sources.OWN_NAMES.get(name, name))
+            errors += sources.validate_source(name, source, here)
+            errors += _RULES[name](source, here) if name in _RULES else []
             if name == "local" and spec.node_affinity is None:
                 errors.append(field_errors.required(path.child("nodeAffinity"), "Local volume requires node affinity"))
         found = True
@@ -287,81 +267,37 @@ def _validate_source(spec: PersistentVolumeSpec, path: Path) -> Errors:
 def _validate_csi(source: vs.CSIPersistentVolumeSource, path: Path) -> Errors:
     errors = sources.validate_csi_driver_name(source.driver, path.child("driver"))
     errors += checks.require(source.volume_handle, path.child("volumeHandle"))
-    for name, secret in (
-        ("controllerPublishSecretRef", source.controller_publish_secret_ref),
-        ("nodePublishSecretRef", source.node_publish_secret_ref),
-        ("controllerExpandSecretRef", source.controller_expand_secret_ref),
-        ("nodeExpandSecretRef", source.node_expand_secret_ref),
-    ):
+    for name, secret in checks.fields(source, *_CSI_SECRETS):
         if secret is not None:
             errors += checks.require_name(secret.name, path.child(name, "name"), names.dns1123_subdomain)
             errors += checks.require_name(secret.namespace, path.child(name, "namespace"), names.dns1123_label)
     return errors
 
 
-def _validate_local(source: vs.LocalVolumeSource, path: Path) -> Errors:
-    return checks.require(source.path, path.child("path")) + sources.no_backsteps(source.path, path.child("path"))
-
-
 def _validate_glusterfs(source: vs.GlusterfsPersistentVolumeSource, path: Path) -> Errors:
-    errors, here = checks.required_fields(source, path, "endpoints", "path"), path.child("endpointsNamespace")
+    here = path.child("endpointsNamespace")
     if source.endpoints_namespace == "":
-        detail = "if the endpointnamespace is set, it must be a valid namespace name"
-        return [*errors, field_errors.invalid(here, "", detail)]
-    return errors + checks.optional_name(source.endpoints_namespace, here, names.dns1123_label)
+        return [field_errors.invalid(here, "", "if the endpointnamespace is set, it must be a valid namespace name")]
+    return checks.optional_name(source.endpoints_namespace, here, names.dns1123_label)
 
 
-def _validate_azure_file(source: vs.AzureFilePersistentVolumeSource, path: Path) -> Errors:
-    errors = checks.required_fields(source, path, "secretName", "shareName")
-    errors += checks.require(source.secret_namespace != "", path.child("secretNamespace"))
-    return errors
-
-
-def _validate_cinder(source: vs.CinderPersistentVolumeSource, path: Path) -> Errors:
-    errors = checks.required_fields(source, path, "volumeID")
-    return errors + checks.required_fields(source.secret_ref, path.child("secretRef"), "name", "namespace")
-
-
-def _validate_iscsi(source: vs.ISCSIPersistentVolumeSource, path: Path) -> Errors:
-    errors = sources.validate_iscsi(source, path)
-    return errors + checks.required_fields(source.secret_ref, path.child("secretRef"), "name")
-
-
-def _validate_storage_os(source: vs.StorageOSPersistentVolumeSource, path: Path) -> Errors:
-    errors = checks.required_fields(source, path, "volumeName")
-    for name, value in (("volumeName", source.volume_name), ("volumeNamespace", source.volume_namespace)):
-        errors += checks.optional_name(value or None, path.child(name), names.dns1123_label)
-    return errors + checks.required_fields(source.secret_ref, path.child("secretRef"), "name", "namespace")
-
-
-def _needs(*fields: str) -> Callable[[Object, Path], Errors]:
-    return lambda source, path: checks.required_fields(source, path, *fields)
-
-
-_SHOWN = {"gcePersistentDisk": "persistentDisk", "cephFS": "cephfs"}
-"""Names of volume sources in error paths, where Kubernetes uses another name than the field's."""
-_SOURCES: tuple[tuple[str, str, Callable[[Any, Path], Errors]], ...] = (
-    ("host_path", "hostPath", sources.validate_host_path),
-    ("gce_persistent_disk", "gcePersistentDisk", sources.validate_gce),
-    ("aws_elastic_block_store", "awsElasticBlockStore", sources.validate_aws),
-    ("glusterfs", "glusterfs", _validate_glusterfs),
-    ("flocker", "flocker", sources.validate_flocker),
-    ("nfs", "nfs", sources.validate_nfs),
-    ("rbd", "rbd", _needs("monitors", "image")),
-    ("quobyte", "quobyte", sources.validate_quobyte),
-    ("cephfs", "cephFS", _needs("monitors")),
-    ("iscsi", "iscsi", _validate_iscsi),
-    ("cinder", "cinder", _validate_cinder),
-    ("fc", "fc", sources.validate_fc),
-    ("flex_volume", "flexVolume", sources.validate_flex),
-    ("azure_file", "azureFile", _validate_azure_file),
-    ("vsphere_volume", "vsphereVolume", _needs("volumePath")),
-    ("photon_persistent_disk", "photonPersistentDisk", _needs("pdID")),
-    ("portworx_volume", "portworxVolume", _needs("volumeID")),
-    ("azure_disk", "azureDisk", sources.validate_azure_disk),
-    ("scale_io", "scaleIO", _needs("gateway", "system", "volumeName")),
-    ("local", "local", _validate_local),
-    ("storageos", "storageos", _validate_storage_os),
-    ("csi", "csi", _validate_csi),
+_CSI_SECRETS = (
+    "controllerPublishSecretRef",
+    "nodePublishSecretRef",
+    "controllerExpandSecretRef",
+    "nodeExpandSecretRef",
 )
-"""Attribute, path name and rules of each volume source, in Kubernetes' order."""
+_RULES: dict[str, Callable[[Any, Path], Errors]] = {
+    "glusterfs": _validate_glusterfs,
+    "iscsi": lambda source, path: checks.required_fields(source.secret_ref, path.child("secretRef"), "name"),
+    "azureFile": lambda source, path: checks.require(source.secret_namespace != "", path.child("secretNamespace")),
+    "local": lambda source, path: sources.no_backsteps(source.path, path.child("path")),
+    "csi": _validate_csi,
+}
+"""Rules of sources that only PersistentVolumes have, or that are stricter than in pods."""
+_NAMES = (
+    "hostPath gcePersistentDisk awsElasticBlockStore glusterfs flocker nfs rbd quobyte cephfs iscsi cinder fc "
+    "flexVolume azureFile vsphereVolume photonPersistentDisk portworxVolume azureDisk scaleIO local storageos csi"
+)
+_SOURCES = tuple(_NAMES.split())
+"""The volume sources in the order of Kubernetes' errors."""

@@ -2,7 +2,8 @@
 
 from mooring.admission import checks
 from mooring.admission.meta import IMMUTABLE, immutable
-from mooring.admission.persistent_volume import affinity_rules, default_source, validate_spec
+from mooring.admission.persistent_volume import affinity_rules, validate_spec
+from mooring.admission.pod.defaults import default_source
 from mooring.admission.strategy import Request, Strategy, set_missing
 from mooring.admission.volume_sources import validate_csi_driver_name
 from mooring.api import field_errors, label_selector, names

@@ -1,6 +1,8 @@
 """Validate volume sources that pods and PersistentVolumes share, and their file paths and modes."""
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 from mooring.admission import checks
 from mooring.api import field_errors, names
@@ -20,9 +22,9 @@ _NAA = re.compile(r"naa.[a-zA-Z0-9]{32}", re.ASCII)
 _HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*):[^:]*")
 
 
-def validate_host_path(source: vs.HostPathVolumeSource, path: Path) -> Errors:
+def _validate_host_path(source: vs.HostPathVolumeSource, path: Path) -> Errors:
     if not source.path:
-        return [field_errors.required(path.child("path"))]
+        return []
     errors = no_backsteps(source.path, path.child("path"))
     return errors + checks.optional_one_of(source.type, _HOST_PATH_TYPES, path.child("type"))
 
@@ -34,18 +36,12 @@ def validate_csi_driver_name(name: str, path: Path) -> Errors:
     return errors + names.validate(path, name, names.dns1123_subdomain(name.lower()))
 
 
-def validate_iscsi(source: vs.ISCSIVolumeSource | vs.ISCSIPersistentVolumeSource, path: Path) -> Errors:
-    errors = checks.required_fields(source, path, "targetPortal")
-    if not source.iqn:
-        errors.append(field_errors.required(path.child("iqn")))
-    else:
-        errors += _validate_initiator(source.iqn, path.child("iqn"))
-    if not 0 <= source.lun <= 255:
-        errors.append(field_errors.invalid(path.child("lun"), source.lun, names.out_of_range(0, 255)))
-    if (source.chap_auth_discovery or source.chap_auth_session) and source.secret_ref is None:
-        errors.append(field_errors.required(path.child("secretRef")))
-    errors += checks.optional(source.initiator_name, path.child("initiatorname"), _validate_initiator)
-    return errors
+def _validate_iscsi(source: vs.ISCSIVolumeSource | vs.ISCSIPersistentVolumeSource, path: Path) -> Errors:
+    errors = checks.optional(source.iqn or None, path.child("iqn"), _validate_initiator)
+    errors += checks.invalid_if(not 0 <= source.lun <= 255, path.child("lun"), source.lun, names.out_of_range(0, 255))
+    needs_secret = source.chap_auth_discovery or source.chap_auth_session
+    errors += checks.require(source.secret_ref is not None or not needs_secret, path.child("secretRef"))
+    return errors + checks.optional(source.initiator_name, path.child("initiatorname"), _validate_initiator)
 
 
 def _validate_initiator(name: str, path: Path) -> Errors:
@@ -55,45 +51,31 @@ def _validate_initiator(name: str, path: Path) -> Errors:
     return [] if valid else [field_errors.invalid(path, name, "must be valid format")]
 
 
-def validate_fc(source: vs.FCVolumeSource, path: Path) -> Errors:
-    errors = []
-    here = path.child("targetWWNs")
-    errors += checks.require(
-        source.target_wwns or source.wwids, here, "must specify either targetWWNs or wwids, but not both"
-    )
+def _validate_fc(source: vs.FCVolumeSource, path: Path) -> Errors:
+    here, lun = path.child("targetWWNs"), path.child("lun")
+    detail = "must specify either targetWWNs or wwids, but not both"
+    errors = checks.require(source.target_wwns or source.wwids, here, detail)
     detail = "targetWWNs and wwids can not be specified simultaneously"
     errors += checks.invalid_if(source.target_wwns and source.wwids, here, source.target_wwns, detail)
-    if source.target_wwns:
-        if source.lun is None:
-            errors.append(field_errors.required(path.child("lun"), "lun is required if targetWWNs is specified"))
-        elif not 0 <= source.lun <= 255:
-            errors.append(field_errors.invalid(path.child("lun"), source.lun, names.out_of_range(0, 255)))
-    return errors
+    if not source.target_wwns:
+        return errors
+    errors += checks.require(source.lun is not None, lun, "lun is required if targetWWNs is specified")
+    return errors + checks.invalid_if(not 0 <= (source.lun or 0) <= 255, lun, source.lun, names.out_of_range(0, 255))
 
 
-def _validate_partition(partition: int, path: Path) -> Errors:
-    if 0 <= partition <= 255:
-        return []
-    return [field_errors.invalid(path.child("partition"), partition, names.out_of_range(1, 255))]
+def _validate_partition(
+    source: vs.GCEPersistentDiskVolumeSource | vs.AWSElasticBlockStoreVolumeSource, path: Path
+) -> Errors:
+    number, here = source.partition, path.child("partition")
+    return checks.invalid_if(not 0 <= number <= 255, here, number, names.out_of_range(1, 255))
 
 
-def validate_gce(source: vs.GCEPersistentDiskVolumeSource, path: Path) -> Errors:
-    return checks.required_fields(source, path, "pdName") + _validate_partition(source.partition, path)
+def _validate_nfs(source: vs.NFSVolumeSource, path: Path) -> Errors:
+    is_relative = not source.path.startswith("/")
+    return checks.invalid_if(is_relative, path.child("path"), source.path, "must be an absolute path")
 
 
-def validate_aws(source: vs.AWSElasticBlockStoreVolumeSource, path: Path) -> Errors:
-    return checks.required_fields(source, path, "volumeID") + _validate_partition(source.partition, path)
-
-
-def validate_nfs(source: vs.NFSVolumeSource, path: Path) -> Errors:
-    errors = checks.required_fields(source, path, "server", "path")
-    errors += checks.invalid_if(
-        not source.path.startswith("/"), path.child("path"), source.path, "must be an absolute path"
-    )
-    return errors
-
-
-def validate_quobyte(source: vs.QuobyteVolumeSource, path: Path) -> Errors:
+def _validate_quobyte(source: vs.QuobyteVolumeSource, path: Path) -> Errors:
     errors = []
     pair = "must be a host:port pair or multiple pairs separated by commas"
     if not source.registry:
@@ -107,31 +89,26 @@ def validate_quobyte(source: vs.QuobyteVolumeSource, path: Path) -> Errors:
     return errors + checks.required_fields(source, path, "volume")
 
 
-def validate_flocker(source: vs.FlockerVolumeSource, path: Path) -> Errors:
-    errors = []
-    if not source.dataset_name and not source.dataset_uuid:
-        errors.append(field_errors.required(path, "one of datasetName and datasetUUID is required"))
+def _validate_flocker(source: vs.FlockerVolumeSource, path: Path) -> Errors:
+    name, uuid = source.dataset_name, source.dataset_uuid
+    errors = checks.require(name or uuid, path, "one of datasetName and datasetUUID is required")
     detail = "datasetName and datasetUUID can not be specified simultaneously"
-    errors += checks.invalid_if(source.dataset_name and source.dataset_uuid, path, "resource", detail)
-    if "/" in source.dataset_name:
-        errors.append(field_errors.invalid(path.child("datasetName"), source.dataset_name, "must not contain '/'"))
-    return errors
+    errors += checks.invalid_if(name and uuid, path, "resource", detail)
+    return errors + checks.invalid_if("/" in name, path.child("datasetName"), name, "must not contain '/'")
 
 
-def validate_flex(source: vs.FlexVolumeSource | vs.FlexPersistentVolumeSource, path: Path) -> Errors:
-    """Validate a FlexVolume: option keys must not use Kubernetes' domains."""
-    errors = checks.required_fields(source, path, "driver")
-    for key in source.options:
-        if f".{key.partition('/')[0].lower()}".endswith((".kubernetes.io", ".k8s.io")):
-            detail = "kubernetes.io and k8s.io namespaces are reserved"
-            errors.append(field_errors.invalid(path.child("options").key(key), key, detail))
-    return errors
+def _validate_flex(source: vs.FlexVolumeSource | vs.FlexPersistentVolumeSource, path: Path) -> Errors:
+    """Reject options whose keys use Kubernetes' domains."""
+    return [
+        field_errors.invalid(path.child("options").key(key), key, "kubernetes.io and k8s.io namespaces are reserved")
+        for key in source.options
+        if f".{key.partition('/')[0].lower()}".endswith((".kubernetes.io", ".k8s.io"))
+    ]
 
 
-def validate_azure_disk(source: vs.AzureDiskVolumeSource, path: Path) -> Errors:
-    errors = checks.required_fields(source, path, "diskName", "diskURI")
+def _validate_azure_disk(source: vs.AzureDiskVolumeSource, path: Path) -> Errors:
     modes, kinds = ("None", "ReadOnly", "ReadWrite"), ("Dedicated", "Managed", "Shared")
-    errors += checks.optional_one_of(source.caching_mode, modes, path.child("cachingMode"))
+    errors = checks.optional_one_of(source.caching_mode, modes, path.child("cachingMode"))
     errors += checks.optional_one_of(source.kind, kinds, path.child("kind"))
     managed = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
     blob = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
@@ -141,6 +118,71 @@ def validate_azure_disk(source: vs.AzureDiskVolumeSource, path: Path) -> Errors:
     if source.kind not in (None, "Managed") and not source.disk_uri.startswith("https://"):
         errors.append(field_errors.not_supported(here, source.disk_uri, [blob]))
     return errors
+
+
+def _validate_secret(source: Any, path: Path) -> Errors:
+    secret = source.secret_ref
+    wanted = ("name", "namespace") if hasattr(secret, "namespace") else ("name",)
+    return checks.required_fields(secret, path.child("secretRef"), *wanted)
+
+
+def _validate_storage_os(source: vs.StorageOSVolumeSource | vs.StorageOSPersistentVolumeSource, path: Path) -> Errors:
+    errors: Errors = []
+    for name, value in checks.fields(source, "volumeName", "volumeNamespace"):
+        errors += checks.optional_name(value or None, path.child(name), names.dns1123_label)
+    return errors + _validate_secret(source, path)
+
+
+_REQUIRED = {
+    "awsElasticBlockStore": ("volumeID",),
+    "azureDisk": ("diskName", "diskURI"),
+    "azureFile": ("secretName", "shareName"),
+    "cephfs": ("monitors",),
+    "cinder": ("volumeID",),
+    "configMap": ("name",),
+    "flexVolume": ("driver",),
+    "gcePersistentDisk": ("pdName",),
+    "gitRepo": ("repository",),
+    "glusterfs": ("endpoints", "path"),
+    "hostPath": ("path",),
+    "iscsi": ("targetPortal", "iqn"),
+    "local": ("path",),
+    "nfs": ("server", "path"),
+    "persistentVolumeClaim": ("claimName",),
+    "photonPersistentDisk": ("pdID",),
+    "portworxVolume": ("volumeID",),
+    "rbd": ("monitors", "image"),
+    "scaleIO": ("gateway", "system", "volumeName"),
+    "secret": ("secretName",),
+    "storageos": ("volumeName",),
+    "vsphereVolume": ("volumePath",),
+}
+"""The fields that a volume source requires."""
+_RULES: dict[str, Callable[[Any, Path], Errors]] = {
+    "awsElasticBlockStore": _validate_partition,
+    "azureDisk": _validate_azure_disk,
+    "cinder": _validate_secret,
+    "fc": _validate_fc,
+    "flexVolume": _validate_flex,
+    "flocker": _validate_flocker,
+    "gcePersistentDisk": _validate_partition,
+    "hostPath": _validate_host_path,
+    "iscsi": _validate_iscsi,
+    "nfs": _validate_nfs,
+    "quobyte": _validate_quobyte,
+    "storageos": _validate_storage_os,
+}
+"""The rules that pods and PersistentVolumes share, by the name of the source."""
+OWN_NAMES = {"gcePersistentDisk": "persistentDisk"}
+"""Names of volume sources in the paths of their own errors, where Kubernetes uses another name than the field's."""
+SURPLUS_NAMES = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
+"""Likewise, in the error for a second source of one volume."""
+
+
+def validate_source(name: str, source: Any, path: Path) -> Errors:
+    """Return the errors of a volume source that pods and PersistentVolumes have in common."""
+    errors = checks.required_fields(source, path, *_REQUIRED.get(name, ()))
+    return errors + _RULES[name](source, path) if name in _RULES else errors
 
 
 def forbid_other_fields(source: Object, allowed: tuple[str, ...], path: Path, detail: str) -> Errors:

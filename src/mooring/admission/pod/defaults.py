@@ -3,6 +3,7 @@
 import re
 
 from mooring.admission.pod.resources import aggregate_requests
+from mooring.admission.strategy import set_empty, set_missing
 from mooring.api import core_v1
 from mooring.api.core_v1.container import HTTPGetAction
 from mooring.api.core_v1.pod_volume import DownwardAPIVolumeFile, EphemeralVolumeSource
@@ -171,8 +172,6 @@ def _default_volume(volume: core_v1.Volume) -> None:
     elif volume.downward_api is not None:
         volume.downward_api.default_mode = _default_mode(volume.downward_api.default_mode)
         _default_files(volume.downward_api.items)
-    elif volume.host_path is not None:
-        volume.host_path.type = volume.host_path.type or ""
     elif volume.ephemeral is not None:
         _default_ephemeral(volume.ephemeral)
     elif volume.image is not None:
@@ -180,7 +179,7 @@ def _default_volume(volume: core_v1.Volume) -> None:
     elif all(getattr(volume, name) is None for name in _VOLUME_SOURCES):
         volume.empty_dir = core_v1.EmptyDirVolumeSource()
     else:
-        _default_in_tree(volume)
+        default_source(volume)
 
 
 def _default_mode(mode: int | None) -> int:
@@ -210,19 +209,15 @@ def _default_ephemeral(ephemeral: EphemeralVolumeSource) -> None:
         round_to_milli(template.spec.resources.requests)
 
 
-def _default_in_tree(volume: core_v1.Volume) -> None:
-    if volume.iscsi is not None:
-        volume.iscsi.iscsi_interface = volume.iscsi.iscsi_interface or "default"
-    if volume.rbd is not None:
-        volume.rbd.pool = volume.rbd.pool or "rbd"
-        volume.rbd.user = volume.rbd.user or "admin"
-        volume.rbd.keyring = volume.rbd.keyring or "/etc/ceph/keyring"
-    if volume.azure_disk is not None:
-        disk = volume.azure_disk
-        disk.caching_mode = disk.caching_mode if disk.caching_mode is not None else "ReadWrite"
-        disk.kind = disk.kind if disk.kind is not None else "Shared"
-        disk.fs_type = disk.fs_type if disk.fs_type is not None else "ext4"
-        disk.read_only = bool(disk.read_only)
-    if volume.scale_io is not None:
-        volume.scale_io.storage_mode = volume.scale_io.storage_mode or "ThinProvisioned"
-        volume.scale_io.fs_type = volume.scale_io.fs_type or "xfs"
+def default_source(spec: core_v1.PersistentVolumeSpec | core_v1.Volume) -> None:
+    """Set the defaults of a volume source that pods and PersistentVolumes share."""
+    if spec.host_path is not None:
+        set_empty(spec.host_path, type="")
+    if spec.iscsi is not None:
+        set_empty(spec.iscsi, iscsi_interface="default")
+    if spec.rbd is not None:
+        set_empty(spec.rbd, pool="rbd", user="admin", keyring="/etc/ceph/keyring")
+    if spec.scale_io is not None:
+        set_empty(spec.scale_io, storage_mode="ThinProvisioned", fs_type="xfs")
+    if spec.azure_disk is not None:
+        set_missing(spec.azure_disk, caching_mode="ReadWrite", kind="Shared", fs_type="ext4", read_only=False)

@@ -1,7 +1,4 @@
-"""Validate a pod's volumes. Each source has a small function; `_SOURCES` lists them in Kubernetes' order.
-
-Sources shared with PersistentVolumes are in ``admission/volume_sources.py``.
-"""
+"""Validate a pod's volumes; ``admission/volume_sources.py`` has the rules that PersistentVolumes share."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +27,6 @@ _DOWNWARD_FIELDS = (
     "metadata.namespace",
     "metadata.uid",
 )
-_NAME_AND_SOURCE = 2
 _CLAIM_METADATA = ("labels", "annotations")
 
 
@@ -72,52 +68,34 @@ def validate_volumes(
 
 def _validate_source(volume: Volume, path: Path, context: _Context) -> Errors:
     given = {
-        attribute
-        for attribute, source in zip(volume.__struct_fields__, msgspec.structs.astuple(volume), strict=True)
-        if source is not None
+        name: source
+        for name, source in zip(_NAMES, msgspec.structs.astuple(volume), strict=True)
+        if source is not None and name != "name"
     }
-    errors: Errors = []
-    found = False
-    for attribute in given if len(given) == _NAME_AND_SOURCE else _SOURCES:
-        if attribute not in given or attribute == "name":
+    errors = checks.require(given, path, "must specify a volume type")
+    for place, name in enumerate(given if len(given) == 1 else [name for name in _ORDER if name in given]):
+        if place:
+            errors.append(field_errors.forbidden(path.child(sources.SURPLUS_NAMES.get(name, name)), sources.ONE_TYPE))
             continue
-        shown, name, check = _SOURCES[attribute]
-        if found:
-            errors.append(field_errors.forbidden(path.child(shown), sources.ONE_TYPE))
-        else:
-            errors += check(getattr(volume, attribute), path.child(name), context)
-        found = True
-    errors += checks.require(found, path, "must specify a volume type")
-    if volume.iscsi is not None:
-        errors += _validate_iscsi_name(volume.iscsi, path, context)
-    return errors
+        here, source = path.child(sources.OWN_NAMES.get(name, name)), given[name]
+        errors += sources.validate_source(name, source, here)
+        if name in _RULES:
+            errors += _RULES[name](source, here)
+        elif name in _CONTEXT_RULES:
+            errors += _CONTEXT_RULES[name](source, here, context)
+    return errors + checks.optional(volume.iscsi, path, _validate_iscsi_name, context)
 
 
-def _validate_empty_dir(source: pv.EmptyDirVolumeSource, path: Path, _: _Context) -> Errors:
-    if source.size_limit is not None and source.size_limit.sign() < 0:
-        return [field_errors.forbidden(path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity")]
-    return []
-
-
-def _validate_git_repo(source: pv.GitRepoVolumeSource, path: Path, _: _Context) -> Errors:
-    return checks.required_fields(source, path, "repository") + sources.local_path(
-        source.directory, path.child("directory")
+def _validate_empty_dir(source: pv.EmptyDirVolumeSource, path: Path) -> Errors:
+    is_negative = source.size_limit is not None and source.size_limit.sign() < 0
+    return checks.forbidden_if(
+        is_negative, path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity"
     )
 
 
-def _validate_secret(source: SecretVolumeSource, path: Path, _: _Context) -> Errors:
-    return checks.required_fields(source, path, "secretName") + _validate_files(source.default_mode, source.items, path)
-
-
-def _validate_config_map(source: ConfigMapVolumeSource, path: Path, _: _Context) -> Errors:
-    return checks.required_fields(source, path, "name") + _validate_files(source.default_mode, source.items, path)
-
-
-def _validate_files(mode: int | None, items: list[pv.KeyToPath], path: Path) -> Errors:
-    errors = sources.file_mode(mode, path.child("defaultMode"))
-    for index, item in enumerate(items):
-        errors += _validate_key_to_path(item, path.child("items").index(index))
-    return errors
+def _validate_files(source: SecretVolumeSource | ConfigMapVolumeSource, path: Path) -> Errors:
+    errors = sources.file_mode(source.default_mode, path.child("defaultMode"))
+    return errors + checks.validate_items(source.items, path.child("items"), _validate_key_to_path)
 
 
 def _validate_key_to_path(item: pv.KeyToPath, path: Path) -> Errors:
@@ -126,11 +104,7 @@ def _validate_key_to_path(item: pv.KeyToPath, path: Path) -> Errors:
     return errors + sources.file_mode(item.mode, path.child("mode"))
 
 
-def _validate_claim(source: pv.PersistentVolumeClaimVolumeSource, path: Path, _: _Context) -> Errors:
-    return checks.required_fields(source, path, "claimName")
-
-
-def _validate_downward_api(source: pv.DownwardAPIVolumeSource, path: Path, _: _Context) -> Errors:
+def _validate_downward_api(source: pv.DownwardAPIVolumeSource, path: Path) -> Errors:
     errors = sources.file_mode(source.default_mode, path.child("defaultMode"))
     for file in source.items:
         errors += _validate_downward_file(file, path)
@@ -152,7 +126,7 @@ def _validate_downward_file(file: pv.DownwardAPIVolumeFile, path: Path) -> Error
     return errors + sources.file_mode(file.mode, path.child("mode"))
 
 
-def _validate_csi(source: vs.CSIVolumeSource, path: Path, _: _Context) -> Errors:
+def _validate_csi(source: vs.CSIVolumeSource, path: Path) -> Errors:
     errors = sources.validate_csi_driver_name(source.driver, path.child("driver"))
     secret = source.node_publish_secret_ref
     if secret is not None:
@@ -315,60 +289,24 @@ def _validate_iscsi_name(source: vs.ISCSIVolumeSource, path: Path, context: _Con
     return [field_errors.invalid(path.child("name"), context.volume, detail)]
 
 
-def _validate_cinder(source: vs.CinderVolumeSource, path: Path, _: _Context) -> Errors:
-    errors = checks.required_fields(source, path, "volumeID")
-    return errors + checks.required_fields(source.secret_ref, path.child("secretRef"), "name")
-
-
-def _validate_storage_os(source: vs.StorageOSVolumeSource, path: Path, _: _Context) -> Errors:
-    errors = checks.required_fields(source, path, "volumeName")
-    for name, value in (("volumeName", source.volume_name), ("volumeNamespace", source.volume_namespace)):
-        errors += checks.optional_name(value or None, path.child(name), names.dns1123_label)
-    return errors + checks.required_fields(source.secret_ref, path.child("secretRef"), "name")
-
-
-_Check = Callable[[Any, Path, _Context], Errors]
-
-
-def _require_fields(*fields: str) -> _Check:
-    return lambda source, path, _: checks.required_fields(source, path, *fields)
-
-
-def _without_context(check: Callable[[Any, Path], Errors]) -> _Check:
-    return lambda source, path, _: check(source, path)
-
-
-# By attribute: the name in "more than one" errors, the name in the source's own errors, and the check. The order, and
-# the inconsistent names, are Kubernetes'.
-_SOURCES: dict[str, tuple[str, str, _Check]] = {
-    "empty_dir": ("emptyDir", "emptyDir", _validate_empty_dir),
-    "host_path": ("hostPath", "hostPath", _without_context(sources.validate_host_path)),
-    "git_repo": ("gitRepo", "gitRepo", _validate_git_repo),
-    "gce_persistent_disk": ("gcePersistentDisk", "persistentDisk", _without_context(sources.validate_gce)),
-    "aws_elastic_block_store": ("awsElasticBlockStore", "awsElasticBlockStore", _without_context(sources.validate_aws)),
-    "secret": ("secret", "secret", _validate_secret),
-    "nfs": ("nfs", "nfs", _without_context(sources.validate_nfs)),
-    "iscsi": ("iscsi", "iscsi", _without_context(sources.validate_iscsi)),
-    "glusterfs": ("glusterfs", "glusterfs", _require_fields("endpoints", "path")),
-    "flocker": ("flocker", "flocker", _without_context(sources.validate_flocker)),
-    "persistent_volume_claim": ("persistentVolumeClaim", "persistentVolumeClaim", _validate_claim),
-    "rbd": ("rbd", "rbd", _require_fields("monitors", "image")),
-    "cinder": ("cinder", "cinder", _validate_cinder),
-    "cephfs": ("cephFS", "cephfs", _require_fields("monitors")),
-    "quobyte": ("quobyte", "quobyte", _without_context(sources.validate_quobyte)),
-    "downward_api": ("downwarAPI", "downwardAPI", _validate_downward_api),
-    "fc": ("fc", "fc", _without_context(sources.validate_fc)),
-    "flex_volume": ("flexVolume", "flexVolume", _without_context(sources.validate_flex)),
-    "config_map": ("configMap", "configMap", _validate_config_map),
-    "azure_file": ("azureFile", "azureFile", _require_fields("secretName", "shareName")),
-    "vsphere_volume": ("vsphereVolume", "vsphereVolume", _require_fields("volumePath")),
-    "photon_persistent_disk": ("photonPersistentDisk", "photonPersistentDisk", _require_fields("pdID")),
-    "portworx_volume": ("portworxVolume", "portworxVolume", _require_fields("volumeID")),
-    "azure_disk": ("azureDisk", "azureDisk", _without_context(sources.validate_azure_disk)),
-    "storageos": ("storageos", "storageos", _validate_storage_os),
-    "projected": ("projected", "projected", _validate_projected),
-    "scale_io": ("scaleIO", "scaleIO", _require_fields("gateway", "system", "volumeName")),
-    "csi": ("csi", "csi", _validate_csi),
-    "ephemeral": ("ephemeral", "ephemeral", _validate_ephemeral),
-    "image": ("image", "image", _validate_image),
+_NAMES = Volume.__struct_encode_fields__
+_RULES: dict[str, Callable[[Any, Path], Errors]] = {
+    "configMap": _validate_files,
+    "csi": _validate_csi,
+    "downwardAPI": _validate_downward_api,
+    "emptyDir": _validate_empty_dir,
+    "gitRepo": lambda source, path: sources.local_path(source.directory, path.child("directory")),
+    "secret": _validate_files,
 }
+_CONTEXT_RULES: dict[str, Callable[[Any, Path, _Context], Errors]] = {
+    "ephemeral": _validate_ephemeral,
+    "image": _validate_image,
+    "projected": _validate_projected,
+}
+_SOURCES = (
+    "emptyDir hostPath gitRepo gcePersistentDisk awsElasticBlockStore secret nfs iscsi glusterfs flocker "
+    "persistentVolumeClaim rbd cinder cephfs quobyte downwardAPI fc flexVolume configMap azureFile vsphereVolume "
+    "photonPersistentDisk portworxVolume azureDisk storageos projected scaleIO csi ephemeral image"
+)
+_ORDER = tuple(_SOURCES.split())
+"""The volume sources in the order of Kubernetes' errors."""
