@@ -1,11 +1,10 @@
 """Default and validate HorizontalPodAutoscalers."""
 
-from collections.abc import Callable
 from typing import Any
 
 from mooring.admission import checks
 from mooring.admission.pod.resources import container_resource_problems
-from mooring.admission.strategy import Request, Strategy
+from mooring.admission.strategy import Request, Strategy, set_missing
 from mooring.api import autoscaling_v2 as v2
 from mooring.api import field_errors, names
 from mooring.api.autoscaler_conversion import DEFAULT_CPU_UTILIZATION, cpu_metric
@@ -30,8 +29,7 @@ _TARGETS = ("Utilization", "Value", "AverageValue")
 class HorizontalPodAutoscalerStrategy(Strategy[v2.HorizontalPodAutoscaler]):
     def default(self, obj: v2.HorizontalPodAutoscaler) -> None:
         spec = obj.spec
-        if spec.min_replicas is None:
-            spec.min_replicas = 1
+        set_missing(spec, min_replicas=1)
         spec.metrics = spec.metrics or [cpu_metric(DEFAULT_CPU_UTILIZATION)]
         if spec.behavior is not None:
             growing = [
@@ -47,28 +45,22 @@ class HorizontalPodAutoscalerStrategy(Strategy[v2.HorizontalPodAutoscaler]):
     ) -> Errors:
         spec = obj.spec
         lowest = 0 if request.options.scale_to_zero or (old is not None and old.spec.min_replicas == 0) else 1
-        errors: Errors = []
-        if spec.min_replicas is not None and spec.min_replicas < lowest:
-            detail = f"must be greater than or equal to {lowest}"
-            errors.append(field_errors.invalid(_SPEC.child("minReplicas"), spec.min_replicas, detail))
-        most = _SPEC.child("maxReplicas")
-        if spec.max_replicas == 0:
-            errors.append(field_errors.required(most))
-        elif spec.max_replicas < 0:
-            errors.append(field_errors.invalid(most, spec.max_replicas, "must be greater than or equal to 1"))
-        if spec.min_replicas is not None and spec.max_replicas < spec.min_replicas:
-            detail = "must be greater than or equal to `minReplicas`"
-            errors.append(field_errors.invalid(most, spec.max_replicas, detail))
+        least, most, fewest = spec.min_replicas, spec.max_replicas, _SPEC.child("minReplicas")
+        detail, here = f"must be greater than or equal to {lowest}", _SPEC.child("maxReplicas")
+        errors = checks.invalid_if(least is not None and least < lowest, fewest, least, detail)
+        errors += checks.require(most, here)
+        errors += checks.invalid_if(most < 0, here, most, "must be greater than or equal to 1")
+        is_less = least is not None and most < least
+        errors += checks.invalid_if(is_less, here, most, "must be greater than or equal to `minReplicas`")
         errors += _validate_reference(spec.scale_target_ref, _SPEC.child("scaleTargetRef"), needs_group=True)
         metrics = _SPEC.child("metrics")
         errors += checks.validate_items(spec.metrics, metrics, _validate_metric)
-        if spec.min_replicas == 0 and not any(metric.type in ("Object", "External") for metric in spec.metrics):
-            detail = "must specify at least one Object or External metric to support scaling to zero replicas"
-            errors.append(field_errors.forbidden(metrics, detail))
-        if spec.behavior is not None:
-            here = _SPEC.child("behavior")
-            errors += _validate_behavior(spec.behavior.scale_up, here.child("scaleUp"))
-            errors += _validate_behavior(spec.behavior.scale_down, here.child("scaleDown"))
+        cannot_wake = least == 0 and not any(metric.type in ("Object", "External") for metric in spec.metrics)
+        detail = "must specify at least one Object or External metric to support scaling to zero replicas"
+        errors += checks.forbidden_if(cannot_wake, metrics, detail)
+        given = checks.fields(spec.behavior, "scaleUp", "scaleDown") if spec.behavior is not None else ()
+        for name, rules in given:
+            errors += checks.optional(rules, _SPEC.child("behavior", name), _validate_behavior)
         return errors
 
     def status_rules(
@@ -87,11 +79,7 @@ def _default_rules(
     rules: v2.HPAScalingRules | None, policies: list[v2.HPAScalingPolicy], window: int | None
 ) -> v2.HPAScalingRules:
     rules = rules or v2.HPAScalingRules()
-    rules.select_policy = "Max" if rules.select_policy is None else rules.select_policy
-    if rules.stabilization_window_seconds is None:
-        rules.stabilization_window_seconds = window
-    if rules.policies is None:
-        rules.policies = policies
+    set_missing(rules, select_policy="Max", stabilization_window_seconds=window, policies=policies)
     return rules
 
 
@@ -107,141 +95,80 @@ def _validate_reference(reference: v2.CrossVersionObjectReference, path: Path, *
 
 
 def _validate_metric(metric: v2.MetricSpec, path: Path) -> Errors:
-    here = path.child("type")
-    errors = checks.require(metric.type, here, "must specify a metric source type")
-    if metric.type not in _METRICS:
-        errors.append(field_errors.not_supported(here, metric.type, _METRIC_TYPES))
-    given = {
-        "object": metric.object,
-        "external": metric.external,
-        "pods": metric.pods,
-        "resource": metric.resource,
-        "containerResource": metric.container_resource,
-    }
-    present = [name for name, source in given.items() if source is not None]
-    if present:
-        source: Any = given[present[0]]
-        errors += _SOURCES[type(source)](source, path.child(present[0]))
+    errors = checks.require(metric.type, path.child("type"), "must specify a metric source type")
+    errors += checks.one_of(metric.type, _METRIC_TYPES, path.child("type"))
+    given = [(name, source) for name, source in checks.fields(metric, *_METRICS.values()) if source is not None]
+    for name, source in given[:1]:
+        errors += _validate_source(source, path.child(name))
     wanted = _METRICS.get(metric.type)
-    detail = "must populate information for the given metric source"
-    if wanted is not None and given[wanted] is None:
+    if wanted is not None and wanted not in dict(given):
+        detail = "must populate information for the given metric source"
         errors.append(field_errors.required(path.child(wanted), detail))
-    if len(present) != 1:
-        detail = "must populate the given metric source only"
-        errors += [field_errors.forbidden(path.child(name), detail) for name in present if name != wanted]
+    detail = "must populate the given metric source only"
+    surplus = [name for name, _ in given if name != wanted] if len(given) > 1 else []
+    return errors + [field_errors.forbidden(path.child(name), detail) for name in surplus]
+
+
+def _validate_source(source: Any, path: Path) -> Errors:
+    here, target = path.child("target"), source.target
+    value, average, use = target.value, target.average_value, target.average_utilization
+    match source:
+        case v2.ResourceMetricSource():
+            errors = checks.require(source.name, path.child("name"), "must specify a resource name")
+        case v2.ContainerResourceMetricSource():
+            name, container = path.child("name"), path.child("container")
+            errors = checks.require_name(source.name, name, container_resource_problems, "must specify a resource name")
+            errors += checks.require_name(source.container, container, names.dns1123_label, "must specify a container")
+        case _:
+            errors = []
+            if isinstance(source, v2.ObjectMetricSource):
+                errors += _validate_reference(source.described_object, path.child("describedObject"), needs_group=False)
+            at, detail = path.child("metric", "name"), "must specify a metric name"
+            errors += checks.require_name(source.metric.name, at, names.path_segment_name, detail)
+    errors += _validate_target(target, here)
+    match source:
+        case v2.ObjectMetricSource():
+            detail = "must set either a target value or averageValue"
+            errors += checks.require(value is not None or average is not None, here.child("averageValue"), detail)
+        case v2.ExternalMetricSource():
+            detail = "must set either a target value for metric or a per-pod target"
+            errors += checks.require(value is not None or average is not None, here.child("averageValue"), detail)
+            detail = "may not set both a target value for metric and a per-pod target"
+            errors += checks.forbidden_if(value is not None and average is not None, here.child("value"), detail)
+        case v2.PodsMetricSource():
+            detail = "must specify a positive target averageValue"
+            errors += checks.require(average is not None, here.child("averageValue"), detail)
+        case _:
+            detail = "must set either a target raw value or a target utilization"
+            errors += checks.require(use is not None or average is not None, here.child("averageUtilization"), detail)
+            detail = "may not set both a target raw value and a target utilization"
+            errors += checks.forbidden_if(use is not None and average is not None, here.child("averageValue"), detail)
     return errors
-
-
-def _validate_object(source: v2.ObjectMetricSource, path: Path) -> Errors:
-    errors = _validate_reference(source.described_object, path.child("describedObject"), needs_group=False)
-    errors += _validate_identifier(source.metric, path.child("metric")) + _validate_target(
-        source.target, path.child("target")
-    )
-    if source.target.value is None and source.target.average_value is None:
-        here = path.child("target", "averageValue")
-        errors.append(field_errors.required(here, "must set either a target value or averageValue"))
-    return errors
-
-
-def _validate_external(source: v2.ExternalMetricSource, path: Path) -> Errors:
-    errors = _validate_identifier(source.metric, path.child("metric")) + _validate_target(
-        source.target, path.child("target")
-    )
-    value, average = source.target.value, source.target.average_value
-    if value is None and average is None:
-        here = path.child("target", "averageValue")
-        errors.append(field_errors.required(here, "must set either a target value for metric or a per-pod target"))
-    if value is not None and average is not None:
-        here = path.child("target", "value")
-        errors.append(field_errors.forbidden(here, "may not set both a target value for metric and a per-pod target"))
-    return errors
-
-
-def _validate_pods(source: v2.PodsMetricSource, path: Path) -> Errors:
-    errors = _validate_identifier(source.metric, path.child("metric")) + _validate_target(
-        source.target, path.child("target")
-    )
-    here = path.child("target", "averageValue")
-    errors += checks.require(
-        source.target.average_value is not None, here, "must specify a positive target averageValue"
-    )
-    return errors
-
-
-def _validate_resource(source: v2.ResourceMetricSource, path: Path) -> Errors:
-    errors = checks.require(source.name, path.child("name"), "must specify a resource name")
-    return errors + _validate_use(source.target, path.child("target"))
-
-
-def _validate_container_resource(source: v2.ContainerResourceMetricSource, path: Path) -> Errors:
-    name, container = path.child("name"), path.child("container")
-    errors = checks.require_name(source.name, name, container_resource_problems, "must specify a resource name")
-    errors += checks.require_name(source.container, container, names.dns1123_label, "must specify a container")
-    return errors + _validate_use(source.target, path.child("target"))
-
-
-def _validate_use(target: v2.MetricTarget, path: Path) -> Errors:
-    errors = _validate_target(target, path)
-    if target.average_utilization is None and target.average_value is None:
-        detail = "must set either a target raw value or a target utilization"
-        errors.append(field_errors.required(path.child("averageUtilization"), detail))
-    if target.average_utilization is not None and target.average_value is not None:
-        detail = "may not set both a target raw value and a target utilization"
-        errors.append(field_errors.forbidden(path.child("averageValue"), detail))
-    return errors
-
-
-_SOURCES: dict[type, Callable[[Any, Path], Errors]] = {
-    v2.ObjectMetricSource: _validate_object,
-    v2.ExternalMetricSource: _validate_external,
-    v2.PodsMetricSource: _validate_pods,
-    v2.ResourceMetricSource: _validate_resource,
-    v2.ContainerResourceMetricSource: _validate_container_resource,
-}
-
-
-def _validate_identifier(metric: v2.MetricIdentifier, path: Path) -> Errors:
-    return checks.require_name(metric.name, path.child("name"), names.path_segment_name, "must specify a metric name")
 
 
 def _validate_target(target: v2.MetricTarget, path: Path) -> Errors:
-    here = path.child("type")
+    here, use = path.child("type"), target.average_utilization
     errors = checks.require(target.type, here, "must specify a metric target type")
-    if target.type not in _TARGETS:
-        errors.append(field_errors.invalid(here, target.type, "must be either Utilization, Value, or AverageValue"))
-    for name, value in (("value", target.value), ("averageValue", target.average_value)):
-        errors += checks.invalid_if(
-            value is not None and value.sign() <= 0, path.child(name), value, "must be positive"
-        )
-    if target.average_utilization is not None and target.average_utilization < 1:
-        here = path.child("averageUtilization")
-        errors.append(field_errors.invalid(here, target.average_utilization, "must be greater than 0"))
-    return errors
+    detail = "must be either Utilization, Value, or AverageValue"
+    errors += checks.invalid_if(target.type not in _TARGETS, here, target.type, detail)
+    for name, value in checks.fields(target, "value", "averageValue"):
+        is_wrong = value is not None and value.sign() <= 0
+        errors += checks.invalid_if(is_wrong, path.child(name), value, "must be positive")
+    return errors + checks.positive(use, path.child("averageUtilization"), "must be greater than 0")
 
 
-def _validate_behavior(rules: v2.HPAScalingRules | None, path: Path) -> Errors:
-    if rules is None:
-        return []
-    errors: Errors = []
+def _validate_behavior(rules: v2.HPAScalingRules, path: Path) -> Errors:
     window, here = rules.stabilization_window_seconds, path.child("stabilizationWindowSeconds")
-    errors += checks.invalid_if(
-        window is not None and window < 0, here, window, "must be greater than or equal to zero"
-    )
-    if window is not None and window > _LONGEST_WINDOW:
-        errors.append(field_errors.invalid(here, window, f"must be less than or equal to {_LONGEST_WINDOW}"))
+    errors = checks.invalid_if((window or 0) < 0, here, window, "must be greater than or equal to zero")
+    errors += checks.maximum(window, _LONGEST_WINDOW, here)
     errors += checks.optional_one_of(rules.select_policy, _SELECT, path.child("selectPolicy"))
-    policies = path.child("policies")
-    errors += checks.require(rules.policies, policies, "must specify at least one Policy")
-    errors += checks.validate_items(rules.policies or (), policies, _validate_policy)
+    errors += checks.require(rules.policies, path.child("policies"), "must specify at least one Policy")
+    errors += checks.validate_items(rules.policies or (), path.child("policies"), _validate_policy)
     return errors + checks.non_negative_quantity(rules.tolerance, path.child("tolerance"))
 
 
 def _validate_policy(policy: v2.HPAScalingPolicy, path: Path) -> Errors:
     errors = checks.one_of(policy.type, _POLICIES, path.child("type"))
-    errors += checks.invalid_if(policy.value <= 0, path.child("value"), policy.value, "must be greater than zero")
-    period, here = policy.period_seconds, path.child("periodSeconds")
-    errors += checks.invalid_if(period <= 0, here, period, "must be greater than zero")
-    errors += checks.invalid_if(
-        period > _LONGEST_PERIOD, here, period, f"must be less than or equal to {_LONGEST_PERIOD}"
-    )
-    return errors
+    errors += checks.positive(policy.value, path.child("value"))
+    errors += checks.positive(policy.period_seconds, path.child("periodSeconds"))
+    return errors + checks.maximum(policy.period_seconds, _LONGEST_PERIOD, path.child("periodSeconds"))

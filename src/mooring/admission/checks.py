@@ -157,6 +157,16 @@ def non_negative(value: int | None, path: Path) -> Errors:
     return [field_errors.invalid(path, value, NEGATIVE)] if value is not None and value < 0 else []
 
 
+def positive(value: int | None, path: Path, detail: str = "must be greater than zero") -> Errors:
+    return [field_errors.invalid(path, value, detail)] if value is not None and value <= 0 else []
+
+
+def maximum(value: int | None, limit: int, path: Path, detail: str = "") -> Errors:
+    """Return the error for a number above its limit; None passes."""
+    wrong = value is not None and value > limit
+    return invalid_if(wrong, path, value, detail or f"must be less than or equal to {limit}")
+
+
 def non_negative_quantity(value: Quantity | None, path: Path) -> Errors:
     return [field_errors.invalid(path, str(value), NEGATIVE)] if value is not None and value.sign() < 0 else []
 

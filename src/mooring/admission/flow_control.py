@@ -139,7 +139,7 @@ SUGGESTED_SCHEMAS = (
 
 
 _METHODS = ("ByNamespace", "ByUser")
-_SUBJECTS = {"Group": "group", "ServiceAccount": "serviceAccount", "User": "user"}
+_SUBJECTS = {"ServiceAccount": "serviceAccount", "User": "user", "Group": "group"}
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch")
 _MOST_QUEUES = 10_000_000
 _MOST_BITS = 60
@@ -162,10 +162,9 @@ class FlowSchemaStrategy(Strategy[v1.FlowSchema]):
 
 
 def _validate_flow_schema(obj: v1.FlowSchema) -> Errors:
-    spec, errors = obj.spec, []
-    here, precedence = _SPEC.child("matchingPrecedence"), spec.matching_precedence
-    errors += checks.invalid_if(precedence <= 0, here, precedence, "must be a positive value")
-    errors += checks.invalid_if(precedence > 10_000, here, precedence, "must not be greater than 10000")
+    spec, here, precedence = obj.spec, _SPEC.child("matchingPrecedence"), obj.spec.matching_precedence
+    errors = checks.positive(precedence, here, "must be a positive value")
+    errors += checks.maximum(precedence, 10_000, here, "must not be greater than 10000")
     detail = "only the schema named 'exempt' may have matchingPrecedence 1"
     errors += checks.invalid_if(precedence == 1 and obj.metadata.name != EXEMPT, here, precedence, detail)
     method = spec.distinguisher_method
@@ -173,51 +172,39 @@ def _validate_flow_schema(obj: v1.FlowSchema) -> Errors:
         errors.append(field_errors.not_supported(_SPEC.child("distinguisherMethod", "type"), method, _METHODS))
     level, at = spec.priority_level_configuration.name, _SPEC.child("priorityLevelConfiguration", "name")
     errors += checks.require_name(level, at, names.dns1123_subdomain, "must reference a priority level")
-    errors += checks.validate_items(spec.rules, _SPEC.child("rules"), _validate_rule)
-    return errors
+    return errors + checks.validate_items(spec.rules, _SPEC.child("rules"), _validate_rule)
 
 
 def _validate_rule(rule: v1.PolicyRulesWithSubjects, path: Path) -> Errors:
-    errors: Errors = []
-    errors += checks.validate_items(rule.subjects, path.child("subjects"), _validate_subject)
+    resources, others = rule.resource_rules, rule.non_resource_rules
+    errors = checks.validate_items(rule.subjects, path.child("subjects"), _validate_subject)
     errors += checks.require(rule.subjects, path.child("subjects"), "subjects must contain at least one value")
     detail = "at least one of resourceRules and nonResourceRules has to be non-empty"
-    errors += checks.require(rule.resource_rules or rule.non_resource_rules, path, detail)
-    errors += checks.validate_items(rule.resource_rules, path.child("resourceRules"), _validate_resource_rule)
-    errors += checks.validate_items(
-        rule.non_resource_rules, path.child("nonResourceRules"), _validate_non_resource_rule
-    )
-    return errors
+    errors += checks.require(resources or others, path, detail)
+    errors += checks.validate_items(resources, path.child("resourceRules"), _validate_resource_rule)
+    return errors + checks.validate_items(others, path.child("nonResourceRules"), _validate_non_resource_rule)
 
 
 def _validate_subject(subject: v1.Subject, path: Path) -> Errors:
     wanted = _SUBJECTS.get(subject.kind)
     if wanted is None:
-        return [field_errors.not_supported(path.child("kind"), subject.kind, _SUBJECTS)]
-    given = {"serviceAccount": subject.service_account, "user": subject.user, "group": subject.group}
-    here = path.child(wanted)
-    errors: Errors = []
-    if given[wanted] is None:
-        errors.append(field_errors.required(here, f"{wanted} is required when subject kind is '{subject.kind}'"))
-    elif subject.kind == "ServiceAccount" and subject.service_account is not None:
-        errors += _validate_account(subject.service_account.name, subject.service_account.namespace, here)
+        return [field_errors.not_supported(path.child("kind"), subject.kind, sorted(_SUBJECTS))]
+    given = dict(checks.fields(subject, *_SUBJECTS.values()))
+    own, here = given[wanted], path.child(wanted)
+    if own is None:
+        errors = [field_errors.required(here, f"{wanted} is required when subject kind is '{subject.kind}'")]
+    elif own.name == ALL and subject.kind == "ServiceAccount":
+        errors = []
+    elif subject.kind == "ServiceAccount":
+        errors = checks.require_name(own.name, here.child("name"), names.dns1123_subdomain)
     else:
-        errors += checks.require(getattr(given[wanted], "name", ""), here.child("name"))
-    for kind, name in (("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")):
+        errors = checks.require(own.name, here.child("name"))
+    if own is not None and subject.kind == "ServiceAccount":
+        detail = "must specify namespace for service account"
+        errors += checks.require_name(own.namespace, here.child("namespace"), names.dns1123_label, detail)
+    for kind, name in _SUBJECTS.items():
         detail = f"{name} is forbidden when subject kind is not '{kind}'"
         errors += checks.forbidden_if(name != wanted and given[name] is not None, path.child(name), detail)
-    return errors
-
-
-def _validate_account(name: str, namespace: str, path: Path) -> Errors:
-    errors: Errors = []
-    if not name:
-        errors.append(field_errors.required(path.child("name")))
-    elif name != ALL:
-        errors += names.validate(path.child("name"), name, names.dns1123_subdomain(name))
-    errors += checks.require_name(
-        namespace, path.child("namespace"), names.dns1123_label, "must specify namespace for service account"
-    )
     return errors
 
 
@@ -320,17 +307,15 @@ class PriorityLevelStrategy(Strategy[v1.PriorityLevelConfiguration]):
 
 
 def _validate_mandatory(obj: v1.PriorityLevelConfiguration) -> Errors:
-    fixed = MANDATORY_LEVELS.get(obj.metadata.name)
+    name, spec = obj.metadata.name, obj.spec
+    fixed = MANDATORY_LEVELS.get(name)
     if fixed is None:
         return []
-    name = obj.metadata.name
     if name == EXEMPT:
-        if (obj.spec.type, obj.spec.limited) == (fixed.spec.type, fixed.spec.limited):
-            return []
         detail = f"spec of '{name}' except the 'spec.exempt' field must equal the fixed value"
-        return [field_errors.invalid(_SPEC, obj.spec, detail)]
-    detail = f"spec of '{name}' must equal the fixed value"
-    return [] if obj.spec == fixed.spec else [field_errors.invalid(_SPEC, obj.spec, detail)]
+        is_changed = (spec.type, spec.limited) != (fixed.spec.type, fixed.spec.limited)
+        return checks.invalid_if(is_changed, _SPEC, spec, detail)
+    return checks.invalid_if(spec != fixed.spec, _SPEC, spec, f"spec of '{name}' must equal the fixed value")
 
 
 def _validate_level(spec: v1.PriorityLevelConfigurationSpec, name: str) -> Errors:
@@ -342,14 +327,10 @@ def _validate_level(spec: v1.PriorityLevelConfigurationSpec, name: str) -> Error
         errors += checks.forbidden_if(given is not None and spec.type != kind, _SPEC.child(field), "")
     match spec.type:
         case "Exempt":
-            if spec.exempt is not None:
-                at, exempt = _SPEC.child("exempt"), spec.exempt
-                errors += _validate_shares(exempt.nominal_concurrency_shares, exempt.lendable_percent, at)
+            errors += checks.optional(spec.exempt, _SPEC.child("exempt"), _validate_shares)
         case "Limited":
-            if spec.limited is None:
-                errors.append(field_errors.required(_SPEC.child("limited")))
-            else:
-                errors += _validate_limited(spec.limited, _SPEC.child("limited"))
+            errors += checks.require(spec.limited is not None, _SPEC.child("limited"))
+            errors += checks.optional(spec.limited, _SPEC.child("limited"), _validate_limited)
         case _:
             errors += checks.require_one_of(spec.type, ("Exempt", "Limited"), here)
     if spec.limited is not None:  # whichever the type is
@@ -357,59 +338,49 @@ def _validate_level(spec: v1.PriorityLevelConfigurationSpec, name: str) -> Error
     return errors
 
 
-def _validate_shares(shares: int | None, lendable: int | None, path: Path) -> Errors:
-    errors: Errors = []
-    detail = "must be a non-negative integer"
-    errors += checks.invalid_if(
-        shares is not None and shares < 0, path.child("nominalConcurrencyShares"), shares, detail
-    )
-    if lendable is not None and not 0 <= lendable <= 100:
-        detail = "must be between 0 and 100, inclusive"
-        errors.append(field_errors.invalid(path.child("lendablePercent"), lendable, detail))
-    return errors
+def _validate_shares(exempt: v1.ExemptPriorityLevelConfiguration, path: Path) -> Errors:
+    errors = _non_negative(exempt.nominal_concurrency_shares, path.child("nominalConcurrencyShares"))
+    return errors + _validate_percentage(exempt.lendable_percent, path.child("lendablePercent"))
+
+
+def _non_negative(value: int | None, path: Path, intro: str = "") -> Errors:
+    return checks.invalid_if((value or 0) < 0, path, value, f"{intro}must be a non-negative integer")
+
+
+def _validate_percentage(value: int | None, path: Path) -> Errors:
+    return checks.invalid_if(not 0 <= (value or 0) <= 100, path, value, "must be between 0 and 100, inclusive")
 
 
 def _validate_limited(limited: v1.LimitedPriorityLevelConfiguration, path: Path) -> Errors:
-    errors = _validate_shares(limited.nominal_concurrency_shares, None, path)
+    errors = _non_negative(limited.nominal_concurrency_shares, path.child("nominalConcurrencyShares"))
     response, here = limited.limit_response, path.child("limitResponse")
-    if response.type:
-        errors += checks.one_of(response.type, ("Queue", "Reject"), here.child("type"))
-    if response.type == "Queue" and response.queuing is not None:
-        errors += _validate_queues(response.queuing, here.child("queuing"))
-    errors += _validate_shares(None, limited.lendable_percent, path)
-    borrowing = limited.borrowing_limit_percent
-    if borrowing is not None and borrowing < 0:
-        detail = "if specified, must be a non-negative integer"
-        errors.append(field_errors.invalid(path.child("borrowingLimitPercent"), borrowing, detail))
-    return errors
+    errors += checks.optional_one_of(response.type or None, ("Queue", "Reject"), here.child("type"))
+    if response.type == "Queue":
+        errors += checks.optional(response.queuing, here.child("queuing"), _validate_queues)
+    errors += _validate_percentage(limited.lendable_percent, path.child("lendablePercent"))
+    return errors + _non_negative(
+        limited.borrowing_limit_percent, path.child("borrowingLimitPercent"), "if specified, "
+    )
 
 
 def _validate_response(response: v1.LimitResponse, path: Path) -> Errors:
     here, errors = path.child("queuing"), checks.require(response.type, path.child("type"))
     if response.type == "Queue":
         return errors + checks.require(response.queuing, here)
-    return errors if response.queuing is None else [*errors, field_errors.forbidden(here, "")]
+    return errors + checks.forbidden_if(response.queuing is not None, here, "")
 
 
 def _validate_queues(queuing: v1.QueuingConfiguration, path: Path) -> Errors:
-    errors: Errors = []
-    queues, hand = queuing.queues, queuing.hand_size
-    if queuing.queue_length_limit <= 0:
-        errors.append(
-            field_errors.invalid(path.child("queueLengthLimit"), queuing.queue_length_limit, "must be positive")
-        )
-    if queues <= 0:
-        errors.append(field_errors.invalid(path.child("queues"), queues, "must be positive"))
-    elif queues > _MOST_QUEUES:
-        errors.append(field_errors.invalid(path.child("queues"), queues, f"must not be greater than {_MOST_QUEUES}"))
-    here = path.child("handSize")
+    queues, hand, here, at = queuing.queues, queuing.hand_size, path.child("queues"), path.child("handSize")
+    errors = checks.positive(queuing.queue_length_limit, path.child("queueLengthLimit"), "must be positive")
+    errors += checks.positive(queues, here, "must be positive")
+    errors += checks.maximum(queues, _MOST_QUEUES, here, f"must not be greater than {_MOST_QUEUES}")
     if hand <= 0:
-        errors.append(field_errors.invalid(here, hand, "must be positive"))
+        errors.append(field_errors.invalid(at, hand, "must be positive"))
     elif hand > queues:
-        errors.append(field_errors.invalid(here, hand, f"should not be greater than queues ({queues})"))
+        errors.append(field_errors.invalid(at, hand, f"should not be greater than queues ({queues})"))
     elif math.ceil(math.log2(queues) * hand) > _MOST_BITS:
-        detail = (
-            f"required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {_MOST_BITS}"
-        )
-        errors.append(field_errors.invalid(here, hand, detail))
+        sizes = f"deckSize {queues} and handSize {hand}"
+        detail = f"required entropy bits of {sizes} should not be greater than {_MOST_BITS}"
+        errors.append(field_errors.invalid(at, hand, detail))
     return errors

@@ -161,31 +161,22 @@ def _validate_completion_mode(spec: JobSpec, path: Path) -> Errors:
 
 
 def _validate_indexed(spec: JobSpec, path: Path) -> Errors:
-    errors = []
     completions, parallel, failed = spec.completions, spec.parallelism, spec.max_failed_indexes
-    errors += checks.require(completions is not None, path.child("completions"), "when completion mode is Indexed")
+    here, at = path.child("maxFailedIndexes"), path.child("parallelism")
+    errors = checks.require(completions is not None, path.child("completions"), "when completion mode is Indexed")
     detail = f"must be less than or equal to {_MAX_PARALLEL} when completion mode is Indexed"
-    errors += checks.invalid_if(
-        parallel is not None and parallel > _MAX_PARALLEL, path.child("parallelism"), parallel, detail
-    )
-    here = path.child("maxFailedIndexes")
-    if completions is not None and failed is not None and failed > completions:
-        errors.append(field_errors.invalid(here, failed, "must be less than or equal to completions"))
-    if failed is not None and failed > _MAX_FAILED_INDEXES:
-        errors.append(field_errors.invalid(here, failed, f"must be less than or equal to {_MAX_FAILED_INDEXES}"))
+    errors += checks.maximum(parallel, _MAX_PARALLEL, at, detail)
+    if completions is not None:
+        errors += checks.maximum(failed, completions, here, "must be less than or equal to completions")
+    errors += checks.maximum(failed, _MAX_FAILED_INDEXES, here)
     if completions is None or completions <= _MANY_COMPLETIONS or spec.backoff_limit_per_index is None:
         return errors
-    limit = (
-        f"must be less than or equal to {_MAX_PARALLEL_OF_MANY} when completions are above {_MANY_COMPLETIONS} "
-        "and used with backoff limit per index"
-    )
-    if failed is None:
-        errors.append(field_errors.required(here, f"must be specified when completions is above {_MANY_COMPLETIONS}"))
-    elif failed > _MAX_PARALLEL_OF_MANY:
-        errors.append(field_errors.invalid(here, failed, limit))
-    if parallel is not None and parallel > _MAX_PARALLEL_OF_MANY:
-        errors.append(field_errors.invalid(path.child("parallelism"), parallel, limit))
-    return errors
+    when = f"when completions are above {_MANY_COMPLETIONS} and used with backoff limit per index"
+    limit = f"must be less than or equal to {_MAX_PARALLEL_OF_MANY} {when}"
+    detail = f"must be specified when completions is above {_MANY_COMPLETIONS}"
+    errors += checks.require(failed is not None, here, detail)
+    errors += checks.maximum(failed, _MAX_PARALLEL_OF_MANY, here, limit)
+    return errors + checks.maximum(parallel, _MAX_PARALLEL_OF_MANY, at, limit)
 
 
 def _validate_restart_policy(spec: JobSpec, path: Path) -> Errors:
@@ -339,33 +330,26 @@ def validate_success_policy(spec: JobSpec, path: Path) -> Errors:
     if not policy.rules:
         return [field_errors.required(here, "at least one rules must be specified when the successPolicy is specified")]
     errors = checks.limit_items(policy.rules, MAX_RULES, here)
-    for index, rule in enumerate(policy.rules):
-        errors += _validate_success_rule(rule, spec.completions or 0, here.index(index))
-    return errors
+    return errors + checks.validate_items(policy.rules, here, _validate_success_rule, spec.completions or 0)
 
 
-def _validate_success_rule(rule: SuccessPolicyRule, completions: int, path: Path) -> Errors:
+def _validate_success_rule(rule: SuccessPolicyRule, path: Path, completions: int) -> Errors:
     indexes, count = rule.succeeded_indexes, rule.succeeded_count
     if indexes is None and count is None:
         return [field_errors.required(path, "at least one of succeededCount or succeededIndexes must be specified")]
-    errors: Errors = []
-    listed = 0
+    errors, listed, limit = Errors(), 0, "must be less than or equal to"
     if indexes is not None:
-        here = path.child("succeededIndexes")
+        here, outcome = path.child("succeededIndexes"), count_indexes(indexes, completions)
         errors += checks.limit_bytes(indexes, _MAX_INDEXES_BYTES, here)
-        outcome = count_indexes(indexes, completions)
         if isinstance(outcome, str):
             errors.append(field_errors.invalid(here, indexes, f"error parsing succeededIndexes: {outcome}"))
         else:
             listed = outcome
-    if count is not None:
-        here = path.child("succeededCount")
-        errors += checks.non_negative(count, here)
-        limit = "must be less than or equal to"
-        detail = f"{limit} {completions} (the number of specified completions)"
-        errors += checks.invalid_if(count > completions, here, count, detail)
+    here, detail = path.child("succeededCount"), f"{limit} {completions} (the number of specified completions)"
+    errors += checks.non_negative(count, here) + checks.maximum(count, completions, here, detail)
+    if indexes is not None:
         detail = f"{limit} {listed} (the number of indexes in the specified succeededIndexes field)"
-        errors += checks.invalid_if(indexes is not None and count > listed, here, count, detail)
+        errors += checks.maximum(count, listed, here, detail)
     return errors
 
 

@@ -15,7 +15,7 @@ from mooring.admission.addresses import (
     validate_legacy_ip,
 )
 from mooring.admission.meta import IMMUTABLE
-from mooring.admission.strategy import Request, Strategy
+from mooring.admission.strategy import Request, Strategy, set_missing
 from mooring.api import field_errors, label_selector, names
 from mooring.api.core_v1 import TypedLocalObjectReference
 from mooring.api.field_errors import Errors
@@ -169,9 +169,8 @@ def _validate_reference(reference: TypedLocalObjectReference | IngressClassParam
 
 class IngressClassStrategy(Strategy[IngressClass]):
     def default(self, obj: IngressClass) -> None:
-        parameters = obj.spec.parameters
-        if parameters is not None and parameters.scope is None:
-            parameters.scope = "Cluster"
+        if obj.spec.parameters is not None:
+            set_missing(obj.spec.parameters, scope="Cluster")
 
     def rules(self, obj: IngressClass, old: IngressClass | None, request: Request) -> Errors:
         controller, here = obj.spec.controller, _SPEC.child("controller")
@@ -207,7 +206,7 @@ class NetworkPolicyStrategy(Strategy[NetworkPolicy]):
         spec = obj.spec
         ports = [port for rule in spec.ingress for port in rule.ports]
         for port in ports + [port for rule in spec.egress for port in rule.ports]:
-            port.protocol = "TCP" if port.protocol is None else port.protocol
+            set_missing(port, protocol="TCP")
         if not spec.policy_types:
             spec.policy_types = ["Ingress", "Egress"] if spec.egress else ["Ingress"]
 

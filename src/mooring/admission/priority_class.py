@@ -2,7 +2,7 @@
 
 from mooring.admission import checks
 from mooring.admission.meta import IMMUTABLE
-from mooring.admission.strategy import SYSTEM_PRIORITIES, Request, Strategy
+from mooring.admission.strategy import SYSTEM_PRIORITIES, Request, Strategy, set_missing
 from mooring.api import errors, field_errors
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
@@ -15,8 +15,7 @@ _POLICIES = ("PreemptLowerPriority", "Never")
 
 class PriorityClassStrategy(Strategy[PriorityClass]):
     def default(self, obj: PriorityClass) -> None:
-        if obj.preemption_policy is None:
-            obj.preemption_policy = "PreemptLowerPriority"
+        set_missing(obj, preemption_policy="PreemptLowerPriority")
 
     def mutate(self, obj: PriorityClass, old: PriorityClass | None, request: Request) -> None:
         if not obj.global_default:

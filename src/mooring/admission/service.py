@@ -10,7 +10,7 @@ from mooring.admission.addresses import (
 )
 from mooring.admission.meta import IMMUTABLE, NameCheck
 from mooring.admission.service_families import HEADLESS
-from mooring.admission.strategy import Request, Strategy
+from mooring.admission.strategy import Request, Strategy, set_empty, set_missing
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import (
     ClientIPConfig,
@@ -46,24 +46,22 @@ class ServiceStrategy(Strategy[Service]):
 
     def default(self, obj: Service) -> None:
         spec = obj.spec
-        spec.session_affinity = spec.session_affinity or "None"
+        set_empty(spec, session_affinity="None", type="ClusterIP")
         if spec.session_affinity == "None":
             spec.session_affinity_config = None
         if spec.session_affinity == "ClientIP":
             _default_affinity(spec)
-        spec.type = spec.type or "ClusterIP"
         for port in spec.ports:
-            port.protocol = port.protocol or "TCP"
-            port.target_port = port.target_port or port.port
+            set_empty(port, protocol="TCP", target_port=port.port)
         for ingress in obj.status.load_balancer.ingress if spec.type == "LoadBalancer" else ():
             if ingress.ip and ingress.ip_mode is None:
                 ingress.ip_mode = "VIP"
         if spec.type in _EXTERNAL and not spec.external_traffic_policy:
             spec.external_traffic_policy = "Cluster"
-        if spec.type != "ExternalName" and spec.internal_traffic_policy is None:
-            spec.internal_traffic_policy = "Cluster"
-        if spec.type == "LoadBalancer" and spec.allocate_load_balancer_node_ports is None:
-            spec.allocate_load_balancer_node_ports = True
+        if spec.type != "ExternalName":
+            set_missing(spec, internal_traffic_policy="Cluster")
+        if spec.type == "LoadBalancer":
+            set_missing(spec, allocate_load_balancer_node_ports=True)
 
     def prepare_for_create(self, obj: Service, request: Request) -> None:
         if obj.spec.cluster_ip and not obj.spec.cluster_ips:
@@ -220,11 +218,7 @@ def _validate_type_rules(spec: ServiceSpec) -> Errors:
 def _validate_external_name(spec: ServiceSpec) -> Errors:
     errors = [
         field_errors.forbidden(_SPEC.child(name), "may not be set for ExternalName services")
-        for name, given in (
-            ("clusterIPs", spec.cluster_ips),
-            ("ipFamilies", spec.ip_families),
-            ("ipFamilyPolicy", spec.ip_family_policy),
-        )
+        for name, given in checks.fields(spec, "clusterIPs", "ipFamilies", "ipFamilyPolicy")
         if given
     ]
     here = _SPEC.child("externalName")
@@ -325,14 +319,9 @@ def _validate_traffic(spec: ServiceSpec) -> Errors:
         return errors + checks.optional_name(
             spec.load_balancer_class, _SPEC.child("loadBalancerClass"), names.label_key
         )
-    return errors + [
-        field_errors.forbidden(_SPEC.child(name), _BALANCERS_ONLY)
-        for name, given in (
-            ("allocateLoadBalancerNodePorts", spec.allocate_load_balancer_node_ports is not None),
-            ("loadBalancerClass", spec.load_balancer_class is not None),
-        )
-        if given
-    ]
+    for name, value in checks.fields(spec, "allocateLoadBalancerNodePorts", "loadBalancerClass"):
+        errors += checks.forbidden_if(value is not None, _SPEC.child(name), _BALANCERS_ONLY)
+    return errors
 
 
 def _validate_health_check(spec: ServiceSpec, old: Service | None) -> Errors:

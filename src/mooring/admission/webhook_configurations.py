@@ -12,7 +12,7 @@ from mooring.admission import checks
 from mooring.admission.options import stored_policies
 from mooring.admission.policy import rules
 from mooring.admission.policy.rules import FAILURE_POLICIES, MATCH_POLICIES
-from mooring.admission.strategy import Request, Strategy
+from mooring.admission.strategy import Request, Strategy, set_missing
 from mooring.admission.webhook_clients import REVIEWS, validate_client_config, validate_review_versions
 from mooring.api import admissionregistration_v1 as v1
 from mooring.api import field_errors, label_selector, names
@@ -117,22 +117,13 @@ class MutatingWebhookConfigurationStrategy(_ConfigurationStrategy[v1.MutatingWeb
 
 
 def _default(webhook: v1.Webhook) -> None:
-    if webhook.failure_policy is None:
-        webhook.failure_policy = v1.FAIL
-    if webhook.match_policy is None:
-        webhook.match_policy = v1.EQUIVALENT
-    if webhook.namespace_selector is None:
-        webhook.namespace_selector = LabelSelector()
-    if webhook.object_selector is None:
-        webhook.object_selector = LabelSelector()
-    if webhook.timeout_seconds is None:
-        webhook.timeout_seconds = _USUAL_TIMEOUT
-    if isinstance(webhook, v1.MutatingWebhook) and webhook.reinvocation_policy is None:
-        webhook.reinvocation_policy = v1.NEVER
+    set_missing(webhook, failure_policy=v1.FAIL, match_policy=v1.EQUIVALENT, timeout_seconds=_USUAL_TIMEOUT)
+    set_missing(webhook, namespace_selector=LabelSelector(), object_selector=LabelSelector())
+    if isinstance(webhook, v1.MutatingWebhook):
+        set_missing(webhook, reinvocation_policy=v1.NEVER)
     rules.default_rules(webhook.rules)
-    service = webhook.client_config.service
-    if service is not None and service.port is None:
-        service.port = _HTTPS
+    if webhook.client_config.service is not None:
+        set_missing(webhook.client_config.service, port=_HTTPS)
 
 
 def _relax_for_update(old: v1.WebhookConfiguration, new: v1.WebhookConfiguration) -> _Strictness:
@@ -180,10 +171,7 @@ def _webhook_errors(webhook: v1.Webhook, strictness: _Strictness, request: Reque
 
 def _selector_errors(webhook: v1.Webhook, path: Path, *, strict: bool) -> Errors:
     errors: Errors = []
-    for name, selector in (
-        ("namespaceSelector", webhook.namespace_selector),
-        ("objectSelector", webhook.object_selector),
-    ):
+    for name, selector in checks.fields(webhook, "namespaceSelector", "objectSelector"):
         errors += label_selector.validate(selector, path.child(name), allow_invalid_values=not strict)
     return errors
 

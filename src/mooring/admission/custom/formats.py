@@ -1,12 +1,12 @@
 """String formats in a schema (`format: date-time`) that Kubernetes supports, by name without dashes."""
 
 import base64
-import binascii
 import ipaddress
 import re
 from collections.abc import Callable
 from datetime import date
 from email.utils import parseaddr
+from functools import partial
 from urllib.parse import urlsplit
 
 _HOST = re.compile(r"([a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)(\.[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)*")
@@ -25,9 +25,12 @@ _MAC = re.compile(
 _HEX = "[0-9a-fA-F]"
 
 
-def _uuid(third: str, fourth: str) -> Callable[[str], bool]:
-    pattern = re.compile(f"{_HEX}{{8}}-?{_HEX}{{4}}-?{third}-?{fourth}-?{_HEX}{{12}}")
-    return lambda text: pattern.fullmatch(text) is not None
+def _parses(parse: Callable[[str], object], text: str) -> bool:
+    try:
+        parse(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _matching(pattern: str) -> Callable[[str], bool]:
@@ -35,15 +38,14 @@ def _matching(pattern: str) -> Callable[[str], bool]:
     return lambda text: compiled.fullmatch(text) is not None
 
 
+def _uuid(third: str, fourth: str) -> Callable[[str], bool]:
+    return _matching(f"{_HEX}{{8}}-?{_HEX}{{4}}-?{third}-?{fourth}-?{_HEX}{{12}}")
+
+
 def _uri(text: str) -> bool:
     if not text or any(char <= " " or char == "\x7f" for char in text):
         return False
-    try:
-        parts = urlsplit(text)
-        _ = parts.port
-    except ValueError:
-        return False
-    return bool(parts.scheme) or text.startswith("/")
+    return _parses(lambda uri: urlsplit(uri).port, text) and (text.startswith("/") or bool(urlsplit(text).scheme))
 
 
 def _email(text: str) -> bool:
@@ -59,40 +61,16 @@ def _hostname(text: str) -> bool:
     return "." not in text or (len(last) >= 2 and last.isalpha())
 
 
-def _address(version: int) -> Callable[[str], bool]:
-    def check(text: str) -> bool:
-        try:
-            return ipaddress.ip_address(text).version == version
-        except ValueError:
-            return False
-
-    return check
-
-
 def _cidr(text: str) -> bool:
-    if "/" not in text or not text.rpartition("/")[2].isdigit():
-        return False
-    try:
-        ipaddress.ip_interface(text)
-    except ValueError:
-        return False
-    return True
+    return text.rpartition("/")[2].isdigit() and "/" in text and _parses(ipaddress.ip_interface, text)
 
 
 def _byte(text: str) -> bool:
-    try:
-        base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    return bool(text)
+    return bool(text) and _parses(partial(base64.b64decode, validate=True), text)
 
 
 def _is_date(text: str) -> bool:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return len(text) == 10
+    return len(text) == 10 and _parses(date.fromisoformat, text)
 
 
 def _date_time(text: str) -> bool:
@@ -140,8 +118,8 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "uri": _uri,
     "email": _email,
     "hostname": _hostname,
-    "ipv4": _address(4),
-    "ipv6": _address(6),
+    "ipv4": partial(_parses, ipaddress.IPv4Address),
+    "ipv6": partial(_parses, ipaddress.IPv6Address),
     "cidr": _cidr,
     "mac": lambda text: _MAC.fullmatch(text) is not None,
     "uuid": _uuid(_ANY_FOUR, _ANY_FOUR),

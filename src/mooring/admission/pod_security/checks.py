@@ -125,6 +125,26 @@ def _setters(spec: PodSpec, is_bad: Callable[[Context], bool]) -> list[str]:
     return [*setters, _list_names("container", containers)] if containers else setters
 
 
+def _by_containers(reason: str, is_bad: Callable[[SecurityContext], bool], requirement: str) -> Rule:
+    """Return the rule that names the containers with a bad security context."""
+
+    def check(pod: Subject) -> Violation | None:
+        names = _containers_with(pod.spec, is_bad)
+        return Violation(reason, f"{_list_names('container', names)} must {requirement}") if names else None
+
+    return check
+
+
+def _by_contexts(reason: str, is_bad: Callable[[Context], bool], requirement: str) -> Rule:
+    """Return the rule that names the pod and the containers with a bad security context."""
+
+    def check(pod: Subject) -> Violation | None:
+        setters = _setters(pod.spec, is_bad)
+        return Violation(reason, f"{' and '.join(setters)} must {requirement}") if setters else None
+
+    return check
+
+
 def _contexts(spec: PodSpec) -> list[Context]:
     return [_pod_context(spec), *(context for _, context in _containers(spec))]
 
@@ -159,11 +179,11 @@ def _app_armor(pod: Subject) -> Violation | None:
     return Violation(_plural("forbidden AppArmor profile", values), detail)
 
 
-def _default_capabilities(pod: Subject) -> Violation | None:
-    return _check_added_capabilities(pod.spec, _DEFAULT_CAPABILITIES, "non-default capabilities")
+def _added_capabilities(
+    pod: Subject, allowed: frozenset[str] = _DEFAULT_CAPABILITIES, reason: str = "non-default capabilities"
+) -> Violation | None:
+    spec = pod.spec
 
-
-def _check_added_capabilities(spec: PodSpec, allowed: frozenset[str], reason: str) -> Violation | None:
     def forbidden(context: SecurityContext) -> set[str]:
         return set() if context.capabilities is None else set(context.capabilities.add) - allowed
 
@@ -223,12 +243,6 @@ def _hosts(container: Container) -> set[str]:
     }
 
 
-def _check_privileged(pod: Subject) -> Violation | None:
-    names = _containers_with(pod.spec, lambda context: context.privileged is True)
-    detail = f"{_list_names('container', names)} must not set securityContext.privileged=true"
-    return Violation("privileged", detail) if names else None
-
-
 def _proc_mount(pod: Subject) -> Violation | None:
     def is_bad(context: SecurityContext) -> bool:
         return context.proc_mount not in (None, "Default")
@@ -285,28 +299,13 @@ def _sysctls(allowed: frozenset[str], pod: Subject) -> Violation | None:
     return Violation("forbidden sysctls", ", ".join(found)) if found else None
 
 
-def _host_process(pod: Subject) -> Violation | None:
-    def is_bad(context: Context) -> bool:
-        return context.windows_options is not None and context.windows_options.host_process is True
-
-    setters = _setters(pod.spec, is_bad)
-    detail = f"{' and '.join(setters)} must not set securityContext.windowsOptions.hostProcess=true"
-    return Violation("hostProcess", detail) if setters else None
-
-
-def _escalation(pod: Subject) -> Violation | None:
-    names = _containers_with(pod.spec, lambda context: context.allow_privilege_escalation is not False)
-    detail = f"{_list_names('container', names)} must set securityContext.allowPrivilegeEscalation=false"
-    return Violation("allowPrivilegeEscalation != false", detail) if names else None
-
-
 def _no_capabilities(pod: Subject) -> Violation | None:
     reason = "unrestricted capabilities"
     names = _containers_with(
         pod.spec, lambda context: context.capabilities is None or _ALL not in context.capabilities.drop
     )
     details = [f'{_list_names("container", names)} must set securityContext.capabilities.drop=["ALL"]'] if names else []
-    added = _check_added_capabilities(pod.spec, frozenset({"NET_BIND_SERVICE"}), reason)
+    added = _added_capabilities(pod, frozenset({"NET_BIND_SERVICE"}), reason)
     details += [added.detail] if added else []
     return Violation(reason, "; ".join(details)) if details else None
 
@@ -335,11 +334,6 @@ def _non_root(pod: Subject) -> Violation | None:
     return Violation(reason, detail) if names else None
 
 
-def _not_user_0(pod: Subject) -> Violation | None:
-    setters = _setters(pod.spec, lambda context: context.run_as_user == 0)
-    return Violation("runAsUser=0", f"{' and '.join(setters)} must not set runAsUser=0") if setters else None
-
-
 def _seccomp_set(pod: Subject) -> Violation | None:
     wrong = _seccomp(pod)
     if wrong is not None or _pod_context(pod.spec).seccomp_profile is not None:
@@ -347,6 +341,22 @@ def _seccomp_set(pod: Subject) -> Violation | None:
     names = _containers_with(pod.spec, lambda context: context.seccomp_profile is None)
     what = 'securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'
     return Violation("seccompProfile", f"pod or {_list_names('container', names)} must set {what}") if names else None
+
+
+_privileged = _by_containers(
+    "privileged", lambda context: context.privileged is True, "not set securityContext.privileged=true"
+)
+_escalation = _by_containers(
+    "allowPrivilegeEscalation != false",
+    lambda context: context.allow_privilege_escalation is not False,
+    "set securityContext.allowPrivilegeEscalation=false",
+)
+_host_process = _by_contexts(
+    "hostProcess",
+    lambda context: context.windows_options is not None and context.windows_options.host_process is True,
+    "not set securityContext.windowsOptions.hostProcess=true",
+)
+_not_user_0 = _by_contexts("runAsUser=0", lambda context: context.run_as_user == 0, "not set runAsUser=0")
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -363,12 +373,12 @@ class Check(msgspec.Struct, frozen=True):
 
 _BASELINE = (
     Check("appArmorProfile", {0: _app_armor}),
-    Check("capabilities_baseline", {0: _default_capabilities}),
+    Check("capabilities_baseline", {0: _added_capabilities}),
     Check("hostNamespaces", {0: _host_namespaces}),
     Check("hostPathVolumes", {0: _host_paths}),
     Check("hostPorts", {0: _host_ports}),
     Check("hostProbesAndHostLifecycle", {34: _other_hosts}),
-    Check("privileged", {0: _check_privileged}),
+    Check("privileged", {0: _privileged}),
     Check("procMount", {0: _proc_mount, 35: _not_in_user_namespace(_proc_mount)}),
     Check(
         "seLinuxOptions",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from mooring.admission import checks
 from mooring.admission.policy.compiling import compile_expression
+from mooring.admission.strategy import set_missing
 from mooring.api import field_errors, label_selector, names
 from mooring.api.admissionregistration_v1 import (
     EQUIVALENT,
@@ -32,16 +33,12 @@ Environments = Callable[[], Environment]
 def default_rules(rules: Iterable[RuleWithOperations]) -> None:
     """Set the default scope of rules: `*`."""
     for rule in rules:
-        if rule.scope is None:
-            rule.scope = _ANY
+        set_missing(rule, scope=_ANY)
 
 
 def default_match(match: MatchResources) -> None:
     match.match_policy = match.match_policy or EQUIVALENT
-    if match.namespace_selector is None:
-        match.namespace_selector = LabelSelector()
-    if match.object_selector is None:
-        match.object_selector = LabelSelector()
+    set_missing(match, namespace_selector=LabelSelector(), object_selector=LabelSelector())
     default_rules([*match.resource_rules, *match.exclude_resource_rules])
 
 
@@ -54,16 +51,10 @@ def one_of(value: str | None, choices: Collection[str], path: Path) -> Errors:
 
 def match_resources(match: MatchResources, path: Path) -> Errors:
     errors = one_of(match.match_policy, MATCH_POLICIES, path.child("matchPolicy"))
-    for name, selector in (
-        ("namespaceSelector", match.namespace_selector),
-        ("objectSelector", match.object_selector),
-    ):
+    for name, selector in checks.fields(match, "namespaceSelector", "objectSelector"):
         errors += checks.require(selector is not None, path.child(name))
         errors += label_selector.validate(selector, path.child(name))
-    for name, rules in (
-        ("resourceRules", match.resource_rules),
-        ("excludeResourceRules", match.exclude_resource_rules),
-    ):
+    for name, rules in checks.fields(match, "resourceRules", "excludeResourceRules"):
         errors += checks.validate_items(rules, path.child(name), _validate_named_rule)
     return errors
 
