@@ -48,10 +48,10 @@ class ResourceColumns:
         shape = (_FIRST + 3, capacity)
         self.allocatable: Table = np.zeros(shape, np.int64)
         self.used: Table = np.zeros(shape, np.int64)
+        self.free: Table = np.zeros(shape, np.int64)
+        """The allocatable amounts less the used ones, which may be negative."""
         self.layout = 0
         """A number that rises when the tables get more rows or other lines."""
-        self.buffer: NDArray[np.int64] = np.empty(capacity, np.int64)
-        """Scratch space for one line: allocating an array for every pod would cost more than the arithmetic."""
         self._beside: dict[str, dict[int, int]] = {}
         self._states: dict[int, bytes] = {}
 
@@ -104,12 +104,14 @@ class ResourceColumns:
         if np.array_equal(self.allocatable[:, row], column):
             return False
         self.allocatable[:, row] = column
+        self.free[:, row] = column - self.used[:, row]
         self._states.pop(row, None)
         return True
 
     def remove(self, row: int) -> None:
         self.allocatable[:, row] = 0
         self.used[:, row] = 0
+        self.free[:, row] = 0
         self._states.pop(row, None)
 
     def add(self, row: int, signature: PodSignature, times: int = 1) -> None:
@@ -117,11 +119,11 @@ class ResourceColumns:
         usage = signature.usage
         if usage is None or usage.layout != self.layout:
             usage = self._usage(signature)
-        used = self.used[:, row]
-        if times == 1:
-            used += usage.column
-        else:
-            used -= usage.column
+        more, less = (self.used, self.free) if times == 1 else (self.free, self.used)
+        column = more[:, row]
+        column += usage.column
+        column = less[:, row]
+        column -= usage.column
         self._states.pop(row, None)
         for resource, amount in usage.beside.items():
             rows = self._beside.setdefault(resource, {})
@@ -155,7 +157,7 @@ class ResourceColumns:
         added = np.zeros((len(self.used), capacity - self.used.shape[1]), np.int64)
         self.allocatable = np.concatenate((self.allocatable, added), axis=1)
         self.used = np.concatenate((self.used, added), axis=1)
-        self.buffer = np.empty(capacity, np.int64)
+        self.free = np.concatenate((self.free, added), axis=1)
 
     def _usage(self, signature: PodSignature) -> Usage:
         usage = signature.usage
@@ -185,6 +187,7 @@ class ResourceColumns:
             self._lines[resource] = line
             for row, amount in self._beside.pop(resource, {}).items():
                 self.used[line, row] = amount
+            self.free = self.allocatable - self.used
             self._states.clear()
             self.layout += 1
 

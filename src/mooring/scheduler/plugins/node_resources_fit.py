@@ -146,11 +146,10 @@ class _Requests:
         return fwk.Verdicts(codes, self.reasons)
 
     def _refused_rows(self) -> NDArray[np.intp]:
-        allocatable, used, free = self.columns.allocatable, self.columns.used, self.columns.buffer
-        fits = used[POD_COUNT] < allocatable[POD_COUNT]
+        free = self.columns.free
+        fits = free[POD_COUNT] > 0
         for line, amount in self._by_line:
-            np.subtract(allocatable[line], used[line], out=free)
-            fits &= free >= amount
+            fits &= free[line] >= amount
         refused: NDArray[np.intp] = (self._nodes & ~fits).nonzero()[0]
         return refused
 
