@@ -26,6 +26,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from mooring.api.certificate_requests import CertificateRequest
@@ -105,27 +106,16 @@ class Pki:
 
     def sign_request(self, request: CertificateRequest, usages: Collection[str], life: timedelta) -> bytes:
         """Issue a certificate for a certificate request, with its names and key only; return it in PEM."""
-        authority, now = self._authority(), self._clock.now()
-        public = authority.certificate.public_key()
-        assert isinstance(public, ec.EllipticCurvePublicKey)  # noqa: S101 - _load refuses every other kind
-        until = min(now + life, authority.certificate.not_valid_after_utc)
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(request.parsed.subject)
-            .issuer_name(authority.certificate.subject)
-            .public_key(request.parsed.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - _TOLERANCE)
-            .not_valid_after(until)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_key_usage(usages), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([_PURPOSES[usage] for usage in usages if usage in _PURPOSES]), False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
+        authority = self._authority()
+        until = min(self._clock.now() + life, authority.certificate.not_valid_after_utc)
+        purposes = [_PURPOSES[usage] for usage in usages if usage in _PURPOSES]
+        names = [_general_name(name) for name in (*request.dns_names, *request.addresses)]
+        subject, key = request.parsed.subject, request.parsed.public_key()
+        alternative = x509.SubjectAlternativeName(names) if names else None
+        certificate = self._sign(
+            authority, self._builder(subject, authority, key, until), usages, purposes, alternative
         )
-        if request.dns_names or request.addresses:
-            names = [_general_name(name) for name in (*request.dns_names, *request.addresses)]
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        return builder.sign(authority.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        return certificate.public_bytes(serialization.Encoding.PEM)
 
     def signing_key(self, name: str = "sa") -> ec.EllipticCurvePrivateKey:
         """Return the private key that signs tokens."""
@@ -161,7 +151,7 @@ class Pki:
         key = _new_key()
         usage = x509.KeyUsage(True, False, True, False, False, True, True, False, False)
         builder = (
-            self._builder(name, name, key, AUTHORITY_LIFE)
+            self._builder(name, None, key.public_key(), self._clock.now() + AUTHORITY_LIFE)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(usage, critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -179,30 +169,31 @@ class Pki:
         authority = self._authority()
         found = self._load(file)
         if not (found and self._still_good(found.certificate, authority.certificate, subject, names)):
-            self._store(file, self._sign(authority, subject, purpose, names))
+            key = _new_key()
+            builder = self._builder(subject, authority, key.public_key(), self._clock.now() + LIFE)
+            certificate = self._sign(authority, builder, ["digital signature"], [purpose], names)
+            self._store(file, _Loaded(certificate, key))
         return self._pair(file)
 
+    @staticmethod
     def _sign(
-        self,
         authority: _Loaded,
-        subject: x509.Name,
-        purpose: x509.ObjectIdentifier,
+        builder: x509.CertificateBuilder,
+        usages: Collection[str],
+        purposes: Sequence[x509.ObjectIdentifier],
         names: x509.SubjectAlternativeName | None,
-    ) -> _Loaded:
-        key = _new_key()
-        public = authority.certificate.public_key()
-        assert isinstance(public, ec.EllipticCurvePublicKey)  # noqa: S101 - _load refuses every other kind
-        usage = x509.KeyUsage(True, False, False, False, False, False, False, False, False)
+    ) -> x509.Certificate:
+        """Add the extensions of a certificate that is no authority, and sign it."""
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
         builder = (
-            self._builder(subject, authority.certificate.subject, key, LIFE)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(usage, critical=True)
-            .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
+            builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_key_usage(usages), critical=True)
+            .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
+            .add_extension(issuer, critical=False)
         )
         if names:
             builder = builder.add_extension(names, critical=False)
-        return _Loaded(builder.sign(authority.key, hashes.SHA256()), key)
+        return builder.sign(authority.key, hashes.SHA256())
 
     def _still_good(
         self,
@@ -228,17 +219,17 @@ class Pki:
         return not certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - life / 10
 
     def _builder(
-        self, subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, life: timedelta
+        self, subject: x509.Name, issuer: _Loaded | None, key: CertificatePublicKeyTypes, until: datetime
     ) -> x509.CertificateBuilder:
-        now: datetime = self._clock.now()
+        """Return a certificate without extensions; without an issuer, it is its own."""
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
-            .issuer_name(issuer)
-            .public_key(key.public_key())
+            .issuer_name(issuer.certificate.subject if issuer else subject)
+            .public_key(key)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - _TOLERANCE)
-            .not_valid_after(now + life)
+            .not_valid_before(self._clock.now() - _TOLERANCE)
+            .not_valid_after(until)
         )
 
     # -- files
