@@ -187,7 +187,7 @@ class LeaderElector:
         try:
             lease = await self._client.get(Lease, self._name, self._namespace)
         except errors.NotFound:
-            return await self._create()
+            return await self._write(None)
         self._observe(lease)
         spec = lease.spec
         holder = spec.holder_identity or ""
@@ -195,54 +195,31 @@ class LeaderElector:
             return False
         return await self._write(lease)
 
-    async def _write(self, lease: Lease) -> bool:
-        """Take or renew the lease; return False on a conflict."""
+    async def _write(self, lease: Lease | None) -> bool:
+        """Create, take or renew the lease; return False on a conflict."""
         began = self._clock.monotonic()
-        spec, meta = lease.spec, lease.metadata
+        current = lease or Lease(metadata=ObjectMeta(name=self._name, namespace=self._namespace))
+        spec, meta = current.spec, current.metadata
         now = times.to_microseconds(self._clock.now())
         mine = spec.holder_identity == self.identity
         wanted = structs.replace(
-            lease,
+            current,
             metadata=structs.replace(meta, annotations={**meta.annotations, **self._annotations}),
             spec=structs.replace(
                 spec,
                 holder_identity=self.identity,
-                lease_duration_seconds=self._seconds,
+                lease_duration_seconds=math.ceil(self._times.duration),
                 acquire_time=spec.acquire_time if mine else now,
                 renew_time=now,
-                lease_transitions=(spec.lease_transitions or 0) + (0 if mine else 1),
+                lease_transitions=(spec.lease_transitions or 0) + (0 if mine or lease is None else 1),
             ),
         )
         try:
-            self._observe(await self._client.update(wanted))
-        except (errors.Conflict, errors.NotFound):
+            self._observe(await (self._client.update(wanted) if lease else self._client.create(wanted)))
+        except (errors.AlreadyExists, errors.Conflict, errors.NotFound):
             return False
         self._held_until = began + self._times.renew_deadline
         return True
-
-    async def _create(self) -> bool:
-        began = self._clock.monotonic()
-        now = times.to_microseconds(self._clock.now())
-        lease = Lease(
-            metadata=ObjectMeta(name=self._name, namespace=self._namespace, annotations=self._annotations),
-            spec=LeaseSpec(
-                holder_identity=self.identity,
-                lease_duration_seconds=self._seconds,
-                acquire_time=now,
-                renew_time=now,
-                lease_transitions=0,
-            ),
-        )
-        try:
-            self._observe(await self._client.create(lease))
-        except errors.AlreadyExists:
-            return False
-        self._held_until = began + self._times.renew_deadline
-        return True
-
-    @property
-    def _seconds(self) -> int:
-        return math.ceil(self._times.duration)
 
     def _observe(self, lease: Lease) -> None:
         if self._seen is None or self._seen.spec != lease.spec:
