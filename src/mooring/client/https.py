@@ -284,20 +284,6 @@ class HttpsStream:
 class _Reply:
     """A response while it is received. `end` is done when it is complete, `head` when status and headers are."""
 
-    __slots__ = (
-        "_waiter",
-        "channel",
-        "end",
-        "has_head",
-        "head",
-        "head_bytes",
-        "in_pieces",
-        "lines",
-        "longest",
-        "parts",
-        "status",
-    )
-
     def __init__(self, channel: "_PooledConnection", *, in_pieces: bool, longest: int) -> None:
         loop = asyncio.get_running_loop()
         self.channel = channel

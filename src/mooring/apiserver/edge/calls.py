@@ -40,21 +40,6 @@ class BodySource(Protocol):
 class HttpCall:
     """One HTTP request from the network. Its body may still arrive while the application handles it."""
 
-    __slots__ = (
-        "_arrival",
-        "_parts",
-        "client",
-        "disconnected",
-        "has_arrived",
-        "headers",
-        "method",
-        "path",
-        "query",
-        "source",
-        "target",
-        "unread_bytes",
-    )
-
     def __init__(self, method: str, path: str, query: bytes, headers: dict[str, str], client: Client) -> None:
         self.method = method
         self.path = path

@@ -45,16 +45,6 @@ _DISCARDED_BYTES = 256 * 1024
 class ServedCall(HttpCall):
     """A request with the state of its response."""
 
-    __slots__ = (
-        "ends_with_server",
-        "in_chunks",
-        "is_interrupted",
-        "is_streaming",
-        "keep_alive",
-        "response_complete",
-        "response_started",
-        "task",
-    )
     task: asyncio.Task[None]
 
     def __init__(
@@ -87,31 +77,6 @@ class ServedCall(HttpCall):
 class HttpProtocol(asyncio.Protocol):
     """The server side of one client connection; `HttpServer` subclasses it for the attributes that all share."""
 
-    __slots__ = (
-        "_call",
-        "_client",
-        "_discarded_bytes",
-        "_early",
-        "_expects_100_continue",
-        "_header_bytes",
-        "_header_timer",
-        "_headers",
-        "_idle_since",
-        "_idle_timer",
-        "_in_headers",
-        "_in_message",
-        "_parser",
-        "_pipeline",
-        "_pushed",
-        "_read_paused",
-        "_refusal",
-        "_running",
-        "_stall_timer",
-        "_stream",
-        "_transport",
-        "_url",
-        "_writable",
-    )
     application: Application
     connections: "set[HttpProtocol]"
     calls: set[ServedCall]

@@ -75,19 +75,6 @@ class TlsListener:
 
 
 class TlsTransport(asyncio.Transport):
-    __slots__ = (
-        "_is_closing",
-        "_is_deaf",
-        "_is_lost",
-        "_is_paused",
-        "_loop",
-        "_made",
-        "_protocol",
-        "_socket",
-        "_timer",
-        "_unsent",
-    )
-
     def __init__(
         self, loop: asyncio.AbstractEventLoop, secured: ssl.SSLSocket, made: Callable[[], asyncio.Protocol]
     ) -> None:
