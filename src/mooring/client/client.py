@@ -17,7 +17,6 @@ from builtins import list as list_of  # the class has a method of that name
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import partial
-from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from msgspec import structs
@@ -100,9 +99,7 @@ class Client:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -15,7 +15,6 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from types import TracebackType
 from typing import Generic, Literal, Self, TypeVar
 
 import msgspec
@@ -204,9 +203,7 @@ class EventRecorder:
         self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     def _has_budget(self, key: _Key, now: float) -> bool:

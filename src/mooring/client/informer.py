@@ -18,7 +18,6 @@ import logging
 import random
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from mooring.api import errors
@@ -400,9 +399,7 @@ class Informers:
         self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     def _start(self, informer: Informer[Any]) -> None:

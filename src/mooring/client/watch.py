@@ -10,7 +10,6 @@ once into its type. Pods for caches, the most frequent objects, are decoded toge
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from copy import copy
-from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar
 
 import msgspec
@@ -94,9 +93,7 @@ class Watch(Generic[T]):
         self._stream = await self._opened()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._stream is not None:
             await self._stream.close()
 
