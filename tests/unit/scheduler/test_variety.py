@@ -83,6 +83,8 @@ def test_pods_of_hundreds_of_templates_are_placed_as_by_a_naive_scheduler(seed: 
 
 # -- every declared input is needed
 
+SEEDS = (12, 19, 15, 0, 89, 39, 26, 8, 9, *range(100))
+"""The first ones need the fewest attempts for all inputs; some are found by one seed in fifty."""
 DECLARED = [
     (name, point, field, single)
     for name, plugin in IN_TREE.items()
@@ -101,7 +103,7 @@ def test_without_a_declared_input_decisions_are_wrong(name: str, point: str, fie
     declared = getattr(plugin, point)
     less = msgspec.structs.replace(declared, **{field: getattr(declared, field) & ~single})
     registry: dict[str, Factory] = {**IN_TREE, name: type(name, (plugin,), {point: less})}
-    assert any(_differs(seed, registry) for seed in range(100))
+    assert any(_differs(seed, registry) for seed in SEEDS)
 
 
 @pytest.mark.req("V.3")
