@@ -4,9 +4,11 @@ Exit codes: 0 when nothing would change, 1 when the changes fit, 2 when somethin
 read, or the call is wrong.
 """
 
+import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,11 +25,15 @@ from mooring.cli.support.flags import MANIFESTS, VerdictCommand
 from mooring.cli.support.output import output_option, paint, print_data, print_lines
 from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.progress import SimulationProgress
-from mooring.cli.support.server_dry_run import dry_runs
 from mooring.cli.support.simulation_settings import pool_option, settings_of, with_pools
 
 if TYPE_CHECKING:
+    from mooring.advisor.plan import ServerAnswer
     from mooring.api.meta_v1 import Resource
+    from mooring.client import Client
+
+_MANAGER = "mooring-plan"
+_AT_ONCE = 16
 
 
 @click.command(cls=VerdictCommand)
@@ -66,7 +72,7 @@ def plan(
         with defer_collection(), SimulationProgress() as report:
             snapshot = source.read(kinds_of_interest(), raw=bool(pools))
             running, notes = snapshot_component(snapshot, running)
-            answers = {} if offline or not source.is_live else dry_runs(source, objects)
+            answers = {} if offline or not source.is_live else _dry_runs(source, objects)
             found = package.plan(
                 snapshot,
                 objects,
@@ -100,3 +106,51 @@ def _objects(paths: tuple[Path, ...]) -> "tuple[Resource, ...]":
     if not found:
         raise click.UsageError(f"no manifests in {', '.join(map(str, paths))}")
     return tuple(found)
+
+
+def _dry_runs(source: ClusterSource, objects: "Sequence[Resource]") -> "dict[int, ServerAnswer]":
+    """Return the server's answers by the identity of the objects; without those that it could not be asked about."""
+    from mooring.client import ClientError
+
+    try:
+        return asyncio.run(_ask(source, objects))
+    except ClientError as problem:
+        click.echo(f"Note: the server could not be asked for a dry run: {problem}", err=True)
+        return {}
+
+
+async def _ask(source: ClusterSource, objects: "Sequence[Resource]") -> "dict[int, ServerAnswer]":
+    remaining, answers = iter(objects), dict[int, Any]()
+    async with source.client() as client:
+
+        async def work() -> None:
+            for obj in remaining:
+                if (answer := await _dry_run(client, obj)) is not None:
+                    answers[id(obj)] = answer
+
+        await asyncio.gather(*(work() for _ in range(_AT_ONCE)))
+    return answers
+
+
+async def _dry_run(client: "Client", obj: "Resource") -> "ServerAnswer | None":
+    from mooring.advisor.plan import ServerAnswer
+    from mooring.api import codec
+    from mooring.api.errors import Forbidden, NotFound, StatusError
+
+    if not obj.metadata.name:  # a generated name: there is nothing to compare with
+        return None
+    try:
+        before = codec.to_tree(await client.get(type(obj), obj.metadata.name, obj.metadata.namespace))
+    except NotFound:
+        before = None
+    except StatusError:
+        return None
+    try:
+        after = await client.apply(obj, field_manager=_MANAGER, force=True, dry_run=True)
+    except Forbidden as refusal:
+        if "cannot patch resource" in str(refusal):
+            return None
+        return ServerAnswer(before, None, str(refusal))
+    except StatusError as refusal:
+        return ServerAnswer(before, None, str(refusal))
+    return ServerAnswer(before, codec.to_tree(after))

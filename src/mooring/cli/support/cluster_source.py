@@ -179,18 +179,13 @@ def scheduler_choice(running: Component, path: Path | None, plugins: tuple[Path,
         raise click.ClickException(str(error)) from error
     choice = SchedulerChoice(chosen.profiles, for_component(running).features, registry, chosen.backoffs)
     if path is not None:
-        _check_starts(choice, path)
+        from mooring.scheduler.deciding.engine import Engine
+
+        try:
+            Engine(choice.profiles, features=choice.features, registry=registry)
+        except PluginError as error:
+            raise click.ClickException(f"{path}: {error}") from error
     return choice
-
-
-def _check_starts(choice: SchedulerChoice, path: Path) -> None:
-    from mooring.scheduler.deciding.engine import Engine
-    from mooring.scheduler.framework.registry import PluginError
-
-    try:
-        Engine(choice.profiles, features=choice.features, registry=choice.registry)
-    except PluginError as error:
-        raise click.ClickException(f"{path}: {error}") from error
 
 
 def scheduler_flags(command: Command) -> Command:

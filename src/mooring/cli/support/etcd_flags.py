@@ -1,6 +1,6 @@
 """The flags for etcd: all for `mooring apiserver` and `mooring up`, `access_flags` for `mooring store`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -18,10 +18,14 @@ class EtcdAccess:
     cert_file: Path | None = None
     key_file: Path | None = None
     user: str = ""
-    password: str = field(default="", repr=False)
+    password_file: Path | None = None
 
     def config(self, servers: tuple[Server, ...], prefix: str) -> EtcdConfig:
-        """Build the configuration for some servers. Raise `OpenError`."""
+        """Build the configuration for some servers. Raise `OpenError`, and UsageError for the password file."""
+        try:
+            password = self.password_file.read_text().strip() if self.password_file else ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise click.UsageError(f"--etcd-password-file: {error}") from error
         return EtcdConfig(
             servers=servers,
             prefix=prefix,
@@ -29,28 +33,18 @@ class EtcdAccess:
             cert_file=self.cert_file,
             key_file=self.key_file,
             user=self.user,
-            password=self.password,
+            password=password,
         )
-
-
-def _access(
-    etcd_cafile: Path | None,
-    etcd_certfile: Path | None,
-    etcd_keyfile: Path | None,
-    etcd_user: str,
-    etcd_password_file: Path | None,
-) -> EtcdAccess:
-    return EtcdAccess(etcd_cafile, etcd_certfile, etcd_keyfile, etcd_user, _password(etcd_password_file))
 
 
 access_flags = group_flags(
     "access",
-    _access,
-    click.option("--etcd-cafile", type=NEW_FILE, help="The certificate authority of etcd's servers."),
-    click.option("--etcd-certfile", type=NEW_FILE, help="The client certificate for etcd."),
-    click.option("--etcd-keyfile", type=NEW_FILE, help="The private key of the client certificate."),
-    click.option("--etcd-user", default="", metavar="NAME", help="The user name in etcd."),
-    click.option("--etcd-password-file", type=NEW_FILE, help="A file with the password of that user."),
+    EtcdAccess,
+    click.option("--etcd-cafile", "ca_file", type=NEW_FILE, help="The certificate authority of etcd's servers."),
+    click.option("--etcd-certfile", "cert_file", type=NEW_FILE, help="The client certificate for etcd."),
+    click.option("--etcd-keyfile", "key_file", type=NEW_FILE, help="The private key of the client certificate."),
+    click.option("--etcd-user", "user", default="", metavar="NAME", help="The user name in etcd."),
+    click.option("--etcd-password-file", "password_file", type=NEW_FILE, help="A file with the password of that user."),
 )
 """The credential flags; the command gets an `EtcdAccess` as `access`."""
 
@@ -79,12 +73,3 @@ etcd_flags = group_flags(
     access_flags,
 )
 """All flags for etcd; the command gets an `EtcdConfig` as `etcd`, or None."""
-
-
-def _password(file: Path | None) -> str:
-    if file is None:
-        return ""
-    try:
-        return file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"--etcd-password-file: {error}") from error
