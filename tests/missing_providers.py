@@ -12,6 +12,7 @@ from advice_situations import (
     claiming,
     clock,
     container,
+    container_status,
     storage_class,
     volume,
     waiting,
@@ -133,7 +134,7 @@ UNUSED_NODE = made(
 
 NOT_AVAILABLE = {"availableReplicas": 0}
 NGINX = running_image("other", "nginx:1.25")
-ELSEWHERE = running_image("other", "example.com/team/app:1")
+ELSEWHERE = running_image("elsewhere", "example.com/team/app:1")
 SELECTS_NOTHING = "seems to run the DRA driver, and its node selector or affinity matches no node"
 
 MISSING_PROVIDERS = [
@@ -229,6 +230,30 @@ MISSING_PROVIDERS = [
         "ImagePullBackOff",
         ["did you mean `nginx:1.25`?"],
         words_of_remedy="correct image ngnix:1.25",
+    ),
+    Situation(
+        "two images of a pod cannot be pulled",
+        [
+            *WORKERS,
+            NGINX,
+            ELSEWHERE,
+            pod(
+                "web",
+                on="n0",
+                spec={"containers": [container(image="ngnix:1.25"), container(name="d", image="app:1")]},
+                status={
+                    "phase": "Pending",
+                    "containerStatuses": [
+                        container_status(state={"waiting": {"reason": "ErrImagePull"}}),
+                        container_status(name="d", state={"waiting": {"reason": "ErrImagePull"}}),
+                    ],
+                },
+            ),
+        ],
+        ("pod", "web"),
+        "ErrImagePull",
+        ["the image ngnix:1.25 of container c cannot be pulled"],
+        words_of_remedy="correct image ngnix:1.25 to nginx:1.25 and correct image app:1 to example.com/team/app:1",
     ),
     Situation(
         "the registry wants a Secret that other pods of the namespace have",

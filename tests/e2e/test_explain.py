@@ -384,6 +384,21 @@ def test_a_user_who_may_read_nothing_does_not_read_that_all_is_well(
     assert (done.returncode, message in done.stderr) == (code, True), done.stderr
 
 
+def test_a_namespace_that_a_flag_names_is_read_with_rights_there_alone(
+    plane: RunningUp, kubectl: Kubectl, tmp_path: Path
+) -> None:
+    config = yaml.safe_load(plane.kubeconfig.read_text())
+    config["users"][0]["user"]["as"] = "mary"
+    (tmp_path / "mary").write_text(yaml.safe_dump(config))
+    kubectl("create", "namespace", "hers")
+    kubectl("create", "rolebinding", "mary", "-n", "hers", "--clusterrole=view", "--user=mary")
+    selector = json.dumps({"spec": {"nodeSelector": {"there": "not"}}})
+    kubectl("run", "waits", "-n", "hers", "--image=app:1", f"--overrides={selector}")
+    words = ("pod", "waits", "-n", "hers", "--kubeconfig", str(tmp_path / "mary"))
+    report = "the scheduler reports: 0/3 nodes are available"
+    assert eventually(lambda: explained(*words)["summary"].startswith(report))
+
+
 @pytest.mark.parametrize(
     ("path", "reason"),
     [

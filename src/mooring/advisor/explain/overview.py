@@ -309,6 +309,10 @@ def _with_remedies(
         if group.state in PROBLEMS and entry.found is not None
     }
     rehearsal, made = Rehearsal(snapshot, settings), list(groups)
+    for index, left in list(waiting.items()):
+        if left and left[0].is_next_run:
+            group, entry = made[index]
+            made[index] = (structs.replace(group, remedy=left[0].suggestion), entry)
     first = {index: left[0] for index, left in waiting.items() if left}
 
     def take(index: int, candidate: Candidate, result: Played) -> None:

@@ -126,7 +126,7 @@ def effect_of(suggestion: Suggestion) -> str:
     if suggestion.node:
         choice = f", one of {suggestion.feasible_nodes} nodes that fit" if suggestion.feasible_nodes > 1 else ""
         parts.append(f"a pod goes to {suggestion.node}{choice}")
-    return "; ".join(parts) or "counts from the next run on"
+    return "; ".join(parts) or "not tried: it counts from the next run on"
 
 
 def _score_lines(scores: Sequence[NodeScore]) -> Iterator[str]:
@@ -167,7 +167,8 @@ def cause_lines(found: Overview, *, verbose: bool = False, style: Style = plain)
     else:
         pods = "1 pod does" if found.pods == 1 else f"{found.pods:,} pods do"
         of = "1 workload" if found.owners == 1 else f"{found.owners:,} workloads"
-        yield style(f"{pods} not run, of {of}, on {found.nodes:,} nodes", "title")
+        where = f", on {found.nodes:,} nodes" if found.nodes else ""
+        yield style(f"{pods} not run, of {of}{where}", "title")
     for note in found.notes:
         yield style(f"  ({one_line(note)})", "quiet")
     for number, group in enumerate(found.groups, 1):

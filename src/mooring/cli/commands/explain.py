@@ -112,6 +112,7 @@ def explain(
     if watch and (not source.is_live or filename is not None):
         raise click.UsageError("--watch needs a live cluster")
     kind, space, name = _parse_names(names, namespace) if names else ("", namespace or "", "")
+    source = msgspec.structs.replace(source, chosen_namespace=space)
     question = _Question(
         source, running, scheduler, suggestions, filename, kind, "" if all_namespaces else space, name, owner,
         is_everywhere=all_namespaces, output=output, verbose=verbose, pools=pools,

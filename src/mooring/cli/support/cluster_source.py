@@ -60,6 +60,8 @@ class ClusterSource(msgspec.Struct, frozen=True):
     data_dir: Path | None = None
     hint: str = "name a dump with --from, or a data directory with --data-dir"
     """Advice for users without a kubeconfig."""
+    chosen_namespace: str = ""
+    """The namespace that a flag names; it is read if the user may not read all."""
 
     @property
     def is_live(self) -> bool:
@@ -73,8 +75,8 @@ class ClusterSource(msgspec.Struct, frozen=True):
 
     @property
     def namespace(self) -> str:
-        """The default namespace: that of the kubeconfig's context."""
-        return self._connection().namespace if self.is_live else "default"
+        """The chosen namespace of a live cluster, by default that of the kubeconfig's context."""
+        return self.chosen_namespace or self._connection().namespace if self.is_live else "default"
 
     def read(self, kinds: "Collection[type[Resource]]" = (), *, raw: bool = True, quiet: bool = False) -> "Snapshot":
         """Read a snapshot; of a live cluster only `kinds`, if given. Print notes to standard error."""

@@ -1,10 +1,10 @@
 """Remedies for images that cannot be pulled: an image or a Secret that works elsewhere, or the revision before."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from mooring.advisor.explain.causes.running import IMAGE_CAUSES
-from mooring.advisor.explain.images import PulledImages, containers_of, registry_of
+from mooring.advisor.explain.images import PulledImage, PulledImages, containers_of, registry_of
 from mooring.advisor.explain.patches import kubectl
 from mooring.advisor.explain.remedies.context import Context
 from mooring.advisor.explain.remedies.remedy import BOUND, MODEST, SMALL
@@ -23,19 +23,18 @@ _REFUSED = re.compile(r"denied|unauthori[sz]ed|authenticat|authori[sz]ation|forb
 def pulls(context: Context) -> Iterator[Candidate]:
     """Suggest a pulled image that was probably meant, the Secret that other pods pull with, or the revision before."""
     known = context.snapshot.derived(PulledImages.of)
-    meant = {image: found for image in failing_images(context.pod) if (found := known.meant_by(image)) is not None}
-    for image, found in meant.items():
-        if found.is_misspelling:
-            yield from _run_image(context, image, found.name, f"correct image {image} to {found.name}", BOUND)
+    found = {image: known.meant_by(image) for image in failing_images(context.pod)}
+    meant = {image: each for image, each in found.items() if each is not None}
+    are_misspellings = all(each.is_misspelling for each in meant.values())
+    if are_misspellings:
+        yield from _run_images(context, meant, BOUND)
     if "ErrImageNeverPull" in context.cause.text:
         caveat = "the registry must have the image"
         yield from context.edit("pull the image where it is missing (imagePullPolicy)", MODEST, _pull, caveat)
     yield from _secrets(context, known)
     yield from undo(context)
-    for image, found in meant.items():
-        if not found.is_misspelling:
-            summary = f"run image {found.name}, which {found.place} has, instead of {image}"
-            yield from _run_image(context, image, found.name, summary, MODEST)
+    if not are_misspellings:
+        yield from _run_images(context, meant, MODEST)
 
 
 def failing_images(pod: Pod) -> list[str]:
@@ -47,14 +46,22 @@ def failing_images(pod: Pod) -> list[str]:
     return list(dict.fromkeys(each.image for each in containers_of(pod.spec) if each.name in waiting))
 
 
-def _run_image(context: Context, old: str, new: str, summary: str, size: int) -> Iterator[Candidate]:
+def _run_images(context: Context, meant: Mapping[str, PulledImage], size: int) -> Iterator[Candidate]:
+    """Suggest pulled images in place of all those that cannot be pulled."""
+    words = [
+        f"correct image {image} to {each.name}"
+        if each.is_misspelling
+        else f"run image {each.name}, which {each.place} has, instead of {image}"
+        for image, each in meant.items()
+    ]
+
     def edit(spec: PodSpec) -> bool:
-        found = [each for each in containers_of(spec) if each.image == old]
+        found = [each for each in containers_of(spec) if each.image in meant]
         for each in found:
-            each.image = new
+            each.image = meant[each.image].name
         return bool(found)
 
-    yield from context.edit(summary, size, edit)
+    yield from context.edit(" and ".join(words), size, edit)
 
 
 def _pull(spec: PodSpec) -> bool:
