@@ -33,11 +33,7 @@ def _validate_new_form(event: Event) -> Errors:
     reporter = Path("reportingComponent")
     errors = checks.require(event.reporting_component, reporter)
     errors += names.validate_label_key(event.reporting_component, reporter)
-    for name, value in (
-        ("reportingInstance", event.reporting_instance),
-        ("action", event.action),
-        ("reason", event.reason),
-    ):
+    for name, value in checks.fields(event, "reportingInstance", "action", "reason"):
         errors += checks.require(value, Path(name))
         errors += _validate_limit_text(value, _MAX_BYTES, Path(name))
     return errors + _validate_limit_text(event.message, _MAX_NOTE_BYTES, Path("message"))

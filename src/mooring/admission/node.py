@@ -68,13 +68,10 @@ class NodeStrategy(Strategy[Node]):
 
     def rules(self, obj: Node, old: Node | None, request: Request) -> Errors:
         errors = validate_taints(obj.spec.taints, _TAINTS)
-        errors += _validate_resources(obj.status.capacity, "capacity") + _validate_resources(
-            obj.status.allocatable, "allocatable"
-        )
-        errors += _validate_declared_features(obj.status.declared_features)
-        return (
-            errors + _validate_pod_cidrs(obj.spec.pod_cidrs) + (_validate_changes(obj, old) if old is not None else [])
-        )
+        errors += _validate_resources(obj.status.capacity, "capacity")
+        errors += _validate_resources(obj.status.allocatable, "allocatable")
+        errors += _validate_declared_features(obj.status.declared_features) + _validate_pod_cidrs(obj.spec.pod_cidrs)
+        return errors if old is None else errors + _validate_changes(obj, old)
 
     def status_rules(self, new: Node, old: Node, request: Request) -> Errors:
         return self.rules(new, old, request)

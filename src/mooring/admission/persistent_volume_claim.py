@@ -71,10 +71,7 @@ class PersistentVolumeClaimStrategy(Strategy[PersistentVolumeClaim]):
         errors = checks.require(new.spec.access_modes, Path("Spec", "accessModes"))
         for name, quantity in new.status.capacity.items():
             errors += checks.non_negative_quantity(quantity, Path("status", "capacity").key(name))
-        for field, given in (
-            ("allocatedResourceStatuses", new.status.allocated_resource_statuses),
-            ("allocatedResources", new.status.allocated_resources),
-        ):
+        for field, given in checks.fields(new.status, "allocatedResourceStatuses", "allocatedResources"):
             here = Path("status", field)
             for name in given:
                 if wrong := names.label_key(name):
@@ -129,12 +126,10 @@ def normalize_data_sources(spec: PersistentVolumeClaimSpec) -> None:
 def validate_claim_spec(spec: PersistentVolumeClaimSpec, path: Path) -> Errors:
     modes = validate_access_modes(spec.access_modes, path.child("accessModes"), "at least 1 access mode is required")
     errors = modes + label_selector.validate(spec.selector, path.child("selector"))
-    storage = spec.resources.requests.get("storage")
-    size = path.child("resources").key("storage")
-    if storage is None:
-        errors.append(field_errors.required(size))
-    elif storage.sign() <= 0:
-        errors.append(field_errors.invalid(size, str(storage), "must be greater than zero"))
+    storage, size = spec.resources.requests.get("storage"), path.child("resources").key("storage")
+    errors += checks.require(storage is not None, size)
+    is_negative = storage is not None and storage.sign() <= 0
+    errors += checks.invalid_if(is_negative, size, str(storage), "must be greater than zero")
     errors += validate_class_name(spec.storage_class_name, path.child("storageClassName"))
     errors += validate_volume_mode(spec.volume_mode, path.child("volumeMode"))
     errors += _data_source_errors(spec, path)
@@ -142,14 +137,11 @@ def validate_claim_spec(spec: PersistentVolumeClaimSpec, path: Path) -> Errors:
 
 
 def _data_source_errors(spec: PersistentVolumeClaimSpec, path: Path) -> Errors:
-    source, reference = spec.data_source, spec.data_source_ref
-    errors: Errors = []
-    errors += checks.optional(source, path.child("dataSource"), _validate_data_source)
+    source, reference, here = spec.data_source, spec.data_source_ref, path.child("dataSourceRef")
+    errors = checks.optional(source, path.child("dataSource"), _validate_data_source)
+    errors += checks.optional(reference, here, _validate_data_source)
     if reference is not None:
-        errors += _validate_data_source(reference, path.child("dataSourceRef"))
-        if reference.namespace:
-            here = path.child("dataSourceRef", "namespace")
-            errors += names.validate(here, reference.namespace, names.dns1123_label(reference.namespace))
+        errors += checks.optional_name(reference.namespace or None, here.child("namespace"), names.dns1123_label)
     if source is None or reference is None:
         return errors
     if reference.namespace:

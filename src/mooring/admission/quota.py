@@ -55,10 +55,8 @@ class ResourceQuotaStrategy(Strategy[ResourceQuota]):
         return errors
 
     def status_rules(self, new: ResourceQuota, old: ResourceQuota, request: Request) -> Errors:
-        here = Path("status")
-        return _validate_quantities(new.status.hard, here.child("hard")) + _validate_quantities(
-            new.status.used, here.child("used")
-        )
+        errors = _validate_quantities(new.status.hard, Path("status", "hard"))
+        return errors + _validate_quantities(new.status.used, Path("status", "used"))
 
 
 def _validate_quantities(resources: dict[str, Quantity], path: Path) -> Errors:
@@ -184,9 +182,8 @@ def _validate_limits(item: LimitRangeItem, path: Path) -> Errors:
         detail = "either minimum or maximum storage value is required, but neither was provided"
         errors.append(field_errors.required(path.child("limits"), detail))
     check = container_resource_problems if item.type in ("Pod", "Container") else resource_problems
-    lists = {"min": item.min, "defaultRequest": item.default_request, "default": item.default, "max": item.max}
-    if item.type == "Pod":
-        lists = {"min": item.min, "max": item.max}
+    fields = ("min", "max") if item.type == "Pod" else ("min", "defaultRequest", "default", "max")
+    lists = dict(checks.fields(item, *fields))
     for field, amounts in {**lists, "maxLimitRequestRatio": item.max_limit_request_ratio}.items():
         for name in amounts:
             errors += names.validate(path.child(field).key(name), name, check(name))

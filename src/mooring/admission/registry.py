@@ -1,83 +1,82 @@
-"""The strategies of all kinds, by struct type. A new kind adds its file here."""
+"""The strategies of all kinds, by struct type. A module with a new kind is added to `_MODULES`."""
 
+from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
-from mooring.admission.api_services import APIServiceStrategy
-from mooring.admission.autoscaler import HorizontalPodAutoscalerStrategy
-from mooring.admission.certificates import (
-    CertificateStrategy,
-    ClusterTrustBundleStrategy,
-    PodCertificateRequestStrategy,
+from mooring.admission import (
+    api_services,
+    autoscaler,
+    certificates,
+    configuration,
+    cron_job,
+    daemon_set,
+    deployment,
+    disruption,
+    endpoints,
+    event,
+    flow_control,
+    job,
+    lease,
+    namespace,
+    networking,
+    node,
+    persistent_volume,
+    persistent_volume_claim,
+    priority_class,
+    quota,
+    rbac,
+    reviews,
+    runtime_class,
+    service,
+    stateful_set,
+    storage,
+    storage_migration,
+    webhook_configurations,
 )
-from mooring.admission.configuration import ConfigMapStrategy, SecretStrategy, ServiceAccountStrategy
-from mooring.admission.cron_job import CronJobStrategy
-from mooring.admission.daemon_set import DaemonSetStrategy
-from mooring.admission.definitions.strategy import DefinitionStrategy
-from mooring.admission.deployment import (
-    DeploymentStrategy,
-    PodTemplateStrategy,
-    ReplicaSetStrategy,
-    ReplicationControllerStrategy,
-)
-from mooring.admission.disruption import EvictionStrategy, PodDisruptionBudgetStrategy
-from mooring.admission.dra.claim import DeviceClassStrategy, ResourceClaimStrategy, ResourceClaimTemplateStrategy
-from mooring.admission.dra.slice import ResourceSliceStrategy
-from mooring.admission.dra.taints import DeviceTaintRuleStrategy
-from mooring.admission.endpoints import EndpointSliceStrategy, EndpointsStrategy
-from mooring.admission.event import EventStrategy
-from mooring.admission.flow_control import FlowSchemaStrategy, PriorityLevelStrategy
-from mooring.admission.job import JobStrategy
-from mooring.admission.lease import LeaseStrategy
-from mooring.admission.namespace import NamespaceStrategy
-from mooring.admission.networking import (
-    IngressClassStrategy,
-    IngressStrategy,
-    IPAddressStrategy,
-    NetworkPolicyStrategy,
-    ServiceCIDRStrategy,
-)
-from mooring.admission.node import NodeStrategy
-from mooring.admission.persistent_volume import PersistentVolumeStrategy
-from mooring.admission.persistent_volume_claim import PersistentVolumeClaimStrategy
-from mooring.admission.pod.strategy import PodStrategy
-from mooring.admission.policy.strategy import (
-    MutatingAdmissionPolicyBindingStrategy,
-    MutatingAdmissionPolicyStrategy,
-    ValidatingAdmissionPolicyBindingStrategy,
-    ValidatingAdmissionPolicyStrategy,
-)
-from mooring.admission.priority_class import PriorityClassStrategy
-from mooring.admission.quota import LimitRangeStrategy, ResourceQuotaStrategy
-from mooring.admission.rbac import ClusterRoleBindingStrategy, ClusterRoleStrategy, RoleBindingStrategy, RoleStrategy
-from mooring.admission.reviews import (
-    LocalSubjectAccessReviewStrategy,
-    ScaleStrategy,
-    SelfSubjectAccessReviewStrategy,
-    SelfSubjectReviewStrategy,
-    SelfSubjectRulesReviewStrategy,
-    SubjectAccessReviewStrategy,
-    TokenRequestStrategy,
-    TokenReviewStrategy,
-)
-from mooring.admission.runtime_class import RuntimeClassStrategy
-from mooring.admission.service import ServiceStrategy
-from mooring.admission.stateful_set import ControllerRevisionStrategy, StatefulSetStrategy
-from mooring.admission.storage import (
-    CSIDriverStrategy,
-    CSINodeStrategy,
-    CSIStorageCapacityStrategy,
-    StorageClassStrategy,
-    VolumeAttachmentStrategy,
-    VolumeAttributesClassStrategy,
-)
-from mooring.admission.storage_migration import StorageVersionMigrationStrategy
-from mooring.admission.strategy import Strategy
-from mooring.admission.webhook_configurations import (
-    MutatingWebhookConfigurationStrategy,
-    ValidatingWebhookConfigurationStrategy,
-)
+from mooring.admission.definitions import strategy as definitions
+from mooring.admission.dra import claim, slice, taints  # noqa: A004 - a module named after its kind
+from mooring.admission.pod import strategy as pods
+from mooring.admission.policy import strategy as policies
+from mooring.admission.strategy import Strategy, SubresourceStrategy
 from mooring.api import meta_v1
 
+_MODULES = (
+    api_services,
+    autoscaler,
+    certificates,
+    claim,
+    configuration,
+    cron_job,
+    daemon_set,
+    definitions,
+    deployment,
+    disruption,
+    endpoints,
+    event,
+    flow_control,
+    job,
+    lease,
+    namespace,
+    networking,
+    node,
+    persistent_volume,
+    persistent_volume_claim,
+    pods,
+    policies,
+    priority_class,
+    quota,
+    rbac,
+    reviews,
+    runtime_class,
+    service,
+    slice,
+    stateful_set,
+    storage,
+    storage_migration,
+    taints,
+    webhook_configurations,
+)
 _BY_TYPE: dict[type[meta_v1.Resource], Strategy[Any]] = {}
 
 
@@ -96,76 +95,13 @@ def strategy_of(object_type: type[meta_v1.Resource]) -> Strategy[Any]:
     return _BY_TYPE[object_type]
 
 
-register(
-    PodStrategy(),
-    NamespaceStrategy(),
-    NodeStrategy(),
-    ConfigMapStrategy(),
-    SecretStrategy(),
-    ServiceAccountStrategy(),
-    ServiceStrategy(),
-    IPAddressStrategy(),
-    ServiceCIDRStrategy(),
-    EndpointsStrategy(),
-    EndpointSliceStrategy(),
-    IngressStrategy(),
-    IngressClassStrategy(),
-    NetworkPolicyStrategy(),
-    RuntimeClassStrategy(),
-    HorizontalPodAutoscalerStrategy(),
-    CertificateStrategy(),
-    PodCertificateRequestStrategy(),
-    ClusterTrustBundleStrategy(),
-    APIServiceStrategy(),
-    StorageVersionMigrationStrategy(),
-    EventStrategy(),
-    FlowSchemaStrategy(),
-    PriorityLevelStrategy(),
-    ResourceQuotaStrategy(),
-    LimitRangeStrategy(),
-    PersistentVolumeStrategy(),
-    PersistentVolumeClaimStrategy(),
-    StorageClassStrategy(),
-    VolumeAttributesClassStrategy(),
-    CSIDriverStrategy(),
-    CSINodeStrategy(),
-    CSIStorageCapacityStrategy(),
-    VolumeAttachmentStrategy(),
-    DeploymentStrategy(),
-    ReplicaSetStrategy(),
-    ReplicationControllerStrategy(),
-    PodTemplateStrategy(),
-    StatefulSetStrategy(),
-    ControllerRevisionStrategy(),
-    DaemonSetStrategy(),
-    JobStrategy(),
-    CronJobStrategy(),
-    PodDisruptionBudgetStrategy(),
-    EvictionStrategy(),
-    PriorityClassStrategy(),
-    ResourceClaimStrategy(),
-    ResourceClaimTemplateStrategy(),
-    ResourceSliceStrategy(),
-    DeviceClassStrategy(),
-    DeviceTaintRuleStrategy(),
-    LeaseStrategy(),
-    RoleStrategy(),
-    ClusterRoleStrategy(),
-    RoleBindingStrategy(),
-    ClusterRoleBindingStrategy(),
-    SubjectAccessReviewStrategy(),
-    LocalSubjectAccessReviewStrategy(),
-    SelfSubjectAccessReviewStrategy(),
-    SelfSubjectRulesReviewStrategy(),
-    SelfSubjectReviewStrategy(),
-    TokenReviewStrategy(),
-    TokenRequestStrategy(),
-    ScaleStrategy(),
-    DefinitionStrategy(),
-    ValidatingAdmissionPolicyStrategy(),
-    ValidatingAdmissionPolicyBindingStrategy(),
-    MutatingAdmissionPolicyStrategy(),
-    MutatingAdmissionPolicyBindingStrategy(),
-    ValidatingWebhookConfigurationStrategy(),
-    MutatingWebhookConfigurationStrategy(),
-)
+def _strategies_in(module: ModuleType) -> Iterator[Strategy[Any]]:
+    """Create the public strategies that a module defines, except those of subresources."""
+    for name, value in vars(module).items():
+        is_own = isinstance(value, type) and value.__module__ == module.__name__ and not name.startswith("_")
+        if is_own and issubclass(value, Strategy) and not issubclass(value, SubresourceStrategy):
+            yield value()
+
+
+for _module in _MODULES:
+    register(*_strategies_in(_module))

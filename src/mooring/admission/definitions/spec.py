@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import structs
 
-from mooring.admission import checks, meta
+from mooring.admission import checks
 from mooring.admission.definitions import schemas
 from mooring.admission.definitions.field_paths import FieldPathError, schema_at
 from mooring.admission.options import CustomOptions
@@ -64,11 +64,12 @@ def validate(
     ]
     errors += checks.validate_items(spec.versions, SPEC.child("versions"), _validate_version, shared, validator)
     errors += _validate_versions_together(spec.versions, shared)
-    errors += _validate_required_names(spec.names)
+    errors += checks.required_fields(spec.names, SPEC.child("names"), "plural", "singular", "kind", "listKind")
     errors += validate_names(spec.names, SPEC.child("names"))
     errors += _validate_shared(spec, shared, validator)
     errors += _validate_conversion(spec, established=old is not None and v1.holds(old, v1.ESTABLISHED))
-    return errors + (_validate_immutable_fields(obj, old) if old else [])
+    fixed = ("spec.scope", "spec.names.kind") if old is not None and v1.holds(old, v1.ESTABLISHED) else ()
+    return errors + checks.immutable_fields(obj, old, *fixed, "spec.group", "spec.names.plural")
 
 
 def _find_shared(versions: list[v1.CustomResourceDefinitionVersion]) -> _Shared:
@@ -215,17 +216,12 @@ def validate_stored_versions(obj: v1.CustomResourceDefinition) -> Errors:
     return errors
 
 
-def _validate_required_names(named: v1.CustomResourceDefinitionNames) -> Errors:
-    needed = {"plural": named.plural, "singular": named.singular, "kind": named.kind, "listKind": named.list_kind}
-    return [field_errors.required(SPEC.child("names", name)) for name, value in needed.items() if not value]
-
-
 def validate_names(named: v1.CustomResourceDefinitionNames, path: Path) -> Errors:
     errors: Errors = []
-    for name, value in (("plural", named.plural), ("singular", named.singular)):
+    for name, value in checks.fields(named, "plural", "singular"):
         if value and (wrong := names.dns1035_label(value)):
             errors.append(field_errors.invalid(path.child(name), value, ",".join(wrong)))
-    for name, value in (("kind", named.kind), ("listKind", named.list_kind)):
+    for name, value in checks.fields(named, "kind", "listKind"):
         if value and (wrong := names.dns1035_label(value.lower())):
             detail = "may have mixed case, but should otherwise match: " + ",".join(wrong)
             errors.append(field_errors.invalid(path.child(name), value, detail))
@@ -243,17 +239,6 @@ def _validate_labels(values: Iterable[str], path: Path) -> Errors:
         for index, value in enumerate(values)
         if (wrong := names.dns1035_label(value))
     ]
-
-
-def _validate_immutable_fields(obj: v1.CustomResourceDefinition, old: v1.CustomResourceDefinition) -> Errors:
-    new, before = obj.spec, old.spec
-    errors: Errors = []
-    named = SPEC.child("names")
-    if v1.holds(old, v1.ESTABLISHED):
-        errors += meta.immutable(new.scope, before.scope, SPEC, "scope")
-        errors += meta.immutable(new.names.kind, before.names.kind, named, "kind")
-    errors += meta.immutable(new.group, before.group, SPEC, "group")
-    return errors + meta.immutable(new.names.plural, before.names.plural, named, "plural")
 
 
 def validate_approval(obj: v1.CustomResourceDefinition, old: v1.CustomResourceDefinition | None) -> Errors:
@@ -305,9 +290,8 @@ def _validate_subresources(subresources: v1.CustomResourceSubresources, path: Pa
 
 
 def _leading_dot_errors(value: str, path: Path) -> Errors:
-    if value.startswith("."):
-        return []
-    return [field_errors.invalid(path, value, "must be a simple json path starting with .")]
+    is_other = not value.startswith(".")
+    return checks.invalid_if(is_other, path, value, "must be a simple json path starting with .")
 
 
 def _validate_columns(columns: list[v1.CustomResourceColumnDefinition], path: Path) -> Errors:
@@ -315,18 +299,14 @@ def _validate_columns(columns: list[v1.CustomResourceColumnDefinition], path: Pa
     for index, column in enumerate(columns):
         here = path.index(index)
         errors += checks.require(column.name, here.child("name"))
-        types = f"must be one of {','.join(_COLUMN_TYPES)}"
-        if not column.type:
-            errors.append(field_errors.required(here.child("type"), types))
-        elif column.type not in _COLUMN_TYPES:
-            errors.append(field_errors.invalid(here.child("type"), column.type, types))
-        if column.format and column.format not in _COLUMN_FORMATS:
-            detail = f"must be one of {','.join(_COLUMN_FORMATS)}"
-            errors.append(field_errors.invalid(here.child("format"), column.format, detail))
-        if not column.json_path:
-            errors.append(field_errors.required(here.child("JSONPath")))
-        else:
-            errors += _leading_dot_errors(column.json_path, here.child("JSONPath"))
+        kinds, formats = (f"must be one of {','.join(each)}" for each in (_COLUMN_TYPES, _COLUMN_FORMATS))
+        is_unknown = column.type and column.type not in _COLUMN_TYPES
+        errors += checks.require(column.type, here.child("type"), kinds)
+        errors += checks.invalid_if(is_unknown, here.child("type"), column.type, kinds)
+        is_unknown = column.format and column.format not in _COLUMN_FORMATS
+        errors += checks.invalid_if(is_unknown, here.child("format"), column.format, formats)
+        errors += checks.require(column.json_path, here.child("JSONPath"))
+        errors += checks.optional(column.json_path or None, here.child("JSONPath"), _leading_dot_errors)
     return errors
 
 

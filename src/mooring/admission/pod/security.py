@@ -65,25 +65,17 @@ def containers_of(spec: PodSpec, path: Path) -> Iterator[tuple[Container, Path]]
 
 def validate_pod_security(spec: PodSpec, context: PodSecurityContext, path: Path) -> Errors:
     errors: Errors = []
-    for name, number in (
-        ("fsGroup", context.fs_group),
-        ("runAsUser", context.run_as_user),
-        ("runAsGroup", context.run_as_group),
-    ):
-        errors += validate_id(number, path.child(name)) if number is not None else []
-    for index, group in enumerate(context.supplemental_groups):
-        errors += validate_id(group, path.child("supplementalGroups").index(index))
+    for name, number in checks.fields(context, "fsGroup", "runAsUser", "runAsGroup"):
+        errors += checks.optional(number, path.child(name), validate_id)
+    errors += checks.validate_items(context.supplemental_groups, path.child("supplementalGroups"), validate_id)
     if context.sysctls:
         errors += _validate_sysctls(context.sysctls, spec, path.child("sysctls"))
     errors += checks.optional_one_of(
         context.fs_group_change_policy, _GROUP_CHANGE_POLICIES, path.child("fsGroupChangePolicy")
     )
-    if context.seccomp_profile is not None:
-        errors += _validate_seccomp(context.seccomp_profile, path.child("seccompProfile"))
-    if context.windows_options is not None:
-        errors += _validate_windows_options(context.windows_options, path.child("windowsOptions"))
-    if context.app_armor_profile is not None:
-        errors += _validate_app_armor(context.app_armor_profile, path.child("appArmorProfile"))
+    errors += checks.optional(context.seccomp_profile, path.child("seccompProfile"), _validate_seccomp)
+    errors += checks.optional(context.windows_options, path.child("windowsOptions"), _validate_windows_options)
+    errors += checks.optional(context.app_armor_profile, path.child("appArmorProfile"), _validate_app_armor)
     errors += checks.optional_one_of(
         context.supplemental_groups_policy, _GROUP_POLICIES, path.child("supplementalGroupsPolicy")
     )
@@ -124,15 +116,14 @@ def _validate_sysctls(sysctls: list[Sysctl], spec: PodSpec, path: Path) -> Error
 
 def validate_container_security(context: SecurityContext, path: Path, *, host_users: bool) -> Errors:
     errors: Errors = []
-    for name, number in (("runAsUser", context.run_as_user), ("runAsGroup", context.run_as_group)):
-        errors += validate_id(number, path.child(name)) if number is not None else []
+    for name, number in checks.fields(context, "runAsUser", "runAsGroup"):
+        errors += checks.optional(number, path.child(name), validate_id)
     if context.proc_mount is not None:
         errors += checks.optional_one_of(context.proc_mount, ("Default", "Unmasked"), path.child("procMount"))
         if host_users and context.proc_mount == "Unmasked":
             detail = "`hostUsers` must be false to use `Unmasked`"
             errors.append(field_errors.invalid(path.child("procMount"), context.proc_mount, detail))
-    if context.seccomp_profile is not None:
-        errors += _validate_seccomp(context.seccomp_profile, path.child("seccompProfile"))
+    errors += checks.optional(context.seccomp_profile, path.child("seccompProfile"), _validate_seccomp)
     if context.allow_privilege_escalation is False:
         if context.privileged:
             detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
@@ -140,28 +131,21 @@ def validate_container_security(context: SecurityContext, path: Path, *, host_us
         if context.capabilities is not None and "CAP_SYS_ADMIN" in context.capabilities.add:
             detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
             errors.append(field_errors.invalid(path, context, detail))
-    if context.windows_options is not None:
-        errors += _validate_windows_options(context.windows_options, path.child("windowsOptions"))
-    if context.app_armor_profile is not None:
-        errors += _validate_app_armor(context.app_armor_profile, path.child("appArmorProfile"))
+    errors += checks.optional(context.windows_options, path.child("windowsOptions"), _validate_windows_options)
+    errors += checks.optional(context.app_armor_profile, path.child("appArmorProfile"), _validate_app_armor)
     return errors
 
 
 def _validate_seccomp(profile: SeccompProfile, path: Path) -> Errors:
-    errors: Errors = []
-    if not profile.type:
-        errors.append(field_errors.required(path.child("type"), "type is required when seccompProfile is set"))
-    else:
-        errors += checks.optional_one_of(profile.type, _PROFILE_TYPES, path.child("type"))
-    here = path.child("localhostProfile")
+    here, given = path.child("localhostProfile"), profile.localhost_profile
+    errors = checks.require(profile.type, path.child("type"), "type is required when seccompProfile is set")
+    errors += checks.optional_one_of(profile.type or None, _PROFILE_TYPES, path.child("type"))
     if profile.type == "Localhost":
-        if profile.localhost_profile is None:
-            errors.append(field_errors.required(here, "must be set when seccomp type is Localhost"))
-        else:
-            errors += local_path(profile.localhost_profile, here)
-    elif profile.localhost_profile is not None:
-        errors.append(field_errors.invalid(here, profile, "can only be set when seccomp type is Localhost"))
-    return errors
+        errors += checks.require(given is not None, here, "must be set when seccomp type is Localhost")
+        return errors + checks.optional(given, here, local_path)
+    return errors + checks.invalid_if(
+        given is not None, here, profile, "can only be set when seccomp type is Localhost"
+    )
 
 
 def _validate_app_armor(profile: AppArmorProfile, path: Path) -> Errors:
@@ -188,12 +172,10 @@ def _validate_windows_options(options: WindowsSecurityContextOptions, path: Path
     name, spec, user = options.gmsa_credential_spec_name, options.gmsa_credential_spec, options.run_as_user_name
     errors += checks.optional_name(name, path.child("gmsaCredentialSpecName"), names.dns1123_subdomain)
     if spec is not None:
-        here = path.child("gmsaCredentialSpec")
-        if not spec:
-            errors.append(field_errors.invalid(here, spec, "gmsaCredentialSpec cannot be an empty string"))
-        elif len(spec.encode(errors="surrogatepass")) > _MAX_GMSA_KIB * 1024:
-            detail = f"gmsaCredentialSpec size must be under {_MAX_GMSA_KIB} KiB"
-            errors.append(field_errors.invalid(here, spec, detail))
+        here, detail = path.child("gmsaCredentialSpec"), f"gmsaCredentialSpec size must be under {_MAX_GMSA_KIB} KiB"
+        errors += checks.invalid_if(not spec, here, spec, "gmsaCredentialSpec cannot be an empty string")
+        is_large = len(spec.encode(errors="surrogatepass")) > _MAX_GMSA_KIB * 1024
+        errors += checks.invalid_if(is_large, here, spec, detail)
     if user is not None:
         here = path.child("runAsUserName")
         errors += [field_errors.invalid(here, user, f"runAsUserName{problem}") for problem in _user_problems(user)]

@@ -19,6 +19,7 @@ from mooring.admission.policy.strategy import declared_type
 from mooring.api import label_selector
 from mooring.api.admissionregistration_v1 import (
     DENY,
+    IGNORE,
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,
     ParamKind,
@@ -179,6 +180,7 @@ class Bound(Generic[P, B]):
         self.matcher = Matcher.of(constraints) if constraints is not None else Matcher()
 
         self.name = policy.metadata.name
+        self.ignores_errors = policy.spec.failure_policy == IGNORE
         self.is_plain = (
             policy.spec.param_kind is None
             and self.matcher.selects_all
@@ -236,12 +238,10 @@ K = TypeVar("K", bound=Bound[Any, Any])
 class BoundPolicies(Generic[P, B, K]):
     """The policies of a cluster that have bindings; `before` provides the compiled expressions of unchanged ones."""
 
+    policy_class: Callable[[P, list[B]], K]
+
     def __init__(
-        self,
-        build: Callable[[P, list[B]], K],
-        policies: Iterable[P],
-        bindings: Iterable[B],
-        before: "BoundPolicies[P, B, K] | None",
+        self, policies: Iterable[P] = (), bindings: Iterable[B] = (), before: "BoundPolicies[P, B, K] | None" = None
     ) -> None:
         by_policy: dict[str, list[B]] = {}
         for binding in sorted(bindings, key=lambda each: each.metadata.name):
@@ -252,7 +252,8 @@ class BoundPolicies(Generic[P, B, K]):
             name = policy.metadata.name
             if own := by_policy.get(name):
                 old = known.get(name)
-                self.policies.append(old if old is not None and old.is_built_from(policy, own) else build(policy, own))
+                reuse = old is not None and old.is_built_from(policy, own)
+                self.policies.append(old if old is not None and reuse else self.policy_class(policy, own))
         self._index = Index(self.policies)
         self.spares = self._index.matches_nothing
 

@@ -5,7 +5,7 @@ A mutation is an expression that returns an `Object{…}`, which is merged like 
 message, unless its failure policy is `Ignore`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol
@@ -34,7 +34,6 @@ from mooring.api import errors
 from mooring.api.admissionregistration_v1 import (
     APPLY_CONFIGURATION,
     IF_NEEDED,
-    IGNORE,
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,
 )
@@ -85,10 +84,6 @@ class _Invocation(NamedTuple):
 
 class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding]):
     """A policy with its bindings; expressions are compiled on the first match."""
-
-    @property
-    def ignores_errors(self) -> bool:
-        return self.policy.spec.failure_policy == IGNORE
 
     @cached_property
     def program(self) -> tuple[Conditions, list[_Mutation], Mapping[str, Compiled]]:
@@ -216,13 +211,7 @@ def to_json(value: Any) -> Any:
 class MutatingPolicies(BoundPolicies[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingPolicy]):
     """The MutatingAdmissionPolicies of a cluster that have bindings."""
 
-    def __init__(
-        self,
-        policies: Iterable[MutatingAdmissionPolicy] = (),
-        bindings: Iterable[MutatingAdmissionPolicyBinding] = (),
-        before: "MutatingPolicies | None" = None,
-    ) -> None:
-        super().__init__(MutatingPolicy, policies, bindings, before)
+    policy_class = MutatingPolicy
 
     def mutate(
         self,

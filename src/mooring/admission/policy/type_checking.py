@@ -7,6 +7,7 @@ schemas, plus standard metadata.
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+from mooring.admission import checks
 from mooring.admission.options import stored_policies
 from mooring.admission.policy.attributes import GroupVersionKind
 from mooring.admission.policy.compiling import compile_expression
@@ -37,10 +38,7 @@ def expression_warnings(
     warnings = []
     for index, validation in enumerate(policy.spec.validations):
         place = f"spec.validations[{index}]"
-        for name, text in (
-            ("expression", validation.expression),
-            ("messageExpression", validation.message_expression),
-        ):
+        for name, text in checks.fields(validation, "expression", "messageExpression"):
             found = [*_find_issues(text, environments)] if text else []
             if found:
                 warnings.append(ExpressionWarning(field_ref=f"{place}.{name}", warning="\n".join(found)))

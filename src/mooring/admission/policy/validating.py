@@ -141,10 +141,6 @@ class ValidatingPolicy(Bound[ValidatingAdmissionPolicy, ValidatingAdmissionPolic
         """Whether it has only match rules and validations, so that all of its bindings give the same result."""
         self.asked = [(self.name, each.binding.metadata.name) for each in self.bindings]
 
-    @property
-    def ignores_errors(self) -> bool:
-        return self.policy.spec.failure_policy == IGNORE
-
     @cached_property
     def program(self) -> "_Program":
         return _Program(self.policy)
@@ -336,13 +332,15 @@ class _ActionRecorder:
 class ValidatingPolicies(BoundPolicies[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingPolicy]):
     """The ValidatingAdmissionPolicies of a cluster that have bindings."""
 
+    policy_class = ValidatingPolicy
+
     def __init__(
         self,
         policies: Iterable[ValidatingAdmissionPolicy] = (),
         bindings: Iterable[ValidatingAdmissionPolicyBinding] = (),
         before: "ValidatingPolicies | None" = None,
     ) -> None:
-        super().__init__(ValidatingPolicy, policies, bindings, before)
+        super().__init__(policies, bindings, before)
         self._asked: dict[MatchKey, _Candidates] = {}
 
     def validate(self, attributes: Attributes, cluster: PolicyLookups) -> PolicyResult:
