@@ -264,9 +264,10 @@ def _validate_users(statuses: list[ContainerStatus], path: Path, spec: PodSpec) 
     """Validate the ids that the kubelet reports for the first process of each container."""
     errors: Errors = []
     for index, status in enumerate(statuses):
-        here, user = path.index(index).child("user").child("linux"), status.user.linux if status.user else None
+        user = status.user.linux if status.user else None
         if user is None:
             continue
+        here = path.index(index).child("user").child("linux")
         if spec.os is not None and spec.os.name == "windows":
             errors.append(field_errors.forbidden(here, "cannot be set for a windows pod"))
             continue
