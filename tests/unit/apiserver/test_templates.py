@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -202,7 +202,8 @@ async def stored(server: ApiServer, prefix: str, namespace: str) -> list[bytes]:
     return sorted(_LATER.sub(b"", _OWN.sub(b"#", kv.value)) for kv in page.items)
 
 
-async def compare_creates(server: ApiServer, kind: Kind, objects: Sequence[Resource]) -> None:
+async def compare_creates(server: ApiServer, kind: Kind, objects: Sequence[Resource]) -> list[Tree]:
+    """Create objects as rows of a batch, and one by one in another namespace; return the answers."""
     prefix = server.app.resources.context.stored_kind(kind).prefix
     shared = items(kind, objects, SHARED)
     order = [each for item in shared for each in item["rows"]]
@@ -217,6 +218,7 @@ async def compare_creates(server: ApiServer, kind: Kind, objects: Sequence[Resou
     assert len(order) == len(answers)
     assert comparable(answers) == comparable(apart)
     assert await stored(server, prefix, SHARED) == await stored(server, prefix, APART)
+    return answers
 
 
 def decoded_of(kind: Kind, body: Tree) -> Resource:
@@ -235,18 +237,58 @@ async def test_pods_of_a_template_are_created_as_if_each_were_alone(
     await compare_creates(server, kind, [decoded(each) for each in pods])
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-async def test_objects_of_every_kind_are_created_as_if_each_were_alone(server: ApiServer, name: str) -> None:
-    version, tree = EXAMPLES[name]
-    kind = server.scheme.kind(version, name)
-    if kind is None or not kind.namespaced or not server.scheme.is_served(kind):
-        return  # rows are for collections in namespaces
-    trees = [
-        {"apiVersion": version, "kind": name, "metadata": {"name": f"{name_for(name)}{number}"}, **tree}
-        for number in range(3)
+def examples(server: ApiServer) -> dict[Kind, list[Resource]]:
+    """Return three objects of each kind that has collections in namespaces, which is what rows are for."""
+    found: dict[Kind, list[Resource]] = {}
+    for name, (version, tree) in sorted(EXAMPLES.items(), key=lambda item: item[0] in {"LimitRange", "ResourceQuota"}):
+        kind = server.scheme.kind(version, name)
+        if kind is not None and kind.namespaced and kind.stored and server.scheme.is_served(kind):
+            trees = [
+                {"apiVersion": version, "kind": name, "metadata": {"name": f"{name_for(name)}{number}"}, **tree}
+                for number in range(3)
+            ]
+            found[kind] = [codec.decode(json.dumps(each).encode(), kind.type).object for each in trees]
+    return found
+
+
+def _of_all_kinds(setup: Tree) -> Tree:
+    """Return a policy or a webhook for pods as one for all kinds."""
+    everything = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
+    if "webhooks" in setup:
+        return {**setup, "webhooks": [{**each, "rules": [everything]} for each in setup["webhooks"]]}
+    matched = {"matchConstraints": {"resourceRules": [everything]}} if "matchConstraints" in setup["spec"] else {}
+    return {**setup, "spec": {**setup["spec"], **matched}}
+
+
+def _room_for_two(kinds: Iterable[Kind]) -> list[Tree]:
+    return [
+        quota({f"count/{kind.plural}.{kind.group}" if kind.group else f"count/{kind.plural}": "2" for kind in kinds})
     ]
-    objects = [codec.decode(json.dumps(each).encode(), kind.type).object for each in trees]
-    await compare_creates(server, kind, objects)
+
+
+@pytest.mark.parametrize(
+    ("setup", "codes"),
+    [
+        ("nothing", {201}),
+        ("a policy about names", {201, 422}),
+        ("a policy that changes pods", {201}),
+        ("a webhook that refuses", {500}),
+        ("a webhook that is ignored", {201}),
+        ("a quota with room for two", {201, 403}),
+    ],
+)
+async def test_objects_of_every_kind_are_created_as_if_each_were_alone(
+    server: ApiServer, setup: str, codes: set[int]
+) -> None:
+    by_kind = examples(server)
+    of_all = [_of_all_kinds(each) for each in SETUPS[setup] if each["kind"] != "ResourceQuota"]
+    if setup == "a policy about names":
+        of_all[0]["spec"]["validations"] = [{"expression": "object == null || !object.metadata.name.endsWith('1')"}]
+    await set_up(server, of_all or (_room_for_two(by_kind) if 403 in codes else []))
+    for kind, objects in by_kind.items():
+        answers = await compare_creates(server, kind, objects)
+        is_elsewhere = kind.kind == "Event"  # its object is in the namespace `default`, so that it is invalid
+        assert is_elsewhere or {each["code"] for each in answers} == codes, kind.kind
 
 
 # -- pods that are there already
