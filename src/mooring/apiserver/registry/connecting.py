@@ -43,9 +43,7 @@ async def admit_token(context: HandlerContext, request: Request, route: Resource
     stored, kind = context.stored_kind(route.kind), context.scheme.kind(wanted.api_version, wanted.kind)
     accepted = request.negotiate_format()
     call = Call(request, route.kind, stored, route.namespace, route.name, route.subresource, accepted)
-    attributes = context.attributes_of(call, CREATE, wanted, None, kind=kind)
-    if attributes is not None:
-        await context.extensions.admit(attributes)
+    await context.admit(call, CREATE, wanted, None, kind=kind)
 
 
 def _connect_options(request: Request, route: ResourceRoute) -> dict[str, Any]:

@@ -265,6 +265,12 @@ class HandlerContext:
         )
         return None if attributes.is_policy else attributes
 
+    async def admit(self, call: Call, operation: str, obj: Resource | None, old: Resource | None, **other: Any) -> None:
+        """Let policies and webhooks admit or refuse a request without built-in admission; see `attributes_of`."""
+        attributes = self.attributes_of(call, operation, obj, old, **other)
+        if attributes is not None:
+            await self.extensions.admit(attributes)
+
     async def admission_request(self, call: Call, obj: Resource | None = None) -> admission.Request:
         """Return the input of admission for a request; its lookups have loaded the objects that `obj` refers to."""
         return admission.Request(

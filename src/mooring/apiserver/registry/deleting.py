@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
-import msgspec
 from msgspec.structs import replace
 
 from mooring.api import codec, errors, times
@@ -30,8 +29,8 @@ from mooring.apiserver.registry.reading import Reading
 from mooring.apiserver.registry.templates import Reused, Template
 from mooring.apiserver.registry.views import respond as responded
 from mooring.apiserver.registry.views import view_for
-from mooring.apiserver.registry.writes import Draft, Followed, StoredWrite, Write, Writer, Written
-from mooring.apiserver.registry.writing import Update, is_deletable, release, run_long, takes_long
+from mooring.apiserver.registry.writes import Draft, Followed, Write, Writer, Written
+from mooring.apiserver.registry.writing import Update, encode_object, is_deletable, release, run, takes_long
 from mooring.store.kv import JUST_WRITTEN, Delete, KeyValue, Put
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
@@ -68,23 +67,19 @@ _PODS_STAY = (
 )
 
 
-class Deletion(StoredWrite, msgspec.Struct, eq=False):
+class Deletion(Write, eq=False):
     """A write that deletes an object, or marks it for deletion."""
 
+    operation = DELETE
     deleting: "Deleting"
-    call: Call
     read: Callable[[], DeleteOptions]
     is_admitted: bool = False
     """Whether policies and webhooks have already admitted the deletion."""
     template: Template | None = None
     options: DeleteOptions | None = None
 
-    @property
-    def is_extended(self) -> bool:
-        return self.deleting.context.may_extend(self.call, DELETE)
-
     async def draft(self) -> Draft:
-        context, call = self.deleting.context, self.call
+        context, call = self.context, self.call
         kv = context.store.peek(call.stored.key(call.namespace, call.name))
         if kv is None:
             self.read()  # for its errors, which come first
@@ -109,13 +104,11 @@ class Deletion(StoredWrite, msgspec.Struct, eq=False):
 
     async def draft_of(self, kv: KeyValue, options: DeleteOptions) -> Draft:
         """Return the writes that delete a stored object, as a draft; raise a `StatusError` if it is refused."""
-        deleting, call = self.deleting, self.call
-        context, stored = deleting.context, call.stored
+        context, deleting, call, stored = self.context, self.deleting, self.call, self.call.stored
         if call.name in _IMMORTAL and stored.hub.type is Namespace:
             raise errors.forbidden("namespaces", call.name, "this namespace may not be deleted")
-        long = takes_long(call, len(kv.value))
-        decode = partial(stored.decode, kv.value, kv.mod_revision)
-        obj = await run_long(decode) if long else decode()
+        is_long = takes_long(call, len(kv.value))
+        obj = await run(partial(stored.decode, kv.value, kv.mod_revision), is_long=is_long)
         context.guard(call.request.user, None, obj, call.subresource)
         check_preconditions(call, obj, options)
         if isinstance(obj, Job) and options.propagation_policy is None and options.orphan_dependents is None:
@@ -124,28 +117,20 @@ class Deletion(StoredWrite, msgspec.Struct, eq=False):
             await deleting.admit(call, obj, options)
         before = replace(obj, metadata=replace(obj.metadata))
         is_gone = not deleting.mark(obj, options)
-        value = kv.value if is_gone else await self._encode_object(obj, long=long)
+        value = kv.value if is_gone else await encode_object(call, obj, len(kv.value))
         if is_gone and not options.dry_run and isinstance(obj, Namespace):
             await context.clear_unserved(call.name)
         charge = context.accounting.change(stored.hub, None, before, "") if is_gone else None
         if self.template is not None and charge is None and not call.warnings and not _names_version(options):
             self.template.keep(kv, value, None, is_gone=is_gone)
         if is_gone and isinstance(obj, Pod) and not call.request.omit_body:
-            value = await self._encode_object(obj, long=long)  # the response shows the mark
+            value = await encode_object(call, obj, len(kv.value))  # the response shows the mark
         if options.dry_run or not is_gone:
             is_changed = value != kv.value and not options.dry_run
             put = Put(kv.key, value, expect=kv.mod_revision) if is_changed else None
             return self.draft_deletion(kv, put, obj.metadata.uid, is_gone=is_gone, last=value)
         draft = self.draft_deletion(kv, Delete(kv.key, expect=kv.mod_revision), obj.metadata.uid, last=value)
         return replace(draft, charge=charge, settle=partial(release, context, obj))
-
-    async def _encode_object(self, obj: Resource, *, long: bool) -> bytes:
-        stored = self.call.stored
-        return (
-            await run_long(partial(stored.encode, obj))
-            if long and not stored.asks
-            else await stored.encode_with_webhook(obj)
-        )
 
     def draft_deletion(
         self, kv: KeyValue, write: Put | Delete | None, uid: str, *, is_gone: bool = False, last: bytes = b""
@@ -163,10 +148,9 @@ class Deletion(StoredWrite, msgspec.Struct, eq=False):
         return Draft((write,) if write is not None else (), respond, value=value)
 
 
-class LastUpdate(StoredWrite, msgspec.Struct, eq=False):
+class LastUpdate(Write, eq=False):
     """A batch write that updates an object and then deletes it, in one transaction unless a quota counts the object."""
 
-    call: Call
     update: Update
     deletion: Deletion
 
@@ -176,7 +160,7 @@ class LastUpdate(StoredWrite, msgspec.Struct, eq=False):
 
     async def draft(self) -> Draft:
         update, deletion, call = self.update, self.deletion, self.call
-        kv = update.writing.context.store.peek(call.stored.key(call.namespace, call.name))
+        kv = self.context.store.peek(call.stored.key(call.namespace, call.name))
         if kv is not None and deletion.call.request.omit_body:
             reused = update.reuse(kv)
             if reused is not None and reused.is_gone:
@@ -244,11 +228,11 @@ class Deleting:
         self._reading = reading
 
     def delete(self, call: Call, template: Template | None = None) -> Deletion:
-        return Deletion(self, call, partial(delete_options, call.request), template=template)
+        return Deletion(self.context, call, self, partial(delete_options, call.request), template=template)
 
     def delete_admitted(self, call: Call, options: DeleteOptions) -> Write:
         """Delete an object whose deletion policies and webhooks have admitted."""
-        return Deletion(self, call, lambda: options, is_admitted=True)
+        return Deletion(self.context, call, self, lambda: options, is_admitted=True)
 
     async def respond(self, call: Call, options: DeleteOptions, written: Written, uid: str, *, gone: bool) -> Response:
         """Return the response to a deletion."""
@@ -280,7 +264,7 @@ class Deleting:
             await sleep(0)  # other requests go on, even if the store answers without waiting
             group = found[start : start + _AT_ONCE]
             calls = (_call_of(call, kv) for kv in group)
-            writes = [Deletion(self, each, lambda: options, is_admitted=is_admitted) for each in calls]
+            writes = [Deletion(self.context, each, self, lambda: options, is_admitted=is_admitted) for each in calls]
             for kv, outcome in zip(group, await self._writer.execute(writes), strict=True):
                 if not isinstance(outcome, Exception):
                     shown.append(kv)
@@ -301,9 +285,7 @@ class Deleting:
         if self.context.extensions.is_idle:
             return
         tree = {**codec.to_tree(options), "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
-        attributes = self.context.attributes_of(call, DELETE, None, obj, options=tree)
-        if attributes is not None:
-            await self.context.extensions.admit(attributes)
+        await self.context.admit(call, DELETE, None, obj, options=tree)
 
     def mark(self, obj: Resource, options: DeleteOptions) -> bool:
         """Set the deletion timestamp; return whether the object remains for its grace period or finalizers."""

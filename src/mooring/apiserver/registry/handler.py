@@ -20,7 +20,7 @@ from mooring.apiserver.messages.routes import ResourceRoute
 from mooring.apiserver.output import protobuf as protobuf_output
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.deleting import Deleting, LastUpdate
-from mooring.apiserver.registry.pods.pods import Pods
+from mooring.apiserver.registry.pods import Pods
 from mooring.apiserver.registry.reading import Reading
 from mooring.apiserver.registry.scaling import Scaling
 from mooring.apiserver.registry.templates import Template
@@ -145,7 +145,7 @@ class Resources:
         routes = [replace(route, subresource="") for route in batch.routes]
         last = self._calls(batch.deletions, routes)
         return [
-            LastUpdate(call, self._writing.update(call, template), self._deleting.delete(deletion))
+            LastUpdate(self.context, call, self._writing.update(call, template), self._deleting.delete(deletion))
             for call, deletion in zip(calls, last, strict=True)
         ]
 

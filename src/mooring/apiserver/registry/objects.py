@@ -30,13 +30,13 @@ class Objects:
         """Return an object by its name; None if it does not exist."""
         stored = self._stored_kind(object_type)
         kv = await self._store.get(stored.key(namespace, name))
-        return cast("R", stored.decode(kv.value, kv.mod_revision)) if kv else None
+        return stored.decode_as(object_type, kv) if kv else None
 
     async def list(self, object_type: type[R], namespace: str = "") -> list[R]:
         """Return all objects of a kind, of one namespace or of all."""
         stored = self._stored_kind(object_type)
         page = await self._store.range(stored.prefix_of(namespace))
-        return [cast("R", stored.decode(kv.value, kv.mod_revision)) for kv in page.items]
+        return [stored.decode_as(object_type, kv) for kv in page.items]
 
     def _stored_kind(self, object_type: type[Resource]) -> Stored:
         found = self._known.get(object_type)

@@ -110,7 +110,15 @@ class Scaling:
             return respond(call, codec.encode(scale_of(obj, paths)))
 
         write = Update(
-            self._writing, call, options, lambda: Plan(change), "", managed_already, view=view, respond=answer
+            self._context,
+            call,
+            self._writing,
+            options,
+            lambda: Plan(change),
+            "",
+            managed_already,
+            view=view,
+            respond=answer,
         )
         return await self._writing.writer.one(write)
 

@@ -6,6 +6,7 @@ decoding them; versions with other fields are converted once for each value.
 """
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 from mooring.api import codec, errors
 from mooring.api.dynamic import Dynamic, normalize
@@ -17,6 +18,7 @@ from mooring.apiserver.output import json_bytes
 from mooring.base.bounded_cache import BoundedCache
 from mooring.store.kv import KeyValue
 
+R = TypeVar("R", bound=Resource)
 ROOT = "/registry/"
 _MAX_CONVERTED = 4096
 
@@ -85,6 +87,12 @@ class Stored:
             normalize(obj)
         obj = self._scheme.convert(obj, self.hub)
         obj.metadata.resource_version = str(revision)
+        return obj
+
+    def decode_as(self, object_type: type[R], kv: KeyValue) -> R:
+        """Decode a stored object of this kind, whose type is given."""
+        obj = self.decode(kv.value, kv.mod_revision)
+        assert isinstance(obj, object_type), "keys of other kinds have another prefix"  # noqa: S101 - says what is known
         return obj
 
     def render(self, value: bytes, revision: int, kind: Kind) -> bytes:

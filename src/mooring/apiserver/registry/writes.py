@@ -1,7 +1,7 @@
 """Execute writes: decode → change → admit → commit → respond.
 
 `Writer.execute` runs a list of writes; one request is a list of one. A `Write` drafts the value to store:
-``writing.py`` has creates and updates, ``deleting.py`` deletions, ``pods/pods.py`` bindings. The executor drafts all
+``writing.py`` has creates and updates, ``deleting.py`` deletions, ``pods.py`` bindings. The executor drafts all
 writes of a list, commits them together (with the quotas of their namespace), and drafts those again that lost a
 compare-and-swap.
 """
@@ -10,7 +10,7 @@ from asyncio import gather
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
-from typing import Protocol, TypeAlias, cast
+from typing import ClassVar, TypeAlias, cast
 
 import msgspec
 
@@ -77,43 +77,30 @@ class Draft(msgspec.Struct, frozen=True):
     """The value as it will be stored; for a deletion, as it was stored."""
 
 
-class Write(Protocol):
-    """Interface of one write of a request: it drafts the change, and handles conflicts when the draft is committed."""
+class Write(msgspec.Struct, eq=False):
+    """A write of one object: it drafts the change, and handles conflicts when the draft is committed."""
+
+    operation: ClassVar[str]
+    """The operation that policies and webhooks match."""
+    reads_stored: ClassVar[bool] = True
+    """Whether the change depends on the stored object, which another server may have changed."""
+    context: HandlerContext
+    call: Call
 
     @property
     def is_extended(self) -> bool:
-        """Whether policies or webhooks match, so that several writes are drafted concurrently."""
-        ...
-
-    @property
-    def reads_stored(self) -> bool:
-        """Whether the change depends on the stored object, which another server may have changed."""
-        ...
+        """Return whether policies or webhooks may match; such writes of a batch are drafted concurrently."""
+        return self.context.may_extend(self.call, self.operation)
 
     async def draft(self) -> Draft:
         """Read, change and admit the object without storing it; return the draft to commit. Raise a `StatusError`."""
-        ...
+        raise NotImplementedError
 
     async def retry(self) -> None:
         """Prepare for another draft after a conflict, or raise the error for the client."""
-        ...
 
     def give_up(self) -> Exception:
         """Return the error to report after too many conflicts."""
-        ...
-
-
-class StoredWrite:
-    """A base for writes that change a stored object, which each draft reads again."""
-
-    __slots__ = ()
-    call: Call
-    reads_stored = True
-
-    async def retry(self) -> None:
-        pass
-
-    def give_up(self) -> Exception:
         return errors.conflict(self.call.kind.plural, self.call.name, group=self.call.kind.group)
 
 

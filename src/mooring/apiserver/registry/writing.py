@@ -27,6 +27,7 @@ from mooring.admission.pipeline import (
     generate_another_name,
     mutate_again,
 )
+from mooring.admission.strategy import Request
 from mooring.api import codec, errors, field_errors
 from mooring.api.admissionregistration_v1 import CREATE, UPDATE
 from mooring.api.batch_writes import Row
@@ -44,7 +45,7 @@ from mooring.apiserver.registry.parameters import WriteOptions, check_type, read
 from mooring.apiserver.registry.patch import PatchError, patcher_for
 from mooring.apiserver.registry.stored import check_elements
 from mooring.apiserver.registry.templates import Reused, Template
-from mooring.apiserver.registry.writes import Draft, Settle, StoredWrite, Write, Writer, Written
+from mooring.apiserver.registry.writes import Draft, Settle, Write, Writer, Written
 from mooring.store.kv import Delete, KeyValue, Put
 
 T = TypeVar("T")
@@ -78,11 +79,12 @@ class Plan(msgspec.Struct, frozen=True):
     """Creates the object if it does not exist; None if that is an error."""
 
 
-class Creation(msgspec.Struct, eq=False):
+class Creation(Write, eq=False):
     """A write that creates an object."""
 
+    operation = CREATE
+    reads_stored = False
     writing: "Writing"
-    call: Call
     options: WriteOptions
     read: Callable[[], Resource]
     managed_already: bool = False
@@ -92,14 +94,6 @@ class Creation(msgspec.Struct, eq=False):
     has_generated_name: bool = False
     attempts: int = _NAME_ATTEMPTS
 
-    @property
-    def is_extended(self) -> bool:
-        return self.writing.context.may_extend(self.call, CREATE)
-
-    @property
-    def reads_stored(self) -> bool:
-        return False
-
     async def draft(self) -> Draft:
         if self.obj is None:
             self.obj = self._reuse_admitted() or await self._admit_object()
@@ -107,7 +101,7 @@ class Creation(msgspec.Struct, eq=False):
 
     async def _admit_object(self) -> Resource:
         writing, call = self.writing, self.call
-        obj = await run_long(self.read) if takes_long(call) else self.read()
+        obj = await run(self.read, is_long=takes_long(call))
         self.has_generated_name = bool(obj.metadata.generate_name and not obj.metadata.name)
         obj = await writing.admit_new(call, obj, self.options, managed_already=self.managed_already)
         if self.template is not None and rows.may_share(obj):
@@ -124,7 +118,7 @@ class Creation(msgspec.Struct, eq=False):
         self.has_generated_name = not row.name
         created = template.first.creation_timestamp
         obj = another_of_template(template.admitted, replace(row, creation_timestamp=created))
-        self.writing.context.guard(self.call.request.user, obj, None, "")
+        self.context.guard(self.call.request.user, obj, None, "")
         return obj
 
     async def retry(self) -> None:
@@ -139,11 +133,11 @@ class Creation(msgspec.Struct, eq=False):
         return refusal(kind.plural, name, group=kind.group)
 
 
-class Update(StoredWrite, msgspec.Struct, eq=False):
+class Update(Write, eq=False):
     """A write that changes an object, or creates it if the plan allows that."""
 
+    operation = UPDATE
     writing: "Writing"
-    call: Call
     options: WriteOptions
     read: Callable[[], Plan]
     part: str
@@ -157,28 +151,24 @@ class Update(StoredWrite, msgspec.Struct, eq=False):
     plan: Plan | None = None
 
     @property
-    def is_extended(self) -> bool:
-        return self.writing.context.may_extend(self.call, UPDATE)
-
-    @property
     def given(self) -> Row | None:
         """The batch row's values if the update writes them; None if it leaves them unchanged."""
         return self.call.request.row if self.part == "status" and self.call.request.method == "PUT" else None
 
     async def draft(self) -> Draft:
-        context, call = self.writing.context, self.call
+        context, call = self.context, self.call
         kv = context.store.peek(call.stored.key(call.namespace, call.name))
         if kv is not None and (reused := self.reuse(kv)) is not None:
             return self.draft_update(kv, reused.value, is_gone=reused.is_gone)
         if self.plan is None:
-            self.plan = await run_long(self.read) if takes_long(call) else self.read()
+            self.plan = await run(self.read, is_long=takes_long(call))
         if kv is not None:
             return await self._admit_change(kv, self.plan.change)
         if self.plan.create is None:
             raise call.not_found()
         context.require_create(call)
-        managed = self.managed_already
-        return await Creation(self.writing, call, self.options, self.plan.create, managed_already=managed).draft()
+        options, read, managed = self.options, self.plan.create, self.managed_already
+        return await Creation(context, call, self.writing, options, read, managed_already=managed).draft()
 
     def reuse(self, kv: KeyValue) -> Reused | None:
         """Return the outcome of another write of the batch, if that changed an equal stored object."""
@@ -194,31 +184,31 @@ class Update(StoredWrite, msgspec.Struct, eq=False):
         writing, call, part = self.writing, self.call, self.part
         if call.stored.asks:
             await call.stored.prepare([kv.value], call.stored.hub)
-        long = takes_long(call, len(kv.value))
+        is_long = takes_long(call, len(kv.value))
 
         def apply_change() -> tuple[Resource, Resource]:
             old = call.stored.decode(kv.value, kv.mod_revision)
             return old, change(old)
 
-        old, new = await run_long(apply_change) if long else apply_change()
+        old, new = await run(apply_change, is_long=is_long)
         if call.request.row is not None and call.request.row.uid:
             new.metadata.uid = call.request.row.uid
         check_preconditions(call, new, old)
         keep_managers = self.managed_already or FieldManagers.forgets(new)
-        new = await writing.admit_update(call, new, old, part, self.view, long=long)
+        new = await writing.admit_update(call, new, old, part, self.view, is_long=is_long)
         if not keep_managers:
-            own = partial(writing.own, call, self.options, old, new)
-            await run_long(own) if long else own()
+            await run(partial(writing.own, call, self.options, old, new), is_long=is_long)
         if self.adjust is not None:
             self.adjust(new)
         return await self._draft_change(kv, old, new)
 
     async def _draft_change(self, kv: KeyValue, old: Resource, new: Resource) -> Draft:
-        context, call, part = self.writing.context, self.call, self.part
+        context, call, part = self.context, self.call, self.part
         settle = None
         if isinstance(new, Service) and not call.subresource:
             settle = await self.writing.reserve(new, old, self.options)
         value = await encode_object(call, new, len(kv.value))
+        check_elements(value, call.stored.hub)
         if self.options.dry_run:
             await context.accounting.check(call.stored.hub, new, old, part)
             return self.draft_update(kv, value, settle=settle)
@@ -277,7 +267,7 @@ class Writing:
             check_new(obj, options)
             return obj
 
-        return Creation(self, call, options, read, template=template)
+        return Creation(self.context, call, self, options, read, template=template)
 
     def update(self, call: Call, template: Template | None = None) -> Update:
         options = write_options(call.request, "UpdateOptions")
@@ -296,50 +286,39 @@ class Writing:
             may_create = self.context.strategy(call.stored).allow_create_on_update and not call.subresource
             return Plan(decode_replacement, decode_named if may_create else None)
 
-        return Update(self, call, options, read, call.subresource, template=template)
+        return Update(self.context, call, self, options, read, call.subresource, template=template)
 
     def patch(self, call: Call, template: Template | None = None) -> Write:
         is_apply = call.request.content_type == APPLY
         options = write_options(call.request, "PatchOptions", is_apply=is_apply)
         if not is_apply:
             read = partial(self._read_patch, call, options)
-            return Update(self, call, options, read, call.subresource, template=template)
+            return Update(self.context, call, self, options, read, call.subresource, template=template)
 
         def read_applied() -> Plan:
             applier = self.applier(call, options, self.read_config(call, call.kind, options.validation))
             return Plan(applier.change, None if call.subresource else applier.create)
 
-        return Update(self, call, options, read_applied, call.subresource, managed_already=True)
+        return Update(self.context, call, self, options, read_applied, call.subresource, managed_already=True)
 
     async def admit_new(
         self, call: Call, obj: Resource, options: WriteOptions, *, managed_already: bool = False
     ) -> Resource:
         """Default, admit and name a new object; return what will be stored."""
-        context, stored = self.context, call.stored
+        context = self.context
         request = await context.admission_request(call, obj)
         request.warnings = call.warnings
-        long = takes_long(call)
 
         def begin() -> None:
-            context.strategy(stored).default(obj)
+            context.strategy(call.stored).default(obj)
             if not managed_already and not self._managers.forgets(obj):
                 # before admission: what it adds has no field manager
                 self._managers.create(call.kind, obj, Manager(options.manager, call.subresource, request.now))
             begin_create(obj, request, defaulted=True)
 
-        await run_long(begin) if long else begin()
-        attributes = context.attributes_of(call, CREATE, obj, None)
-        if attributes is not None:
-            await context.extensions.mutate(attributes, lambda changed: mutate_again(changed, None, request))
-            obj = attributes.obj or obj
-        finish = partial(finish_create, obj, request)
-        await run_long(finish) if long else finish()
-        context.guard(call.request.user, obj, None, "")
-        if attributes is not None:
-            attributes.replace_object(obj)
-            attributes.name = obj.metadata.name
-            await context.extensions.validate(attributes)
-        return obj
+        is_long = takes_long(call)
+        await run(begin, is_long=is_long)
+        return await self._admit(call, request, obj, None, "", is_long=is_long)
 
     async def draft_new(self, call: Call, obj: Resource, options: WriteOptions) -> Draft:
         """Return the draft that stores an admitted object where nothing is stored."""
@@ -347,6 +326,7 @@ class Writing:
         settle = await self.reserve(obj, None, options) if isinstance(obj, Service) else None
         key = stored.key(meta.namespace, meta.name)
         value = await encode_object(call, obj)
+        check_elements(value, stored.hub)
         name = meta.name
 
         async def respond(revisions: Sequence[int]) -> Response:
@@ -376,29 +356,45 @@ class Writing:
         return settle
 
     async def admit_update(
-        self, call: Call, new: Resource, old: Resource, part: str, view: View | None = None, *, long: bool = False
+        self, call: Call, new: Resource, old: Resource, part: str, view: View | None = None, *, is_long: bool = False
     ) -> Resource:
         """Admit a change, with policies and webhooks; return what will be stored."""
-        context = self.context
-        request = await context.admission_request(call, None if part == "status" else new)  # which looks nothing up
+        request = await self.context.admission_request(call, None if part == "status" else new)
         request.warnings = call.warnings
-        begin = partial(begin_update, new, old, request, part)
-        await run_long(begin) if long else begin()
+        await run(partial(begin_update, new, old, request, part), is_long=is_long)
+        return await self._admit(call, request, new, old, part, view=view, is_long=is_long)
+
+    async def _admit(
+        self,
+        call: Call,
+        request: Request,
+        new: Resource,
+        old: Resource | None,
+        part: str,
+        *,
+        view: View | None = None,
+        is_long: bool,
+    ) -> Resource:
+        """Call policies and webhooks, and finish built-in admission; return what will be stored."""
+        context, operation = self.context, CREATE if old is None else UPDATE
         if view is None:
-            attributes = context.attributes_of(call, UPDATE, new, old)
+            attributes = context.attributes_of(call, operation, new, old)
         else:
-            attributes = context.attributes_of(call, UPDATE, view.of(new), view.of(old), kind=view.kind)
+            attributes = context.attributes_of(call, operation, view.of(new), old and view.of(old), kind=view.kind)
         if attributes is not None and view is None:
             await context.extensions.mutate(attributes, lambda changed: mutate_again(changed, old, request, part))
             new = attributes.obj or new
         elif attributes is not None and view is not None:
             await context.extensions.mutate(attributes, lambda _: None)
             view.into(new, attributes.obj)
-        finish = partial(finish_update, new, old, request, part)
-        await run_long(finish) if long else finish()
+        if old is None:
+            await run(partial(finish_create, new, request), is_long=is_long)
+        else:
+            await run(partial(finish_update, new, old, request, part), is_long=is_long)
         context.guard(call.request.user, new, old, part)
         if attributes is not None:
             attributes.replace_object(new if view is None else view.of(new))
+            attributes.name = new.metadata.name
             await context.extensions.validate(attributes)
         return new
 
@@ -457,20 +453,16 @@ def takes_long(call: Call, more: int = 0) -> bool:
 
 
 async def encode_object(call: Call, obj: Resource, more: int = 0) -> bytes:
-    """Return the stored form of an admitted object; raise RequestEntityTooLarge."""
-    stored = call.stored
-    if stored.asks:
-        value = await stored.encode_with_webhook(obj)
-    elif takes_long(call, more):
-        value = await run_long(partial(stored.encode, obj))
-    else:
-        value = stored.encode(obj)
-    check_elements(value, stored.hub)
-    return value
+    """Return the stored form of an admitted object."""
+    if call.stored.asks:
+        return await call.stored.encode_with_webhook(obj)
+    return await run(partial(call.stored.encode, obj), is_long=takes_long(call, more))
 
 
-async def run_long(work: Callable[[], T]) -> T:
-    """Run work on a large object in a thread, one at a time, so that the event loop serves other requests."""
+async def run(work: Callable[[], T], *, is_long: bool) -> T:
+    """Run work, on a large object in a thread, one at a time, so that the event loop serves other requests."""
+    if not is_long:
+        return work()
     context = copy_context()  # of the budget of a validation
     return await get_running_loop().run_in_executor(_THREAD, context.run, work)
 

@@ -85,9 +85,7 @@ class NodePorts:
         return {first + index for index in range(bits.bit_length()) if bits >> index & 1}
 
     def _decode_allocation(self, kv: KeyValue) -> RangeAllocation:
-        found = self._stored.decode(kv.value, kv.mod_revision)
-        assert isinstance(found, RangeAllocation), "the key is its own"  # noqa: S101 - says what is known
-        return found
+        return self._stored.decode_as(RangeAllocation, kv)
 
     @property
     def _range(self) -> str:

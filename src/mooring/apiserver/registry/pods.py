@@ -1,46 +1,109 @@
-"""Evict a pod if its PodDisruptionBudget allows it.
+"""Bind and evict pods.
 
-The disruption controller writes into a budget's status how many disruptions are allowed. An eviction uses up one of
-them, with a compare-and-swap on the budget, so that two evictions never share the last one, and then deletes the pod.
+A `Bind` is a write for the executor (``writes.py``); Mooring's scheduler sends many in a batch (``requests/batch.py``).
+An eviction deletes a pod if its PodDisruptionBudget allows that. The disruption controller writes into a budget's
+status how many disruptions are allowed; an eviction uses up one of them by a compare-and-swap on the budget, so that
+two evictions never share the last one.
 """
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 
-from mooring.api import errors, times
+from mooring.admission import rows
+from mooring.admission.pod.binding import bind
+from mooring.api import codec, errors, times
 from mooring.api.admissionregistration_v1 import CREATE
 from mooring.api.base import copy_of
 from mooring.api.codec import FieldValidation
-from mooring.api.core_v1 import Pod, PodCondition
-from mooring.api.meta_v1 import DeleteOptions, StatusCause
+from mooring.api.core_v1 import Binding, Pod, PodCondition
+from mooring.api.meta_v1 import DeleteOptions, Status, StatusCause
 from mooring.api.policy_v1 import Eviction, PodDisruptionBudget
 from mooring.api.states import has_ended, is_ready
+from mooring.apiserver.messages.http import Response
 from mooring.apiserver.registry.context import Call, HandlerContext
 from mooring.apiserver.registry.deleting import Deleting, check_preconditions
-from mooring.apiserver.registry.parameters import check_type, read_body, write_options
+from mooring.apiserver.registry.parameters import WriteOptions, check_type, read_body, write_options
 from mooring.apiserver.registry.stored import Stored
-from mooring.apiserver.registry.writes import Writer
-from mooring.apiserver.registry.writing import run_long, takes_long
+from mooring.apiserver.registry.templates import Template
+from mooring.apiserver.registry.views import respond
+from mooring.apiserver.registry.writes import Draft, Write, Writer
+from mooring.apiserver.registry.writing import run, takes_long
 from mooring.constraints import disruption_budgets
 from mooring.store.kv import Event, KeyValue, Put
 
 _ATTEMPTS = 20
 _MAX_DISRUPTED = 2000
+_SUCCESS = Status(kind="Status", api_version="v1", status="Success", code=201)
 
 
-class Disruption:
-    """Handles `pods/eviction`."""
+class Bind(Write, eq=False):
+    """A write that binds a pod to a node."""
+
+    operation = CREATE
+    pods: "Pods"
+    options: WriteOptions
+    binding: Binding | None = None
+    """The admitted Binding."""
+
+    async def draft(self) -> Draft:
+        context, call, stored = self.context, self.call, self.pods.stored
+        if self.binding is None:
+            self.binding = await self.pods.admit_binding(call, self.options)
+        binding = self.binding
+        kv = context.store.peek(stored.key(call.namespace, binding.metadata.name))
+        if kv is None:
+            raise errors.not_found("pods", binding.metadata.name)
+
+        def bound() -> bytes:
+            return stored.encode(bind(stored.decode_as(Pod, kv), binding, now, labels))
+
+        now, labels = context.clock.now(), self.pods.labels(binding)
+        value = await run(bound, is_long=takes_long(call, len(kv.value)))
+        puts = () if self.options.dry_run else (Put(kv.key, value, expect=kv.mod_revision),)
+        return Draft(puts, partial(_respond, call))
+
+    def give_up(self) -> Exception:
+        return errors.conflict("pods", self.binding.metadata.name if self.binding is not None else "")
+
+
+class Pods:
+    """Handles `pods/binding`, `bindings` and `pods/eviction`."""
 
     def __init__(self, context: HandlerContext, writer: Writer, deleting: Deleting) -> None:
         self._context = context
         self._writer = writer
         self._deleting = deleting
+        self.kind = context.scheme.hub_of(Binding)
+        self.stored = context.stored_kind(context.scheme.hub_of(Pod))
 
-    async def evict(self, call: Call) -> None:
-        eviction = self._read(call)
+    def bind(self, call: Call, _: Template | None = None) -> Write:
+        """Return the write for `POST pods/web/binding`, or for `POST bindings`, whose body names the pod."""
+        return Bind(self._context, call, self, write_options(call.request, "CreateOptions"))
+
+    async def admit_binding(self, call: Call, options: WriteOptions) -> Binding:
+        """Return the Binding in the body after policies and webhooks have admitted it."""
+        binding = read_body(call.request, Binding, "Binding", "v1", options.validation).object
+        check_type(binding, self.kind)
+        if call.request.row is not None:
+            rows.put(binding, call.request.row)
+        meta = binding.metadata
+        if call.name and meta.name not in {"", call.name}:
+            raise errors.bad_request("name in URL does not match name in Binding object")
+        if meta.namespace not in {"", call.namespace}:
+            raise errors.bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        meta.name, meta.namespace = call.name or meta.name, call.namespace
+        await self._context.admit(call, CREATE, binding, None, kind=self.kind)
+        return binding
+
+    async def evict(self, call: Call) -> Response:
+        """Handle `POST pods/web/eviction`."""
+        eviction = self._read_eviction(call)
         options = eviction.delete_options or DeleteOptions()
         dry_run = bool(options.dry_run) or write_options(call.request, "CreateOptions").dry_run
         options.dry_run = ["All"] if dry_run else []
-        await self._admit(call, eviction)
+        await self._admit_eviction(call, eviction)
         kv = await self._context.find(call)
         pod = await self._pod(call, kv)
         self._context.guard(call.request.user, None, pod, call.subresource)  # before a budget is touched
@@ -52,16 +115,21 @@ class Disruption:
         if not dry_run and pod.metadata.deletion_timestamp is None:
             await self._mark(call)
         await self._writer.one(self._deleting.delete_admitted(call, options))
+        return respond(call, codec.encode(_SUCCESS), 201)
 
-    async def _admit(self, call: Call, eviction: Eviction) -> None:
+    def labels(self, binding: Binding) -> Mapping[str, str]:
+        """Return the node's topology labels that binding adds to the pod (`PodTopologyLabels`)."""
+        if not self._context.options.pod_topology_labels:
+            return {}
+        return {**binding.metadata.labels, **self._context.lookups.topology_labels(binding.target.name)}
+
+    async def _admit_eviction(self, call: Call, eviction: Eviction) -> None:
         """Call policies and webhooks, which see the Eviction and not the deletion that follows."""
         kind = self._context.scheme.hub_of(Eviction)
         eviction.metadata.name, eviction.metadata.namespace = call.name, call.namespace
-        attributes = self._context.attributes_of(call, CREATE, eviction, None, kind=kind)
-        if attributes is not None:
-            await self._context.extensions.admit(attributes)
+        await self._context.admit(call, CREATE, eviction, None, kind=kind)
 
-    def _read(self, call: Call) -> Eviction:
+    def _read_eviction(self, call: Call) -> Eviction:
         eviction = read_body(call.request, Eviction, "Eviction", "policy/v1", FieldValidation.WARN).object
         kind = self._context.scheme.hub_of(Eviction)
         check_type(eviction, kind)
@@ -70,10 +138,7 @@ class Disruption:
         return eviction
 
     async def _pod(self, call: Call, kv: KeyValue) -> Pod:
-        decode = partial(call.stored.decode, kv.value, kv.mod_revision)
-        pod = await run_long(decode) if takes_long(call, len(kv.value)) else decode()
-        assert isinstance(pod, Pod), "pods are stored below their own prefix"  # noqa: S101 - says what is known
-        return pod
+        return await run(partial(call.stored.decode_as, Pod, kv), is_long=takes_long(call, len(kv.value)))
 
     async def _take_from_budget(self, call: Call, pod: Pod, *, dry_run: bool) -> None:
         store = self._context.store
@@ -135,11 +200,16 @@ class Disruption:
             )
             others = [each for each in pod.status.conditions if each.type != condition.type]
             pod.status.conditions = [*others, condition]
-            encode = partial(call.stored.encode, pod)
-            value = await run_long(encode) if takes_long(call, len(kv.value)) else encode()
+            value = await run(partial(call.stored.encode, pod), is_long=takes_long(call, len(kv.value)))
             put = Put(kv.key, value, expect=kv.mod_revision)
             if isinstance(await self._context.store.write(put), Event):
                 return
+
+
+async def _respond(call: Call, _: Sequence[int]) -> Response:
+    if call.request.omit_body:
+        return Response(201, warnings=call.warnings)
+    return respond(call, codec.encode(_SUCCESS), 201)
 
 
 def _needs_no_budget(pod: Pod) -> bool:

@@ -1,1 +1,0 @@
-"""Subresources of pods: bindings and evictions."""
