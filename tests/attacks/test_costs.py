@@ -12,8 +12,7 @@ from counted_work import Work, count, watched
 from mooring.admission.pod.defaults import pull_policy
 from mooring.api.core_v1 import Pod
 from mooring.api.cron_schedules import find_schedule_problem
-from mooring.apiserver.registry.patch.errors import Inapplicable
-from mooring.apiserver.registry.patch.json_patch import apply
+from mooring.apiserver.registry.patch.json_patch import Inapplicable, apply
 from mooring.apiserver.registry.patch.schema import schema_of
 from mooring.apiserver.registry.patch.strategic import merge_object
 from mooring.apiserver.registry.selection import MAX_TERMS

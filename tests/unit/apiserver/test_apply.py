@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from api_caller import CONFIG_MAPS, DEPLOYMENTS, PODS, ApiCaller, config_map, deployment, pod
 from mooring.api.core_v1 import Pod
 from mooring.apiserver.registry.apply import field_set
-from mooring.apiserver.registry.apply.comparison import collect_fields, compare
+from mooring.apiserver.registry.apply.comparison import collect_fields, compare, merge, prune
 from mooring.apiserver.registry.apply.field_set import difference, intersection, paths, union
-from mooring.apiserver.registry.apply.merging import merge, prune
 from mooring.apiserver.registry.patch.schema import schema_of
 
 pytestmark = pytest.mark.req("S.1")

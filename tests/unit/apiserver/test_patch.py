@@ -25,8 +25,7 @@ from mooring.api.apps_v1 import Deployment
 from mooring.api.core_v1 import Pod, Service
 from mooring.api.scheme import Scheme
 from mooring.apiserver.registry.patch import patcher_for
-from mooring.apiserver.registry.patch.errors import PatchError
-from mooring.apiserver.registry.patch.json_patch import apply, check_operations
+from mooring.apiserver.registry.patch.json_patch import PatchError, apply, check_operations
 from mooring.apiserver.registry.patch.schema import schema_of
 from mooring.apiserver.registry.patch.strategic import merge_object, merge_values
 

@@ -12,9 +12,9 @@ from mooring.api.codec import DecodeError, FieldValidation
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
-from mooring.apiserver.registry.apply.merging import merge
+from mooring.apiserver.registry.apply.comparison import merge
 from mooring.apiserver.registry.patch import json_patch
-from mooring.apiserver.registry.patch.errors import Inapplicable, PatchError
+from mooring.apiserver.registry.patch.json_patch import Inapplicable, PatchError
 from mooring.apiserver.registry.patch.schema import Node, schema_of
 
 _OBJECTS = frozenset({"struct", "map"})

@@ -35,7 +35,7 @@ from mooring.apiserver.extension.webhooks.reviewing import Answer, refusal, revi
 from mooring.apiserver.extension.webhooks.reviewing import read as read_answer
 from mooring.apiserver.registry.admission_metrics import ADMIT, VALIDATING, AdmissionMetrics
 from mooring.apiserver.registry.patch import json_patch
-from mooring.apiserver.registry.patch.errors import PatchError
+from mooring.apiserver.registry.patch.json_patch import PatchError
 from mooring.base import logs
 from mooring.constraints.celenv.authorizer import Decide
 

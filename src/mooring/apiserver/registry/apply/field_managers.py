@@ -25,9 +25,15 @@ from mooring.api.scheme import Scheme
 from mooring.api.struct_times import WrongTimeError, normalize_times
 from mooring.api.yaml_documents import find_duplicate_keys
 from mooring.apiserver.registry.apply import field_set
-from mooring.apiserver.registry.apply.comparison import Comparison, MissingKeyError, collect_fields, compare
+from mooring.apiserver.registry.apply.comparison import (
+    Comparison,
+    MissingKeyError,
+    collect_fields,
+    compare,
+    merge,
+    prune,
+)
 from mooring.apiserver.registry.apply.field_set import Fields, difference, intersection, sort_fields, union
-from mooring.apiserver.registry.apply.merging import merge, prune
 from mooring.apiserver.registry.patch.schema import schema_of
 from mooring.base.bounded_cache import BoundedCache
 

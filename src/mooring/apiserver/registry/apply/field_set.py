@@ -19,11 +19,6 @@ _IN_ORDER = msgspec.json.Encoder(order="deterministic")
 _DECODER = msgspec.json.Decoder()
 
 
-def field(name: str) -> str:
-    """Return the path element of a struct field or of a map key."""
-    return f"f:{name}"
-
-
 @lru_cache(maxsize=4096)
 def item(names: tuple[str, ...], keys: tuple[Any, ...]) -> str:
     """Return the path element of an item in a keyed list, by the names (in order) and values of its keys."""

@@ -1,9 +1,18 @@
-"""JSON Patch (RFC 6902): a list of operations on paths; either all succeed or none is applied."""
+"""JSON Patch (RFC 6902): a list of operations on paths; either all succeed or none is applied. And errors of patches.
+
+PatchError         the patch itself is invalid (HTTP 400)
+└── Inapplicable   the patch cannot be applied to this object (HTTP 422)
+"""
+
+# ruff: noqa: N818 - errors are named after the condition
 
 import copy
 from typing import Any
 
-from mooring.apiserver.registry.patch.errors import Inapplicable, PatchError
+from mooring.api import errors
+from mooring.api.errors import StatusError
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import StatusDetails
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED = 3 * 1024 * 1024
@@ -11,6 +20,25 @@ MAX_COPIED = 3 * 1024 * 1024
 MAX_MOVED = 100_000_000
 """The maximum number of list items that one patch may shift by insertions and removals: a fraction of a second."""
 _SHALLOW = 20
+_REJECTED = "the server rejected our request due to an error in our request"
+
+
+class PatchError(Exception):
+    """The patch is malformed; the message says why."""
+
+    def status(self, kind: Kind, name: str) -> StatusError:  # noqa: ARG002 - the subclass names the object
+        return errors.bad_request(f"error decoding patch: {self}")
+
+
+class Inapplicable(PatchError):
+    """The patch cannot be applied to this object."""
+
+    def status(self, kind: Kind, name: str) -> StatusError:
+        """Return the error for the client, which gives no reason, as in Kubernetes."""
+        refusal = errors.invalid(kind.kind, name, [], group=kind.group)
+        refusal.status.message = _REJECTED
+        refusal.status.details = StatusDetails()
+        return refusal
 
 
 def check_operations(operations: Any) -> None:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from mooring.apiserver.registry.patch.errors import PatchError
+from mooring.apiserver.registry.patch.json_patch import PatchError
 from mooring.apiserver.registry.patch.schema import Node
 
 _MARK = "$"
