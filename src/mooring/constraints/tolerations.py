@@ -1,4 +1,4 @@
-"""Match tolerations against taints: one toleration and one taint at a time.
+"""Match tolerations against taints: a single pair (`tolerates`), or a pod's tolerations (`TolerationIndex`).
 
 Used by the controllers (eviction), admission, the advisor, and by `columns`, which evaluates each distinct taint once
 for the scheduler. Whatever cannot be evaluated (a gate that is off, a value that is not a number or version, an
@@ -8,7 +8,8 @@ expression that fails) does not match, is logged once per cause, and never raise
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Protocol, TypeVar
+from itertools import product
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -40,6 +41,7 @@ DO_NOT_SCHEDULE = frozenset({NO_SCHEDULE, NO_EXECUTE})
 """The effects that keep new pods off a node."""
 
 EQUAL, EXISTS = "Equal", "Exists"
+_LOOKED_UP = frozenset({"", EQUAL, EXISTS})
 NUMERIC = frozenset({"Lt", "Gt"})
 
 
@@ -60,6 +62,10 @@ class DeviceTolerationLike(Protocol):
     value: str
     effect: str
     toleration_seconds: int | None
+
+
+_Taint = TypeVar("_Taint", bound=TaintLike)
+_Toleration = TypeVar("_Toleration", bound=DeviceTolerationLike)
 
 
 def tolerates(toleration: Toleration, taint: Taint, options: ConstraintOptions) -> bool:
@@ -122,33 +128,95 @@ def _compare_versions(operator: str, wanted: str, taint: TaintLike) -> bool:
     return semver.OPERATORS[operator](value, bound)
 
 
+class TolerationIndex(Generic[_Toleration]):
+    """The tolerations of a pod or device request, indexed so that the first one that matches a taint is found quickly.
+
+    `Equal` and `Exists` are looked up in a dictionary: a taint costs the same whether there are two or a thousand of
+    them. Only tolerations that compare values or have an expression are evaluated one by one.
+    """
+
+    def __init__(
+        self,
+        tolerations: Sequence[_Toleration],
+        matches: Callable[[_Toleration, Any, ConstraintOptions], bool],
+        options: ConstraintOptions,
+    ) -> None:
+        self._tolerations = tolerations
+        self._matches = matches
+        self._options = options
+        self._indexes: dict[tuple[str, str | None, str], int] = {}
+        self._compared: list[int] = []
+        for index, entry in enumerate(tolerations):
+            if entry.operator in _LOOKED_UP and not getattr(entry, "expression", ""):
+                value = None if entry.operator == EXISTS else entry.value
+                self._indexes.setdefault((entry.key, value, entry.effect), index)
+            else:
+                self._compared.append(index)
+
+    def first_match(self, taint: TaintLike) -> int | None:
+        """Return the index of the first toleration that matches a taint; None if none does."""
+        first = None
+        for key in product((taint.key, ""), (taint.value, None), (taint.effect, "")):
+            index = self._indexes.get(key)
+            if index is not None and (first is None or index < first):
+                first = index
+        for index in self._compared:
+            if first is not None and index > first:
+                break
+            if self._matches(self._tolerations[index], taint, self._options):
+                return index
+        return first
+
+    def find_untolerated(self, taints: Iterable[_Taint], effects: frozenset[str] = DO_NOT_SCHEDULE) -> _Taint | None:
+        """Return the first taint with one of `effects` that no toleration matches; None if there is none."""
+        for taint in taints:
+            if taint.effect in effects and self.first_match(taint) is None:
+                return taint
+        return None
+
+    def find_stay(self, taint: TaintLike) -> "Stay":
+        """Return how long a pod may stay with a taint, by the first toleration that matches it."""
+        if taint.effect != NO_EXECUTE:
+            return FOR_EVER
+        index = self.first_match(taint)
+        if index is None:
+            return Stay(0, taint, is_tolerated=False)
+        seconds = self._tolerations[index].toleration_seconds
+        return FOR_EVER if seconds is None else Stay(max(seconds, 0), taint)
+
+
+def index_tolerations(tolerations: Sequence[Toleration], options: ConstraintOptions) -> TolerationIndex[Toleration]:
+    """Index the tolerations of a pod."""
+    return TolerationIndex(tolerations, tolerates, options)
+
+
+def index_device_tolerations(
+    tolerations: Sequence[DeviceTolerationLike], options: ConstraintOptions
+) -> TolerationIndex[DeviceTolerationLike]:
+    """Index the tolerations of a device request."""
+    return TolerationIndex(tolerations, tolerates_device_taint, options)
+
+
 def any_tolerates(tolerations: Iterable[Toleration], taint: Taint, options: ConstraintOptions) -> bool:
+    """Whether any toleration matches a single taint; use `index_tolerations` for many taints."""
     return any(tolerates(toleration, taint, options) for toleration in tolerations)
 
 
 def find_untolerated(
-    taints: Iterable[Taint],
+    taints: Sequence[Taint],
     tolerations: Sequence[Toleration],
     options: ConstraintOptions,
     effects: frozenset[str] = DO_NOT_SCHEDULE,
 ) -> Taint | None:
     """Return the first taint with one of `effects` that no toleration matches; events name it."""
-    for taint in taints:
-        if taint.effect in effects and not any_tolerates(tolerations, taint, options):
-            return taint
-    return None
+    return index_tolerations(tolerations, options).find_untolerated(taints, effects) if taints else None
 
 
 def find_untolerated_device_taint(
-    taints: Iterable[TaintLike], tolerations: Sequence[DeviceTolerationLike], options: ConstraintOptions
+    taints: Sequence[TaintLike], tolerations: Sequence[DeviceTolerationLike], options: ConstraintOptions
 ) -> TaintLike | None:
     """Return the first taint that prevents a device from being allocated."""
-    for taint in taints:
-        if taint.effect in DO_NOT_SCHEDULE and not any(
-            tolerates_device_taint(toleration, taint, options) for toleration in tolerations
-        ):
-            return taint
-    return None
+    return index_device_tolerations(tolerations, options).find_untolerated(taints) if taints else None
 
 
 def untolerated_reason(taint: Taint) -> str:
@@ -160,9 +228,8 @@ def count_untolerated_preferences(
     taints: Iterable[Taint], tolerations: Sequence[Toleration], options: ConstraintOptions
 ) -> int:
     """Count the PreferNoSchedule taints that no toleration matches: fewer make a better node."""
-    return sum(
-        taint.effect == PREFER_NO_SCHEDULE and not any_tolerates(tolerations, taint, options) for taint in taints
-    )
+    index = index_tolerations(tolerations, options)
+    return sum(taint.effect == PREFER_NO_SCHEDULE and index.first_match(taint) is None for taint in taints)
 
 
 class Stay(msgspec.Struct, frozen=True):
@@ -180,8 +247,9 @@ FOR_EVER = Stay(None)
 def permitted_stay(taints: Iterable[Taint], tolerations: Sequence[Toleration], options: ConstraintOptions) -> Stay:
     """Return the shortest stay over the NoExecute taints; for each taint its first matching toleration applies."""
     shortest = FOR_EVER
+    index = index_tolerations(tolerations, options)
     for taint in taints:
-        stay = _stay_beside(taint, tolerations, options, tolerates)
+        stay = index.find_stay(taint)
         if stay.seconds is not None and (shortest.seconds is None or stay.seconds < shortest.seconds):
             shortest = stay
     return shortest
@@ -201,8 +269,8 @@ def eviction_time(
     An untolerated NoExecute taint evicts at once (not after `now`), whatever its `timeAdded`. The countdown of a
     tolerated one starts at the later of `added_at` (None: unknown) and the binding; the first to run out decides.
     """
-    stays = ((taint, _stay_beside(taint, tolerations, options, tolerates)) for taint in taints)
-    return _earliest_end(((stay, added_at(taint)) for taint, stay in stays), bound_at, now)
+    index = index_tolerations(tolerations, options)
+    return _earliest_end(((index.find_stay(taint), added_at(taint)) for taint in taints), bound_at, now)
 
 
 def device_eviction_time(
@@ -215,8 +283,8 @@ def device_eviction_time(
     added_at: Callable[[TaintLike], datetime | None] = parse_time_added,
 ) -> datetime | None:
     """Return when the taints of one allocated device evict a pod; None for never."""
-    stays = ((taint, _stay_beside(taint, tolerations, options, tolerates_device_taint)) for taint in taints)
-    return _earliest_end(((stay, added_at(taint)) for taint, stay in stays), bound_at, now)
+    index = index_device_tolerations(tolerations, options)
+    return _earliest_end(((index.find_stay(taint), added_at(taint)) for taint in taints), bound_at, now)
 
 
 def _earliest_end(stays: Iterable[tuple[Stay, datetime | None]], bound_at: datetime, now: datetime) -> datetime | None:
@@ -226,18 +294,3 @@ def _earliest_end(stays: Iterable[tuple[Stay, datetime | None]], bound_at: datet
             start = max(bound_at, added_at or bound_at)
             ends.append(add_seconds(start, stay.seconds) if stay.is_tolerated else min(start, now))
     return min(ends, default=None)
-
-
-_T = TypeVar("_T", Taint, TaintLike)
-_S = TypeVar("_S", Toleration, DeviceTolerationLike)
-_Matches = Callable[[_S, _T, ConstraintOptions], bool]
-
-
-def _stay_beside(taint: _T, tolerations: Sequence[_S], options: ConstraintOptions, matches: _Matches[_S, _T]) -> Stay:
-    if taint.effect != NO_EXECUTE:
-        return FOR_EVER
-    for toleration in tolerations:
-        if matches(toleration, taint, options):
-            seconds = toleration.toleration_seconds
-            return FOR_EVER if seconds is None else Stay(max(seconds, 0), taint)
-    return Stay(0, taint, is_tolerated=False)

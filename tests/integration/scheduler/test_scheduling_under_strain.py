@@ -1,7 +1,7 @@
 """What operators rely on when it gets tight: traces, metrics of caches, fairness, and room that is given out once."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
+from mooring.constraints.expressions import NodeExpression
 from mooring.scheduler.queue import Backoffs
 from mooring.scheduler.running import cycle
 from mooring.scheduler.running.options import SchedulerConfig
@@ -63,6 +64,45 @@ async def test_caches_show_their_sizes_and_hits(cluster: Rig) -> None:
     assert sample(scheduler, "mooring_cel_cache_size", cache="node") >= 1
     assert sample(scheduler, "mooring_cel_cache_misses_total", cache="node") >= 1
     assert sample(scheduler, "mooring_cel_cache_hits_total", cache="node") > before
+
+
+@pytest.mark.req("S.6", "5500.6")
+async def test_expensive_expressions_of_one_pod_do_not_delay_other_pods(
+    cluster: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time is counted in evaluations of expressions, of which a turn of the cycle may make 30."""
+    evaluations, matches, turn = 0, NodeExpression.matches, cycle.Cycle._turn
+    turns: list[int] = []
+
+    def count(expression: NodeExpression, labels: Mapping[str, str]) -> bool:
+        nonlocal evaluations
+        evaluations += 1
+        return matches(expression, labels)
+
+    async def measure(running: cycle.Cycle) -> None:
+        before = evaluations
+        await turn(running)
+        turns.append(evaluations - before)
+
+    monkeypatch.setattr(NodeExpression, "matches", count)
+    monkeypatch.setattr(cycle.Cycle, "_turn", measure)
+    monkeypatch.setattr(cycle, "_TURN_SECONDS", 15)
+    monkeypatch.setattr(cycle, "perf_counter", lambda: evaluations)
+    for number in range(20):
+        await cluster.add_node(f"n{number}", cpu="8", labels={"host": str(number)})
+    expensive = [f"node.labels.all(k, k != '{number}')" for number in range(16)]
+    required = {"nodeSelectorTerms": [{"matchCELExpressions": expensive}]}
+    first = await cluster.add_pod(
+        "expensive", affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    )
+    for number in range(10):
+        await cluster.add_pod(f"web-{number}", cpu="100m")
+    scheduler = cluster.start(QUICK)
+    scheduler.engine.cluster.deadline.clock = lambda: evaluations
+    await cluster.until(lambda: len(cluster.bindings) == 11)
+    assert list(cluster.bindings)[-1] == first.metadata.uid, "the others are bound while it is evaluated"
+    assert evaluations == 20 * 16, "no expression is evaluated twice on a node"
+    assert max(turns) < 60
 
 
 async def test_a_flood_of_pods_that_fit_nowhere_keeps_no_other_from_being_bound(cluster: Rig) -> None:

@@ -1,11 +1,14 @@
 """The column form: it agrees with the form for one object, whatever changes, and evaluates each distinct value once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import TypeVar
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from mooring.api.core_v1 import (
     NodeSelector,
@@ -17,7 +20,7 @@ from mooring.api.core_v1 import (
 )
 from mooring.api.label_selector import Operator, Requirement
 from mooring.constraints import node_selector, tolerations
-from mooring.constraints.columns import NO_NODE, TOLERATED, LabelColumns, TaintColumns
+from mooring.constraints.columns import NO_NODE, TOLERATED, Deadline, LabelColumns, TaintColumns, UnfinishedError
 from mooring.constraints.columns.column import Column, RowVerdicts
 from mooring.constraints.columns.labels import Mask
 from mooring.constraints.node_selector import Condition, NameRequirement, PreferredAffinity, RequiredAffinity
@@ -25,6 +28,7 @@ from mooring.constraints.options import ConstraintOptions
 
 OPTIONS = ConstraintOptions()
 Labels = dict[str, str]
+T = TypeVar("T", bound=np.generic)
 
 # A few values that each operator evaluates differently, so that small examples find disagreements.
 VALUES = {
@@ -281,11 +285,13 @@ class TestTaintColumns:
     ) -> None:
         evaluated: list[str] = []
 
-        def record(pod: Sequence[Toleration], taint: Taint, options: ConstraintOptions) -> bool:
-            evaluated.append(taint.value)
-            return tolerations.any_tolerates(pod, taint, options)
+        first_match = tolerations.TolerationIndex.first_match
 
-        monkeypatch.setattr("mooring.constraints.columns.taints.any_tolerates", record)
+        def record(index: tolerations.TolerationIndex[Toleration], taint: Taint) -> int | None:
+            evaluated.append(taint.value)
+            return first_match(index, taint)
+
+        monkeypatch.setattr(tolerations.TolerationIndex, "first_match", record)
         columns = TaintColumns(OPTIONS)
         for row in range(300):
             values = [str(row % 3), str(row % 2)]
@@ -329,12 +335,73 @@ def test_only_labels_that_nodes_have_are_looked_up_for_a_long_node_selector(monk
     read: list[Condition] = []
     mask = LabelColumns.mask
 
-    def watched(columns: LabelColumns, condition: Condition) -> Mask:
+    def watched(columns: LabelColumns, condition: Condition, deadline: Deadline) -> Mask:
         read.append(condition)
-        return mask(columns, condition)
+        return mask(columns, condition, deadline)
 
     monkeypatch.setattr(LabelColumns, "mask", watched)
     absent = tuple(Requirement(f"absent{number}", Operator.EQUALS, ("v",)) for number in range(1000))
     zone = Requirement("zone", Operator.EQUALS, ("a",))
     assert not columns.required_mask(RequiredAffinity((zone, *absent))).any()
     assert read == [zone, absent[0]]
+
+
+class TestDeadlines:
+    """The clock of these tests counts evaluations: every look at it is one, and every step may look five times."""
+
+    PER_STEP = 5
+
+    def complete(self, deadline: Deadline, evaluate: Callable[[], NDArray[T]]) -> tuple[NDArray[T], int]:
+        """Evaluate in steps; return the result, and the number of steps that were interrupted before."""
+        for steps in range(100):
+            deadline.clock = count(1).__next__
+            deadline.until = self.PER_STEP
+            try:
+                return evaluate(), steps
+            except UnfinishedError:
+                continue
+        raise AssertionError("the evaluation makes no progress")
+
+    @pytest.mark.req("S.6", "5500.6")
+    def test_conditions_on_labels_are_evaluated_in_steps_with_the_same_result(self) -> None:
+        deadline = Deadline()
+        limited, unlimited = LabelColumns(deadline=deadline), LabelColumns()
+        for row in range(30):
+            for columns in (limited, unlimited):
+                columns.put(row, f"node-{row}", {"host": str(row), "cores": str(row % 7)})
+        expressions = [f"node.labels.exists(k, node.labels[k] == '{number}')" for number in range(4)]
+        terms = [NodeSelectorTerm(match_cel_expressions=[expression]) for expression in expressions]
+        selector = node_selector.compile_selector(NodeSelector(node_selector_terms=terms), OPTIONS)
+        affinity = RequiredAffinity((), selector)
+        mask, steps = self.complete(deadline, lambda: limited.required_mask(affinity))
+        assert steps >= 4 * 30 / self.PER_STEP - 1
+        assert (mask == unlimited.required_mask(affinity)).all()
+        preferred = PreferredAffinity(((5, selector.terms[0]),))
+        scores, steps = self.complete(deadline, lambda: limited.preferred_scores(preferred))
+        assert steps == 0, "the mask is known"
+        assert (scores == unlimited.preferred_scores(preferred)).all()
+
+    @pytest.mark.req("S.6", "5471.4")
+    def test_tolerations_are_evaluated_in_steps_with_the_same_result(self) -> None:
+        deadline = Deadline()
+        limited, unlimited = TaintColumns(OPTIONS, deadline=deadline), TaintColumns(OPTIONS)
+        for row in range(30):
+            for columns in (limited, unlimited):
+                columns.put(row, [Taint(key="sla", value=str(row), effect="NoSchedule")])
+        pod = [Toleration(key="sla", operator="Gt", value="17")]
+        mask, steps = self.complete(deadline, lambda: limited.find_untolerated(pod).mask())
+        assert steps >= 30 / self.PER_STEP - 1
+        assert (mask == unlimited.find_untolerated(pod).mask()).all()
+        assert self.complete(deadline, lambda: limited.find_untolerated(pod).mask())[1] == 0
+
+    def test_each_step_evaluates_something_even_after_the_deadline(self) -> None:
+        deadline = Deadline(lambda: 1.0)
+        deadline.until = 1.0
+        columns = TaintColumns(OPTIONS, deadline=deadline)
+        for row in range(3):
+            columns.put(row, [Taint(key="sla", value=str(row), effect="NoSchedule")])
+        pod = [Toleration(key="sla", operator="Gt", value="1")]
+        for _ in range(2):
+            with pytest.raises(UnfinishedError):
+                columns.find_untolerated(pod)
+        assert columns.find_untolerated(pod).mask().sum() == 1

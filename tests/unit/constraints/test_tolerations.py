@@ -492,3 +492,35 @@ def test_options_come_from_the_gates() -> None:
 
     assert options.from_gates(component.resolve().gates) == ALL_ON
     assert options.from_gates(component.resolve(emulation="1.36").gates) == ALL_OFF
+
+
+FEW = st.sampled_from(["", "a", "b", "3"])
+EFFECTS = st.sampled_from(["", "NoSchedule", "NoExecute"])
+LISTED = st.builds(Toleration, key=FEW, operator=OPERATORS, value=FEW, effect=EFFECTS) | st.builds(
+    Toleration, expression=st.sampled_from(["taint.key == 'a'", "taint.value == taint.effect", "taint.value < 'b'"])
+)
+
+
+@pytest.mark.req("5471.4", "5721.9", "5500.6")
+@settings(max_examples=200, deadline=None)
+@given(st.lists(LISTED, max_size=8), st.builds(Taint, key=FEW, value=FEW, effect=EFFECTS))
+def test_the_index_finds_the_first_toleration_that_matches(pod: list[Toleration], on_node: Taint) -> None:
+    expected = next((index for index, each in enumerate(pod) if tolerations.tolerates(each, on_node, ALL_ON)), None)
+    assert tolerations.index_tolerations(pod, ALL_ON).first_match(on_node) == expected
+
+
+@pytest.mark.req("S.6")
+def test_a_thousand_tolerations_are_looked_up_and_not_compared_with_every_taint() -> None:
+    compared = 0
+
+    def compare(toleration: Toleration, on_node: Taint, options: ConstraintOptions) -> bool:
+        nonlocal compared
+        compared += 1
+        return tolerations.tolerates(toleration, on_node, options)
+
+    looked_up = [Toleration(key="k", operator="Equal", value=str(number)) for number in range(1000)]
+    pod = [*looked_up, Toleration(key="k", operator="Gt", value="1500"), Toleration(key="k", operator="Exists")]
+    index = tolerations.TolerationIndex(pod, compare, ALL_ON)
+    found = [index.first_match(Taint(key="k", value=str(number), effect="NoExecute")) for number in range(2000)]
+    assert found == [*range(1000), *[1001] * 501, *[1000] * 499]
+    assert compared == 1000

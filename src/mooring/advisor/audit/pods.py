@@ -154,8 +154,9 @@ class PodEffectFinder:
 
     def _eligible(self, pod: Pod, side: ResolvedFlags) -> bool:
         required = node_selector.required_affinity(pod.spec, side.constraints)
+        index = tolerations.index_tolerations(pod.spec.tolerations, side.constraints)
         return any(
             required.matches(node.metadata.labels, node.metadata.name)
-            and tolerations.find_untolerated(node.spec.taints, pod.spec.tolerations, side.constraints) is None
+            and index.find_untolerated(node.spec.taints) is None
             for node in self.snapshot.all(Node)
         )

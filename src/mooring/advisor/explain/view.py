@@ -19,6 +19,7 @@ from mooring.api.core_v1 import (
     NodeSelectorTerm,
     Pod,
     Taint,
+    Toleration,
     TopologySpreadConstraint,
 )
 from mooring.api.label_selector import NOTHING, Selector, SelectorError
@@ -175,12 +176,15 @@ class View:
                     found[taint.key, taint.effect].add(number)
         return found
 
+    @cached_property
+    def _toleration_index(self) -> tolerations.TolerationIndex[Toleration]:
+        return tolerations.index_tolerations(self.pod.spec.tolerations, self.features.constraints)
+
     def _bears(self, taint: Taint) -> bool:
         key = (taint.key, taint.value, taint.effect, taint.time_added)
         known = self._tolerated.get(key)
         if known is None:
-            known = tolerations.any_tolerates(self.pod.spec.tolerations, taint, self.features.constraints)
-            self._tolerated[key] = known
+            known = self._tolerated[key] = self._toleration_index.first_match(taint) is not None
         return known
 
     # -- node affinity

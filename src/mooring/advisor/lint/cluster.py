@@ -161,12 +161,9 @@ class Cluster:
             if affinity and any(affinity.matches(node.labels, node.name) for node in self._nodes):
                 yield Problem(rules.NO_PLACE, "", "no node meets both nodeSelector and a required term")
             return
+        index = tolerations.index_tolerations(spec.tolerations, self._options)
         blocking = [
-            tolerations.find_untolerated(
-                (taint for taint in node.taints if not taint.key.startswith(STATE_TAINTS)),
-                spec.tolerations,
-                self._options,
-            )
+            index.find_untolerated(taint for taint in node.taints if not taint.key.startswith(STATE_TAINTS))
             for node in eligible
         ]
         first = blocking[0]

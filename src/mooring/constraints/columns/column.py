@@ -10,7 +10,9 @@ changed; the next read of the verdict gathers row 3 alone. A new value adds one 
 """
 
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar
+from math import inf
+from time import perf_counter
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,25 @@ from mooring.constraints.columns.revisions import NEVER, RowLog
 Sample = TypeVar("Sample")
 Array = NDArray[Any]
 _SLACK = 64
+
+
+class UnfinishedError(Exception):
+    """Not every distinct value was evaluated before the deadline. The results are kept: call again for the rest."""
+
+
+class Deadline:
+    """The time at which evaluations of many values stop with `UnfinishedError`: never, unless `until` is set."""
+
+    def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
+        self.clock = clock
+        self.until = inf
+
+    def check(self) -> None:
+        if self.until != inf and self.clock() >= self.until:
+            raise UnfinishedError
+
+
+NO_DEADLINE: Final = Deadline()
 
 
 class Column(Generic[Sample]):
@@ -76,14 +97,17 @@ class RowVerdicts(Generic[Sample]):
         self._shown: Array = read_only(self._rows)
         self._verified_at = NEVER
 
-    def rows(self) -> Array:
-        """Return the current verdict on each row: a read-only view that changes with the nodes."""
+    def rows(self, deadline: Deadline = NO_DEADLINE) -> Array:
+        """Return the current verdict on each row: a read-only view that changes with the nodes.
+
+        Raise UnfinishedError when the deadline has passed.
+        """
         column = self._column
         changed_at = column.changes.changed_at
         if self._verified_at == changed_at:
             return self._shown
         if len(self._table) < len(column.samples):
-            self._evaluate_new_samples()
+            self._evaluate_new_samples(deadline)
         changed = column.changes.since(self._verified_at)
         if changed is None:
             self._rows = self._table.take(column.codes)
@@ -93,10 +117,16 @@ class RowVerdicts(Generic[Sample]):
         self._verified_at = changed_at
         return self._shown
 
-    def _evaluate_new_samples(self) -> None:
-        new = self._column.samples[len(self._table) :]
-        verdicts = [self._evaluate(sample) for sample in new if sample is not None]
-        self._table = np.concatenate((self._table, np.array(verdicts, self._table.dtype)))
+    def _evaluate_new_samples(self, deadline: Deadline) -> None:
+        verdicts: list[int] = []
+        try:
+            for sample in self._column.samples[len(self._table) :]:
+                if verdicts:
+                    deadline.check()
+                if sample is not None:
+                    verdicts.append(self._evaluate(sample))
+        finally:
+            self._table = np.concatenate((self._table, np.array(verdicts, self._table.dtype)))
 
 
 def larger(capacity: int) -> int:

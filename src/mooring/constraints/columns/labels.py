@@ -2,7 +2,7 @@
 
 A column is built when a condition first needs it: for one label key, for the few keys that a CEL expression reads
 (each distinct combination of their values is evaluated once), or for the whole label set when it reads all labels.
-The least recently used columns and verdicts are dropped.
+The least recently used columns and verdicts are dropped, after an evaluation and never while it is unfinished.
 """
 
 from collections import OrderedDict
@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.constraints.columns.column import Column, RowVerdicts, grown, larger, read_only
+from mooring.constraints.columns.column import NO_DEADLINE, Column, Deadline, RowVerdicts, grown, larger, read_only
 from mooring.constraints.columns.revisions import next_revision
 from mooring.constraints.node_selector import (
     Condition,
@@ -32,7 +32,13 @@ Keys: TypeAlias = tuple[str, ...] | None
 class LabelColumns:
     """Names and labels of the nodes, row by row. Rows without a node never match."""
 
-    def __init__(self, capacity: int = 64, max_columns: int = 48, max_verdicts: int = 96) -> None:
+    def __init__(
+        self,
+        capacity: int = 64,
+        max_columns: int = 48,
+        max_verdicts: int = 96,
+        deadline: Deadline = NO_DEADLINE,
+    ) -> None:
         self._nodes: Mask = np.zeros(capacity, np.bool_)
         self.nodes: Mask = read_only(self._nodes)
         """The rows that have a node."""
@@ -46,6 +52,7 @@ class LabelColumns:
         self._verdicts: OrderedDict[Condition, RowVerdicts[Labels]] = OrderedDict()
         self._max_columns = max_columns
         self._max_verdicts = max_verdicts
+        self._deadline = deadline
 
     def put(self, row: int, name: str, labels: Labels) -> None:
         """Set the node of `row`. The labels are kept, not copied: they must not be changed afterwards."""
@@ -76,18 +83,20 @@ class LabelColumns:
         for column in self._columns.values():
             column.set(row, 0)
 
-    def mask(self, condition: Condition) -> Mask:
+    def mask(self, condition: Condition, deadline: Deadline = NO_DEADLINE) -> Mask:
         """Return the rows whose labels meet one condition: a read-only view, valid until nodes change."""
         verdict = self._verdicts.get(condition)
         if verdict is None:
+            deadline.check()
             column = self._column(label_keys_read(condition))
             verdict = self._verdicts[condition] = RowVerdicts(column, condition.matches, np.bool_)
-            if len(self._verdicts) > self._max_verdicts:
-                self._verdicts.popitem(last=False)
         else:
             self._verdicts.move_to_end(condition)
             self._columns.move_to_end(label_keys_read(condition))
-        return verdict.rows()
+        found = verdict.rows(deadline)
+        if deadline is NO_DEADLINE:
+            self._evict()
+        return found
 
     def name_mask(self, condition: NameRequirement) -> Mask:
         row = self._row_of.get(condition.name)
@@ -96,31 +105,42 @@ class LabelColumns:
             found[row] = condition.equal
         return found
 
-    def term_mask(self, term: Term) -> Mask:
+    def term_mask(self, term: Term, deadline: Deadline = NO_DEADLINE) -> Mask:
         masks = [self.name_mask(condition) for condition in term.names]
-        masks += [self.mask(condition) for condition in term.labels]
+        masks += [self.mask(condition, deadline) for condition in term.labels]
         return masks[0] if len(masks) == 1 else np.logical_and.reduce(masks)
 
-    def selector_mask(self, selector: Selector) -> Mask:
+    def selector_mask(self, selector: Selector, deadline: Deadline = NO_DEADLINE) -> Mask:
         if not selector.terms:
             return np.zeros_like(self.nodes)
-        masks = [self.term_mask(term) for term in selector.terms]
+        masks = [self.term_mask(term, deadline) for term in selector.terms]
         return masks[0] if len(masks) == 1 else np.logical_or.reduce(masks)
 
     def required_mask(self, required: RequiredAffinity) -> Mask:
-        """Return the rows that a pod's `nodeSelector` and required node affinity allow."""
+        """Return the rows that a pod's `nodeSelector` and required node affinity allow.
+
+        Raise UnfinishedError when the deadline of the columns has passed.
+        """
         found = self.nodes
         for condition in required.node_selector:
-            found = found & self.mask(condition)
+            found = found & self.mask(condition, self._deadline)
             if not found.any():  # a pod may require thousands of labels
-                return found
-        return found if required.affinity is None else found & self.selector_mask(required.affinity)
+                break
+        else:
+            if required.affinity is not None:
+                found = found & self.selector_mask(required.affinity, self._deadline)
+        self._evict()
+        return found
 
     def preferred_scores(self, preferred: PreferredAffinity) -> NDArray[np.int64]:
-        """Return for each row the sum of the weights of the terms that match."""
+        """Return for each row the sum of the weights of the terms that match.
+
+        Raise UnfinishedError when the deadline of the columns has passed.
+        """
         scores = np.zeros(len(self.nodes), np.int64)
         for weight, term in preferred.terms:
-            scores += np.multiply(self.term_mask(term), weight, dtype=np.int64)
+            scores += np.multiply(self.term_mask(term, self._deadline), weight, dtype=np.int64)
+        self._evict()
         return scores
 
     def _column(self, keys: Keys) -> Column[Labels]:
@@ -129,10 +149,15 @@ class LabelColumns:
             column = Column(len(self.nodes))
             column.fill([0 if labels is None else _code(column, labels, keys) for labels in self._labels])
             self._columns[keys] = column
-            if len(self._columns) > self._max_columns:
-                self._drop(next(iter(self._columns)))
         self._columns.move_to_end(keys)
         return column
+
+    def _evict(self) -> None:
+        """Drop the least recently used verdicts and columns; those of an unfinished evaluation have been kept."""
+        while len(self._verdicts) > self._max_verdicts:
+            self._verdicts.popitem(last=False)
+        while len(self._columns) > self._max_columns:
+            self._drop(next(iter(self._columns)))
 
     def _drop_stale(self) -> None:
         for keys in [keys for keys, column in self._columns.items() if column.is_stale(self._count)]:

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Taint, Toleration
 from mooring.constraints import expressions
-from mooring.constraints.columns.column import Column, RowVerdicts, larger
+from mooring.constraints.columns.column import NO_DEADLINE, Column, Deadline, RowVerdicts, larger
 from mooring.constraints.columns.revisions import next_revision
 from mooring.constraints.options import ConstraintOptions
-from mooring.constraints.tolerations import DO_NOT_SCHEDULE, PREFER_NO_SCHEDULE, any_tolerates
+from mooring.constraints.tolerations import DO_NOT_SCHEDULE, PREFER_NO_SCHEDULE, index_tolerations
 
 TOLERATED = -1
 """Instead of a taint's number: every taint of the node is tolerated."""
@@ -52,13 +52,20 @@ class Untolerated(msgspec.Struct, frozen=True):
 class TaintColumns:
     """The taints of the nodes, row by row."""
 
-    def __init__(self, options: ConstraintOptions, capacity: int = 64, max_verdicts: int = 32) -> None:
+    def __init__(
+        self,
+        options: ConstraintOptions,
+        capacity: int = 64,
+        max_verdicts: int = 32,
+        deadline: Deadline = NO_DEADLINE,
+    ) -> None:
         self.changed_at = 0
         """When a taint last changed."""
         self._options = options
         self._taints: list[Sequence[Taint] | None] = [None] * capacity
         self._count = 0
         self._max_verdicts = max_verdicts
+        self._deadline = deadline
         self._plain = _TaintSets(self._taints, timed=False)
         self._timed: _TaintSets | None = None
         self._verdicts: OrderedDict[tuple[TolerationsKey, bool], tuple[_TaintSets, RowVerdicts[TaintSet]]] = (
@@ -89,14 +96,20 @@ class TaintColumns:
             sets.column.set(row, 0)
 
     def find_untolerated(self, tolerations: Sequence[Toleration]) -> Untolerated:
-        """Return the first NoSchedule or NoExecute taint of every node that `tolerations` do not match."""
+        """Return the first NoSchedule or NoExecute taint of every node that `tolerations` do not match.
+
+        Raise UnfinishedError when the deadline of the columns has passed.
+        """
         sets, verdict = self._verdict(tolerations, preferences=False)
-        return Untolerated(verdict.rows(), sets.taints)
+        return Untolerated(verdict.rows(self._deadline), sets.taints)
 
     def untolerated_preferences(self, tolerations: Sequence[Toleration]) -> NDArray[np.int32]:
-        """Return the number of PreferNoSchedule taints of every node that `tolerations` do not match."""
+        """Return the number of PreferNoSchedule taints of every node that `tolerations` do not match.
+
+        Raise UnfinishedError when the deadline of the columns has passed.
+        """
         _, verdict = self._verdict(tolerations, preferences=True)
-        return verdict.rows()
+        return verdict.rows(self._deadline)
 
     def _verdict(
         self, tolerations: Sequence[Toleration], *, preferences: bool
@@ -180,12 +193,13 @@ def _repels(
     taints: Sequence[Taint], tolerations: tuple[Toleration, ...], effects: frozenset[str], options: ConstraintOptions
 ) -> Callable[[int], bool]:
     known: dict[int, bool] = {}
+    index = index_tolerations(tolerations, options)
 
     def repels(number: int) -> bool:
         verdict = known.get(number)
         if verdict is None:
             taint = taints[number]
-            verdict = known[number] = taint.effect in effects and not any_tolerates(tolerations, taint, options)
+            verdict = known[number] = taint.effect in effects and index.first_match(taint) is None
         return verdict
 
     return repels

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from mooring.api.core_v1 import Taint, Toleration
 from mooring.constraints.lowering.support import STOCK, common_features, is_unsupported
 from mooring.constraints.options import ConstraintOptions
-from mooring.constraints.tolerations import EQUAL, NO_EXECUTE, tolerates
+from mooring.constraints.tolerations import EQUAL, NO_EXECUTE, index_tolerations
 
 
 class _TaintIdentity(NamedTuple):
@@ -44,8 +44,9 @@ def lower_tolerations(
     if not any(foreign):
         return list(tolerations)
     added: dict[int, list[Toleration]] = defaultdict(list)
+    index = index_tolerations(tolerations, options)
     for identity, group in _group_by_identity(taints).items():
-        firsts = [_first_match(tolerations, taint, options) for taint in group]
+        firsts = [index.first_match(taint) for taint in group]
         places = [place for place in firsts if place is not None]
         new = [place for place in places if foreign[place]]
         if new and len(places) == len(firsts):
@@ -63,13 +64,6 @@ def _group_by_identity(taints: Iterable[Taint]) -> dict[_TaintIdentity, list[Tai
     for taint in taints:
         found[_TaintIdentity(taint.key, taint.value, taint.effect)].append(taint)
     return dict(sorted(found.items()))
-
-
-def _first_match(tolerations: Sequence[Toleration], taint: Taint, options: ConstraintOptions) -> int | None:
-    for place, toleration in enumerate(tolerations):
-        if tolerates(toleration, taint, options):
-            return place
-    return None
 
 
 def _equal(words: _TaintIdentity, seconds: int | None) -> Toleration:

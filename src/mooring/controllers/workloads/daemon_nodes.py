@@ -13,7 +13,6 @@ from mooring.api.core_v1 import (
     NodeSelectorTerm,
     Pod,
     PodSpec,
-    Taint,
     Toleration,
 )
 from mooring.constraints import node_selector, tolerations
@@ -64,8 +63,7 @@ class Placement:
     def __init__(self, spec: PodSpec, options: ConstraintOptions) -> None:
         self._node_name = spec.node_name
         self._affinity = node_selector.required_affinity(spec, options)
-        self._tolerations = daemon_tolerations(spec)
-        self._options = options
+        self._tolerations = tolerations.index_tolerations(daemon_tolerations(spec), options)
         self._possible = node_selector.possible_affinity(spec, options)
         self.off_operators = node_selector.features_with_gate_off(spec, options)
         """Operators in the template's affinity that are not evaluated, because their gate is off."""
@@ -83,16 +81,12 @@ class Placement:
         name, labels = node.metadata.name, node.metadata.labels
         if self._node_name not in ("", name) or not self._possible.matches(labels, name):
             return Suitability(should_run=False, may_stay=False)
-        if self._find_untolerated(node.spec.taints) is not None:
-            may_stay = self._find_untolerated(node.spec.taints, frozenset({tolerations.NO_EXECUTE})) is None
+        if self._tolerations.find_untolerated(node.spec.taints) is not None:
+            no_execute = frozenset({tolerations.NO_EXECUTE})
+            may_stay = self._tolerations.find_untolerated(node.spec.taints, no_execute) is None
             return Suitability(should_run=False, may_stay=may_stay)
         is_evaluated = self._affinity.matches(labels, name)
         return Suitability(should_run=is_evaluated, may_stay=True, is_evaluated=is_evaluated)
-
-    def _find_untolerated(
-        self, taints: list[Taint], effects: frozenset[str] = tolerations.DO_NOT_SCHEDULE
-    ) -> Taint | None:
-        return tolerations.find_untolerated(taints, self._tolerations, self._options, effects)
 
 
 def affects_placement(old: Node | None, new: Node | None) -> bool:

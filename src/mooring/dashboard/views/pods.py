@@ -20,7 +20,7 @@ from mooring.cel.tracing import parts
 from mooring.constraints.celenv import NODE, TAINT
 from mooring.constraints.node_selector import required_terms
 from mooring.constraints.options import ConstraintOptions
-from mooring.constraints.tolerations import tolerates
+from mooring.constraints.tolerations import index_tolerations
 from mooring.dashboard.asking import Asked, Model, NotFoundError, Page
 from mooring.dashboard.elements import (
     PER_PAGE,
@@ -153,9 +153,11 @@ def _taints(live: LiveSnapshot, pod: Pod, options: ConstraintOptions) -> list[To
             counted[key] += 1
             examples[key] = taint
     made = []
+    index = index_tolerations(pod.spec.tolerations, options)
     for key in sorted(counted, key=lambda each: tuple(map(natural_key, each))):
         taint = examples[key]
-        by = next((each for each in pod.spec.tolerations if tolerates(each, taint, options)), None)
+        first = index.first_match(taint)
+        by = None if first is None else pod.spec.tolerations[first]
         misses = (
             [miss for each in pod.spec.tolerations if (miss := near_miss(each, taint, options))] if by is None else []
         )

@@ -23,7 +23,7 @@ from mooring.api.core_v1 import Namespace, Node, Pod, ReplicationController, Ser
 from mooring.api.meta_v1 import Resource
 from mooring.api.states import has_ended, priority
 from mooring.base import logs
-from mooring.constraints.columns import LabelColumns, TaintColumns
+from mooring.constraints.columns import Deadline, LabelColumns, TaintColumns
 from mooring.constraints.columns.column import larger
 from mooring.constraints.columns.revisions import NEVER, ChangeLog, RowLog, next_revision
 from mooring.constraints.options import ConstraintOptions
@@ -114,8 +114,10 @@ class Cluster:
         self.namespaces: dict[str, Mapping[str, str]] = {}
         """The labels of each namespace, by its name."""
         self.signatures = SignatureTable(pod_level_resources=pod_level_resources)
-        self.labels = LabelColumns(_CAPACITY)
-        self.taints = TaintColumns(constraints, _CAPACITY)
+        self.deadline = Deadline()
+        """When evaluating the conditions of one pod on all nodes is interrupted; see `Engine.schedule`."""
+        self.labels = LabelColumns(_CAPACITY, deadline=self.deadline)
+        self.taints = TaintColumns(constraints, _CAPACITY, deadline=self.deadline)
         self.resources = ResourceColumns(_CAPACITY)
         self.priorities = PriorityColumn(_CAPACITY)
         self.ports = PortColumns()

@@ -10,12 +10,14 @@ the outcome: ``running/cycle.py`` writes to the API server, ``advisor/simulate/s
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import inf
 from time import perf_counter
 from typing import Protocol, TypeVar
 
 from mooring.api.core_v1 import Pod
 from mooring.api.states import priority
 from mooring.base import logs
+from mooring.constraints.columns import UnfinishedError
 from mooring.scheduler.deciding.assumptions import AssumedPod
 from mooring.scheduler.deciding.diagnosis import Diagnosis
 from mooring.scheduler.deciding.engine import NO_NODES, Engine, Outcome
@@ -75,12 +77,15 @@ class Attempts:
         self._reserve_plugins = {name: pair_with_names(profile.reserve) for name, profile in engine.profiles.items()}
         self._permit_plugins = {name: pair_with_names(profile.permit) for name, profile in engine.profiles.items()}
 
-    def schedule(self, queued: QueuedPod, pod: Pod, begun: float) -> bool:
-        """Try to schedule a pod; return whether the next one must wait for the deletion of this one's victims."""
+    def schedule(self, queued: QueuedPod, pod: Pod, begun: float, *, until: float = inf) -> bool:
+        """Try to schedule a pod; return whether the next one must wait for the deletion of this one's victims.
+
+        Raise UnfinishedError, with nothing done, if the pod's conditions are still being evaluated at `until`.
+        """
         assumed: AssumedPod | None = None
         try:
             started = perf_counter()
-            outcome = self._engine.schedule(pod)
+            outcome = self._engine.schedule(pod, until=until)
             self._driver.record_evaluation(queued, outcome, perf_counter() - started)
             if outcome.error is not None:
                 self._driver.handle_error(queued, outcome.error.message, begun)
@@ -89,6 +94,8 @@ class Attempts:
             else:
                 assumed = AssumedPod(queued, pod, outcome.node, outcome.profile, outcome.cycle, begun)
                 self._assume(assumed)
+        except UnfinishedError:
+            raise
         except Exception as problem:  # a plugin's defect concerns its pod, not all others
             log.exception("scheduling a pod failed", extra={"fields": {"pod": queued.name}})
             status = error(f"{type(problem).__name__}: {problem}")

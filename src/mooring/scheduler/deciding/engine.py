@@ -15,6 +15,7 @@ Read next: ``evaluation.py`` for filtering and scoring, ``columns/cluster.py`` f
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -182,10 +183,18 @@ class Engine:
             raise UnknownSchedulerError(f"there is no profile for the scheduler {name}")
         return profile
 
-    def schedule(self, pod: Pod) -> Outcome:
-        """Find a node for a pod: its nominated node if feasible, else the best one, at random among equal scores."""
+    def schedule(self, pod: Pod, *, until: float = inf) -> Outcome:
+        """Find a node for a pod: its nominated node if feasible, else the best one, at random among equal scores.
+
+        If node selectors and tolerations are still being evaluated at `until` (by `perf_counter`), raise
+        UnfinishedError: the results are kept, and the next call with this pod goes on from there.
+        """
         profile = self.profile_of(pod)
-        evaluation = self._evaluate_nominated_node(profile, pod) or self._evaluate(profile, pod)
+        self.cluster.deadline.until = until
+        try:
+            evaluation = self._evaluate_nominated_node(profile, pod) or self._evaluate(profile, pod)
+        finally:
+            self.cluster.deadline.until = inf
         considered = evaluation.number_considered if evaluation.asked else 0
         refusal = evaluation.refusal
         if refusal is not None and not refusal.is_rejected:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mooring.api.core_v1 import PodSpec
+from mooring.constraints.columns import UnfinishedError
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod
 from mooring.scheduler.columns.signatures import PodInfo, PodSignature, pinned_node
 from mooring.scheduler.deciding.filter_pipeline import Feasible, FilterPipeline, pass_filter
@@ -164,8 +165,13 @@ class Evaluator:
     def forget(self, signature: PodSignature) -> None:
         """Evict the cache entry of a pod signature, and every vector that no other signature uses."""
         entry = self._entries.pop(signature, None)
-        for group in entry.groups if entry is not None else ():
-            group.users -= 1
+        if entry is not None:
+            for group in entry.groups:
+                group.users -= 1
+            self._drop_unused(entry.groups)
+
+    def _drop_unused(self, groups: "Sequence[_VectorGroup]") -> None:
+        for group in groups:
             if not group.users and self._groups.pop(group.key, None) is not None:
                 self._drop(self._pipelines, group.filters)
                 self._drop(self._sums, group.scores)
@@ -201,12 +207,16 @@ class Evaluator:
 
     def _make_entry(self, pod: PodInfo) -> _Entry:
         found: list[_VectorGroup] = []
-        for uses in self._plan.parts:
-            key = uses.number, uses.view.key(pod.signature)
-            group = self._groups.get(key)
-            if group is None:
-                group = self._groups[key] = _VectorGroup(key, uses, pod, self._cluster, self._meter)
-            found.append(group)
+        try:
+            for uses in self._plan.parts:
+                key = uses.number, uses.view.key(pod.signature)
+                group = self._groups.get(key)
+                if group is None:
+                    group = self._groups[key] = _VectorGroup(key, uses, pod, self._cluster, self._meter)
+                found.append(group)
+        except BaseException:
+            self._drop_unused(found)
+            raise
         return _Entry(found)
 
     def _combination(
@@ -245,6 +255,8 @@ class Evaluator:
                 leave_room(evaluation, self._cluster, expected)
             if evaluation.refusal is None and evaluation.number_feasible > (0 if needs_points else 1):
                 self._score(entry, evaluation, needs_points=needs_points)
+        except UnfinishedError:
+            raise
         except BaseException:
             self.forget(pod.signature)  # a plugin's state may be half updated
             raise

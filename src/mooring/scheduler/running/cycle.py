@@ -19,6 +19,7 @@ from mooring.base import logs
 from mooring.base.clock import Clock
 from mooring.client import Client
 from mooring.constraints.annotations import as_scheduled
+from mooring.constraints.columns import UnfinishedError
 from mooring.scheduler import framework as fwk
 from mooring.scheduler.deciding.assumptions import AssumedPod, Assumptions
 from mooring.scheduler.deciding.attempt import Attempts, log_exceptions, name_of, pair_with_names
@@ -38,7 +39,10 @@ _TURN_SECONDS = 0.02
 """After scheduling for this long, the cycle yields to the event loop: informers, and batches being bound.
 
 The pods of a turn are bound in one request, whose cost for the scheduler and the server hardly depends on their number.
+A pod whose conditions are not evaluated on all nodes by then continues at the end of the next turns, for about as long.
 """
+_PATIENCE = 8
+"""After this many turns a pod has twice the time, so that it succeeds even if others evict its cached results."""
 _SLOW_SECONDS = 0.1
 
 
@@ -70,6 +74,7 @@ class Cycle:
         self._victims = Victims(client, queue, reports, waiting, latest)
         self.binder = Binder(client, self._finish_attempt)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._unfinished: dict[str, tuple[QueuedPod, int]] = {}
         self._pre_bind_plugins = {name: pair_with_names(profile.pre_bind) for name, profile in engine.profiles.items()}
         self._own_filters = {
             name_of(plugin)
@@ -99,7 +104,8 @@ class Cycle:
         binding = asyncio.create_task(self.binder.run(), name="binder")
         try:
             while True:
-                await self._queue.wait()
+                if not self._unfinished:
+                    await self._queue.wait()
                 await self._turn()
                 await asyncio.sleep(0)
         finally:
@@ -112,16 +118,27 @@ class Cycle:
     async def _turn(self) -> None:
         until = perf_counter() + _TURN_SECONDS
         while (queued := self._queue.pop()) is not None:
-            pod = self._still_wanted(queued)
-            if pod is None:
-                self._queue.forget_in_flight(queued.key)
-                continue
-            self._times.begin()
-            waits = self._attempts.schedule(queued, pod, self._clock.monotonic())
-            if waits:
-                await self._victims.wait_for_deletions()
+            await self._try(queued, until)
             if perf_counter() >= until:
-                return
+                break
+        if self._unfinished:
+            queued, turns = min(self._unfinished.values(), key=lambda each: self._queue.turn_of(each[0]))
+            await self._try(queued, perf_counter() + _TURN_SECONDS * (1 + turns / _PATIENCE))
+
+    async def _try(self, queued: QueuedPod, until: float) -> None:
+        _, turns = self._unfinished.pop(queued.key, (queued, 0))
+        pod = self._still_wanted(queued)
+        if pod is None:
+            self._queue.forget_in_flight(queued.key)
+            return
+        self._times.begin()
+        try:
+            waits = self._attempts.schedule(queued, pod, self._clock.monotonic(), until=until)
+        except UnfinishedError:
+            self._unfinished[queued.key] = queued, turns + 1
+            return
+        if waits:
+            await self._victims.wait_for_deletions()
 
     def _still_wanted(self, queued: QueuedPod) -> Pod | None:
         pod = self._latest(queued.pod)

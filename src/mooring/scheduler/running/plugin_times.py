@@ -12,6 +12,7 @@ from itertools import cycle
 from time import perf_counter
 from typing import Any
 
+from mooring.constraints.columns import UnfinishedError
 from mooring.scheduler.deciding.engine import Outcome
 from mooring.scheduler.framework import SUCCESS, Code, Status, Verdicts
 from mooring.scheduler.running.metrics import SchedulerMetrics
@@ -65,6 +66,8 @@ class PluginTimes:
             begun = perf_counter()
             try:
                 answer = call(*arguments)
+            except UnfinishedError:
+                raise
             except BaseException as problem:
                 self.ran(plugin, point, problem, perf_counter() - begun)
                 raise
