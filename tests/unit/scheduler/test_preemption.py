@@ -13,6 +13,7 @@ from mooring.api.core_v1 import Pod
 from mooring.api.policy_v1 import PodDisruptionBudget
 from mooring.scheduler.deciding import preemption
 from mooring.scheduler.deciding.engine import NOTHING_DONE, Engine, Outcome, fit_message
+from mooring.scheduler.deciding.pod_evaluation import only_resources_decide
 from mooring.scheduler.deciding.preemption import Candidate, harm_of
 from mooring.scheduler.deciding.profiles import ProfileSpec
 from mooring.scheduler.framework import PostFilterResult, Status
@@ -408,6 +409,12 @@ def test_what_is_kept_of_other_pods_makes_no_difference_whatever_changes(seed: i
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(preemption, "_least_known", lambda *_: None)
             assert engine.post_filter(outcome) == kept
+
+
+def test_nodes_are_tried_together_for_a_pod_without_rules() -> None:
+    outcome = engine_with(node("a", cpu="1")).schedule(NEW)
+    assert outcome.node is None
+    assert only_resources_decide(outcome.evaluation)
 
 
 def test_nodes_are_not_tried_together_when_more_than_resources_decides() -> None:

@@ -29,7 +29,10 @@ def _no_reasons(_code: int) -> tuple[str, ...]:
 
 
 class FilterVector(Vector):
-    """The verdicts of a Filter plugin on all node rows. Rows without a node are `ok`; the pipeline masks them."""
+    """The verdicts of a Filter plugin on all node rows; those of this base class accept every node.
+
+    Rows without a node are `ok`; the pipeline masks them.
+    """
 
     status: fwk.Status = fwk.SUCCESS
     """The status of `pre_filter`: `SKIP` if the plugin does not apply, a rejection of all nodes, or an error."""
@@ -41,8 +44,8 @@ class FilterVector(Vector):
     """Whether the plugin rejects any node; otherwise `codes` and `ok` may be absent."""
     codes: fwk.Codes = fwk.ALL_PASS
     ok: fwk.Mask = _NO_MASK
-    reads_only_node = False
-    """Return whether the verdicts depend on the nodes alone and not on placed pods."""
+    reads_only_node = True
+    """Whether the verdicts depend on the nodes alone and not on placed pods."""
     has_pre_point = True
     """Whether metrics count a call of the plugin's `pre_filter`."""
 
@@ -76,16 +79,16 @@ class FilterVector(Vector):
 
     def passes(self, _row: int) -> bool:
         """Return whether a node row passed at the last `refresh`."""
-        return False
+        return True
 
     def row_state(self, _row: int) -> Hashable | None:
         """Return a key equal for rows with the same verdict, also after the same pods are moved; None if unknown."""
-        return None
+        return True
 
     @property
     def reads_only_resources(self) -> bool:
         """Return whether only a node row's node and resources decide its verdict, so that `fits_with` can be called."""
-        return False
+        return True
 
     def fits_with(self, _rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> fwk.Mask | None:
         """Return which node rows would pass with other used resource amounts; None if all would."""
@@ -264,6 +267,9 @@ class SharedVerdicts(PluginVector, FilterVector):
 class NodeVector(FilterVector):
     """The verdicts of a per-node plugin, on the nodes that every earlier filter accepted."""
 
+    reads_only_node = False
+    reads_only_resources = False
+
     def __init__(self, use: NodeFilterUse, pod: PodInfo, cluster: Cluster, cycle: fwk.CycleState) -> None:
         super().__init__(use, cluster)
         self.use = use
@@ -282,6 +288,12 @@ class NodeVector(FilterVector):
         codes = np.zeros(self._cluster.capacity, np.int32)
         codes[rows] = verdicts.codes
         self._take(fwk.Verdicts(codes, verdicts.reasons), None)
+
+    def passes(self, _row: int) -> bool:
+        return False
+
+    def row_state(self, _row: int) -> None:
+        return None
 
     def verdicts(self, rows: fwk.Rows) -> fwk.Verdicts | fwk.Status:
         wanted = range(self._cluster.capacity) if isinstance(rows, slice) else rows.tolist()
