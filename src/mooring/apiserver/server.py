@@ -66,7 +66,7 @@ from mooring.apiserver.requests.health import Check, Health, store_answers
 from mooring.apiserver.requests.metrics import ServerMetrics
 from mooring.apiserver.requests.skew import SkewWatch
 from mooring.apiserver.requests.status_pages import StatusPageHandler
-from mooring.apiserver.streams.kubelets import Kubelets
+from mooring.apiserver.streams.kubelet import Kubelets
 from mooring.apiserver.streams.streams import Streams
 from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock

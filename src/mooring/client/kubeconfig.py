@@ -135,27 +135,21 @@ class _Context(msgspec.Struct, rename="kebab"):
     namespace: str = ""
 
 
-class _NamedCluster(msgspec.Struct):
+class _Named(msgspec.Struct):
+    """A named entry of a kubeconfig's list of clusters, users or contexts, whose field is set."""
+
     name: str
     cluster: _Cluster = msgspec.field(default_factory=_Cluster)
-
-
-class _NamedUser(msgspec.Struct):
-    name: str
     user: _User = msgspec.field(default_factory=_User)
-
-
-class _NamedContext(msgspec.Struct):
-    name: str
     context: _Context = msgspec.field(default_factory=_Context)
 
 
 class _Config(msgspec.Struct, rename="kebab"):
     kind: str = ""
     current_context: str = ""
-    clusters: list[_NamedCluster] | None = None
-    users: list[_NamedUser] | None = None
-    contexts: list[_NamedContext] | None = None
+    clusters: list[_Named] | None = None
+    users: list[_Named] | None = None
+    contexts: list[_Named] | None = None
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -207,14 +201,9 @@ class _Entry(msgspec.Struct, Generic[E], frozen=True):
 
 def _merged_connection(files: list[_File], context: str, clock: Clock) -> Connection:
     """Return the connection of a context; of entries with the same name, that of the first file is used."""
-    clusters: dict[str, _Entry[_Cluster]] = {}
-    users: dict[str, _Entry[_User]] = {}
-    contexts: dict[str, _Entry[_Context]] = {}
-    for file in files:
-        config = file.config
-        _merge_entries(clusters, "cluster", file.path, ((each.name, each.cluster) for each in config.clusters or ()))
-        _merge_entries(users, "user", file.path, ((each.name, each.user) for each in config.users or ()))
-        _merge_entries(contexts, "context", file.path, ((each.name, each.context) for each in config.contexts or ()))
+    clusters: dict[str, _Entry[_Cluster]] = _merge(files, "cluster")
+    users: dict[str, _Entry[_User]] = _merge(files, "user")
+    contexts: dict[str, _Entry[_Context]] = _merge(files, "context")
     paths, names = ", ".join(str(file.path) for file in files), ", ".join(sorted(contexts)) or "none"
     name = context or next((file.config.current_context for file in files if file.config.current_context), "")
     if not name:
@@ -232,13 +221,17 @@ def _merged_connection(files: list[_File], context: str, clock: Clock) -> Connec
     return _connection(name, found.entry, cluster, user, clock)
 
 
-def _merge_entries(into: dict[str, _Entry[E]], what: str, path: Path, entries: Iterator[tuple[str, E]]) -> None:
-    seen: set[str] = set()
-    for name, entry in entries:
-        if name in seen:
-            raise ConfigError(f"{path}: there are two {what}s named {name!r}")
-        seen.add(name)
-        into.setdefault(name, _Entry(entry, path))
+def _merge(files: list[_File], what: str) -> dict[str, _Entry[Any]]:
+    """Return the clusters, users or contexts of all files by name; of equal names, that of the first file."""
+    found: dict[str, _Entry[Any]] = {}
+    for file in files:
+        seen: set[str] = set()
+        for each in getattr(file.config, f"{what}s") or ():
+            if each.name in seen:
+                raise ConfigError(f"{file.path}: there are two {what}s named {each.name!r}")
+            seen.add(each.name)
+            found.setdefault(each.name, _Entry(getattr(each, what), file.path))
+    return found
 
 
 def _connection(

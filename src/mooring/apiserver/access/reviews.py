@@ -5,7 +5,7 @@ Objects of these kinds are questions: they are answered when they are created, a
 """
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mooring.admission import strategy as admission
 from mooring.admission.options import AdmissionOptions
@@ -27,6 +27,7 @@ from mooring.api.authorization_v1 import (
     ResourceAttributes,
     ResourceRule,
     SelfSubjectAccessReview,
+    SelfSubjectAccessReviewSpec,
     SelfSubjectRulesReview,
     SubjectAccessReview,
     SubjectAccessReviewSpec,
@@ -41,7 +42,7 @@ from mooring.apiserver.access.authn import Authenticator
 from mooring.apiserver.access.authz import Attributes, Authorizer, selected_node
 from mooring.apiserver.access.tokens import ISSUER, Recognised, ServiceAccountTokens
 from mooring.apiserver.messages.http import Request, Response
-from mooring.apiserver.messages.routes import ResourceHandlers, ResourceRoute
+from mooring.apiserver.messages.routes import ResourceHandler, ResourceHandlers, ResourceRoute
 from mooring.apiserver.output.formats import format_json
 from mooring.apiserver.registry.parameters import read_object
 from mooring.base.clock import Clock
@@ -72,13 +73,25 @@ class Reviews:
         self._admit = admit
         self.answers: ResourceHandlers = {
             ("", "serviceaccounts", "token"): self._token,
-            (_AUTHENTICATION, "tokenreviews", ""): self._token_review,
-            (_AUTHENTICATION, "selfsubjectreviews", ""): self._self_subject_review,
-            (_AUTHORIZATION, "selfsubjectaccessreviews", ""): self._self_access,
-            (_AUTHORIZATION, "subjectaccessreviews", ""): self._access,
-            (_AUTHORIZATION, "localsubjectaccessreviews", ""): self._local_access,
-            (_AUTHORIZATION, "selfsubjectrulesreviews", ""): self._rules,
+            (_AUTHENTICATION, "tokenreviews", ""): self._handler(TokenReview, self._review_token),
+            (_AUTHENTICATION, "selfsubjectreviews", ""): self._handler(SelfSubjectReview, self._identify_user),
+            (_AUTHORIZATION, "selfsubjectaccessreviews", ""): self._handler(SelfSubjectAccessReview, self._decide_self),
+            (_AUTHORIZATION, "subjectaccessreviews", ""): self._handler(SubjectAccessReview, self._decide_other),
+            (_AUTHORIZATION, "localsubjectaccessreviews", ""): self._handler(
+                LocalSubjectAccessReview, self._decide_other
+            ),
+            (_AUTHORIZATION, "selfsubjectrulesreviews", ""): self._handler(SelfSubjectRulesReview, self._list_rules),
         }
+
+    def _handler(self, cls: type[R], status_of: Callable[[Request, R], Awaitable[Any]]) -> ResourceHandler:
+        """Return the handler that reads a review and responds with it and its status."""
+
+        async def handle(request: Request, route: ResourceRoute) -> Response:
+            review: Any = self._read(request, route, cls)
+            review.status = await status_of(request, review)
+            return _created_response(request, review)
+
+        return handle
 
     async def _token(self, request: Request, route: ResourceRoute) -> Response:
         kind = self._scheme.kind(f"{_AUTHENTICATION}/v1", "TokenRequest")
@@ -89,43 +102,21 @@ class Reviews:
         await self._tokens.check_node(request.user, route.namespace, route.name, wanted)
         return _created_response(request, await self._tokens.issue(route.namespace, route.name, wanted))
 
-    async def _token_review(self, request: Request, route: ResourceRoute) -> Response:
-        review = self._read(request, route, TokenReview)
+    async def _review_token(self, _: Request, review: TokenReview) -> TokenReviewStatus:
         found = await self._authenticator.review(review.spec.token, tuple(review.spec.audiences) or (ISSUER,))
         review.spec.token = ""  # the answer need not repeat it
         if isinstance(found, Recognised):
-            review.status = TokenReviewStatus(authenticated=True, user=found.user, audiences=[*found.audiences])
-        else:
-            review.status = TokenReviewStatus(error=found)
-        return _created_response(request, review)
+            return TokenReviewStatus(authenticated=True, user=found.user, audiences=[*found.audiences])
+        return TokenReviewStatus(error=found)
 
-    async def _self_subject_review(self, request: Request, route: ResourceRoute) -> Response:
-        review = self._read(request, route, SelfSubjectReview)
-        review.status = SelfSubjectReviewStatus(user_info=request.user)
-        return _created_response(request, review)
+    async def _identify_user(self, request: Request, _: SelfSubjectReview) -> SelfSubjectReviewStatus:
+        return SelfSubjectReviewStatus(user_info=request.user)
 
-    async def _self_access(self, request: Request, route: ResourceRoute) -> Response:
-        review = self._read(request, route, SelfSubjectAccessReview)
-        attributes = _attributes(review.spec.resource_attributes, review.spec.non_resource_attributes)
-        review.status = await self._decide(request.user, attributes)
-        return _created_response(request, review)
-
-    async def _access(self, request: Request, route: ResourceRoute) -> Response:
-        review = self._read(request, route, SubjectAccessReview)
-        review.status = await self._decide_for(review.spec)
-        return _created_response(request, review)
-
-    async def _local_access(self, request: Request, route: ResourceRoute) -> Response:
-        review = self._read(request, route, LocalSubjectAccessReview)
-        review.status = await self._decide_for(review.spec)
-        return _created_response(request, review)
-
-    async def _rules(self, request: Request, route: ResourceRoute) -> Response:
-        review = self._read(request, route, SelfSubjectRulesReview)
+    async def _list_rules(self, request: Request, review: SelfSubjectRulesReview) -> SubjectRulesReviewStatus:
         if not review.spec.namespace:
             raise errors.bad_request("no namespace on request")
         rules = self._authorizer.rules(request.user, review.spec.namespace)
-        review.status = SubjectRulesReviewStatus(
+        return SubjectRulesReviewStatus(
             resource_rules=[
                 ResourceRule(
                     verbs=rule.verbs,
@@ -142,11 +133,16 @@ class Reviews:
                 if rule.non_resource_urls
             ],
         )
-        return _created_response(request, review)
 
-    async def _decide_for(self, spec: SubjectAccessReviewSpec) -> SubjectAccessReviewStatus:
+    async def _decide_self(self, request: Request, review: SelfSubjectAccessReview) -> SubjectAccessReviewStatus:
+        return await self._decide(request.user, review.spec)
+
+    async def _decide_other(
+        self, _: Request, review: SubjectAccessReview | LocalSubjectAccessReview
+    ) -> SubjectAccessReviewStatus:
+        spec = review.spec
         user = UserInfo(username=spec.user, uid=spec.uid, groups=spec.groups, extra=spec.extra)
-        return await self._decide(user, _attributes(spec.resource_attributes, spec.non_resource_attributes))
+        return await self._decide(user, spec)
 
     def _read(self, request: Request, route: ResourceRoute, object_type: type[R], kind: Kind | None = None) -> R:
         """Decode the review in the body; raise BadRequest and Invalid."""
@@ -160,7 +156,10 @@ class Reviews:
             raise errors.invalid(obj.kind, obj.metadata.name, problems, group=strategy.group)
         return obj
 
-    async def _decide(self, user: UserInfo, attributes: Attributes) -> SubjectAccessReviewStatus:
+    async def _decide(
+        self, user: UserInfo, spec: SelfSubjectAccessReviewSpec | SubjectAccessReviewSpec
+    ) -> SubjectAccessReviewStatus:
+        attributes = _attributes(spec.resource_attributes, spec.non_resource_attributes)
         await self._authorizer.prepare(user, attributes)
         decision = self._authorizer.authorize(user, attributes)
         return SubjectAccessReviewStatus(allowed=decision.allowed, reason=decision.reason)

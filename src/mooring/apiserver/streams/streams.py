@@ -20,8 +20,7 @@ from mooring.apiserver.access.authz import Attributes, Authorizer, require
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.messages.routes import ResourceRoute
 from mooring.apiserver.registry.objects import Objects
-from mooring.apiserver.streams.kubelet import Place, Proxied
-from mooring.apiserver.streams.kubelets import Kubelets
+from mooring.apiserver.streams.kubelet import Kubelets, Place, Proxied
 from mooring.apiserver.streams.questions import container_of, log_options
 
 if TYPE_CHECKING:
