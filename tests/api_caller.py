@@ -19,7 +19,7 @@ from mooring.api.authentication_v1 import UserInfo
 from mooring.api.batch_writes import PATH as BATCHES
 from mooring.api.errors import StatusError
 from mooring.api.scheme import Scheme
-from mooring.apiserver.extension.converting import converting_by
+from mooring.apiserver.extension.converting import stored_with_conversion
 from mooring.apiserver.extension.webhooks.caller import WebhookCaller
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.messages.routes import resolve
@@ -200,7 +200,7 @@ async def api_caller(
         options or AdmissionOptions(),
         clock,
         Tables(),
-        stored_as=converting_by(WebhookCaller(no_addresses)),
+        stored_as=stored_with_conversion(WebhookCaller(no_addresses)),
         extensions=extend(own_store, scheme) if extend else None,
     )
     resources = Resources(context)

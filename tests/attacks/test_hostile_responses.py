@@ -9,9 +9,9 @@ import pytest
 from mooring.api import errors
 from mooring.apiserver.edge.responses import encode_head
 from mooring.apiserver.messages.http import Request, Response
-from mooring.apiserver.streams.kubelet import Proxied
+from mooring.apiserver.streams.kubelet import ProxiedRequest
 from mooring.apiserver.streams.real.http_call import Address
-from mooring.apiserver.streams.real.kubelets import pass_on
+from mooring.apiserver.streams.real.kubelets import proxy_request
 
 pytestmark = pytest.mark.req("S.6")
 WHOLE = b"HTTP/1.1 200 OK\r\nx-own: 1\r\ncontent-length: 2\r\n\r\nok"
@@ -34,7 +34,9 @@ async def pod(answer: bytes) -> AsyncIterator[Address]:
 
 async def proxied(answer: bytes) -> tuple[Response, bytes]:
     async with pod(answer) as address:
-        response = await pass_on(address, Proxied(Request(method="GET", path="/below/"), "/", "/below"), "web")
+        response = await proxy_request(
+            address, ProxiedRequest(Request(method="GET", path="/below/"), "/", "/below"), "web"
+        )
         assert not isinstance(response.body, bytes)
         return response, b"".join([piece async for piece in response.body])
 

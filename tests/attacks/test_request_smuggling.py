@@ -15,9 +15,9 @@ from mooring.api import errors
 from mooring.api.core_v1 import Container, HTTPGetAction, HTTPHeader, Pod, PodStatus, Probe
 from mooring.apiserver.access.pki import Pki
 from mooring.apiserver.messages.http import Request
-from mooring.apiserver.streams.kubelet import Proxied
-from mooring.apiserver.streams.real.http_call import Address, Call
-from mooring.apiserver.streams.real.kubelets import pass_on, resolve_proxied
+from mooring.apiserver.streams.kubelet import ProxiedRequest
+from mooring.apiserver.streams.real.http_call import Address, NodeRequest
+from mooring.apiserver.streams.real.kubelets import proxy_request, resolve_proxied
 from mooring.apiserver.streams.real.tls import KubeletTls
 from mooring.base.clock import SystemClock
 from mooring.base.http_head import HeadError
@@ -35,7 +35,7 @@ BREAKS = ["\r", "\n", "\r\n", "\0"]
 
 
 def _kubelet_call(**changed: Any) -> None:
-    Call(**{"method": "GET", "target": "/", "host": "n", "headers": (), **changed}).serialize_call()
+    NodeRequest(**{"method": "GET", "target": "/", "host": "n", "headers": (), **changed}).serialize()
 
 
 def _client_call(credential: Credential | None = None, **changed: Any) -> None:
@@ -76,7 +76,9 @@ async def test_a_proxied_path_stays_one_request(tmp_path: Path) -> None:
         context = KubeletTls(lambda: own.client("me", "me"), None, SystemClock()).for_kubelets()
         path = f"/metrics {SMUGGLED}"
         request = Request(method="GET", path=f"/below{path}")
-        response = await pass_on(Address("127.0.0.1", target.port, context), Proxied(request, path, "/below"), "web")
+        response = await proxy_request(
+            Address("127.0.0.1", target.port, context), ProxiedRequest(request, path, "/below"), "web"
+        )
         assert response.status == 200
         assert not isinstance(response.body, bytes)
         assert b"".join([piece async for piece in response.body]) == b"hello"

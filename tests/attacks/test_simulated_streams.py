@@ -12,10 +12,10 @@ from mooring.api import errors
 from mooring.api.core_v1 import ConfigMap, Pod
 from mooring.api.simulation import PREFIX
 from mooring.apiserver.messages.connection import ConnectionLostError
-from mooring.apiserver.streams.questions import LogOptions
+from mooring.apiserver.streams.query_options import LogOptions
 from mooring.apiserver.streams.simulated import logs
 from mooring.apiserver.streams.simulated.canned_http import CannedHttp
-from mooring.apiserver.streams.simulated.commands import Surroundings, run
+from mooring.apiserver.streams.simulated.commands import CommandContext, run
 from mooring.apiserver.streams.simulated.container import Run
 from mooring.apiserver.streams.simulated.rules import LogRule, command_rule
 from mooring.apiserver.streams.simulated.terminal import Stdio
@@ -149,7 +149,7 @@ async def test_an_archive_has_every_file_once() -> None:
     async def out(data: bytes) -> None:
         written.append(data)
 
-    here = Surroundings(pod(), "c", MockClock(START), {"/data/f": "y" * MIB})
+    here = CommandContext(pod(), "c", MockClock(START), {"/data/f": "y" * MIB})
     assert await run(here, ["tar", "cf", "-", *["/data"] * 90], Stdio(out, out)) == 0
     assert sum(map(len, written)) < 2 * MIB
 

@@ -37,9 +37,9 @@ from mooring.apiserver.access.signer import Signer
 from mooring.apiserver.access.tokens import IssuerPages, ServiceAccountTokens
 from mooring.apiserver.edge.http_server import HttpServer, listen, tls_context
 from mooring.apiserver.edge.limits import RequestLimiter
-from mooring.apiserver.extension.converting import converting_by
+from mooring.apiserver.extension.converting import stored_with_conversion
 from mooring.apiserver.extension.definitions import Definitions
-from mooring.apiserver.extension.lookups import deciding, namespace_labels
+from mooring.apiserver.extension.lookups import decide_with, namespace_labels
 from mooring.apiserver.extension.policies import PolicyStep
 from mooring.apiserver.extension.webhooks.caller import WebhookCaller, addresses_in
 from mooring.apiserver.extension.webhooks.step import WebhookStep
@@ -62,9 +62,9 @@ from mooring.apiserver.registry.services import Repair, ServiceAllocation
 from mooring.apiserver.registry.services.kubernetes_service import KubernetesService, find_advertised_address
 from mooring.apiserver.requests.app import Application, PathHandler
 from mooring.apiserver.requests.flow_control import FlowControl
-from mooring.apiserver.requests.health import Check, Health, store_answers
+from mooring.apiserver.requests.health import Check, Health, check_store
 from mooring.apiserver.requests.metrics import ServerMetrics
-from mooring.apiserver.requests.skew import SkewWatch
+from mooring.apiserver.requests.skew import SkewReporter
 from mooring.apiserver.requests.status_pages import StatusPageHandler
 from mooring.apiserver.streams.kubelet import Kubelets
 from mooring.apiserver.streams.streams import Streams
@@ -150,11 +150,11 @@ class ApiServer:
         authenticator = Authenticator(accounts, tokens, BootstrapTokens(objects, clock))
         metrics = ServerMetrics(registry, self.store)
         limiter = RequestLimiter(config.limits, clock)
-        metrics.in_flight_from(lambda: limiter.reading.taken, lambda: limiter.writing.taken)
+        metrics.set_in_flight_sources(lambda: limiter.reading.taken, lambda: limiter.writing.taken)
         metrics.streams.set_function(lambda: limiter.streams.taken)
         caller = self._webhooks = WebhookCaller(addresses_in(objects))
         decoded = DecodedCache()
-        labels, decide = namespace_labels(self.store, decoded), deciding(self._node_authorizer)
+        labels, decide = namespace_labels(self.store, decoded), decide_with(self._node_authorizer)
         admission_metrics = AdmissionMetrics(registry)
         policies = self._policies = PolicyStep(self.store, self.scheme, decide, admission_metrics, decoded)
         webhooks = self._webhook_step = WebhookStep(
@@ -175,7 +175,7 @@ class ApiServer:
                 NodeRestriction(self.store).check,
             ),
             create_check=self._node_authorizer.require_create,
-            stored_as=converting_by(caller),
+            stored_as=stored_with_conversion(caller),
             extensions=Chain([policies, webhooks], admission_metrics),
             decoded=decoded,
             allocate=lambda context: ServiceAllocation(context, config.services.node_ports),
@@ -199,7 +199,7 @@ class ApiServer:
             authorizer=self._node_authorizer,
             limiter=limiter,
             metrics=metrics,
-            skew=SkewWatch(versions.expected, metrics.skew),
+            skew=SkewReporter(versions.expected, metrics.skew),
             health=Health({"store": self._store_check}, self._ready_checks()),
             discovery=Discovery(self.scheme),
             openapi=OpenApi(self.scheme, versions.shown),
@@ -229,7 +229,7 @@ class ApiServer:
 
     def _ready_checks(self) -> dict[str, Check]:
         return {
-            "store": lambda: self._store_check() or store_answers(self.store),
+            "store": lambda: self._store_check() or check_store(self.store),
             "room": lambda: "the store is full: it deletes only" if getattr(self.store, "is_full", False) else None,
             "roles": lambda: None if self._authorizer.synced else "roles and bindings have not been read yet",
             "bootstrap": lambda: None if self._started else "the server is starting",
@@ -278,7 +278,7 @@ class ApiServer:
         """Check the versions that components write into their Leases."""
         skew, kind = self.app.skew, self.scheme.hub_of(Lease)
         leases: Follower[Lease] = Follower(
-            self.store, self.scheme, kind, lambda: skew.see_leases(leases.objects), namespace="kube-system"
+            self.store, self.scheme, kind, lambda: skew.check_leases(leases.objects), namespace="kube-system"
         )
         await leases.run()
 

@@ -55,7 +55,7 @@ class BatchingTransport:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._lanes: dict[tuple[str, ...], _WriteQueue] = {}
+        self._queues: dict[tuple[str, ...], _WriteQueue] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_offered = True
         """Whether the server supports batches; True until it refused one."""
@@ -67,10 +67,10 @@ class BatchingTransport:
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
         if not self.is_offered or not _may_batch(request):
             return await self._transport.send(_with_body(request), timeout)
-        lane = self._lanes.setdefault(_queue_key_of(request), _WriteQueue())
+        queue = self._queues.setdefault(_queue_key_of(request), _WriteQueue())
         waiting = _Waiting(request, timeout, asyncio.get_running_loop().create_future())
-        lane.waiting.append(waiting)
-        self._send_soon(lane)
+        queue.waiting.append(waiting)
+        self._send_soon(queue)
         return await waiting.answer
 
     async def stream(self, request: Request, timeout: float) -> Stream:  # noqa: ASYNC109 - as above
@@ -81,23 +81,23 @@ class BatchingTransport:
 
     # -- how
 
-    def _send_soon(self, lane: _WriteQueue) -> None:
+    def _send_soon(self, queue: _WriteQueue) -> None:
         """Schedule sending for the next turn of the event loop, when all ready tasks have added their requests."""
-        if not lane.is_scheduled and lane.in_flight < _CONCURRENT_BATCHES:
-            lane.is_scheduled = True
-            asyncio.get_running_loop().call_soon(self._send_waiting, lane)
+        if not queue.is_scheduled and queue.in_flight < _CONCURRENT_BATCHES:
+            queue.is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._send_waiting, queue)
 
-    def _send_waiting(self, lane: _WriteQueue) -> None:
-        lane.is_scheduled = False
-        while lane.waiting and lane.in_flight < _CONCURRENT_BATCHES:
-            group = _next_batch(lane.waiting)
+    def _send_waiting(self, queue: _WriteQueue) -> None:
+        queue.is_scheduled = False
+        while queue.waiting and queue.in_flight < _CONCURRENT_BATCHES:
+            group = _next_batch(queue.waiting)
             if group:
-                lane.in_flight += 1
-                task = asyncio.get_running_loop().create_task(self._send_batch(lane, group))
+                queue.in_flight += 1
+                task = asyncio.get_running_loop().create_task(self._send_batch(queue, group))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
-    async def _send_batch(self, lane: _WriteQueue, group: list[_Waiting]) -> None:
+    async def _send_batch(self, queue: _WriteQueue, group: list[_Waiting]) -> None:
         try:
             if len(group) == 1 or not self.is_offered:
                 await asyncio.gather(*map(self._send_alone, group))
@@ -121,9 +121,9 @@ class BatchingTransport:
             if not isinstance(error, Exception):
                 raise
         finally:
-            lane.in_flight -= 1
-            if lane.waiting:
-                self._send_soon(lane)
+            queue.in_flight -= 1
+            if queue.waiting:
+                self._send_soon(queue)
 
     async def _send_alone(self, each: _Waiting) -> None:
         try:

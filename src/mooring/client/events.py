@@ -81,7 +81,7 @@ class _Call(msgspec.Struct, frozen=True):
     """The time of the call on the monotonic clock, for the rate limit."""
 
     @property
-    def lane(self) -> _LimitKey:
+    def limit_key(self) -> _LimitKey:
         return self.regarding.namespace, self.reason
 
 
@@ -113,7 +113,7 @@ class EventRecorder:
         self._instance = instance or f"{component}-{socket.gethostname()}"[:128]
         self._calls: deque[_Call] = deque()
         self._unwritten: dict[_Key, _Series] = {}
-        self._lanes: Counter[_LimitKey] = Counter()
+        self._unwritten_by_limit: Counter[_LimitKey] = Counter()
         """The number of unwritten events of each namespace and reason."""
         self._series: _LruMap[_Key, _Series] = _LruMap(_MAX_SERIES)
         self._budgets: _LruMap[_Key, TokenBucket] = _LruMap(_MAX_SERIES)
@@ -158,11 +158,12 @@ class EventRecorder:
             series.last = happened.at
             self._queue.add_after(key, _COUNT_SECONDS)
             return
-        if not self._has_room(happened.lane) or not self._has_budget((*about, happened.reason), happened.monotonic):
+        limit_key, budget_key = happened.limit_key, (*about, happened.reason)
+        if not self._has_room(limit_key) or not self._has_budget(budget_key, happened.monotonic):
             self.dropped += 1
             return
         if key not in self._unwritten:
-            self._lanes[happened.lane] += 1
+            self._unwritten_by_limit[limit_key] += 1
         self._unwritten[key] = _Series(happened, happened.at)
         self._queue.add(key)
 
@@ -218,19 +219,19 @@ class EventRecorder:
         """Return an upper bound of the number of unwritten events."""
         return len(self._unwritten) + len(self._calls)
 
-    def _has_room(self, lane: _LimitKey) -> bool:
+    def _has_room(self, limit_key: _LimitKey) -> bool:
         """Return whether another event of a namespace and reason may wait; in total, at most twice the limit may."""
         if len(self._unwritten) < _MAX_WAITING:
             return True
-        sorts = len(self._lanes) + (lane not in self._lanes)
-        has_room = self._lanes.get(lane, 0) < _MAX_WAITING // sorts
+        sorts = len(self._unwritten_by_limit) + (limit_key not in self._unwritten_by_limit)
+        has_room = self._unwritten_by_limit.get(limit_key, 0) < _MAX_WAITING // sorts
         if not has_room and logs.once(("too many events", self._component)):
             log.warning(
                 "%d events wait to be written: until they are fewer, new ones of reason %s in namespace %s are "
                 "dropped. The objects that they are about are not affected",
                 len(self._unwritten),
-                lane[1],
-                lane[0] or "default",
+                limit_key[1],
+                limit_key[0] or "default",
             )
         return has_room
 
@@ -244,10 +245,10 @@ class EventRecorder:
             return
         del self._unwritten[key]
         self._series.put(key, series)
-        lane = series.first.lane
-        self._lanes[lane] -= 1
-        if not self._lanes[lane]:
-            del self._lanes[lane]
+        limit_key = series.first.limit_key
+        self._unwritten_by_limit[limit_key] -= 1
+        if not self._unwritten_by_limit[limit_key]:
+            del self._unwritten_by_limit[limit_key]
 
     async def _write_all(self) -> None:
         while (key := await self._queue.get()) is not None:

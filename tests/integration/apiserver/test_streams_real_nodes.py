@@ -11,9 +11,9 @@ from mooring.api import errors
 from mooring.apiserver.access.pki import KeyPair, Pki
 from mooring.apiserver.messages.connection import ConnectionLostError
 from mooring.apiserver.messages.http import Request
-from mooring.apiserver.streams.kubelet import Proxied
-from mooring.apiserver.streams.real.http_call import Address, Call, CallError, call
-from mooring.apiserver.streams.real.kubelets import pass_on
+from mooring.apiserver.streams.kubelet import ProxiedRequest
+from mooring.apiserver.streams.real.http_call import Address, CallError, NodeRequest, send
+from mooring.apiserver.streams.real.kubelets import proxy_request
 from mooring.apiserver.streams.real.tls import KubeletTls
 from mooring.base.clock import SystemClock
 from raw_client import RawClient
@@ -333,7 +333,7 @@ async def test_a_proxy_passes_everything_on_but_secrets(tmp_path: Path) -> None:
         request = Request(method="POST", path="/below/a b", query={"q": ["1", "2"]}, headers=headers, body=b"data")
         context = KubeletTls(lambda: own.client("me", "me"), None, SystemClock()).for_kubelets()
         address = Address("127.0.0.1", target.port, context)
-        response = await pass_on(address, Proxied(request, "/a b", "/below", client="10.0.0.9"), "web")
+        response = await proxy_request(address, ProxiedRequest(request, "/a b", "/below", client="10.0.0.9"), "web")
         assert response.status == 200
         assert not isinstance(response.body, bytes)
         assert b"".join([piece async for piece in response.body]) == b"hello"
@@ -362,8 +362,8 @@ async def test_links_in_a_page_lead_through_the_proxy(tmp_path: Path, headers: s
     async with standin_kubelet(tmp_path, own.authority.certificate_file) as target:
         target.answer = answer
         context = KubeletTls(lambda: own.client("me", "me"), None, SystemClock()).for_kubelets()
-        proxied = Proxied(Request(method="GET", path="/below/"), "/", "/below")
-        response = await pass_on(Address("127.0.0.1", target.port, context), proxied, "web")
+        proxied = ProxiedRequest(Request(method="GET", path="/below/"), "/", "/below")
+        response = await proxy_request(Address("127.0.0.1", target.port, context), proxied, "web")
         assert not isinstance(response.body, bytes)
         assert b"".join([piece async for piece in response.body]) == expected
 
@@ -382,7 +382,7 @@ async def test_only_certificates_of_the_authority_are_taken_where_there_is_one(t
             (None, False, True),
         ):
             tls = KubeletTls(identity, authority, SystemClock()).for_kubelets(insecure=insecure)
-            asked = call(Address("127.0.0.1", kubelet.port, tls), Call("GET", "/", "h"))
+            asked = send(Address("127.0.0.1", kubelet.port, tls), NodeRequest("GET", "/", "h"))
             if trusted:
                 assert await (await asked).text() == b"hello"
             else:
@@ -401,7 +401,7 @@ async def test_a_body_that_is_shorter_than_it_says_is_broken(tmp_path: Path) -> 
     async with standin_kubelet(tmp_path, own.authority.certificate_file) as kubelet:
         kubelet.answer = answer
         context = KubeletTls(lambda: own.client("me", "me"), None, SystemClock()).for_kubelets()
-        found = await call(Address("127.0.0.1", kubelet.port, context), Call("GET", "/", "h"))
+        found = await send(Address("127.0.0.1", kubelet.port, context), NodeRequest("GET", "/", "h"))
         assert await anext(found) == b"half"
         with pytest.raises(ConnectionLostError):
             await anext(found)

@@ -20,7 +20,7 @@ from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.options import for_component
 from mooring.apiserver.requests.metrics import ServerMetrics
-from mooring.apiserver.requests.skew import SkewWatch
+from mooring.apiserver.requests.skew import SkewReporter
 from mooring.apiserver.server import ApiServer
 from mooring.base import component
 from mooring.base.clock import SystemClock
@@ -101,7 +101,7 @@ async def test_certificates_and_self_defence_are_counted() -> None:
     store = await MemoryStore.open()
     metrics = ServerMetrics(registry, store)
     ends = Client(peer={"notAfter": "Jan  1 01:00:00 2027 GMT"}).certificate_ends
-    metrics.certificate_used((ends or 0) - 1798761600.0)  # an hour before
+    metrics.record_certificate((ends or 0) - 1798761600.0)  # an hour before
     assert Client(peer={}).certificate_ends is None
     exchange = Exchange(Request(method="GET", path="/x"), datetime.now(UTC), 0.0)
     exchange.code = 429
@@ -209,9 +209,9 @@ def counter() -> Counter:
 
 
 @pytest.fixture
-def skew(counter: Counter) -> SkewWatch:
+def skew(counter: Counter) -> SkewReporter:
     """At 1.37, compatible with 1.36."""
-    return SkewWatch(for_component(component.resolve()).expected, counter)
+    return SkewReporter(for_component(component.resolve()).expected, counter)
 
 
 def _total(counter: Counter) -> float:
@@ -243,31 +243,31 @@ def _total(counter: Counter) -> float:
         ("", False),
     ],
 )
-def test_a_version_fits_or_not(skew: SkewWatch, counter: Counter, agent: str, outside: bool) -> None:
-    skew.see_agent(agent)
+def test_a_version_fits_or_not(skew: SkewReporter, counter: Counter, agent: str, outside: bool) -> None:
+    skew.check_user_agent(agent)
     assert _total(counter) == int(outside)
 
 
 @pytest.mark.req("4330.10")
 def test_the_ranges_follow_the_servers_versions(counter: Counter) -> None:
     old = component.resolve(emulation="1.34", min_compatibility="1.33")
-    skew = SkewWatch(for_component(old).expected, counter)
-    skew.see_agent("kubelet/v1.31.0")
-    skew.see_agent("kubectl/v1.32.4")
-    skew.see_agent("kube-scheduler/v1.33.0")
+    skew = SkewReporter(for_component(old).expected, counter)
+    skew.check_user_agent("kubelet/v1.31.0")
+    skew.check_user_agent("kubectl/v1.32.4")
+    skew.check_user_agent("kube-scheduler/v1.33.0")
     assert _total(counter) == 0
-    skew.see_agent("kube-scheduler/v1.37.0")
+    skew.check_user_agent("kube-scheduler/v1.37.0")
     assert _total(counter) == 1
 
 
 @pytest.mark.req("4330.10")
 def test_each_request_counts_and_is_logged_once(
-    skew: SkewWatch, counter: Counter, caplog: pytest.LogCaptureFixture
+    skew: SkewReporter, counter: Counter, caplog: pytest.LogCaptureFixture
 ) -> None:
     logging.getLogger("mooring").propagate = True
     with caplog.at_level(logging.WARNING, "mooring"):
         for _ in range(3):
-            skew.see_agent("kubectl/v1.30.0")
+            skew.check_user_agent("kubectl/v1.30.0")
     assert counter.labels("kubectl", "1.30")._value.get() == 3
     assert len(caplog.records) == 1
     fields = caplog.records[0].fields  # type: ignore[attr-defined] # given by the log
@@ -275,19 +275,19 @@ def test_each_request_counts_and_is_logged_once(
 
 
 @pytest.mark.req("4330.10")
-def test_leases_tell_versions_too(skew: SkewWatch, counter: Counter) -> None:
+def test_leases_tell_versions_too(skew: SkewReporter, counter: Counter) -> None:
     metadata = ObjectMeta(name="kube-scheduler", annotations={VERSION_ANNOTATION: "1.30"})
-    skew.see_lease(Lease(metadata=metadata))
-    skew.see_lease(Lease(metadata=ObjectMeta(name="kube-scheduler")))
-    skew.see_lease(Lease(metadata=ObjectMeta(name="other", annotations={VERSION_ANNOTATION: "1.30"})))
+    skew.check_lease(Lease(metadata=metadata))
+    skew.check_lease(Lease(metadata=ObjectMeta(name="kube-scheduler")))
+    skew.check_lease(Lease(metadata=ObjectMeta(name="other", annotations={VERSION_ANNOTATION: "1.30"})))
     assert counter.labels("kube-scheduler", "1.30")._value.get() == 1
     assert _total(counter) == 1
 
 
 @pytest.mark.req("4330.10")
-def test_made_up_versions_do_not_fill_memory(skew: SkewWatch, counter: Counter) -> None:
+def test_made_up_versions_do_not_fill_memory(skew: SkewReporter, counter: Counter) -> None:
     for number in range(999):
-        skew.see_agent(f"kubectl/v2.{number}")
+        skew.check_user_agent(f"kubectl/v2.{number}")
     assert _total(counter) == 999
     assert len(counter._metrics) <= 201
 

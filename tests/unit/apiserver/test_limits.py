@@ -67,15 +67,15 @@ def test_a_refusal_says_when_to_come_back() -> None:
 def test_so_many_at_once_and_no_more(limiter: RequestLimiter, verb: str, most: int) -> None:
     with ExitStack() as places:
         for _ in range(most):
-            places.enter_context(limiter.begin(verb, ROOT))
-        with pytest.raises(errors.TooManyRequests), limiter.begin(verb, ROOT):
+            places.enter_context(limiter.take_slot(verb, ROOT))
+        with pytest.raises(errors.TooManyRequests), limiter.take_slot(verb, ROOT):
             pass
-    with limiter.begin(verb, ROOT):
+    with limiter.take_slot(verb, ROOT):
         pass
 
 
 def test_reading_writing_and_watching_are_counted_apart(limiter: RequestLimiter) -> None:
-    with limiter.begin("create", JANE), limiter.begin("watch", JANE), limiter.begin("get", JANE):
+    with limiter.take_slot("create", JANE), limiter.take_slot("watch", JANE), limiter.take_slot("get", JANE):
         assert (limiter.reading.taken, limiter.writing.taken, limiter.watches.taken) == (1, 1, 1)
     assert (limiter.reading.taken, limiter.writing.taken, limiter.watches.taken) == (0, 0, 0)
 

@@ -176,15 +176,15 @@ async def test_streams_are_counted_and_shown(server: ApiServer) -> None:
 def test_there_is_room_for_so_many_streams_and_so_many_of_one_user() -> None:
     limiter = RequestLimiter(Limits(streams=3, user_streams=2), MockClock())
     jane, root = UserInfo(username="jane"), UserInfo(username="root", groups=["system:masters"])
-    first, _ = limiter.begin_stream(jane), limiter.begin_stream(jane)
+    first, _ = limiter.take_stream_slot(jane), limiter.take_stream_slot(jane)
     with pytest.raises(errors.TooManyRequests, match="too many streams are open"):
-        limiter.begin_stream(jane)
-    limiter.begin_stream(root)
+        limiter.take_stream_slot(jane)
+    limiter.take_stream_slot(root)
     with pytest.raises(errors.TooManyRequests, match="too many streams are open"):
-        limiter.begin_stream(root)
+        limiter.take_stream_slot(root)
     first.release()
     assert limiter.streams.taken == 2
-    limiter.begin_stream(jane)
+    limiter.take_stream_slot(jane)
 
 
 def test_what_stands_behind_a_proxy_is_left_alone(server: ApiServer) -> None:

@@ -13,10 +13,10 @@ import pytest
 
 from mooring.api import errors, times
 from mooring.api.core_v1 import Pod
-from mooring.apiserver.streams.questions import LogOptions
+from mooring.apiserver.streams.query_options import LogOptions
 from mooring.apiserver.streams.simulated import commands, container, logs
 from mooring.apiserver.streams.simulated.canned_http import CannedHttp
-from mooring.apiserver.streams.simulated.commands import Surroundings
+from mooring.apiserver.streams.simulated.commands import CommandContext
 from mooring.apiserver.streams.simulated.container import Run
 from mooring.apiserver.streams.simulated.rules import LogRule, log_rule
 from mooring.apiserver.streams.simulated.terminal import Stdio
@@ -116,8 +116,8 @@ async def test_a_limit_of_bytes_cuts_within_a_line() -> None:
 
 
 def test_what_a_command_prints_is_a_log_line_by_line() -> None:
-    here = Surroundings(pod(), "c", MockClock())
-    outcome = here.work_out(["sh", "-c", "echo -n a; sleep 1; echo b; echo c >&2; sleep 5; echo -n d"], START)
+    here = CommandContext(pod(), "c", MockClock())
+    outcome = here.interpret(["sh", "-c", "echo -n a; sleep 1; echo b; echo c >&2; sleep 5; echo -n d"], START)
     log = logs.of_command(Run(START), outcome)
     assert (list(log.lines), list(log.seconds)) == (["ab", "c", "d"], [1.0, 1.0, 6.0])
 
@@ -172,7 +172,7 @@ async def run(of: Pod, *words: str, stdin: bytes | None = None, tty: bool = Fals
         await stdio.feed(stdin)
     if not tty:
         await stdio.end()
-    code = await asyncio.wait_for(commands.run(Surroundings(of, "c", MockClock()), words, stdio), 5)
+    code = await asyncio.wait_for(commands.run(CommandContext(of, "c", MockClock()), words, stdio), 5)
     return code, bytes(out), bytes(err)
 
 
@@ -227,7 +227,7 @@ async def test_input_is_repeated_by_cat_and_run_by_a_shell() -> None:
 def test_a_script_in_the_arguments_is_what_a_container_logs() -> None:
     of = pod()
     of.spec.containers[0].args = ["/bin/sh", "-c", "while true; do echo $A; sleep 5; done"]
-    outcome = commands.main_process(Surroundings(of, "c", MockClock()), Run(START))
+    outcome = commands.main_process(CommandContext(of, "c", MockClock()), Run(START))
     assert outcome is not None
     assert [tuple(printed) for printed in outcome.output[:2]] == [(0.0, "b\n", 1), (5.0, "b\n", 1)]
 

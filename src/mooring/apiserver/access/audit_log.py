@@ -39,6 +39,7 @@ class AuditLog:
             raise AuditLogError(f"cannot write the audit log {path}: {error.strerror}") from error
 
     def write(self, exchange: Exchange, stage: str = "ResponseComplete") -> None:
+        """Append the line of a request; log an error once if the file cannot be written."""
         line = msgspec.json.encode(_event(exchange, stage, times.to_microseconds(self._clock.now()))) + b"\n"
         try:
             os.write(self._file, line)

@@ -13,7 +13,7 @@ from pathlib import Path
 from mooring.api import bootstrap_tokens, errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import Secret
-from mooring.apiserver.access.tokens import ISSUER, Recognised, ServiceAccountTokens
+from mooring.apiserver.access.tokens import ISSUER, ServiceAccountTokens, VerifiedToken
 from mooring.apiserver.messages import users
 from mooring.apiserver.registry.objects import Objects
 from mooring.base.clock import Clock
@@ -123,14 +123,14 @@ class Authenticator:
     async def user_of_token(self, token: str) -> UserInfo | None:
         """Return the user of a bearer token for this server."""
         found = await self.review(token, (ISSUER,))
-        return found.user if isinstance(found, Recognised) else None
+        return found.user if isinstance(found, VerifiedToken) else None
 
-    async def review(self, token: str, audiences: tuple[str, ...]) -> Recognised | str:
+    async def review(self, token: str, audiences: tuple[str, ...]) -> VerifiedToken | str:
         """Return the user of a token and its audiences, or why it is refused."""
         if not token:
             return "there is no token"
         if user := self._tokens.user(token):
-            return Recognised(user, tuple(audience for audience in audiences if audience == ISSUER))
+            return VerifiedToken(user, tuple(audience for audience in audiences if audience == ISSUER))
         if self._joining and (user := await self._joining.user(token)):
-            return Recognised(user, tuple(audience for audience in audiences if audience == ISSUER))
-        return await self._accounts.recognise(token, audiences)
+            return VerifiedToken(user, tuple(audience for audience in audiences if audience == ISSUER))
+        return await self._accounts.verify(token, audiences)

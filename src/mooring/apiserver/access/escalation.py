@@ -37,7 +37,7 @@ class EscalationCheck:
         """Raise Forbidden if `user` grants rights that they lack."""
         if users.MASTERS in user.groups or not isinstance(new, self.kinds):
             return
-        if old is not None and _same_but_for_garbage_collection(new, old):
+        if old is not None and _changes_only_owners(new, old):
             return
         if isinstance(new, ClusterRole | Role):
             self._check_role(user, new, old)
@@ -159,7 +159,7 @@ def _covers_resource(held: Sequence[str], resource: str) -> bool:
     return resource in held or "*" in held or (bool(subresource) and f"*/{subresource}" in held)
 
 
-def _same_but_for_garbage_collection(new: Resource, old: Resource) -> bool:
+def _changes_only_owners(new: Resource, old: Resource) -> bool:
     """Return whether only owner references and finalizers change."""
     copied = copy_of(new)
     metadata, before = copied.metadata, old.metadata

@@ -42,7 +42,7 @@ EVERYTHING = [
 ]
 
 
-class _Who(NamedTuple):
+class _SubjectKey(NamedTuple):
     """A subject (user or group) by which bindings are looked up; service accounts are users with a special name."""
 
     is_group: bool
@@ -56,7 +56,7 @@ class _Grant(msgspec.Struct, frozen=True):
     reason: str
 
 
-class _Decision(NamedTuple):
+class _Rights(NamedTuple):
     """A user's rights on a resource: on any object, with the reason; or on named ones, by name with the reason."""
 
     any_name: str | None
@@ -64,6 +64,8 @@ class _Decision(NamedTuple):
 
 
 class RoleBook:
+    """A snapshot of all roles and bindings that authorizes actions."""
+
     def __init__(
         self,
         cluster_roles: Iterable[ClusterRole] = (),
@@ -73,9 +75,9 @@ class RoleBook:
     ) -> None:
         self._cluster_roles = {role.metadata.name: role for role in cluster_roles}
         self._roles = {(role.metadata.namespace, role.metadata.name): role for role in roles}
-        self._grants: dict[tuple[str, _Who], list[_Grant]] = defaultdict(list)
+        self._grants: dict[tuple[str, _SubjectKey], list[_Grant]] = defaultdict(list)
         self._gathered: dict[str, list[PolicyRule]] = {}
-        self._memo: BoundedCache[tuple[str, ...], _Decision] = BoundedCache(_MEMO)
+        self._memo: BoundedCache[tuple[str, ...], _Rights] = BoundedCache(_MEMO)
         for cluster_role_binding in cluster_role_bindings:
             self._add(cluster_role_binding)
         for role_binding in role_bindings:
@@ -118,7 +120,7 @@ class RoleBook:
             return Decision(True)
         if attributes.path:
             return self._authorize_path(user, attributes)
-        decision = self._decision(user, attributes)
+        decision = self._rights(user, attributes)
         why = decision.any_name
         if why is None and attributes.name:
             why = decision.names.get(attributes.name)
@@ -137,7 +139,7 @@ class RoleBook:
             self._grants[namespace, _subject_of(subject, namespace)].append(_Grant(rules, reason))
 
     def _grants_of(self, user: UserInfo, namespace: str) -> Iterator[_Grant]:
-        whos = [_Who(False, user.username), *(_Who(True, group) for group in user.groups)]
+        whos = [_SubjectKey(False, user.username), *(_SubjectKey(True, group) for group in user.groups)]
         for scope in ("", namespace) if namespace else ("",):
             for who in whos:
                 yield from self._grants.get((scope, who), ())
@@ -149,7 +151,7 @@ class RoleBook:
                     return Decision(True, grant.reason)
         return Decision(False)
 
-    def _decision(self, user: UserInfo, attributes: Attributes) -> _Decision:
+    def _rights(self, user: UserInfo, attributes: Attributes) -> _Rights:
         key = (
             user.username,
             *user.groups,
@@ -160,23 +162,23 @@ class RoleBook:
             attributes.namespace,
         )
         if sum(map(len, key)) > _MEMO_KEY:
-            return self._decide(user, attributes)  # a question of a review, not worth a cache entry
+            return self._compute_rights(user, attributes)  # a question of a review, not worth a cache entry
         found = self._memo.get(key)
         if found is None:
-            found = self._decide(user, attributes)
+            found = self._compute_rights(user, attributes)
             self._memo.put(key, found)
         return found
 
-    def _decide(self, user: UserInfo, attributes: Attributes) -> _Decision:
+    def _compute_rights(self, user: UserInfo, attributes: Attributes) -> _Rights:
         names: dict[str, str] = {}
         for grant in self._grants_of(user, attributes.namespace):
             for rule in grant.rules:
                 if not resource_matches(rule, attributes):
                     continue
                 if not rule.resource_names:
-                    return _Decision(grant.reason, names)
+                    return _Rights(grant.reason, names)
                 names.update({name: grant.reason for name in rule.resource_names if name not in names})
-        return _Decision(None, names)
+        return _Rights(None, names)
 
 
 def resource_matches(rule: PolicyRule, attributes: Attributes) -> bool:
@@ -199,10 +201,10 @@ def _has(values: Sequence[str], wanted: str) -> bool:
     return wanted in values or "*" in values
 
 
-def _subject_of(subject: Subject, namespace: str) -> _Who:
+def _subject_of(subject: Subject, namespace: str) -> _SubjectKey:
     if subject.kind == "ServiceAccount":
-        return _Who(False, users.service_account_name(subject.namespace or namespace, subject.name))
-    return _Who(subject.kind == "Group", subject.name)
+        return _SubjectKey(False, users.service_account_name(subject.namespace or namespace, subject.name))
+    return _SubjectKey(subject.kind == "Group", subject.name)
 
 
 def _format_subject(subject: Subject) -> str:

@@ -1,7 +1,7 @@
 """Answer TokenReviews, the four access reviews, and TokenRequests of service accounts.
 
-Objects of these kinds are questions: they are answered when they are created, and never stored. The dispatcher calls
-`handler_for` before it routes to the registry.
+Objects of these kinds are answered when they are created, and never stored: ``requests/app.py`` looks for a handler in
+`Reviews.answers` before it routes a request to the registry.
 """
 
 from collections.abc import Awaitable, Callable
@@ -40,7 +40,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 from mooring.apiserver.access.authn import Authenticator
 from mooring.apiserver.access.authz import Attributes, Authorizer, selected_node
-from mooring.apiserver.access.tokens import ISSUER, Recognised, ServiceAccountTokens
+from mooring.apiserver.access.tokens import ISSUER, ServiceAccountTokens, VerifiedToken
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.messages.routes import ResourceHandler, ResourceHandlers, ResourceRoute
 from mooring.apiserver.output.formats import format_json
@@ -53,6 +53,8 @@ _AUTHORIZATION = "authorization.k8s.io"
 
 
 class Reviews:
+    """Handlers of reviews and token requests, in `answers` by group, resource and subresource."""
+
     def __init__(
         self,
         scheme: Scheme,
@@ -105,7 +107,7 @@ class Reviews:
     async def _review_token(self, _: Request, review: TokenReview) -> TokenReviewStatus:
         found = await self._authenticator.review(review.spec.token, tuple(review.spec.audiences) or (ISSUER,))
         review.spec.token = ""  # the answer need not repeat it
-        if isinstance(found, Recognised):
+        if isinstance(found, VerifiedToken):
             return TokenReviewStatus(authenticated=True, user=found.user, audiences=[*found.audiences])
         return TokenReviewStatus(error=found)
 

@@ -39,7 +39,7 @@ _EXTRA = "authentication.kubernetes.io/"
 _BOUND: dict[str, type[Resource]] = {"Pod": Pod, "Secret": Secret, "Node": Node}
 
 
-class Recognised(msgspec.Struct, frozen=True):
+class VerifiedToken(msgspec.Struct, frozen=True):
     """A valid token's user, and those of the requested audiences for which the token is valid."""
 
     user: UserInfo
@@ -92,7 +92,7 @@ class ServiceAccountTokens:
             pod = await self._objects.get(Pod, bound.name, namespace) if bound and bound.kind == "Pod" else None
             check_token(user, request, name, pod, await audiences_of(pod, self._objects) if pod else set())
 
-    async def recognise(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> Recognised | str:
+    async def verify(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> VerifiedToken | str:
         """Return the user of a token, or the reason why it is refused."""
         claims = self._claims(token)
         if isinstance(claims, str):
@@ -113,7 +113,7 @@ class ServiceAccountTokens:
                 continue  # the node of a pod is a claim that binds nothing
             if (bound := private.get(kind.lower())) and not await self._exists(object_type, bound, namespace):
                 return f"the {kind.lower()} that the token is bound to does not exist any more"
-        return Recognised(_user(namespace, account, private, claims), meant)
+        return VerifiedToken(_user(namespace, account, private, claims), meant)
 
     def _claims(self, token: str) -> dict[str, Any] | str:
         digest = hashlib.sha256(token.encode()).digest()

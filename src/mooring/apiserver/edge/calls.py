@@ -32,9 +32,10 @@ class Client:
 
 
 class BodySource(Protocol):
-    """The connection from which the rest of a body is read."""
+    """The connection that receives the rest of a request body."""
 
-    def resume_body(self) -> None: ...
+    def resume_body(self) -> None:
+        """Receive more of the body; `receive_body` calls this when it has to wait."""
 
 
 class HttpCall:
@@ -68,7 +69,7 @@ class HttpCall:
         self.wake()
 
     def wake(self) -> None:
-        """Continue `receive_body`."""
+        """Let a waiting `receive_body` look for new bytes or a closed connection."""
         if self._arrival:
             self._arrival.set()
 

@@ -91,6 +91,7 @@ class HttpServer:
         self._protocol: type[HttpProtocol] = type("HttpProtocol", (HttpProtocol,), shared)
 
     async def start(self) -> None:
+        """Accept connections from now on."""
         loop = self._protocol.loop = asyncio.get_running_loop()
         if self._tls is not None:
             self._listener = TlsListener(self._socket, self._tls, self._protocol)
@@ -122,4 +123,5 @@ class HttpServer:
                 call.task.cancel()
 
     def stop_at_once(self) -> None:
+        """Let `stop` return without waiting for unfinished requests."""
         self._is_hurried = True

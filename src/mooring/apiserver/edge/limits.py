@@ -91,44 +91,44 @@ class RequestLimiter:
         if wait > 0:
             raise _too_many(max(1, round(wait)))
 
-    def begin(self, verb: str, user: UserInfo) -> "Place":
+    def take_slot(self, verb: str, user: UserInfo) -> "HeldSlots":
         """Take a slot for a request whose body was received; raise TooManyRequests if none is left for this user."""
         slots = self.watches if verb == "watch" else self.reading if verb in {"get", "list"} else self.writing
-        place = slots.take(user)
-        if place is None:
+        held = slots.take(user)
+        if held is None:
             raise _too_many(5 if slots is self.watches else 1)
-        return place
+        return held
 
-    def begin_stream(self, user: UserInfo) -> "Place":
+    def take_stream_slot(self, user: UserInfo) -> "HeldSlots":
         """Take a slot for logs, exec or another stream; raise TooManyRequests if none is left for this user."""
-        place = self.streams.take(user)
-        if place is None:
+        held = self.streams.take(user)
+        if held is None:
             why = "too many streams are open (logs, exec, attach, port-forward, proxy): end one, or try again later"
             raise errors.too_many_requests(why, 5)
-        return place
+        return held
 
-    def receive_body(self, user: UserInfo) -> "Place":
+    def reserve_body(self, user: UserInfo) -> "HeldSlots":
         """Reserve memory for the first bytes of a body; `grow_body` reserves the rest. Raise TooManyRequests."""
-        place = self.waiting_bytes.take(user, _WAITING_BODY_BYTES)
-        if place is None:
+        held = self.waiting_bytes.take(user, _WAITING_BODY_BYTES)
+        if held is None:
             raise _too_many(1)
-        return place
+        return held
 
-    def hold_response(self, user: UserInfo, size: int) -> "Place | None":
+    def reserve_response(self, user: UserInfo, size: int) -> "HeldSlots | None":
         """Reserve memory for a large response until it is sent; return None if too many bytes wait for this user.
 
         A response larger than a user's share counts as the share: it is sent when no other response of the user waits.
         """
         return self.unsent_bytes.take(user, min(size, self.unsent_bytes.most_of_user))
 
-    def grow_body(self, body: "Place", size: int) -> None:
+    def grow_body(self, body: "HeldSlots", size: int) -> None:
         """Reserve memory for received bytes of a body; raise TooManyRequests if too many bytes of this user wait."""
         if not body.grow(size):
             raise _too_many(1)
 
 
 class Slots:
-    """A pool of request slots, with a maximum share for each user and a reserve for nodes and administrators."""
+    """A pool of slots or bytes, with a maximum share for each user and a reserve for nodes and administrators."""
 
     __slots__ = ("_most", "_most_by_rank", "_taken_by_rank", "_taken_by_user", "most_of_user", "taken")
 
@@ -140,10 +140,10 @@ class Slots:
         self._taken_by_user: dict[str, int] = {}
         self.taken = 0
 
-    def take(self, user: UserInfo, count: int = 1) -> "Place | None":
+    def take(self, user: UserInfo, count: int = 1) -> "HeldSlots | None":
         """Take request slots for a user; return None if too few are free."""
-        place = Place(self, *_share_of_user(user))
-        return place if place.grow(count) else None
+        held = HeldSlots(self, *_share_of_user(user))
+        return held if held.grow(count) else None
 
     def add(self, rank: int, holder: str, count: int) -> bool:
         """Take additional request slots; return False, and take none, if too few are free."""
@@ -167,8 +167,8 @@ class Slots:
             del self._taken_by_user[holder]
 
 
-class Place(msgspec.Struct, eq=False):
-    """Request slots held until the end of a `with` block or, after `keep`, until `release`."""
+class HeldSlots(msgspec.Struct, eq=False):
+    """Slots that a request holds until the end of a `with` block or, after `keep`, until `release` is called."""
 
     slots: Slots
     rank: int
@@ -183,14 +183,15 @@ class Place(msgspec.Struct, eq=False):
         self.count += count
         return True
 
-    def __enter__(self) -> "Place":
+    def __enter__(self) -> "HeldSlots":
         return self
 
     def __exit__(self, *_: object) -> None:
         if not self.kept:
             self.release()
 
-    def keep(self) -> "Place":
+    def keep(self) -> "HeldSlots":
+        """Hold the slots beyond the `with` block; return self."""
         self.kept = True
         return self
 

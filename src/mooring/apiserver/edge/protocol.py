@@ -43,7 +43,7 @@ _DISCARDED_BYTES = 256 * 1024
 
 
 class ServedCall(HttpCall):
-    """A request with the state of its response."""
+    """A request of a connection, with the task that handles it and how much of its response was sent."""
 
     task: asyncio.Task[None]
 
@@ -247,7 +247,7 @@ class HttpProtocol(asyncio.Protocol):
         return (unquote(path) if "%" in path else path), query
 
     def resume_body(self) -> None:
-        """Receive more of a request body, and tell a client that waits for it to send it."""
+        """Receive more of a request body; send 100 Continue if the client waits for that."""
         if self._expects_100_continue and not self._transport.is_closing():
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self._expects_100_continue = False
@@ -377,7 +377,7 @@ class HttpProtocol(asyncio.Protocol):
     # -- pushed bodies: this connection is the `Sink`
 
     async def _push(self, served: ServedCall, response: Response, stream: Stream, pushed: Pushed) -> None:
-        """Send the head and first events of a watch; later events are pushed by the watch, without a task."""
+        """Send the head and the existing events of a watch; then let the watch write later events by itself."""
         if self._transport.is_closing():
             pushed.close()
             stream.end()

@@ -8,7 +8,7 @@ from functools import lru_cache
 from http.client import responses
 
 from mooring.api.response_limits import limited_warnings
-from mooring.apiserver.edge.limits import Place
+from mooring.apiserver.edge.limits import HeldSlots
 from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import Pushed, Response, warning_header
 
@@ -55,11 +55,6 @@ def encode_chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-async def nothing() -> AsyncIterator[bytes]:
-    return
-    yield  # makes this an iterator
-
-
 async def pieces_of(body: bytes) -> AsyncIterator[bytes]:
     """Yield a large body in pieces, and let other tasks of the event loop run between them."""
     for begin in range(0, len(body), JOINED_BYTES):
@@ -68,15 +63,15 @@ async def pieces_of(body: bytes) -> AsyncIterator[bytes]:
 
 
 class Stream:
-    """A response body in pieces, which releases its request slot when it ends or is aborted."""
+    """A response body in pieces; at its end or abort, it releases the slot of its request and calls `on_end` once."""
 
-    __slots__ = ("_body", "_exchange", "_place", "on_end")
+    __slots__ = ("_body", "_exchange", "_held", "on_end")
 
-    def __init__(self, body: AsyncIterator[bytes], exchange: Exchange, place: Place | None = None) -> None:
+    def __init__(self, body: AsyncIterator[bytes], exchange: Exchange, held: HeldSlots | None = None) -> None:
         self.on_end: Callable[[Exchange], None] | None = None
         self._body = body
         self._exchange = exchange
-        self._place = place
+        self._held = held
 
     @property
     def pushed(self) -> Pushed | None:
@@ -84,15 +79,15 @@ class Stream:
         return self._body if isinstance(self._body, Pushed) and self._body.can_follow else None
 
     def sent(self, size: int) -> None:
-        """Count bytes that were pushed."""
+        """Count bytes that were sent without iterating over this body."""
         self._exchange.bytes_sent += size
 
     def end(self) -> None:
         """Release the request slot and call `on_end`, once."""
-        place, call = self._place, self.on_end
-        self._place = self.on_end = None
-        if place is not None:
-            place.release()
+        held, call = self._held, self.on_end
+        self._held = self.on_end = None
+        if held is not None:
+            held.release()
         if call is not None:
             call(self._exchange)
 

@@ -3,9 +3,9 @@
 `TlsListener` accepts connections for ``http_server.py`` and makes a `TlsTransport` of each. Measured: uvloop's own
 transport takes 11 KB more for an idle watcher (two buffers and the decoded certificate), and twice as long to send.
 
-    handshake → open → closing (unsent bytes are sent) → leaving (close_notify was sent) → lost
+    handshake → open → closing (unsent bytes are sent) → ending (close_notify was sent) → lost
 
-A transport that leaves reads and discards further bytes until the peer closes: if the socket were closed earlier, the
+A transport that ends reads and discards further bytes until the peer closes: if the socket were closed earlier, the
 kernel would reset the connection, and the client might lose the end of its response.
 """
 
@@ -20,13 +20,13 @@ from contextlib import suppress
 from typing import Any, cast
 
 _RECORD = 16 * 1024
-_ACCEPTED = 64
+_MAX_ACCEPTED = 64
 """The number of connections accepted in one turn of the event loop."""
 _FULL_SECONDS = 1.0
 _HIGH_WATER, _LOW_WATER = 128 * 1024, 32 * 1024
 _HANDSHAKE_SECONDS = 60.0
 _FAREWELL_SECONDS = 30.0
-_NO_MORE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _CORK: int | None = getattr(socket, "TCP_CORK", None)
 _WAITS = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -34,10 +34,14 @@ log = logging.getLogger(__name__)
 
 
 class TlsListener:
-    def __init__(self, listening: socket.socket, tls: ssl.SSLContext, made: Callable[[], asyncio.Protocol]) -> None:
+    """Accept connections on a listening socket, and start TLS on each."""
+
+    def __init__(
+        self, listening: socket.socket, tls: ssl.SSLContext, protocol_factory: Callable[[], asyncio.Protocol]
+    ) -> None:
         self._socket = listening
         self._tls = tls
-        self._made = made
+        self._protocol_factory = protocol_factory
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         self._resume()
@@ -47,13 +51,13 @@ class TlsListener:
         self._loop.add_reader(self._socket, self._accept)
 
     def _accept(self) -> None:
-        for _ in range(_ACCEPTED):
+        for _ in range(_MAX_ACCEPTED):
             try:
                 accepted, _ = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                if error.errno not in _NO_MORE:
+                if error.errno not in _OUT_OF_RESOURCES:
                     raise
                 log.error("No more connections can be accepted for now", extra={"fields": {"why": str(error)}})
                 self._loop.remove_reader(self._socket)
@@ -65,7 +69,7 @@ class TlsListener:
             except OSError:  # the client has closed it already
                 accepted.close()
                 continue
-            TlsTransport(self._loop, secured, self._made)
+            TlsTransport(self._loop, secured, self._protocol_factory)
 
     def close(self) -> None:
         if self._pause:
@@ -75,38 +79,40 @@ class TlsListener:
 
 
 class TlsTransport(asyncio.Transport):
+    """One TLS connection of a server; its asyncio protocol is made after the handshake."""
+
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, secured: ssl.SSLSocket, made: Callable[[], asyncio.Protocol]
+        self, loop: asyncio.AbstractEventLoop, secured: ssl.SSLSocket, protocol_factory: Callable[[], asyncio.Protocol]
     ) -> None:
         super().__init__()
         self._loop = loop
         self._socket = secured
-        self._made = made
+        self._protocol_factory = protocol_factory
         self._protocol: asyncio.Protocol | None = None
         self._unsent: deque[memoryview] | None = None
         self._is_paused = False
         """Whether the protocol was asked to stop writing."""
         self._is_closing = self._is_lost = False
-        self._is_deaf = False
+        self._peer_has_closed = False
         """Whether the peer has closed its sending side; it may still read."""
         self._timer: asyncio.TimerHandle | None = loop.call_later(_HANDSHAKE_SECONDS, self.abort)
-        loop.add_reader(secured, self._shake_hands)
+        loop.add_reader(secured, self._handshake)
 
-    def _shake_hands(self) -> None:
+    def _handshake(self) -> None:
         try:
             self._socket.do_handshake()
         except ssl.SSLWantReadError:
             self._loop.remove_writer(self._socket)
             return
         except ssl.SSLWantWriteError:
-            self._loop.add_writer(self._socket, self._shake_hands)
+            self._loop.add_writer(self._socket, self._handshake)
             return
         except (OSError, ValueError):  # another protocol, an untrusted certificate, or a closed connection
             self.abort()
             return
         self._loop.remove_writer(self._socket)
-        self._forget_timer()
-        self._protocol = self._made()
+        self._cancel_timer()
+        self._protocol = self._protocol_factory()
         self._loop.add_reader(self._socket, self._read)
         self._call_protocol(self._protocol.connection_made, self)
 
@@ -127,12 +133,12 @@ class TlsTransport(asyncio.Transport):
         if data:
             self._call_protocol(protocol.data_received, data)
         else:
-            self._hear_no_more()
+            self._stop_reading()
             self._call_protocol(protocol.eof_received)
             self.close()
 
-    def _hear_no_more(self) -> None:
-        self._is_deaf = True
+    def _stop_reading(self) -> None:
+        self._peer_has_closed = True
         self._loop.remove_reader(self._socket)
 
     def pause_reading(self) -> None:
@@ -154,7 +160,7 @@ class TlsTransport(asyncio.Transport):
             if sent == len(data) or self._is_lost:
                 return
             self._unsent = deque()
-            self._loop.add_writer(self._socket, self._write_on)
+            self._loop.add_writer(self._socket, self._continue_writing)
         self._unsent.append(memoryview(bytes(data))[sent:])
         if not self._is_paused and self.get_write_buffer_size() > _HIGH_WATER and self._protocol:
             self._is_paused = True
@@ -182,7 +188,7 @@ class TlsTransport(asyncio.Transport):
             with suppress(OSError):
                 self._socket.setsockopt(socket.IPPROTO_TCP, _CORK, on)
 
-    def _write_on(self) -> None:
+    def _continue_writing(self) -> None:
         while self._unsent:
             sent = self._send(self._unsent[0])
             if self._unsent and sent == len(self._unsent[0]):
@@ -200,7 +206,7 @@ class TlsTransport(asyncio.Transport):
             self._unsent = None
             self._loop.remove_writer(self._socket)
             if self._is_closing and not self._is_lost:
-                self._leave()
+                self._send_close_notify()
 
     def get_write_buffer_size(self) -> int:
         return sum(map(len, self._unsent)) if self._unsent else 0
@@ -215,19 +221,19 @@ class TlsTransport(asyncio.Transport):
             return
         self._is_closing = True
         self._timer = self._loop.call_later(_FAREWELL_SECONDS, self.abort)
-        if not self._is_deaf:
+        if not self._peer_has_closed:
             self._loop.add_reader(self._socket, self._discard)
         if self._unsent is None:
-            self._leave()
+            self._send_close_notify()
 
-    def _leave(self) -> None:
+    def _send_close_notify(self) -> None:
         """Send close_notify and wait until the peer closes the connection.
 
         The TCP stream stays open: at its end, uvloop's clients drop bytes that they have not read yet.
         """
         with suppress(OSError, ValueError):
             self._socket.unwrap()
-        if self._is_deaf:
+        if self._peer_has_closed:
             self.abort()
 
     def _discard(self) -> None:
@@ -239,7 +245,7 @@ class TlsTransport(asyncio.Transport):
         except OSError as error:
             self._stop_transport(error)
             return
-        self._hear_no_more()
+        self._stop_reading()
         if self._unsent is None:
             self.abort()
 
@@ -251,7 +257,7 @@ class TlsTransport(asyncio.Transport):
             return
         self._is_lost = self._is_closing = True
         self._unsent = None
-        self._forget_timer()
+        self._cancel_timer()
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
         self._loop.call_soon(self._close_and_notify, error)
@@ -265,7 +271,7 @@ class TlsTransport(asyncio.Transport):
             self._socket.close()
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        assert self._protocol is not None  # noqa: S101 - the transport is passed on after the protocol is made
+        assert self._protocol is not None  # noqa: S101 - the transport is passed on after the protocol is protocol_factory
         return self._protocol
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
@@ -281,7 +287,7 @@ class TlsTransport(asyncio.Transport):
                 return self._socket.getpeercert()
         return default
 
-    def _forget_timer(self) -> None:
+    def _cancel_timer(self) -> None:
         if self._timer:
             self._timer.cancel()
             self._timer = None

@@ -1,7 +1,7 @@
 """Convert custom objects between versions by a conversion webhook.
 
 Stored objects are rendered without waiting. So handlers call `Stored.prepare` first, which sends all objects stored in
-another version to the webhook at once, and caches the results. `converting_by` is passed to ``registry/context.py``.
+another version to the webhook at once, and caches the results. ``registry/context.py`` gets `stored_with_conversion`.
 The response of a webhook must have as many objects as were sent, in the requested version, with the same name,
 namespace, uid and kind. Of their metadata, only labels and annotations are used.
 """
@@ -34,8 +34,8 @@ _REVIEWS = ("v1", "v1beta1")
 Tree = dict[str, Any]
 
 
-def converting_by(caller: WebhookCaller) -> StoredAs:
-    """Return the reader and writer of a custom kind's objects: a conversion webhook if the definition names one."""
+def stored_with_conversion(caller: WebhookCaller) -> StoredAs:
+    """Return the function that makes the `Stored` of a kind, with a conversion webhook if its definition names one."""
 
     def stored_as(scheme: Scheme, kind: Kind) -> Stored:
         conversion = kind.custom.definition.spec.conversion if kind.custom else None

@@ -25,8 +25,8 @@ def namespace_labels(store: Store, decoded: DecodedCache) -> Callable[[str], Map
     return find
 
 
-def deciding(authorizer: Authorizer) -> "Decide":
-    """Return the function that evaluates the CEL variable `authorizer`."""
+def decide_with(authorizer: Authorizer) -> "Decide":
+    """Return the function that authorizes an action for the CEL variable `authorizer` of policies and webhooks."""
 
     def decide(user: UserInfo, action: "Action") -> "Decision":
         from mooring.constraints.celenv.authorizer import Decision  # noqa: PLC0415 - imports the CEL engine

@@ -33,8 +33,8 @@ from mooring.apiserver.access.authz import Authorizer, attributes_of, require
 from mooring.apiserver.access.impersonation import find_impersonated_user
 from mooring.apiserver.access.tokens import CONFIGURATION, KEYS, IssuerPages
 from mooring.apiserver.edge.calls import BodyTooLargeError, ClientGoneError, HttpCall
-from mooring.apiserver.edge.limits import Place, RequestLimiter
-from mooring.apiserver.edge.responses import JOINED_BYTES, Stream, nothing, pieces_of
+from mooring.apiserver.edge.limits import HeldSlots, RequestLimiter
+from mooring.apiserver.edge.responses import JOINED_BYTES, Stream, pieces_of
 from mooring.apiserver.extension.definitions import Definitions
 from mooring.apiserver.extension.policies import GROUP as POLICIES
 from mooring.apiserver.extension.policies import PolicyStep
@@ -57,7 +57,7 @@ from mooring.apiserver.registry.writes import Followed, Outcome, status_of
 from mooring.apiserver.requests.batch import WriteBatches
 from mooring.apiserver.requests.health import Health
 from mooring.apiserver.requests.metrics import ServerMetrics
-from mooring.apiserver.requests.skew import SkewWatch
+from mooring.apiserver.requests.skew import SkewReporter
 from mooring.apiserver.streams.streams import Streams
 from mooring.base import logs, memory
 from mooring.base.clock import Clock
@@ -83,7 +83,7 @@ _BYTES_OF_A_BYTE = 16
 
 @dataclass(slots=True, kw_only=True)
 class Application:
-    """The application that connects all parts of the server."""
+    """Authenticates, limits, authorizes and handles every request of the server."""
 
     scheme: Scheme
     versions: VersionOptions
@@ -92,7 +92,7 @@ class Application:
     authorizer: Authorizer
     limiter: RequestLimiter
     metrics: ServerMetrics
-    skew: SkewWatch
+    skew: SkewReporter
     health: Health
     discovery: Discovery
     openapi: OpenApi
@@ -122,7 +122,7 @@ class Application:
                 request.query = _query(call.query)
             client = call.client
             if client.certificate_ends is not None:
-                self.metrics.certificate_used(client.certificate_ends - exchange.received.timestamp())
+                self.metrics.record_certificate(client.certificate_ends - exchange.received.timestamp())
             user = client.user or await self.authenticator.authenticate(request.path, request.headers)
             exchange.user = request.user = user
             request.user = find_impersonated_user(user, request.headers, self.authorizer) or user
@@ -141,15 +141,15 @@ class Application:
         body, request = response.body, exchange.request
         if not isinstance(body, bytes) or len(body) <= JOINED_BYTES:
             return response
-        place = self.limiter.hold_response(request.user, len(body))
-        if place is None and request.method in _WITH_BODY:
+        held = self.limiter.reserve_response(request.user, len(body))
+        if held is None and request.method in _WITH_BODY:
             raise errors.timeout("the request was executed, but this user has too many responses that were not read")
-        if place is None:
+        if held is None:
             raise errors.too_many_requests("this user has too many responses that were not read", 5)
         if self.audit and exchange.verb == "create":
             exchange.created = created_by(response)
         response.headers = {**response.headers, "content-length": str(len(body))}
-        response.body = Stream(pieces_of(body), exchange, place)
+        response.body = Stream(pieces_of(body), exchange, held)
         return response
 
     async def respond(self, request: Request) -> Response:
@@ -193,18 +193,18 @@ class Application:
         except Exception as error:
             outcomes = [error] * len(batch.requests)
         if outcomes is None:
-            return await asyncio.gather(*self._one_by_one(batch))
+            return await asyncio.gather(*self._respond_one_by_one(batch))
         firsts = [outcome.first if isinstance(outcome, Followed) else outcome for outcome in outcomes]
-        answers = self._all_answered(exchange, firsts, batch.requests, routes)
+        answers = self._finish_responses(exchange, firsts, batch.requests, routes)
         lasts = {number: each.last for number, each in enumerate(outcomes) if isinstance(each, Followed)}
         if ending is not None and lasts:
             followed = ([batch.deletions[number] for number in lasts], [ending[1][number] for number in lasts])
-            answered = self._all_answered(ending[0], list(lasts.values()), *followed)
+            answered = self._finish_responses(ending[0], list(lasts.values()), *followed)
             for number, answer in zip(lasts, answered, strict=True):
                 answers[number] = answer
         return answers
 
-    def _one_by_one(self, batch: Batch) -> Iterator[Awaitable[Response]]:
+    def _respond_one_by_one(self, batch: Batch) -> Iterator[Awaitable[Response]]:
         """Authorize and execute each write of a batch by itself."""
         if batch.deletions:
             return map(self._respond_in_turn, batch.requests, batch.deletions)
@@ -215,7 +215,7 @@ class Application:
         return await self.respond_in_batch(deletion) if answer.status < 300 else answer
 
     def _exchange_of(self, requests: Sequence[Request]) -> tuple[Exchange, list[ResourceRoute]]:
-        """Return one exchange for several requests, and their routes; no routes where one is missing."""
+        """Return one exchange for several requests, and the routes of those whose paths have one."""
         exchange = self._exchange(requests[0])
         exchange.user = requests[0].user
         routes = [route for request in requests if (route := self.routes.resolve(request.path)) is not None]
@@ -228,7 +228,7 @@ class Application:
         request, route = exchange.request, exchange.route
         if route is None or route.streams or route.path or route.watch:
             return False
-        self.skew.see_agent(request.user_agent)
+        self.skew.check_user_agent(request.user_agent)
         named = attributes_of(request, replace(route, name="any"))
         exchange.verb = named.verb
         attributes = replace(named, name="")
@@ -239,14 +239,14 @@ class Application:
             self.limiter.check_rate(request.user)
         return decision.allowed
 
-    def _all_answered(
+    def _finish_responses(
         self,
         exchange: Exchange,
         outcomes: Sequence[Response | Exception],
         requests: Sequence[Request],
         routes: Sequence[ResourceRoute],
     ) -> list[Response]:
-        """Return the responses to all writes of a batch; count and log each."""
+        """Return the responses to the writes of a batch, errors included; count and log each."""
         exchange.route = routes[0] if routes else exchange.route
         if self.audit or access_log.is_kept() or not all(isinstance(outcome, Response) for outcome in outcomes):
             each = zip_longest(outcomes, requests, routes)
@@ -279,7 +279,7 @@ class Application:
         if call and call.has_arrived and call.unread_bytes:
             request.body = await self._receive_body(call)
         elif call and not call.has_arrived and _has_body(exchange):
-            with self.limiter.receive_body(request.user) as waiting:
+            with self.limiter.reserve_body(request.user) as waiting:
                 request.body = await self._receive_body(call, waiting)
                 return await self._respond_to_whole(exchange)
         return await self._respond_to_whole(exchange)
@@ -291,7 +291,7 @@ class Application:
         needed = _RESERVED_BYTES + _BYTES_OF_A_BYTE * len(request.body)
         if request.method in _ADDING and not memory.has_room_for(needed):
             raise errors.service_unavailable("the server has too little memory for this request: try again later")
-        with self.limiter.begin(exchange.verb, request.user) as place:
+        with self.limiter.take_slot(exchange.verb, request.user) as held:
             try:
                 async with asyncio.timeout(self.limiter.limits.request_seconds):
                     response = await self._handle(exchange)
@@ -300,15 +300,15 @@ class Application:
                 raise errors.timeout(f"request did not complete within {seconds}s") from None
             if not isinstance(response.body, bytes):
                 exchange.streaming = exchange.verb != "list"  # of which long ones come in pieces, too, but soon end
-                response.body = Stream(response.body, exchange, place.keep() if exchange.streaming else None)
+                response.body = Stream(response.body, exchange, held.keep() if exchange.streaming else None)
             return response
 
     async def _admit(self, exchange: Exchange) -> None:
         """Find the route and authorize the request; raise an error above the rate limit or without permission."""
         request = exchange.request
-        self.skew.see_agent(request.user_agent)
+        self.skew.check_user_agent(request.user_agent)
         self.limiter.check_rate(request.user)
-        route = exchange.route = self.routes.resolve(request.path) or await self._late_route(request.path)
+        route = exchange.route = self.routes.resolve(request.path) or await self._resolve_new_kind(request.path)
         proxied = route is not None and route.subresource == "proxy"
         if request.method not in _METHODS and not (proxied and request.method == "OPTIONS"):
             raise errors.method_not_allowed(request.method.lower(), request.path)
@@ -323,7 +323,7 @@ class Application:
     async def _stream(self, exchange: Exchange, route: ResourceRoute) -> Response:
         """Respond to a request that a kubelet answers; it holds a slot for streams as long as it lasts."""
         request = exchange.request
-        with self.limiter.begin_stream(request.user) as place:
+        with self.limiter.take_stream_slot(request.user) as held:
             try:
                 async with asyncio.timeout(self.limiter.limits.request_seconds):
                     await admit_connection(self.resources.context, request, route)
@@ -331,13 +331,13 @@ class Application:
             except TimeoutError:
                 raise errors.timeout("the node did not answer in time") from None
             if response.take_over or not isinstance(response.body, bytes):
-                body = response.body if not isinstance(response.body, bytes) else nothing()
+                body = response.body if not isinstance(response.body, bytes) else pieces_of(b"")
                 exchange.streaming = True
-                response.body = Stream(body, exchange, place.keep())
+                response.body = Stream(body, exchange, held.keep())
                 response.ends_with_server = True
             return response
 
-    async def _late_route(self, path: str) -> ResourceRoute | None:
+    async def _resolve_new_kind(self, path: str) -> ResourceRoute | None:
         """Resolve the path of a kind whose definition another server may have just stored."""
         if not path.startswith("/apis/") or path.count("/") <= 3:
             return None
@@ -365,7 +365,7 @@ class Application:
             return await self.paths[begin](request)
         if request.method not in {"GET", "HEAD"}:
             raise errors.path_not_found()
-        return await self._page(request)
+        return await self._non_resource_page(request)
 
     async def _catch_up(self, route: ResourceRoute) -> None:
         """Wait until a written role, definition, policy or webhook configuration is in effect."""
@@ -379,7 +379,7 @@ class Application:
         elif route.group == API_SERVICES:
             await self.api_services.mark_unavailable()
 
-    async def _page(self, request: Request) -> Response:
+    async def _non_resource_page(self, request: Request) -> Response:
         """Respond to a non-resource path, such as `/healthz`."""
         match request.path.rstrip("/"):
             case "/version":
@@ -406,7 +406,7 @@ class Application:
         fixed += [CONFIGURATION, KEYS]
         return sorted([*fixed, *core, *(f"/apis/{group}" for group in groups), *versions, *self.paths])
 
-    async def _receive_body(self, call: HttpCall, waiting: Place | None = None) -> bytes:
+    async def _receive_body(self, call: HttpCall, waiting: HeldSlots | None = None) -> bytes:
         """Receive a body; raise TooManyRequests, RequestEntityTooLarge and Timeout."""
         limits = self.limiter.limits
         try:
@@ -422,7 +422,7 @@ class Application:
     # -- the end
 
     def _error_response(self, exchange: Exchange, error: Exception) -> Response:
-        """Return the response for an error. Defects are logged, and not described to the client."""
+        """Return the response for an error; log an unexpected exception, and do not describe it to the client."""
         request = exchange.request
         if isinstance(error, ClientGoneError):
             exchange.reason = "ClientGone"
@@ -455,7 +455,7 @@ class Application:
             exchange.bytes_sent = len(body)
             self._record_end(exchange)
         elif isinstance(body, Stream):
-            self.metrics.began(exchange)
+            self.metrics.record_start(exchange)
             if self.audit and exchange.streaming:
                 self.audit.write(exchange, "ResponseStarted")
             body.on_end = self._record_end

@@ -2,7 +2,7 @@
 
 Each check has a path of its own (`/readyz/store`). `?verbose` lists all checks, `?exclude=name` skips some. The reason
 of a failure is logged, but not sent to the client. A server whose store does not respond is alive but not ready:
-`store_answers` reads from the store, which may hang, with a short deadline.
+`check_store` reads from the store, which may hang, with a short deadline.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ def ping() -> str | None:
     return None
 
 
-async def store_answers(store: Store) -> str | None:
+async def check_store(store: Store) -> str | None:
     """Return why the store does not respond in time; None if it does."""
     try:
         async with asyncio.timeout(PROBE_SECONDS):

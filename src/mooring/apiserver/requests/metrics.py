@@ -126,12 +126,12 @@ class ServerMetrics:
             field: Gauge(f"mooring_store_{field}", about, registry=registry) for field, about in _STORE.items()
         }
 
-    def in_flight_from(self, reading: Callable[[], int], writing: Callable[[], int]) -> None:
-        """Read the number of concurrent requests from two functions when the page is rendered."""
+    def set_in_flight_sources(self, reading: Callable[[], int], writing: Callable[[], int]) -> None:
+        """Set the functions that return the number of concurrent reads and writes, for the metrics page."""
         self.in_flight.labels("readOnly").set_function(reading)
         self.in_flight.labels("mutating").set_function(writing)
 
-    def began(self, exchange: Exchange) -> None:
+    def record_start(self, exchange: Exchange) -> None:
         if exchange.streaming:
             self.long_running.labels(*_where(exchange)).inc()
 
@@ -156,7 +156,7 @@ class ServerMetrics:
         self._series.put((where, dry_run, code), found)
         return found
 
-    def certificate_used(self, seconds: float) -> None:
+    def record_certificate(self, seconds: float) -> None:
         """Record the remaining lifetime of a client's certificate."""
         self._certificates.observe((), seconds)
 

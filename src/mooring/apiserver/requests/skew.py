@@ -24,7 +24,7 @@ _VERSIONS = 200
 """The maximum number of versions that become metric labels, so that clients cannot fill memory with invented ones."""
 
 
-class SkewWatch:
+class SkewReporter:
     """Reports components whose version is incompatible with this server's."""
 
     def __init__(self, expected: Mapping[str, VersionRange], counter: Counter) -> None:
@@ -34,8 +34,8 @@ class SkewWatch:
         self._leases: dict[str, str] = {}
         self._counted: set[tuple[str, MinorVersion]] = set()
 
-    def see_agent(self, user_agent: str) -> None:
-        """Check the version in the User-Agent of a request."""
+    def check_user_agent(self, user_agent: str) -> None:
+        """Report the component in a User-Agent if its version is incompatible."""
         outside = self._agents.get(user_agent)
         if outside is None:
             outside = self._outside(user_agent) or False
@@ -43,15 +43,15 @@ class SkewWatch:
         if outside:
             self._report(*outside)
 
-    def see_leases(self, leases: Mapping[str, Lease]) -> None:
-        """Check the versions in the Leases that have changed since the last call."""
+    def check_leases(self, leases: Mapping[str, Lease]) -> None:
+        """Report incompatible versions in the Leases that have changed since the last call."""
         for name, lease in leases.items():
             if self._leases.get(name) != lease.metadata.resource_version:
-                self.see_lease(lease)
+                self.check_lease(lease)
         self._leases = {name: lease.metadata.resource_version for name, lease in leases.items()}
 
-    def see_lease(self, lease: Lease) -> None:
-        """Check the version in a Lease, whose name is the component's."""
+    def check_lease(self, lease: Lease) -> None:
+        """Report the component that a Lease is named after if the version in its annotation is incompatible."""
         component = lease.metadata.name
         found = _VERSION.match(lease.metadata.annotations.get(VERSION_ANNOTATION, ""))
         expected = self._expected.get(component)

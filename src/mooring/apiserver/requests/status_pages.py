@@ -28,7 +28,7 @@ _PATHS = ("/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/v
 
 
 class StatusPageHandler:
-    """Handles both pages of a server."""
+    """Handles `/statusz` and `/flagz` of a server."""
 
     def __init__(self, pages: StatusPages, flags: Mapping[str, str], now: Callable[[], datetime]) -> None:
         self._pages = pages

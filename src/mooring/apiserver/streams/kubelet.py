@@ -16,14 +16,14 @@ from mooring.apiserver.access.tokens import ServiceAccountTokens
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.registry.objects import Objects
 from mooring.apiserver.streams.parameters import KubeletOptions
-from mooring.apiserver.streams.questions import LogOptions
+from mooring.apiserver.streams.query_options import LogOptions
 from mooring.base.clock import Clock
 
 if TYPE_CHECKING:
     from mooring.apiserver.streams.simulated.programs import ProgramStreams
 
 
-class Place(msgspec.Struct, frozen=True):
+class KubeletTarget(msgspec.Struct, frozen=True):
     """The target of a request to a kubelet: a node, and usually a pod and a container on it."""
 
     node: Node
@@ -31,7 +31,7 @@ class Place(msgspec.Struct, frozen=True):
     container: str = ""
 
 
-class Proxied(msgspec.Struct, frozen=True):
+class ProxiedRequest(msgspec.Struct, frozen=True):
     """A request to be proxied to a port of a pod or a node."""
 
     request: Request
@@ -48,17 +48,17 @@ class Proxied(msgspec.Struct, frozen=True):
 class Kubelet(Protocol):
     """Answers requests to nodes. Methods raise a `StatusError` for the client if there is no response."""
 
-    async def log(self, place: Place, options: LogOptions) -> Response:
+    async def log(self, target: KubeletTarget, options: LogOptions) -> Response:
         """Return the log of a container; a followed log comes in pieces."""
         ...
 
-    async def connect(self, place: Place, subresource: str, request: Request) -> Response:
+    async def connect(self, target: KubeletTarget, subresource: str, request: Request) -> Response:
         """Return the response to `exec`, `attach` or `portforward`, which takes the connection over."""
         ...
 
-    async def proxy_pod(self, place: Place, proxied: Proxied) -> Response: ...
+    async def proxy_pod(self, target: KubeletTarget, proxied: ProxiedRequest) -> Response: ...
 
-    async def proxy_node(self, node: Node, proxied: Proxied) -> Response: ...
+    async def proxy_node(self, node: Node, proxied: ProxiedRequest) -> Response: ...
 
 
 class Kubelets:

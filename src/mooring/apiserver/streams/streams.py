@@ -20,8 +20,8 @@ from mooring.apiserver.access.authz import Attributes, Authorizer, require
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.messages.routes import ResourceRoute
 from mooring.apiserver.registry.objects import Objects
-from mooring.apiserver.streams.kubelet import Kubelets, Place, Proxied
-from mooring.apiserver.streams.questions import container_of, log_options
+from mooring.apiserver.streams.kubelet import Kubelets, KubeletTarget, ProxiedRequest
+from mooring.apiserver.streams.query_options import container_of, log_options
 
 if TYPE_CHECKING:
     from mooring.apiserver.streams.log_messages import LogMessages
@@ -31,6 +31,8 @@ _SERVICE = "kubernetes.io/service-name"
 
 
 class Streams:
+    """Handles requests for logs, exec, attach, port-forward and proxies."""
+
     def __init__(self, objects: Objects, authorizer: Authorizer, kubelets: Kubelets, *, needs_create: bool) -> None:
         self._objects = objects
         self._authorizer = authorizer
@@ -52,18 +54,18 @@ class Streams:
         if not request.upgrade:
             raise errors.bad_request("Upgrade request required")
         container = "" if route.subresource == "portforward" else container_of(request, pod)
-        place = await self._place(pod, container)
-        if place is None:
+        target = await self._find_target(pod, container)
+        if target is None:
             raise errors.bad_request(f"pod {route.name} does not have a host assigned")
-        return await self._kubelets.of(place.node).connect(place, route.subresource, request)
+        return await self._kubelets.of(target.node).connect(target, route.subresource, request)
 
     async def _log(self, request: Request, route: ResourceRoute, pod: Pod) -> Response:
         options = log_options(request, route.name)
-        place = await self._place(pod, container_of(request, pod))
+        target = await self._find_target(pod, container_of(request, pod))
         messages = _log_messages(request) if request.upgrade else None
         log = Response(200, b"", "text/plain")  # a pod without a node has logged nothing
-        if place is not None:
-            log = await self._kubelets.of(place.node).log(place, options)
+        if target is not None:
+            log = await self._kubelets.of(target.node).log(target, options)
         return messages.answer(log) if messages else log
 
     def _require_create(self, request: Request, route: ResourceRoute, verb: str) -> None:
@@ -87,11 +89,11 @@ class Streams:
             raise errors.not_found("nodes", name)
         return node
 
-    async def _place(self, pod: Pod, container: str = "") -> Place | None:
+    async def _find_target(self, pod: Pod, container: str = "") -> KubeletTarget | None:
         """Return the node, pod and container that a request names; None if the pod has no node."""
         if not pod.spec.node_name:
             return None
-        return Place(await self._node(pod.spec.node_name), pod, container)
+        return KubeletTarget(await self._node(pod.spec.node_name), pod, container)
 
     # -- proxies
 
@@ -101,7 +103,7 @@ class Streams:
         if not route.path and not request.upgrade and request.method in {"GET", "HEAD"}:
             location = f"{quote(request.path)}/"  # so that relative links work
             return Response(301, b"", "text/plain", {"location": location})
-        proxied = Proxied(request, route.path or "/", below, scheme, port, client)
+        proxied = ProxiedRequest(request, route.path or "/", below, scheme, port, client)
         match route.resource:
             case "nodes":
                 node = await self._node(name)
@@ -110,11 +112,11 @@ class Streams:
                 pod = await self._pod(route.namespace, name)
             case _:
                 pod, port = await self._endpoint(route.namespace, name, port)
-                proxied = Proxied(request, proxied.path, below, scheme, port, client)
-        place = await self._place(pod)
-        if place is None:
+                proxied = ProxiedRequest(request, proxied.path, below, scheme, port, client)
+        target = await self._find_target(pod)
+        if target is None:
             raise errors.bad_request("address not allowed")  # Kubernetes' words for a pod without an address
-        return await self._kubelets.of(place.node).proxy_pod(place, proxied)
+        return await self._kubelets.of(target.node).proxy_pod(target, proxied)
 
     async def _endpoint(self, namespace: str, name: str, port: str) -> tuple[Pod, str]:
         """Return a random ready pod of a service, with the pod's port."""

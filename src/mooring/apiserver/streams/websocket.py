@@ -107,6 +107,8 @@ class Tunnel:
 
 
 class Channels(Tunnel):
+    """A WebSocket with Kubernetes' channels: each message belongs to one."""
+
     def __init__(self, connection: Connection, protocol: str = "") -> None:
         super().__init__(connection)
         self._is_text = "base64" in protocol

@@ -119,7 +119,7 @@ class NodeAuthorizer:
         is_related = (
             self._is_own_volume(node, attributes.name)
             if attributes.resource == "persistentvolumes"
-            else self._pods.refer_to(node, reference)
+            else self._pods.has_reference(node, reference)
         )
         if not is_related and attributes.resource == "secrets":
             is_related = self._is_secret_of_volume(node, reference)
@@ -129,7 +129,7 @@ class NodeAuthorizer:
         volume = self._peek(f"persistentvolumes/{name}")
         claim = (volume or {}).get("spec", {}).get("claimRef") or {}
         reference = Reference("persistentvolumeclaims", claim.get("namespace", ""), claim.get("name", ""))
-        return self._pods.refer_to(node, reference)
+        return self._pods.has_reference(node, reference)
 
     def _is_secret_of_volume(self, node: str, secret: Reference) -> bool:
         mark = f'"{secret.name}"'.encode()
@@ -149,7 +149,7 @@ class NodeAuthorizer:
             case "", "get":
                 # Kubelets ask once more for pods that they have just deleted. kube-apiserver forbids it, and they log
                 # an error for each; here they learn that it is gone.
-                gone = self._pods.had(node, attributes.namespace, attributes.name)
+                gone = self._pods.was_on(node, attributes.namespace, attributes.name)
                 return _ALLOWED if gone else self._own_pod(node, attributes)
             case "", ("list" | "watch"):
                 if attributes.selected_node == node:
@@ -162,7 +162,7 @@ class NodeAuthorizer:
         return "nodes may not do this with pods"
 
     def _own_pod(self, node: str, attributes: Attributes) -> str:
-        own = self._pods.has(node, attributes.namespace, attributes.name)
+        own = self._pods.is_on(node, attributes.namespace, attributes.name)
         return _ALLOWED if own else _NOT_MINE.format(node)
 
     # -- by name or field

@@ -36,14 +36,14 @@ class NodePods:
         self._last_node_of: BoundedCache[str, str] = BoundedCache(_REMEMBERED)
         self._turn = asyncio.Lock()
 
-    def has(self, node: str, namespace: str, name: str) -> bool:
+    def is_on(self, node: str, namespace: str, name: str) -> bool:
         return self._node_of.get(f"{_PODS}{namespace}/{name}") == node
 
-    def had(self, node: str, namespace: str, name: str) -> bool:
+    def was_on(self, node: str, namespace: str, name: str) -> bool:
         """Return whether a deleted pod was on a node and no pod of its name exists now."""
         return self._last_node_of.get(f"{_PODS}{namespace}/{name}") == node
 
-    def refer_to(self, node: str, reference: Reference) -> bool:
+    def has_reference(self, node: str, reference: Reference) -> bool:
         """Return whether a pod on a node refers to an object."""
         return any(reference in held for held in self._nodes.get(node, {}).values())
 

@@ -31,8 +31,7 @@ from mooring.api.codec import DecodeError, FieldValidation
 from mooring.api.json_tree import check_limits, parse_json
 from mooring.apiserver.extension.webhooks.caller import ClientConfig
 from mooring.apiserver.extension.webhooks.failures import WebhookError
-from mooring.apiserver.extension.webhooks.reviewing import Answer, refusal, review_of
-from mooring.apiserver.extension.webhooks.reviewing import read as read_answer
+from mooring.apiserver.extension.webhooks.reviewing import WebhookResponse, read_response, refusal, review_of
 from mooring.apiserver.registry.admission_metrics import ADMIT, VALIDATING, AdmissionMetrics
 from mooring.apiserver.registry.patch import json_patch
 from mooring.apiserver.registry.patch.json_patch import PatchError
@@ -136,7 +135,7 @@ class WebhookAdmission:
         """Call a mutating webhook and apply its patch; return whether that changed the object."""
         changed = False
 
-        def take(answer: Answer) -> None:
+        def take(answer: WebhookResponse) -> None:
             nonlocal changed
             if answer.patch:
                 changed = _apply_patch(hook.name, attributes, match, answer.patch, answer.patch_type)
@@ -184,12 +183,17 @@ class WebhookAdmission:
             raise errors.forbidden(resource.resource, attributes.name, str(error), group=resource.group) from None
 
     async def _call(
-        self, hook: Hook, attributes: Attributes, match: RequestView, type_: str, take: Callable[[Answer], None]
+        self,
+        hook: Hook,
+        attributes: Attributes,
+        match: RequestView,
+        type_: str,
+        take: Callable[[WebhookResponse], None],
     ) -> None:
         """Call a webhook, pass its response to `take` and count the outcome; raise CallError or a `StatusError`."""
         began, where = perf_counter(), (hook.name, type_, attributes.operation)
         try:
-            answer = await self._ask(hook, attributes, match, mutating=type_ == ADMIT)
+            answer = await self._send_review(hook, attributes, match, mutating=type_ == ADMIT)
             if answer.allowed:
                 take(answer)
         except CallError as error:
@@ -204,17 +208,19 @@ class WebhookAdmission:
             raise refused
         self._count(where, began, 200)
 
-    async def _ask(self, hook: Hook, attributes: Attributes, match: RequestView, *, mutating: bool) -> Answer:
+    async def _send_review(
+        self, hook: Hook, attributes: Attributes, match: RequestView, *, mutating: bool
+    ) -> WebhookResponse:
         """Send an AdmissionReview to a webhook; return the response, which may refuse the request."""
         if attributes.dry_run and not hook.allows_dry_run:
             raise errors.bad_request(f'admission webhook "{hook.name}" does not support dry run')
         prefix = ""
         try:
-            question = review_of(attributes, match, hook.webhook.admission_review_versions)
+            review = review_of(attributes, match, hook.webhook.admission_review_versions)
             prefix = "failed to call webhook: "
-            body = await self._caller.call(hook.webhook.client_config, question.body, seconds=hook.seconds)
+            body = await self._caller.call(hook.webhook.client_config, review.body, seconds=hook.seconds)
             prefix = ""
-            answer = read_answer(body, question, mutating=mutating)
+            answer = read_response(body, review, mutating=mutating)
         except WebhookError as error:
             raise CallError(hook.name, f"{prefix}{error}", error.code) from None
         for key, value in answer.audit_annotations.items():

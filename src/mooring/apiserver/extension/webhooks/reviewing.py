@@ -1,7 +1,7 @@
 """Build the AdmissionReview that is sent to a webhook, and validate the one it responds with.
 
 `review_of` uses the first version that both sides support. A malformed response is a `WebhookError` with
-kube-apiserver's message; a refusal is an `Answer` that does not allow the request. Called by ``admission.py``.
+kube-apiserver's message; a refusal is a `WebhookResponse` that does not allow the request. Called by ``admission.py``.
 """
 
 import base64
@@ -27,7 +27,7 @@ _INVALID = "received invalid webhook response: "
 _FAILED = "failed to call webhook: "
 
 
-class Question(msgspec.Struct, frozen=True):
+class EncodedReview(msgspec.Struct, frozen=True):
     """An encoded AdmissionReview to send, with the uid and version that the response must repeat."""
 
     version: str
@@ -35,7 +35,7 @@ class Question(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class Answer(msgspec.Struct, frozen=True):
+class WebhookResponse(msgspec.Struct, frozen=True):
     """The validated response of an admission webhook."""
 
     allowed: bool
@@ -46,7 +46,7 @@ class Answer(msgspec.Struct, frozen=True):
     audit_annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-def review_of(attributes: Attributes, match: RequestView, versions: list[str]) -> Question:
+def review_of(attributes: Attributes, match: RequestView, versions: list[str]) -> EncodedReview:
     """Return the AdmissionReview of a request, in a version that the webhook supports; raise WebhookError."""
     version = next((each for each in versions if each in REVIEWS), None)
     if version is None:
@@ -61,7 +61,7 @@ def review_of(attributes: Attributes, match: RequestView, versions: list[str]) -
         "options": attributes.options,
     }
     review = {"kind": KIND, "apiVersion": f"{GROUP}/{version}", "request": request}
-    return Question(version, uid, json.dumps(review).encode())
+    return EncodedReview(version, uid, json.dumps(review).encode())
 
 
 class _Response(msgspec.Struct, rename="camel"):
@@ -83,20 +83,20 @@ class _Review(msgspec.Struct, rename="camel"):
 _DECODER = msgspec.json.Decoder(_Review)
 
 
-def read(body: bytes, question: Question, *, mutating: bool) -> Answer:
+def read_response(body: bytes, sent: EncodedReview, *, mutating: bool) -> WebhookResponse:
     """Decode and validate a webhook's response to an AdmissionReview; raise WebhookError."""
     review = _decode(body)
-    _check_type(review, question.version)
+    _check_type(review, sent.version)
     response = review.response
     if response is None:
         raise WebhookError(f"{_INVALID}webhook response was absent")
     patch, patch_type = _patch(response), response.patch_type or ""
-    if question.version == "v1":
-        _check(review, response, question)
+    if sent.version == "v1":
+        _check(review, response, sent)
         _check_patch(response, patch, mutating=mutating)
     else:
         patch_type = "JSONPatch" if patch else ""
-    return Answer(
+    return WebhookResponse(
         allowed=bool(response.allowed),
         status=_status(response.status),
         patch=patch if mutating else b"",
@@ -127,13 +127,13 @@ def _check_type(review: _Review, version: str) -> None:
         raise WebhookError(f"{_FAILED}converting ({given}.{KIND}) to ({version}.{KIND}): unknown conversion")
 
 
-def _check(review: _Review, response: _Response, question: Question) -> None:
+def _check(review: _Review, response: _Response, sent: EncodedReview) -> None:
     """Raise WebhookError if an AdmissionReview response (v1) has another uid than the request, or no type."""
-    if response.uid != question.uid:
+    if response.uid != sent.uid:
         got = response.uid or ""
-        raise WebhookError(f'{_INVALID}expected response.uid="{question.uid}", got "{got}"')
+        raise WebhookError(f'{_INVALID}expected response.uid="{sent.uid}", got "{got}"')
     if not review.kind:
-        wanted = f"{GROUP}/{question.version}, Kind={KIND}"
+        wanted = f"{GROUP}/{sent.version}, Kind={KIND}"
         raise WebhookError(f"{_INVALID}expected webhook response of {wanted}, got /, Kind=")
 
 

@@ -1,6 +1,6 @@
 """Send one HTTP/1.1 request on a new connection, and read a response that may upgrade to another protocol.
 
-`call` returns an `Answer`, which yields the body in pieces, no faster than its reader takes them, or gives the
+`send` returns a `NodeResponse`, which yields the body in pieces, no faster than its reader takes them, or gives the
 connection away after 101. HTTP libraries pool connections and buffer bodies, neither of which suits streams.
 """
 
@@ -39,7 +39,7 @@ class Address(msgspec.Struct, frozen=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class Call(msgspec.Struct):
+class NodeRequest(msgspec.Struct):
     """A request with a percent-encoded target."""
 
     method: str
@@ -48,7 +48,7 @@ class Call(msgspec.Struct):
     headers: Sequence[tuple[str, str]] = ()
     body: bytes = b""
 
-    def serialize_call(self) -> bytes:
+    def serialize(self) -> bytes:
         """Return the bytes to send; raise HeadError if a header could start another request."""
         headers = [("host", self.host), *self.headers]
         if self.body or self.method in {"POST", "PUT", "PATCH"}:
@@ -57,15 +57,15 @@ class Call(msgspec.Struct):
         return head.encode("latin-1", "replace") + self.body
 
 
-async def call(address: Address, asked: Call) -> "Answer":
+async def send(address: Address, request: NodeRequest) -> "NodeResponse":
     """Send a request and read the head of its response. Raise CallError, or HeadError before anything is sent."""
-    data = asked.serialize_call()
+    data = request.serialize()
     connection = await _connect(address)
     try:
         async with asyncio.timeout(HEAD_SECONDS):
             await connection.write(data)
-            answer = Answer(connection, is_head=asked.method == "HEAD")
-            await answer.read_head()
+            response = NodeResponse(connection, is_head=request.method == "HEAD")
+            await response.read_head()
     except TimeoutError:
         connection.abort()
         raise CallError(f"{address} gave no answer within {HEAD_SECONDS:g} s") from None
@@ -75,7 +75,7 @@ async def call(address: Address, asked: Call) -> "Answer":
     except BaseException:
         connection.abort()
         raise
-    return answer
+    return response
 
 
 async def _connect(address: Address) -> Connection:
@@ -138,7 +138,7 @@ class _Received(msgspec.Struct):
         self.is_complete = bool(self.status)
 
 
-class Answer:
+class NodeResponse:
     """A response whose head was read. It iterates over the body in pieces and must be closed."""
 
     def __init__(self, connection: Connection, *, is_head: bool = False) -> None:

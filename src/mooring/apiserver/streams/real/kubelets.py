@@ -18,10 +18,17 @@ from mooring.api.meta_v1 import Status
 from mooring.api.quoting import go_quote
 from mooring.apiserver.messages.connection import Connection, relay
 from mooring.apiserver.messages.http import Request, Response
-from mooring.apiserver.streams.kubelet import Place, Proxied
-from mooring.apiserver.streams.questions import LogOptions, command_options, ports
+from mooring.apiserver.streams.kubelet import KubeletTarget, ProxiedRequest
+from mooring.apiserver.streams.query_options import LogOptions, command_options, ports
 from mooring.apiserver.streams.real.html_links import rewritten
-from mooring.apiserver.streams.real.http_call import CONNECT_SECONDS, Address, Answer, Call, CallError, call
+from mooring.apiserver.streams.real.http_call import (
+    CONNECT_SECONDS,
+    Address,
+    CallError,
+    NodeRequest,
+    NodeResponse,
+    send,
+)
 from mooring.apiserver.streams.real.tls import KubeletTls, unverified_context
 from mooring.base.http_head import HeadError
 
@@ -30,7 +37,7 @@ _DECLARED = "ExtendWebSocketsToKubelet"
 _NEW_PROTOCOLS = ("v5.channel.k8s.io", "SPDY/3.1+")
 _PROTOCOLS = "sec-websocket-protocol"
 _SPDY_PROTOCOLS = "x-stream-protocol-version"
-_NOT_PASSED_ON = frozenset(
+_NOT_FORWARDED = frozenset(
     {"authorization", "connection", "content-length", "expect", "host", "keep-alive", "proxy-authenticate"}
     | {"proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
 )
@@ -48,44 +55,46 @@ class RealKubelets:
         self._tls = tls
         self._address_types = address_types
 
-    async def log(self, place: Place, options: LogOptions) -> Response:
-        metadata = place.pod.metadata
-        target = f"/containerLogs/{metadata.namespace}/{metadata.name}/{place.container}"
+    async def log(self, target: KubeletTarget, options: LogOptions) -> Response:
+        metadata = target.pod.metadata
+        path = f"/containerLogs/{metadata.namespace}/{metadata.name}/{target.container}"
         if query := urlencode(_log_query(options)):
-            target += f"?{query}"
-        answer = await self._ask(place.node, Call("GET", target, place.node.metadata.name), insecure=options.insecure)
+            path += f"?{query}"
+        answer = await self._send(
+            target.node, NodeRequest("GET", path, target.node.metadata.name), insecure=options.insecure
+        )
         if not 200 <= answer.status <= 206:
             raise await _to_status_error(answer)
         return Response(200, answer, "text/plain")
 
-    async def connect(self, place: Place, subresource: str, request: Request) -> Response:
-        target = f"{_target(place, subresource)}?{urlencode(_stream_query(subresource, request))}"
-        headers = _passed_on(request)
-        if place.node.status.declared_features.count(_DECLARED) == 0:
+    async def connect(self, target: KubeletTarget, subresource: str, request: Request) -> Response:
+        path = f"{_stream_path(target, subresource)}?{urlencode(_stream_query(subresource, request))}"
+        headers = _forwarded_headers(request)
+        if target.node.status.declared_features.count(_DECLARED) == 0:
             headers = _without_new_protocols(headers)
-        answer = await self._ask(place.node, Call(request.method, target, place.node.metadata.name, headers))
+        answer = await self._send(target.node, NodeRequest(request.method, path, target.node.metadata.name, headers))
         return await _relay_upgraded(answer)
 
-    async def proxy_node(self, node: Node, proxied: Proxied) -> Response:
+    async def proxy_node(self, node: Node, proxied: ProxiedRequest) -> Response:
         host, port = self._address(node), _kubelet_port(node)
         tls: ssl.SSLContext | None = self._tls.for_kubelets()
         if proxied.port not in {"", str(port)}:
             port, tls = _number(proxied.port), unverified_context() if proxied.scheme == "https" else None
         address = Address(host, port, tls, await resolve_proxied(host))
-        return await pass_on(address, proxied, node.metadata.name)
+        return await proxy_request(address, proxied, node.metadata.name)
 
-    async def proxy_pod(self, place: Place, proxied: Proxied) -> Response:
+    async def proxy_pod(self, target: KubeletTarget, proxied: ProxiedRequest) -> Response:
         tls = unverified_context() if proxied.scheme == "https" else None
-        port = proxied.port or _first_port(place.pod) or ("443" if tls else "80")
-        host = _pod_address(place.pod)
+        port = proxied.port or _first_port(target.pod) or ("443" if tls else "80")
+        host = _pod_address(target.pod)
         address = Address(host, _number(port), tls, await resolve_proxied(host))
-        return await pass_on(address, proxied, place.pod.metadata.name)
+        return await proxy_request(address, proxied, target.pod.metadata.name)
 
-    async def _ask(self, node: Node, asked: Call, *, insecure: bool = False) -> Answer:
+    async def _send(self, node: Node, request: NodeRequest, *, insecure: bool = False) -> NodeResponse:
         address = Address(self._address(node), _kubelet_port(node), self._tls.for_kubelets(insecure=insecure))
-        asked.host = str(address)
+        request.host = str(address)
         try:
-            return await call(address, asked)
+            return await send(address, request)
         except (CallError, HeadError) as error:
             name = go_quote(node.metadata.name)
             raise errors.service_unavailable(f"the kubelet of node {name} does not answer: {error}") from None
@@ -175,11 +184,11 @@ def _log_query(options: LogOptions) -> list[tuple[str, str]]:
     return query
 
 
-def _target(place: Place, subresource: str) -> str:
-    metadata = place.pod.metadata
+def _stream_path(target: KubeletTarget, subresource: str) -> str:
+    metadata = target.pod.metadata
     if subresource == "portforward":
         return f"/portForward/{metadata.namespace}/{metadata.name}"
-    return f"/{subresource}/{metadata.namespace}/{metadata.name}/{place.container}"
+    return f"/{subresource}/{metadata.namespace}/{metadata.name}/{target.container}"
 
 
 def _stream_query(subresource: str, request: Request) -> list[tuple[str, str]]:
@@ -192,11 +201,11 @@ def _stream_query(subresource: str, request: Request) -> list[tuple[str, str]]:
     return [*query, *(("command", word) for word in options.command)]
 
 
-def _passed_on(request: Request) -> list[tuple[str, str]]:
+def _forwarded_headers(request: Request) -> list[tuple[str, str]]:
     headers = [
         (name, value)
         for name, value in request.headers.items()
-        if name not in _NOT_PASSED_ON and not name.startswith("impersonate-") and name != _SPDY_PROTOCOLS
+        if name not in _NOT_FORWARDED and not name.startswith("impersonate-") and name != _SPDY_PROTOCOLS
     ]
     protocols = (each.strip() for each in request.headers.get(_SPDY_PROTOCOLS, "").split(","))
     headers += ((_SPDY_PROTOCOLS, each) for each in protocols if each)  # older kubelets want a line each
@@ -222,7 +231,7 @@ def _without_new_protocols(headers: list[tuple[str, str]]) -> list[tuple[str, st
 # -- responses
 
 
-async def _relay_upgraded(answer: Answer) -> Response:
+async def _relay_upgraded(answer: NodeResponse) -> Response:
     """Return the response that relays an upgraded connection, or the kubelet's error."""
     if answer.status != 101:
         if answer.status < 400:
@@ -240,18 +249,18 @@ async def _relay_upgraded(answer: Answer) -> Response:
     return Response(101, answer, headers=dict(answer.headers), take_over=take_over)
 
 
-async def pass_on(address: Address, proxied: Proxied, name: str) -> Response:
+async def proxy_request(address: Address, proxied: ProxiedRequest, name: str) -> Response:
     """Proxy a request to an address; `name` is the pod or node in errors."""
     request = proxied.request
-    target = quote(proxied.path, safe=_PATH_CHARACTERS)
-    headers = [*_passed_on(request), ("x-forwarded-uri", quote(proxied.below, safe=_PATH_CHARACTERS) + target)]
+    path = quote(proxied.path, safe=_PATH_CHARACTERS)
+    headers = [*_forwarded_headers(request), ("x-forwarded-uri", quote(proxied.below, safe=_PATH_CHARACTERS) + path)]
     pairs = [(key, value) for key, values in request.query.items() for value in values]
     if pairs:
-        target += f"?{urlencode(pairs)}"
+        path += f"?{urlencode(pairs)}"
     if proxied.client:
         headers.append(("x-forwarded-for", proxied.client))
     try:
-        answer = await call(address, Call(request.method, target, str(address), headers, request.body))
+        answer = await send(address, NodeRequest(request.method, path, str(address), headers, request.body))
     except HeadError as error:
         raise errors.bad_request(str(error)) from None
     except CallError as error:
@@ -264,12 +273,12 @@ async def pass_on(address: Address, proxied: Proxied, name: str) -> Response:
     return await _proxy_response(answer, proxied, address)
 
 
-async def _proxy_response(answer: Answer, proxied: Proxied, address: Address) -> Response:
+async def _proxy_response(answer: NodeResponse, proxied: ProxiedRequest, address: Address) -> Response:
     """Return the proxied server's response, with links and redirects to the same server rewritten to the proxy."""
     kept = {
         key: value
         for key, value in answer.first().items()
-        if key not in _NOT_PASSED_ON and key != "content-type" and not key.startswith(_OF_CORS)
+        if key not in _NOT_FORWARDED and key != "content-type" and not key.startswith(_OF_CORS)
     }
     if "location" in kept:
         kept["location"] = _rewrite_link(kept["location"], proxied, address)
@@ -283,7 +292,7 @@ async def _proxy_response(answer: Answer, proxied: Proxied, address: Address) ->
     return Response(answer.status, answer, content_type, kept)
 
 
-def _rewrite_link(location: str, proxied: Proxied, address: Address) -> str:
+def _rewrite_link(location: str, proxied: ProxiedRequest, address: Address) -> str:
     """Return a link rewritten to go through the proxy if it leads to the proxied server."""
     for own in (f"https://{address}", f"http://{address}"):
         location = location.removeprefix(own)
@@ -291,7 +300,7 @@ def _rewrite_link(location: str, proxied: Proxied, address: Address) -> str:
     return location if is_outside else f"{proxied.below}{location}"
 
 
-async def _to_status_error(answer: Answer) -> errors.StatusError:
+async def _to_status_error(answer: NodeResponse) -> errors.StatusError:
     """Convert a kubelet's plain-text error to a Status error with the same code."""
     text = (await answer.text()).decode(errors="replace").strip() or f"status {answer.status}"
     if answer.status == 500:

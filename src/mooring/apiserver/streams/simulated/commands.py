@@ -22,14 +22,14 @@ from mooring.apiserver.streams.simulated.rules import command_rule, files
 from mooring.apiserver.streams.simulated.terminal import Interrupted, Stdio
 from mooring.base.clock import Clock
 from mooring.shell import Files, NotUnderstood, Outcome, bytes_of, command_line
-from mooring.shell import run as work_out
+from mooring.shell import run as interpret
 from mooring.shell.machine import SHELLS
 
 _KNOWN = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "PWD": "/"}
 _NOT_UNDERSTOOD, _INTERRUPTED = 127, 130
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class CommandContext(msgspec.Struct, frozen=True):
     """The simulated container in which commands run: its pod, name, mounted files, and the clock."""
 
     pod: Pod
@@ -42,7 +42,7 @@ class Surroundings(msgspec.Struct, frozen=True):
         own = {"/etc/hostname": f"{self.pod.spec.hostname or self.pod.metadata.name}\n"}
         return own | dict(self.mounted) | {posixpath.join("/", path): text for path, text in files(self.pod).items()}
 
-    def work_out(self, words: Sequence[str], began: datetime, seed: str = "") -> Outcome:
+    def interpret(self, words: Sequence[str], began: datetime, seed: str = "") -> Outcome:
         """Interpret a shell command and return its output and exit code; raise NotUnderstood."""
         spec = spec_of(self.pod, self.container)
         try:
@@ -51,29 +51,29 @@ class Surroundings(msgspec.Struct, frozen=True):
             variables = {}
         known: dict[str, str | None] = {**_KNOWN, **variables}
         own = {path: (0.0, text) for path, text in self.files().items()}
-        return work_out(list(words), known, Files(own=own), began=began.timestamp(), seed=seed)
+        return interpret(list(words), known, Files(own=own), began=began.timestamp(), seed=seed)
 
 
-def main_process(here: Surroundings, run: Run) -> Outcome | None:
+def main_process(context: CommandContext, run: Run) -> Outcome | None:
     """Return the output of the container's own command in one run; None if it has none or it is not understood."""
-    spec = spec_of(here.pod, here.container)
+    spec = spec_of(context.pod, context.container)
     line = command_line(spec.command, spec.args) if spec else []
     if spec is None or not line:
         return None
     try:
-        variables = environment_of(here.pod, spec)
+        variables = environment_of(context.pod, spec)
         words = [expand_references(word, variables) for word in line]
-        return here.work_out(words, run.began, f"{here.pod.metadata.uid}/{here.container}/{run.restarts}")
+        return context.interpret(words, run.began, f"{context.pod.metadata.uid}/{context.container}/{run.restarts}")
     except (NotUnderstood, UnknownValueError):
         return None
 
 
-async def run(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
+async def run(context: CommandContext, words: Sequence[str], stdio: Stdio) -> int:
     """Run a command in a simulated container; return its exit code."""
-    rule = await asyncio.to_thread(command_rule, here.pod, here.container, tuple(words))
+    rule = await asyncio.to_thread(command_rule, context.pod, context.container, tuple(words))
     if rule is not None:
         if rule.seconds:
-            await here.clock.sleep(rule.seconds)
+            await context.clock.sleep(rule.seconds)
         await stdio.out(rule.stdout.encode())
         await stdio.err(rule.stderr.encode())
         return rule.exit_code
@@ -84,18 +84,18 @@ async def run(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
             case [shell, "-c", script] if shell in SHELLS and script.strip() in {"cat", "cat -"}:
                 return await _cat(stdio)
             case ["tar", *rest]:
-                return await _tar(here, rest, stdio)
+                return await _tar(context, rest, stdio)
             case [shell, *rest] if shell in SHELLS and all(word.startswith("-") and "c" not in word for word in rest):
-                return await _interactive(here, stdio)
-        return await _run_interpreted(here, words, stdio)
+                return await _interactive(context, stdio)
+        return await _run_interpreted(context, words, stdio)
     except Interrupted:
         return _INTERRUPTED
 
 
-async def _run_interpreted(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
-    began = here.clock.now()
+async def _run_interpreted(context: CommandContext, words: Sequence[str], stdio: Stdio) -> int:
+    began = context.clock.now()
     try:
-        outcome = await asyncio.to_thread(here.work_out, words, began)  # may run for long
+        outcome = await asyncio.to_thread(context.interpret, words, began)  # may run for long
     except NotUnderstood as error:
         asked = f"{shlex.join(words)[:200]!r} (it does not know {error})"
         about = f"the small shell of simulated containers does not understand {asked}"
@@ -104,13 +104,13 @@ async def _run_interpreted(here: Surroundings, words: Sequence[str], stdio: Stdi
     passed = 0.0
     for printed in outcome.output:
         if printed.second > passed:
-            await here.clock.sleep(printed.second - passed)
+            await context.clock.sleep(printed.second - passed)
             passed = printed.second
         await (stdio.out if printed.stream == 1 else stdio.err)(bytes_of(printed.text))
     if outcome.exit_code is None:
         await asyncio.Event().wait()  # until the client leaves
     if outcome.seconds > passed:
-        await here.clock.sleep(outcome.seconds - passed)
+        await context.clock.sleep(outcome.seconds - passed)
     return outcome.exit_code or 0
 
 
@@ -120,7 +120,7 @@ async def _cat(stdio: Stdio) -> int:
     return 0
 
 
-async def _interactive(here: Surroundings, stdio: Stdio) -> int:
+async def _interactive(context: CommandContext, stdio: Stdio) -> int:
     """Run a shell that executes each line of input as a script; return its exit code."""
     code = 0
     while True:
@@ -134,19 +134,19 @@ async def _interactive(here: Surroundings, stdio: Stdio) -> int:
             if words[:1] == ["exit"]:
                 return int(words[1][-18:]) & 255 if len(words) > 1 and words[1].isdecimal() else code
             if words:
-                by_rule = await asyncio.to_thread(command_rule, here.pod, here.container, (line.strip(),))
-                code = await run(here, [line.strip()] if by_rule else ["sh", "-c", line], stdio)
+                by_rule = await asyncio.to_thread(command_rule, context.pod, context.container, (line.strip(),))
+                code = await run(context, [line.strip()] if by_rule else ["sh", "-c", line], stdio)
         except Interrupted:
             code = _INTERRUPTED
 
 
-async def _tar(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
+async def _tar(context: CommandContext, words: Sequence[str], stdio: Stdio) -> int:
     """Run `tar cf - PATH…`; refuse to extract, because files are not kept."""
     if not words or "c" not in words[0]:
         why = f"a simulated container has the files of the annotation {PREFIX}files, and takes no others"
         await stdio.err(f"tar: {why}\n".encode())
         return 2
-    files = await asyncio.to_thread(here.files)
+    files = await asyncio.to_thread(context.files)
     packed: dict[str, str] = {}
     code = 0
     for name in (word for word in words[1:] if not word.startswith("-")):
@@ -156,7 +156,7 @@ async def _tar(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
         if not found:
             await stdio.err(f"tar: {name}: Cannot stat: No such file or directory\n".encode())
             code = 2
-    await stdio.out(await asyncio.to_thread(_archive, packed, int(here.clock.now().timestamp())))
+    await stdio.out(await asyncio.to_thread(_archive, packed, int(context.clock.now().timestamp())))
     return code
 
 

@@ -12,15 +12,15 @@ from mooring.api.simulation import FAILURE, is_unreachable
 from mooring.apiserver.messages.connection import Connection
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.registry.objects import Objects
-from mooring.apiserver.streams.kubelet import Place, Proxied
-from mooring.apiserver.streams.questions import CommandOptions, LogOptions, command_options, ports
+from mooring.apiserver.streams.kubelet import KubeletTarget, ProxiedRequest
+from mooring.apiserver.streams.query_options import CommandOptions, LogOptions, command_options, ports
 from mooring.apiserver.streams.simulated import canned_http, container, logs, port_forward, remote_command
-from mooring.apiserver.streams.simulated.commands import Surroundings, main_process, run
+from mooring.apiserver.streams.simulated.commands import CommandContext, main_process, run
 from mooring.apiserver.streams.simulated.port_forward import SPDY_NAME, TUNNELLED, forward_spdy
 from mooring.apiserver.streams.simulated.rules import FILES, log_rule
 from mooring.apiserver.streams.simulated.spdy_channels import SpdyChannels
 from mooring.apiserver.streams.simulated.terminal import Stdio
-from mooring.apiserver.streams.simulated.volumes import Issue, mounted_files
+from mooring.apiserver.streams.simulated.volumes import IssueToken, mounted_files
 from mooring.apiserver.streams.websocket import Channels, Tunnel, handshake
 from mooring.base.bounded_cache import BoundedCache
 from mooring.base.clock import Clock
@@ -37,7 +37,11 @@ _REMEMBERED = 100
 
 
 class SimulatedKubelet:
-    def __init__(self, objects: Objects, clock: Clock, issue: Issue, programs: "ProgramStreams | None" = None) -> None:
+    """The `Kubelet` of all simulated nodes; `programs` has the containers that run as programs of this machine."""
+
+    def __init__(
+        self, objects: Objects, clock: Clock, issue: IssueToken, programs: "ProgramStreams | None" = None
+    ) -> None:
         self._objects = objects
         self._clock = clock
         self._issue = issue
@@ -46,17 +50,17 @@ class SimulatedKubelet:
 
     # -- logs
 
-    async def log(self, place: Place, options: LogOptions) -> Response:
-        _require_reachable(place.node)
+    async def log(self, target: KubeletTarget, options: LogOptions) -> Response:
+        _require_reachable(target.node)
         now = self._clock.now()
-        log = await self._log(place, place.pod, previous=options.previous)
+        log = await self._log(target, target.pod, previous=options.previous)
         if options.follow and not options.previous:
-            pieces = self._follow_log(place, log, options)
+            pieces = self._follow_log(target, log, options)
         else:
             pieces = logs.in_turns(logs.select_lines(log, options, now))
         return Response(200, logs.limit_log(pieces, options.limit_bytes), _TEXT)
 
-    async def _follow_log(self, place: Place, log: logs.Log, options: LogOptions) -> AsyncIterator[bytes]:
+    async def _follow_log(self, target: KubeletTarget, log: logs.Log, options: LogOptions) -> AsyncIterator[bytes]:
         now = self._clock.now()
         written = log.count(now)
         async for piece in logs.in_turns(logs.select_lines(log, options, now)):
@@ -64,13 +68,13 @@ class SimulatedKubelet:
 
         async def present() -> logs.Log | None:
             """Return the log of the same run now; None if the pod or the run no longer exists."""
-            metadata = place.pod.metadata
+            metadata = target.pod.metadata
             pod = await self._objects.get(Pod, metadata.name, metadata.namespace)
             if pod is None or pod.metadata.uid != metadata.uid:
                 return None
             try:
                 for previous in (False, True):
-                    found = await self._log(place, pod, previous=previous)
+                    found = await self._log(target, pod, previous=previous)
                     if found.run.began == log.run.began:
                         return found
             except errors.StatusError:
@@ -80,12 +84,12 @@ class SimulatedKubelet:
         async for piece in logs.follow_lines(log, options, self._clock, present, written):
             yield piece
 
-    async def _log(self, place: Place, pod: Pod, *, previous: bool = False) -> logs.Log:
+    async def _log(self, target: KubeletTarget, pod: Pod, *, previous: bool = False) -> logs.Log:
         """Return the log of a container's current or previous run.
 
         The first of: the log of its program, the pod's annotations, the output of its command, a default line.
         """
-        name = place.container
+        name = target.container
         run = container.previous(pod, name) if previous else container.latest(pod, name)
         if self._programs is not None and self._programs.has(pod, name):
             return await asyncio.to_thread(self._programs.log, pod, name, run)  # reads up to 10 MiB
@@ -102,20 +106,20 @@ class SimulatedKubelet:
     async def _main_process(self, pod: Pod, name: str, run: container.Run) -> Outcome | None:
         key = (pod.metadata.uid, pod.metadata.annotations.get(FILES, ""), name, run.began)
         if key not in self._outcomes:
-            here = await self._surroundings(pod, name)
-            self._outcomes.put(key, await asyncio.to_thread(main_process, here, run))  # may run for long
+            context = await self._command_context(pod, name)
+            self._outcomes.put(key, await asyncio.to_thread(main_process, context, run))  # may run for long
         return self._outcomes.get(key)
 
-    async def _surroundings(self, pod: Pod, name: str) -> Surroundings:
-        return Surroundings(pod, name, self._clock, await mounted_files(self._objects, self._issue, pod, name))
+    async def _command_context(self, pod: Pod, name: str) -> CommandContext:
+        return CommandContext(pod, name, self._clock, await mounted_files(self._objects, self._issue, pod, name))
 
     # -- exec, attach and port-forward
 
-    async def connect(self, place: Place, subresource: str, request: Request) -> Response:
-        _require_reachable(place.node)
+    async def connect(self, target: KubeletTarget, subresource: str, request: Request) -> Response:
+        _require_reachable(target.node)
         if subresource == "portforward":
-            return self._port_forward(place, request)
-        container.running(place.pod, place.container)
+            return self._port_forward(target, request)
+        container.running(target.pod, target.container)
         options = command_options(request)
         if subresource == "exec" and not options.command:
             raise errors.bad_request("you must specify at least one command for the container")
@@ -124,29 +128,29 @@ class SimulatedKubelet:
             protocol, headers = remote_command.SPDY_PROTOCOL, _spdy_headers(request, remote_command.SPDY_PROTOCOL)
         else:
             protocol, headers = handshake(request, remote_command.PROTOCOLS)
-        process = self._command(place, options) if subresource == "exec" else self._attach_main_process(place)
+        process = self._command(target, options) if subresource == "exec" else self._attach_main_process(target)
 
         async def take_over(connection: Connection) -> None:
             channels = SpdyChannels(connection, options) if is_spdy else Channels(connection, protocol)
-            await remote_command.converse(channels, protocol, options, process)
+            await remote_command.connect_process(channels, protocol, options, process)
 
         return Response(101, headers=headers, take_over=take_over)
 
-    def _command(self, place: Place, options: CommandOptions) -> remote_command.Process:
+    def _command(self, target: KubeletTarget, options: CommandOptions) -> remote_command.Process:
         async def process(stdio: Stdio) -> int:
-            if self._programs is not None and self._programs.has(place.pod, place.container):
-                return await self._programs.command(place.pod, place.container, options.command, stdio)
-            here = await self._surroundings(place.pod, place.container)
-            return await run(here, options.command, stdio)
+            if self._programs is not None and self._programs.has(target.pod, target.container):
+                return await self._programs.command(target.pod, target.container, options.command, stdio)
+            context = await self._command_context(target.pod, target.container)
+            return await run(context, options.command, stdio)
 
         return process
 
-    def _attach_main_process(self, place: Place) -> remote_command.Process:
+    def _attach_main_process(self, target: KubeletTarget) -> remote_command.Process:
         """Return the main process of a container, which writes its log and, unless it is a program, echoes input."""
 
         async def write(stdio: Stdio) -> int:
-            log = await self._log(place, place.pod)
-            async for piece in self._follow_log(place, log, LogOptions(follow=True, tail_lines=0)):
+            log = await self._log(target, target.pod)
+            async for piece in self._follow_log(target, log, LogOptions(follow=True, tail_lines=0)):
                 await stdio.out(piece)
             return 0
 
@@ -154,7 +158,7 @@ class SimulatedKubelet:
             while data := await stdio.read():
                 await stdio.out(data)
 
-        if self._programs is not None and self._programs.has(place.pod, place.container):
+        if self._programs is not None and self._programs.has(target.pod, target.container):
             return write  # a program was started without input
 
         async def process(stdio: Stdio) -> int:
@@ -167,12 +171,12 @@ class SimulatedKubelet:
 
         return process
 
-    def _port_forward(self, place: Place, request: Request) -> Response:
-        phase = place.pod.status.phase
+    def _port_forward(self, target: KubeletTarget, request: Request) -> Response:
+        phase = target.pod.status.phase
         if phase != "Running":
             raise errors.bad_request(f"unable to forward port because pod is not running. Current status={phase}")
-        if self._programs is not None and self._programs.has(place.pod):
-            address = place.pod.status.pod_ip
+        if self._programs is not None and self._programs.has(target.pod):
+            address = target.pod.status.pod_ip
             raise errors.bad_request(f"a program's ports are not forwarded: they are at {address}, on this machine")
         if request.upgrade.startswith("spdy/3.1"):
             protocol, headers = _SPDY, _spdy_headers(request, SPDY_NAME)
@@ -184,27 +188,27 @@ class SimulatedKubelet:
 
         async def take_over(connection: Connection) -> None:
             if protocol == _SPDY:
-                await forward_spdy(connection, place.pod)
+                await forward_spdy(connection, target.pod)
             elif protocol == TUNNELLED:
-                await forward_spdy(Tunnel(connection), place.pod)
+                await forward_spdy(Tunnel(connection), target.pod)
             else:
-                await port_forward.forward(connection, protocol, place.pod, wanted)
+                await port_forward.forward(connection, protocol, target.pod, wanted)
 
         return Response(101, headers=headers, take_over=take_over)
 
     # -- proxies
 
-    async def proxy_pod(self, place: Place, proxied: Proxied) -> Response:
-        _require_reachable(place.node)
-        if place.pod.status.phase != "Running":
-            name = go_quote(place.pod.metadata.name)
+    async def proxy_pod(self, target: KubeletTarget, proxied: ProxiedRequest) -> Response:
+        _require_reachable(target.node)
+        if target.pod.status.phase != "Running":
+            name = go_quote(target.pod.metadata.name)
             raise errors.service_unavailable(f"error trying to reach {name}: the pod does not run")
-        if self._programs is not None and self._programs.has(place.pod):
-            return await self._programs.proxy(place, proxied)
-        body = canned_http.body_of(place.pod, proxied.port or "80", proxied.request.method, proxied.path)
+        if self._programs is not None and self._programs.has(target.pod):
+            return await self._programs.proxy(target, proxied)
+        body = canned_http.body_of(target.pod, proxied.port or "80", proxied.request.method, proxied.path)
         return Response(200, body, _TEXT)
 
-    async def proxy_node(self, node: Node, proxied: Proxied) -> Response:
+    async def proxy_node(self, node: Node, proxied: ProxiedRequest) -> Response:
         _require_reachable(node)
         match proxied.path:
             case "/healthz":

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from mooring.api import times
-from mooring.apiserver.streams.questions import LogOptions
+from mooring.apiserver.streams.query_options import LogOptions
 from mooring.apiserver.streams.simulated.container import Run
 from mooring.apiserver.streams.simulated.rules import LogRule
 from mooring.base.clock import Clock
@@ -45,6 +45,7 @@ class Log(msgspec.Struct, frozen=True):
         return int(rounds) * len(self.lines) + bisect_right(self.seconds, rest)
 
     def time(self, index: int) -> datetime:
+        """Return when the line with an index is printed."""
         rounds, place = divmod(index, len(self.lines))
         return self.run.began + timedelta(seconds=rounds * self.period + self.seconds[place])
 
@@ -57,6 +58,7 @@ class Log(msgspec.Struct, frozen=True):
 
 
 def by_rule(run: Run, rule: LogRule) -> Log:
+    """Return the log that the annotations of a pod declare."""
     lines = rule.lines or ()
     seconds = [index * rule.seconds for index in range(len(lines))]
     return Log(run, lines, seconds, len(lines) * rule.seconds if rule.repeat else 0.0)
@@ -83,6 +85,7 @@ def of_command(run: Run, outcome: Outcome) -> Log:
 
 
 def by_default(run: Run, greeting: str) -> Log:
+    """Return the log of a greeting and, for an ended run, its exit code."""
     if run.ended is None:
         return Log(run, [greeting], [0.0])
     lasted = (run.ended - run.began).total_seconds()
@@ -90,7 +93,7 @@ def by_default(run: Run, greeting: str) -> Log:
 
 
 def select_lines(log: Log, options: LogOptions, now: datetime) -> Iterator[bytes]:
-    """Yield the lines printed until `now` that the options select, in pieces; `limited` applies `limitBytes`."""
+    """Yield the lines printed until `now` that the options select, in pieces; `limit_log` applies `limitBytes`."""
     count = log.count(now)
     first = _first_kept(log, count, KEPT_LINES if options.tail_lines is None else min(options.tail_lines, KEPT_LINES))
     since = _since(options, now)

@@ -76,6 +76,8 @@ async def _flush(connection: Bytes, spdy: Spdy) -> None:
 
 
 class _Forwarding:
+    """The forwarded connections of an SPDY connection, each with a stream for data and one for errors."""
+
     def __init__(self, pod: Pod) -> None:
         self._pod = pod
         self._answering: dict[int, CannedHttp] = {}

@@ -16,7 +16,7 @@ from mooring.api import errors
 from mooring.api.core_v1 import Pod
 from mooring.api.program_folders import container_folder, log_file, pod_folder, read_entrance
 from mooring.apiserver.messages.http import Response
-from mooring.apiserver.streams.kubelet import Kubelet, Place, Proxied
+from mooring.apiserver.streams.kubelet import Kubelet, KubeletTarget, ProxiedRequest
 from mooring.apiserver.streams.simulated.container import Run
 from mooring.apiserver.streams.simulated.logs import Log
 from mooring.apiserver.streams.simulated.terminal import Interrupted, Stdio, Write
@@ -30,6 +30,8 @@ _REMEMBERED = 16
 
 
 class ProgramStreams:
+    """Logs, commands and ports of programs; `machines` proxies to their addresses."""
+
     def __init__(self, folder: Path, machines: Kubelet) -> None:
         self._folder = folder
         self._machines = machines
@@ -90,28 +92,28 @@ class ProgramStreams:
         except (OSError, ValueError) as error:
             await stdio.err(f"{words[0]}: {error}\n".encode())
             return _NOT_FOUND
-        typing = asyncio.create_task(_type(process, stdio))
+        copying = asyncio.create_task(_copy_input(process, stdio))
         try:
-            await asyncio.gather(_show(process.stdout, stdio.out), _show(process.stderr, stdio.err))
+            await asyncio.gather(_copy_output(process.stdout, stdio.out), _copy_output(process.stderr, stdio.err))
             code = await process.wait()
         finally:
-            typing.cancel()
+            copying.cancel()
             await kill_and_wait(process)
         return 128 - code if code < 0 else code
 
     # -- ports
 
-    async def proxy(self, place: Place, proxied: Proxied) -> Response:
+    async def proxy(self, target: KubeletTarget, proxied: ProxiedRequest) -> Response:
         """Proxy to the program, whose pod has an address of this machine."""
-        return await self._machines.proxy_pod(place, proxied)
+        return await self._machines.proxy_pod(target, proxied)
 
 
-async def _show(stream: asyncio.StreamReader | None, write: Write) -> None:
+async def _copy_output(stream: asyncio.StreamReader | None, write: Write) -> None:
     while stream is not None and (data := await stream.read(_PIECE)):
         await write(data)
 
 
-async def _type(process: asyncio.subprocess.Process, stdio: Stdio) -> None:
+async def _copy_input(process: asyncio.subprocess.Process, stdio: Stdio) -> None:
     into = process.stdin
     with suppress(ConnectionError, Interrupted):
         while into is not None and (data := await stdio.read()):

@@ -14,7 +14,7 @@ from mooring.api import codec
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import Status, StatusCause, StatusDetails
 from mooring.apiserver.messages.connection import ConnectionLostError
-from mooring.apiserver.streams.questions import CommandOptions
+from mooring.apiserver.streams.query_options import CommandOptions
 from mooring.apiserver.streams.simulated.terminal import Stdio
 from mooring.apiserver.streams.websocket import CLOSE
 from mooring.base.tasks import run_until_one_ends
@@ -34,7 +34,7 @@ Process = Callable[[Stdio], Awaitable[int]]
 """Runs on standard input and output; returns the exit code."""
 
 
-class Talk(Protocol):
+class CommandChannels(Protocol):
     """The channels to a client. Each method raises ConnectionLostError when the connection is closed."""
 
     async def ready(self) -> None: ...
@@ -43,20 +43,20 @@ class Talk(Protocol):
     async def close(self) -> None: ...
 
 
-async def converse(channels: Talk, protocol: str, options: CommandOptions, process: Process) -> None:
-    """Connect a process with a client until the process ends or the client closes the connection."""
+async def connect_process(channels: CommandChannels, protocol: str, options: CommandOptions, process: Process) -> None:
+    """Run a process with a client's channels as its input and output, until it ends or the client closes them."""
     await channels.ready()
     stdio = Stdio(_writer(channels, STDOUT, options.stdout), _writer(channels, STDERR, options.stderr), tty=options.tty)
     if not options.stdin:
         await stdio.end()
     first = STDOUT if options.stdout else STDERR if options.stderr else ERROR
-    listening, working = _listen(channels, stdio, options), _work(channels, protocol, stdio, process, first)
-    _, ended = await run_until_one_ends(listening, working)
+    reading, running = _read_input(channels, stdio, options), _run_process(channels, protocol, stdio, process, first)
+    _, ended = await run_until_one_ends(reading, running)
     if isinstance(ended, Exception) and not isinstance(ended, ConnectionLostError):
         raise ended  # a defect, which the server logs
 
 
-def _writer(channels: Talk, channel: int, wanted: bool) -> Callable[[bytes], Awaitable[None]]:
+def _writer(channels: CommandChannels, channel: int, wanted: bool) -> Callable[[bytes], Awaitable[None]]:
     async def write(data: bytes) -> None:
         if wanted:
             for begin in range(0, len(data), _PIECE):
@@ -65,7 +65,7 @@ def _writer(channels: Talk, channel: int, wanted: bool) -> Callable[[bytes], Awa
     return write
 
 
-async def _listen(channels: Talk, stdio: Stdio, options: CommandOptions) -> None:
+async def _read_input(channels: CommandChannels, stdio: Stdio, options: CommandOptions) -> None:
     while found := await channels.receive():
         channel, data = found
         if channel == STDIN and options.stdin:
@@ -74,7 +74,7 @@ async def _listen(channels: Talk, stdio: Stdio, options: CommandOptions) -> None
             await stdio.end()
 
 
-async def _work(channels: Talk, protocol: str, stdio: Stdio, process: Process, first: int) -> None:
+async def _run_process(channels: CommandChannels, protocol: str, stdio: Stdio, process: Process, first: int) -> None:
     try:
         await channels.send(first, b"")  # old clients wait for it
         status = _status(await process(stdio))

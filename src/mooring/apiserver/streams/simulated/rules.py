@@ -63,6 +63,7 @@ class LogRule(msgspec.Struct, frozen=True):
 
 
 def log_rule(pod: Pod, container: str) -> LogRule:
+    """Read the annotations for the log of a container; raise BadRequest for a malformed one."""
     annotations = pod.metadata.annotations
     text = annotations.get(f"{PREFIX}logs.{container}", annotations.get(f"{PREFIX}logs"))
     seconds = _seconds(annotations, "log-seconds")
@@ -103,10 +104,12 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 def files(pod: Pod) -> dict[str, str]:
+    """Read the annotation with the files of all containers: their contents by path."""
     return _tree(pod.metadata.annotations, "files", dict[str, str]) or {}
 
 
 def http_body(pod: Pod) -> str | None:
+    """Read the annotation with the HTTP response of every port; None without one."""
     return pod.metadata.annotations.get(f"{PREFIX}http")
 
 

@@ -69,6 +69,8 @@ class Received(msgspec.Struct, frozen=True):
 
 
 class Spdy:
+    """The server side of an SPDY connection, without I/O."""
+
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._data: tuple[int, int, bool] | None = None

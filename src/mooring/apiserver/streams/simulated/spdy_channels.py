@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 
 from mooring.apiserver.messages.connection import Connection, ConnectionLostError
-from mooring.apiserver.streams.questions import CommandOptions
+from mooring.apiserver.streams.query_options import CommandOptions
 from mooring.apiserver.streams.simulated.spdy import Opened, Received, Spdy, SpdyError
 from mooring.apiserver.streams.websocket import CLOSE
 

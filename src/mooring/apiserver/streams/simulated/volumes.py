@@ -20,13 +20,13 @@ from mooring.apiserver.streams.simulated.container import spec_of
 
 _MOST_BYTES = 16 * 1024 * 1024
 _MOST_FILES = 10_000
-Issue = Callable[[str, str, TokenRequest], Awaitable[TokenRequest]]
+IssueToken = Callable[[str, str, TokenRequest], Awaitable[TokenRequest]]
 """A function that issues a token for a namespace and a service account; it returns the TokenRequest with its status."""
 
 
-class _Stored(msgspec.Struct, frozen=True):
+class _StoredSources(msgspec.Struct, frozen=True):
     objects: Objects
-    issue: Issue
+    issue: IssueToken
 
     async def config_map(self, namespace: str, name: str) -> ConfigMap | None:
         return await self.objects.get(ConfigMap, name, namespace)
@@ -46,11 +46,11 @@ class _Stored(msgspec.Struct, frozen=True):
         raise MissingError("a simulated node asks for no certificates")
 
 
-async def mounted_files(objects: Objects, issue: Issue, pod: Pod, container: str) -> dict[str, str]:
+async def mounted_files(objects: Objects, issue: IssueToken, pod: Pod, container: str) -> dict[str, str]:
     """Return the text files of a container's volumes, by path."""
     spec = spec_of(pod, container)
     volumes = {volume.name: volume for volume in pod.spec.volumes}
-    stored = _Stored(objects, issue)
+    stored = _StoredSources(objects, issue)
     texts: dict[str, dict[str, str]] = {}
     size = 0
     found: dict[str, str] = {}
@@ -72,7 +72,7 @@ async def mounted_files(objects: Objects, issue: Issue, pod: Pod, container: str
     return found
 
 
-async def _texts(stored: _Stored, pod: Pod, volume: Volume) -> dict[str, str]:
+async def _texts(stored: _StoredSources, pod: Pod, volume: Volume) -> dict[str, str]:
     found: dict[str, str] = {}
     with suppress(MissingError):
         for path, file in (await files_of(stored, pod, volume) or {}).items():
