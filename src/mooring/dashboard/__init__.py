@@ -13,7 +13,7 @@ what the command prints. `mooring dashboard` and `mooring up --dashboard` run it
 | ``gate.py`` | who may ask: token, host, origin, and the headers that keep a browser from doing more |
 | ``app.py``, ``server.py`` | requests and responses; listening on the loopback address |
 | ``views/`` | a module for each view: a typed model, and the page that shows it |
-| ``layout.py``, ``node_map.py``, ``elements.py`` | what pages have in common |
+| ``layout.py``, ``elements.py`` | what pages have in common |
 | ``static/`` | style sheet and small scripts, as they are; there is nothing to build |
 
 Read next: ``app.py``, then ``views/overview.py``. For users: docs/dashboard.md.

@@ -24,9 +24,11 @@ from mooring.api.core_v1 import (
 )
 from mooring.api.label_selector import NOTHING, Selector, SelectorError
 from mooring.api.meta_v1 import Resource
+from mooring.api.quantity import Quantity, parse
 from mooring.base.natural_sort import natural_key
 from mooring.constraints import node_selector, tolerations
 from mooring.constraints.pod_affinity import AffinityTerm
+from mooring.constraints.requests import CPU
 from mooring.constraints.tolerations import parse_canonical_int64
 from mooring.scheduler.facade import (
     ANY_ADDRESS,
@@ -44,6 +46,8 @@ from mooring.scheduler.framework import SchedulerFeatures
 
 T = TypeVar("T", bound=Resource)
 PODS = "pods"
+_BINARY = (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
+_BYTES = ("memory", "ephemeral-storage", "storage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,3 +468,18 @@ def _likeness(node: Node) -> Hashable:
     taints = sorted((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
     allocatable = sorted((name, str(value)) for name, value in node.status.allocatable.items())
     return tuple(labels), tuple(taints), tuple(allocatable)
+
+
+def amount(resource: str, number: int) -> str:
+    """Format an amount as an exact quantity, as short as possible: `1500m`, `2`, `3Gi`."""
+    if resource == CPU:
+        return str(number // 1000) if number % 1000 == 0 else f"{number}m"
+    if resource in _BYTES or resource.startswith("hugepages-"):
+        for suffix, size in _BINARY:
+            if number and number % size == 0:
+                return f"{number // size}{suffix}"
+    return str(number)
+
+
+def quantity(resource: str, number: int) -> Quantity:
+    return parse(amount(resource, number))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from mooring.dashboard.asking import View
-from mooring.dashboard.views import changes, expressions, nodes, overview, pending, pods, upgrade, versions, what_if
+from mooring.dashboard.views import changes, expressions, nodes, overview, pending, pods, versions, what_if
 
 ROUTES: Mapping[tuple[str, tuple[str, ...]], View] = {
     ("GET", ("",)): overview.page,
@@ -20,8 +20,8 @@ ROUTES: Mapping[tuple[str, tuple[str, ...]], View] = {
     ("POST", ("what-if", "run")): what_if.run,
     ("POST", ("what-if", "scenario")): what_if.scenario,
     ("GET", ("what-if", "report", "*")): what_if.report,
-    ("GET", ("upgrade",)): upgrade.page,
-    ("GET", ("upgrade", "check")): upgrade.check_upgrade,
+    ("GET", ("upgrade",)): versions.upgrade_page,
+    ("GET", ("upgrade", "check")): versions.check_upgrade,
     ("GET", ("versions",)): versions.page,
     ("GET", ("versions", "audit")): versions.audit_versions,
     ("GET", ("expressions",)): expressions.page,

@@ -3,8 +3,10 @@
 Counts and utilisation are those that `mooring simulate --keep-pending` begins with.
 """
 
+import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from mooring.advisor.simulate import reports
 from mooring.advisor.simulate.html import pictures
@@ -29,7 +31,6 @@ from mooring.dashboard.elements import (
 )
 from mooring.dashboard.history import Line, Wait
 from mooring.dashboard.live_snapshot import LiveSnapshot
-from mooring.dashboard.node_map import Square, block, side_of
 from mooring.scheduler.facade import NodeInfo
 
 STATE = "state"
@@ -38,6 +39,8 @@ ZONE = "topology.kubernetes.io/zone"
 _WITHOUT = "(no such label)"
 _MOST_GROUPS = 60
 _OFFERED = 20
+_NAMED_SIDE, _MAX_LETTERS = 72, 9
+"""Squares of this side or larger carry the end of their node's name."""
 _WAIT_STEPS = ((1.0, "up to 1 s"), (5.0, "1 to 5 s"), (30.0, "5 to 30 s"), (300.0, "30 s to 5 min"))
 
 
@@ -91,6 +94,18 @@ class Overview(Model, frozen=True, kw_only=True):
     lately: list[Line]
     unread: dict[str, str]
     """For nodes and pods, why the user may not read any, so that their numbers mean nothing."""
+
+
+class Square(NamedTuple):
+    """A node of the map."""
+
+    name: str
+    shade: str
+    """A class of the style sheet."""
+    label: str
+    """The tooltip."""
+    is_crossed: bool
+    is_dotted: bool
 
 
 def overview(live: LiveSnapshot, by: str = "", show: str = "") -> Overview:
@@ -220,13 +235,13 @@ async def squares(asked: Asked) -> Fragment:
 
 def _drawn(live: LiveSnapshot, by: str, show: str) -> tuple[Overview, Markup]:
     model = overview(live, by, show)
-    side = side_of(model.nodes)
+    side = _side_of(model.nodes)
     blocks = []
     for index, group in enumerate(model.groups[:_MOST_GROUPS]):
         part = "" if model.show == STATE else f", {group.part:.0%} of {model.show} requested"
         broken = f", {group.not_ready} not ready" if group.not_ready else ""
         title = f"{group.value or 'all nodes'}: {len(group.nodes):,} nodes{part}{broken}"
-        drawn = block(title, _squares(live, group, model.show), side, index)
+        drawn = _draw_group(title, _squares(live, group, model.show), side, index)
         blocks.append(tag("figure", tag("figcaption", title), drawn))
     more = and_more(len(model.groups) - _MOST_GROUPS, " groups: choose a label with fewer values")
     pieces = tag("div", *blocks, class_="maps", id="node-map", data_live="", data_by=model.by, data_show=model.show)
@@ -260,6 +275,54 @@ def _squares(live: LiveSnapshot, group: Group, show: str) -> list[Square]:
             words = [f"{part:.0%} of {show}", *(word for word in words if word != "ready")]
         made.append(Square(name, shade, ", ".join(words), not ready, node.spec.unschedulable))
     return made
+
+
+def _side_of(number: int) -> int:
+    return next((side for most, side in ((12, 72), (60, 30), (300, 20), (1200, 14), (3000, 10)) if number <= most), 8)
+
+
+def _columns_of(number: int, side: int) -> int:
+    return min(max(math.ceil(math.sqrt(number * 2)), 4), max(1040 // side, 1))
+
+
+def _draw_group(title: str, squares: Sequence[Square], side: int, index: int) -> Markup:
+    """Draw a group of nodes as compact SVG: a square for each node, and a path for each colour.
+
+    A cross marks nodes that are not ready and a dot those that are cordoned, so that colours are not all there is.
+    """
+    columns = _columns_of(len(squares), side)
+    rows = max(math.ceil(len(squares) / columns), 1)
+    inner, marks, dots = side - max(side // 8, 1), [], []
+    paths: dict[str, list[str]] = {}
+    for place, square in enumerate(squares):
+        x, y = place % columns * side, place // columns * side
+        paths.setdefault(square.shade, []).append(f"M{x} {y}h{inner}v{inner}h-{inner}z")
+        if square.is_crossed:
+            marks.append(f"M{x} {y}l{inner} {inner}M{x + inner} {y}l-{inner} {inner}")
+        elif square.is_dotted:
+            half, size = inner // 2, max(inner // 4, 2)
+            dots.append(f"M{x + half - size // 2} {y + half - size // 2}h{size}v{size}h-{size}z")
+    drawn = [tag("path", class_=shade, d="".join(pieces)) for shade, pieces in sorted(paths.items())]
+    for place, square in enumerate(squares if side >= _NAMED_SIDE else ()):
+        x, y = place % columns * side + inner // 2, place // columns * side + inner // 2
+        name = square.name if len(square.name) <= _MAX_LETTERS else f"…{square.name[1 - _MAX_LETTERS :]}"
+        drawn.append(tag("text", name, x=x, y=y, class_="name"))
+    drawn += [tag("path", class_="cross", d="".join(marks))] if marks else []
+    drawn += [tag("path", class_="dot", d="".join(dots))] if dots else []
+    width, height = columns * side, rows * side
+    return tag(
+        "svg",
+        *drawn,
+        viewBox=f"0 0 {width} {height}",
+        width=width,
+        height=height,
+        role="img",
+        aria_label=title,
+        class_="map",
+        data_group=index,
+        data_columns=columns,
+        data_side=side,
+    )
 
 
 def _map_legend(show: str) -> Markup:

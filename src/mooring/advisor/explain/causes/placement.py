@@ -11,7 +11,6 @@ from datetime import datetime
 
 import numpy as np
 
-from mooring.advisor.explain.amounts import amount
 from mooring.advisor.explain.causes import storage
 from mooring.advisor.explain.causes.running import pressures, why_not_ready
 from mooring.advisor.explain.reasons import describe
@@ -19,7 +18,7 @@ from mooring.advisor.explain.reasons.groups import did_you_mean, pods_named, som
 from mooring.advisor.explain.reasons.nodes import near_miss, shown_requirement, unmet_text
 from mooring.advisor.explain.reasons.pods import term_text
 from mooring.advisor.explain.results import Cause
-from mooring.advisor.explain.view import PODS, Unmet, View
+from mooring.advisor.explain.view import PODS, Unmet, View, amount
 from mooring.advisor.node_facts import STATE_TAINTS, NodeFacts, shown_taint
 from mooring.api.core_v1 import NodeSelectorRequirement, Taint
 from mooring.api.label_selector import parse_lax_int64

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from functools import lru_cache
 
-from mooring.advisor.explain.amounts import amount
 from mooring.advisor.explain.reasons.groups import Groups, as_one, by_text, pods_named, some
-from mooring.advisor.explain.view import PODS, Shortage, Unmet, View
+from mooring.advisor.explain.view import PODS, Shortage, Unmet, View, amount
 from mooring.advisor.node_facts import shown_taint
 from mooring.api.core_v1 import Node, NodeSelectorRequirement, Taint, Toleration
 from mooring.cel.environment import Program

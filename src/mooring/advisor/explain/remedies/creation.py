@@ -15,7 +15,6 @@ from mooring.advisor.explain.patches import kubectl
 from mooring.advisor.explain.remedies import claims, images
 from mooring.advisor.explain.remedies.context import Context
 from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL
-from mooring.advisor.explain.remedies.security import complying
 from mooring.advisor.explain.results import Cause
 from mooring.advisor.explain.search import Candidate
 from mooring.advisor.explain.subject import Subject, setting
@@ -32,11 +31,15 @@ from mooring.api.apps_v1 import Deployment, DeploymentSpec, DeploymentStrategy, 
 from mooring.api.base import copy_of
 from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.core_v1 import (
+    Capabilities,
     LimitRange,
     PersistentVolumeClaim,
+    PodSecurityContext,
     PodSpec,
     ReplicationController,
     ResourceQuota,
+    SeccompProfile,
+    SecurityContext,
     ServiceAccount,
     WeightedPodAffinityTerm,
 )
@@ -47,6 +50,7 @@ from mooring.api.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
 
 _REPLICATED = Deployment | ReplicaSet | StatefulSet | ReplicationController
+_ALLOWED_CAPABILITY = "NET_BIND_SERVICE"
 _USUAL = {"cpu": "100m", "memory": "128Mi"}
 """The requests suggested for containers without any, if a quota requires them."""
 
@@ -202,9 +206,36 @@ def _security(context: Context) -> Iterator[Candidate]:
     yield from context.edit(
         "meet the Pod Security level: run without privileges (see the patch)",
         SMALL,
-        complying,
+        _drop_privileges,
         "the program in the container has to run without these privileges",
     )
+
+
+def _drop_privileges(spec: PodSpec) -> bool:
+    """Remove every privilege that the restricted level forbids from a pod's spec; return False if impossible."""
+    spec.host_network = spec.host_pid = spec.host_ipc = False
+    spec.volumes = [each for each in spec.volumes if each.host_path is None]
+    mounted = {each.name for each in spec.volumes}
+    whole = spec.security_context or PodSecurityContext()
+    whole.run_as_non_root = True
+    whole.seccomp_profile = SeccompProfile(type="RuntimeDefault")
+    whole.run_as_user = whole.run_as_user or None
+    spec.security_context = whole
+    for container in (*spec.containers, *spec.init_containers):
+        context = container.security_context or SecurityContext()
+        context.privileged = None
+        context.allow_privilege_escalation = False
+        context.run_as_non_root = None if context.run_as_non_root is False else context.run_as_non_root
+        context.run_as_user = context.run_as_user or None
+        context.seccomp_profile = None
+        context.proc_mount = None
+        added = context.capabilities.add if context.capabilities is not None else []
+        context.capabilities = Capabilities(drop=["ALL"], add=[each for each in added if each == _ALLOWED_CAPABILITY])
+        container.security_context = context
+        container.volume_mounts = [each for each in container.volume_mounts if each.name in mounted]
+        for port in container.ports:
+            port.host_port = 0
+    return True
 
 
 # -- references

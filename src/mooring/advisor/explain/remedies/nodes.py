@@ -8,7 +8,6 @@ from msgspec import structs
 
 from mooring.advisor.explain import labels as label_values
 from mooring.advisor.explain import patches
-from mooring.advisor.explain.amounts import amount, quantity
 from mooring.advisor.explain.reasons.nodes import shown_requirement
 from mooring.advisor.explain.remedies.remedy import (
     BOUND,
@@ -23,7 +22,7 @@ from mooring.advisor.explain.remedies.remedy import (
     node_change,
 )
 from mooring.advisor.explain.subject import setting
-from mooring.advisor.explain.view import PODS, Shortage, Unmet, View, has_conditions
+from mooring.advisor.explain.view import PODS, Shortage, Unmet, View, amount, has_conditions, quantity
 from mooring.advisor.node_facts import NodeFacts, shown_taint, similar
 from mooring.api.core_v1 import (
     Container,
