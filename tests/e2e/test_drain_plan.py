@@ -16,7 +16,8 @@ from mooring.api.core_v1 import Pod
 from random_clusters import ALONE, apps, random_cluster, settle
 from running_up import running_up
 
-CLUSTERS = 30 if os.environ.get("MOORING_FULL") else 1
+SEEDS = range(100, 130) if os.environ.get("MOORING_FULL") else [107]
+"""Seed 107 blocks a drain, leaves a pod pending and moves three, and kubectl waits only once for a refused eviction."""
 DRAIN = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=1s")
 CHECK = ("--from-version=1.37", "--to=1.37", "--start-time=1s", "--node-time=1s", "--drain-timeout=10m", "-o", "json")
 
@@ -53,7 +54,7 @@ async def drain(kubectl: Kubectl, nodes: list[str], wanted: int, client: Any) ->
 
 
 @pytest.mark.req("E.6")
-@pytest.mark.parametrize("seed", range(100, 100 + CLUSTERS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_drain_plan_equals_what_kubectl_does(seed: int, tmp_path: Path) -> None:
     cluster = random_cluster(seed)
     nodes = tmp_path / "nodes.yaml"
