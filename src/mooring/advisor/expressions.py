@@ -50,12 +50,14 @@ def on_nodes(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome]
 def on_taints(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome]:
     """Evaluate an expression over `taint` on the taints of all nodes; an outcome names the nodes with the taint."""
     inputs = (
-        (f"{node.metadata.name} {shown_taint(taint)}", bound(taint)) for node in nodes for taint in node.spec.taints
+        (f"{node.metadata.name} {shown_taint(taint)}", taint_variable(taint))
+        for node in nodes
+        for taint in node.spec.taints
     )
     return _tried(program, "taint", inputs, None)
 
 
-def bound(taint: Taint) -> dict[str, Any]:
+def taint_variable(taint: Taint) -> dict[str, Any]:
     """Return the CEL variable `taint` for a taint."""
     values: dict[str, Any] = {"key": taint.key, "value": taint.value, "effect": taint.effect}
     added = parse_time_added(taint)

@@ -5,7 +5,7 @@ typing mistakes.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -18,10 +18,6 @@ STATE_TAINTS = "node.kubernetes.io/"
 """Taints with this prefix report a node's state (not ready, under pressure), not what it is for."""
 
 
-NodeParts = tuple[str, Mapping[str, str], Sequence[Taint], Mapping[str, Quantity]]
-"""The name, labels, taints and allocatable resources of a node."""
-
-
 class Use(NamedTuple):
     """The number of nodes that have a label or another value, and the name of one of them."""
 
@@ -32,7 +28,7 @@ class Use(NamedTuple):
 class NodeFacts:
     """An index over nodes, built once for a snapshot."""
 
-    def __init__(self, nodes: Iterable[NodeParts]) -> None:
+    def __init__(self, nodes: Iterable[Node]) -> None:
         self.count = 0
         self.labels: Mapping[str, dict[str, Use]] = defaultdict(dict)
         """The nodes with a label, by key and value."""
@@ -40,21 +36,16 @@ class NodeFacts:
         """The nodes with a taint, by key and value."""
         self.largest: dict[str, tuple[Quantity, str]] = {}
         """By resource, the largest allocatable amount of one node, and the name of that node."""
-        for name, labels, taints, allocatable in nodes:
+        for node in nodes:
+            name = node.metadata.name
             self.count += 1
-            for key, value in labels.items():
+            for key, value in node.metadata.labels.items():
                 _add(self.labels[key], value, name)
-            for taint in taints:
+            for taint in node.spec.taints:
                 _add(self.taints[taint.key], taint.value, name)
-            for resource, amount in allocatable.items():
+            for resource, amount in node.status.allocatable.items():
                 if amount > _NOTHING and (resource not in self.largest or amount > self.largest[resource][0]):
                     self.largest[resource] = (amount, name)
-
-    @classmethod
-    def of(cls, nodes: Iterable[Node]) -> "NodeFacts":
-        return cls(
-            (node.metadata.name, node.metadata.labels, node.spec.taints, node.status.allocatable) for node in nodes
-        )
 
     def nodes_with(self, key: str) -> int:
         """Return how many nodes have a label."""

@@ -171,7 +171,7 @@ def loaded(snapshot: Snapshot, settings: Settings | None = None) -> ExplainEngin
 
 
 def node_facts_of(snapshot: Snapshot) -> NodeFacts:
-    return NodeFacts.of(snapshot.all(Node))
+    return NodeFacts(snapshot.all(Node))
 
 
 @dataclass

@@ -5,47 +5,32 @@ the same few terms and expressions. Called by ``advice.py``; the command line re
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Protocol
 
 import msgspec
 
+from mooring.advisor.expressions import taint_variable
 from mooring.advisor.lint import documents, expressions, rules
 from mooring.advisor.lint.findings import Problem
 from mooring.advisor.lint.specs import PodSpecAt, TermAt
 from mooring.advisor.node_facts import STATE_TAINTS, NodeFacts, Use
 from mooring.api import codec, core_v1, label_selector
 from mooring.api.codec import DecodeError, FieldValidation
-from mooring.api.quantity import Quantity
+from mooring.api.core_v1 import Node
 from mooring.api.quoting import go_quote
 from mooring.cel.errors import CelError
-from mooring.cel.values import Timestamp
 from mooring.constraints import node_selector, semver, tolerations
-from mooring.constraints.expressions import parse_time_added
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.requests import requests_of
 from mooring.constraints.tolerations import parse_canonical_int64
 
 
+class _NodeMatcher(Protocol):
+    def matches(self, labels: Mapping[str, str], name: str) -> bool: ...
+
+
 class NodesError(ValueError):
     """The file is not a dump of nodes; the message says why."""
-
-
-class Node(NamedTuple):
-    """The fields of a node that matching needs."""
-
-    name: str
-    labels: dict[str, str]
-    taints: list[core_v1.Taint]
-    allocatable: dict[str, Quantity]
-
-    @classmethod
-    def of(cls, node: core_v1.Node) -> "Node":
-        return cls(node.metadata.name, node.metadata.labels, node.spec.taints, node.status.allocatable)
-
-
-class _Value(NamedTuple):
-    value: str
-    node: str
 
 
 def read_nodes(text: str) -> tuple[Node, ...]:
@@ -57,8 +42,7 @@ def read_nodes(text: str) -> tuple[Node, ...]:
                 for item in documents.objects(tree):
                     if not isinstance(item.tree, dict) or item.tree.get("kind") != "Node":
                         raise NodesError("it has something that is not a Node")
-                    node = codec.decode_tree(item.tree, core_v1.Node, FieldValidation.IGNORE).object
-                    found.append(Node.of(node))
+                    found.append(codec.decode_tree(item.tree, Node, FieldValidation.IGNORE).object)
     except (DecodeError, RecursionError) as error:
         raise NodesError(str(error)) from error
     if not found:
@@ -89,20 +73,19 @@ class Cluster:
             yield from _move_problems_to_path(at.path, self._once("term", at.term, self._about_required, at.term))
 
     def _about_requirement(self, entry: core_v1.NodeSelectorRequirement) -> Iterator[Problem]:
-        values = _values(self._facts.labels.get(entry.key, {}))
+        values = self._facts.labels.get(entry.key, {})
         if entry.operator in ("Gt", "Lt"):
             yield from _unreadable(values, "label", rules.NOT_A_NUMBER, label_selector.parse_lax_int64)
         elif entry.operator in semver.OPERATORS:
             yield from _unreadable(values, "label", rules.NOT_A_VERSION, semver.parse_tolerant_or_none)
 
     def _about_node_expression(self, expression: str) -> Iterator[Problem]:
-        yield from self._failures(
-            "node", expression, ((node.name, {"labels": node.labels}) for node in self._nodes), "nodes"
-        )
+        inputs = ((node.metadata.name, {"labels": node.metadata.labels}) for node in self._nodes)
+        yield from self._failures("node", expression, inputs, "nodes")
 
     def _about_required(self, term: core_v1.NodeSelectorTerm) -> Iterator[Problem]:
         compiled = node_selector.compile_term(term, self._options)
-        if not compiled or not any(compiled.matches(node.labels, node.name) for node in self._nodes):
+        if not compiled or not any(_matches(compiled, node) for node in self._nodes):
             yield Problem(rules.NO_NODE, "", f"the term excludes every one of the {len(self._nodes)} nodes")
 
     # -- tolerations
@@ -115,10 +98,14 @@ class Cluster:
 
     def _about_toleration(self, toleration: core_v1.Toleration) -> Iterator[Problem]:
         if toleration.expression:
-            taints = ((f"{node.name} {each.key}", _taint_values(each)) for node in self._nodes for each in node.taints)
+            taints = (
+                (f"{node.metadata.name} {each.key}", taint_variable(each))
+                for node in self._nodes
+                for each in node.spec.taints
+            )
             yield from self._failures("taint", toleration.expression, taints, "taints")
             return
-        values = _values(self._facts.taints.get(toleration.key, {}))
+        values = self._facts.taints.get(toleration.key, {})
         if toleration.operator in tolerations.NUMERIC:
             yield from _unreadable(values, "taint", rules.NOT_A_NUMBER, parse_canonical_int64)
         elif toleration.operator in semver.OPERATORS:
@@ -150,26 +137,28 @@ class Cluster:
 
     def _about_pod(self, spec: core_v1.PodSpec) -> Iterator[Problem]:
         wanted = label_selector.from_labels(spec.node_selector)
-        if not any(wanted.matches(node.labels) for node in self._nodes):
+        if not any(wanted.matches(node.metadata.labels) for node in self._nodes):
             text = f"nodeSelector excludes every one of the {len(self._nodes)} nodes{self._mistake(spec.node_selector)}"
             yield Problem(rules.NO_NODE, "nodeSelector", text)
             return
         required = node_selector.required_affinity(spec, self._options)
-        eligible = [node for node in self._nodes if required.matches(node.labels, node.name)]
+        eligible = [node for node in self._nodes if _matches(required, node)]
         if not eligible:
             affinity = required.affinity
-            if affinity and any(affinity.matches(node.labels, node.name) for node in self._nodes):
+            if affinity and any(_matches(affinity, node) for node in self._nodes):
                 yield Problem(rules.NO_PLACE, "", "no node meets both nodeSelector and a required term")
             return
         index = tolerations.index_tolerations(spec.tolerations, self._options)
         blocking = [
-            index.find_untolerated(taint for taint in node.taints if not taint.key.startswith(STATE_TAINTS))
+            index.find_untolerated(taint for taint in node.spec.taints if not taint.key.startswith(STATE_TAINTS))
             for node in eligible
         ]
         first = blocking[0]
         if first and all(blocking):
             text = f"all {len(eligible)} nodes that could be chosen have taints that are not tolerated"
-            yield Problem(rules.NO_PLACE, "", f"{text}, such as {{{first.key}: {first.value}}} on {eligible[0].name}")
+            yield Problem(
+                rules.NO_PLACE, "", f"{text}, such as {{{first.key}: {first.value}}} on {eligible[0].metadata.name}"
+            )
 
     # -- how
 
@@ -214,27 +203,18 @@ def _suggestion_text(word: str) -> str:
     return f"; did you mean {word}?" if word else ""
 
 
-def _values(uses: Mapping[str, Use]) -> list[_Value]:
-    return [_Value(value, use.node) for value, use in uses.items()]
-
-
-def _taint_values(taint: core_v1.Taint) -> dict[str, object]:
-    values: dict[str, object] = {"key": taint.key, "value": taint.value, "effect": taint.effect}
-    added = parse_time_added(taint)
-    if added is not None:
-        values["timeAdded"] = Timestamp.from_datetime(added)
-    return values
+def _matches(selection: _NodeMatcher, node: Node) -> bool:
+    return selection.matches(node.metadata.labels, node.metadata.name)
 
 
 def _unreadable(
-    values: Iterable[_Value], what: str, rule: rules.Rule, read: Callable[[str], object | None]
+    values: Mapping[str, Use], what: str, rule: rules.Rule, read: Callable[[str], object | None]
 ) -> Iterator[Problem]:
-    values = list(values)
-    bad = [each for each in values if read(each.value) is None]
+    bad = [value for value in values if read(value) is None]
     if bad:
         kind = "numbers" if rule is rules.NOT_A_NUMBER else "versions"
         text = f"{len(bad)} of {len(values)} values of the {what} on nodes cannot be read as {kind} and never match"
-        yield Problem(rule, "", f"{text}, such as {go_quote(bad[0].value)} on {bad[0].node}")
+        yield Problem(rule, "", f"{text}, such as {go_quote(bad[0])} on {values[bad[0]].node}")
 
 
 def _move_problems_to_path(path: str, problems: Iterable[Problem]) -> Iterator[Problem]:

@@ -13,7 +13,6 @@ import msgspec
 from msgspec import structs
 
 from mooring.advisor.lint import rules, specs
-from mooring.advisor.lint.cluster import Node
 from mooring.advisor.lint.findings import Problem
 from mooring.api import core_v1, errors
 from mooring.api.base import copy_of
@@ -42,7 +41,7 @@ class ClusterFacts:
 
     served: frozenset[tuple[str, str]] | None = None
     """apiVersion and kind of everything that can be created."""
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[core_v1.Node, ...] = ()
     names: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The names of the objects of each kind; kinds whose names are unknown are missing."""
     policies: "PolicyEvaluator | None" = None
@@ -152,7 +151,7 @@ def facts_of(snapshot: "Snapshot", served: frozenset[tuple[str, str]] | None = N
     """Return the facts of a snapshot. If a dump has no object of a kind, the names of that kind are unknown."""
     from mooring.advisor.snapshot.namespace_rules import NamespaceRules  # noqa: PLC0415 - as above
 
-    nodes = tuple(Node.of(each) for each in snapshot.all(core_v1.Node))
+    nodes = tuple(snapshot.all(core_v1.Node))
     names = {}
     for name, kind in REFERRED.items():
         found = frozenset(each.metadata.name for each in snapshot.all(kind))

@@ -5,9 +5,8 @@ Only documents with problems are parsed with positions, because that is slower. 
 """
 
 import re
-from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
@@ -22,85 +21,50 @@ class Position(NamedTuple):
     column: int
 
 
-class _Node(NamedTuple):
-    position: Position
-    children: "dict[str, _Node] | list[_Node]"
-
-
 class Positions:
-    """The positions of the fields in a text, which is parsed at the first request."""
+    """The positions of the fields in a text, which was parsed without errors, so its nesting is limited."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        # JSON has tabs only between its tokens, where YAML allows none.
+        self._text = text.replace("\t", " ") if text.startswith("{") else text
 
     def find(self, document: int, path: str) -> Position:
         """Return the position of `path` in one of the text's documents, or of the nearest enclosing field."""
         if document >= len(self._documents):
             return Position(1, 1)
-        node, rest = self._documents[document], path
-        while rest:
-            found, rest = _resolve_step(node, rest)
-            if found is None:
-                break
-            node = found
-        return node.position
+        node = self._documents[document]
+        mark, rest = node.start_mark, path
+        while rest and (found := _resolve_step(node, rest)) is not None:
+            mark, node, rest = found
+        return Position(mark.line + 1, mark.column + 1)
 
     @cached_property
-    def _documents(self) -> list[_Node]:
-        return list(_documents(self._text))
+    def _documents(self) -> list[yaml.Node]:
+        """The root nodes of the documents that are not empty, up to the first mistake."""
+        loader, found = yaml.CSafeLoader(self._text), []
+        try:
+            while loader.check_node():
+                found.append(loader.get_node())
+        except yaml.YAMLError:
+            pass
+        return [node for node in found if node and not (isinstance(node, yaml.ScalarNode) and node.value in _NULL)]
 
 
-def _resolve_step(node: _Node, path: str) -> tuple[_Node | None, str]:
-    """Resolve the first step of a path such as `spec.a[0].b` in a YAML node; return the child and the other steps."""
-    children = node.children
+def _resolve_step(node: yaml.Node, path: str) -> tuple[yaml.Mark, yaml.Node, str] | None:
+    """Resolve the first step of a path such as `spec.a[0].b`; return the position and node of the child, and the other
+    steps. Return None if there is no such child."""
+    fields = {}
+    if isinstance(node, yaml.MappingNode):
+        fields = {key.value: (key.start_mark, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)}
     if path.startswith("["):
-        inside, _, rest = path[1:].partition("]")
-        rest = rest.removeprefix(".")
-        if isinstance(children, dict):
-            return children.get(inside), rest
-        is_index = inside.isascii() and inside.isdigit() and int(inside) < len(children)
-        return (children[int(inside)] if is_index else None), rest
-    if isinstance(children, dict):
-        name = path if path in children else _NAME_END.split(path, maxsplit=1)[0]
-        if name not in children:  # names may have dots in them
-            fitting = (each for each in children if each and path.startswith((f"{each}.", f"{each}[")))
+        name, _, rest = path[1:].partition("]")
+        if isinstance(node, yaml.SequenceNode) and name.isascii() and name.isdigit() and int(name) < len(node.value):
+            item = node.value[int(name)]
+            return item.start_mark, item, rest.removeprefix(".")
+    else:
+        name = path if path in fields else _NAME_END.split(path, maxsplit=1)[0]
+        if name not in fields:  # names may have dots in them
+            fitting = (each for each in fields if each and path.startswith((f"{each}.", f"{each}[")))
             name = max(fitting, key=len, default="")
-        if name:
-            return children.get(name), path[len(name) :].removeprefix(".")
-    return None, ""
-
-
-def _documents(text: str) -> Iterator[_Node]:
-    if text.startswith("{"):
-        text = text.replace("\t", " ")  # JSON has tabs only between its tokens, where YAML allows none
-    events = yaml.parse(text, Loader=yaml.CSafeLoader)
-    try:
-        for event in events:
-            if isinstance(event, yaml.DocumentStartEvent):
-                root = next(events)
-                node = _node(root, root, events)
-                if not isinstance(root, yaml.ScalarEvent) or root.value not in _NULL:
-                    yield node
-    except yaml.YAMLError:
-        return
-
-
-def _node(event: Any, place: Any, events: Iterator[Any]) -> _Node:
-    """Build the tree node that begins with a YAML event; `place` is the event that has its position."""
-    position = Position(place.start_mark.line + 1, place.start_mark.column + 1)
-    if isinstance(event, yaml.MappingStartEvent):
-        members: dict[str, _Node] = {}
-        for key in events:
-            if isinstance(key, yaml.MappingEndEvent):
-                break
-            value = _node(next(events), key, events)
-            if isinstance(key, yaml.ScalarEvent):
-                members[key.value] = value
-        return _Node(position, members)
-    items: list[_Node] = []
-    if isinstance(event, yaml.SequenceStartEvent):
-        for item in events:
-            if isinstance(item, yaml.SequenceEndEvent):
-                break
-            items.append(_node(item, item, events))
-    return _Node(position, items)
+        rest = path[len(name) :]
+    return (*fields[name], rest.removeprefix(".")) if name in fields and rest != path else None

@@ -11,11 +11,11 @@ from pathlib import Path
 import click
 
 from mooring.advisor.lint import NodesError, Settings, Severity, reports, rules, runner, sources
-from mooring.advisor.lint.cluster import Node, read_nodes
+from mooring.advisor.lint.cluster import read_nodes
 from mooring.advisor.lint.facts import ClusterFacts, facts_of
 from mooring.advisor.lint.sources import Source, UnreadableError
 from mooring.advisor.policies.evaluation import POLICIES
-from mooring.api.core_v1 import LimitRange, Namespace, ResourceQuota
+from mooring.api.core_v1 import LimitRange, Namespace, Node, ResourceQuota
 from mooring.api.core_v1 import Node as CoreNode
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import DeviceClass

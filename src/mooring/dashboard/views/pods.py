@@ -10,7 +10,7 @@ from mooring.advisor.explain import NotThereError, SchedulingExplanation, Subjec
 from mooring.advisor.explain.matrix import Matrix, NodeRow, matrix
 from mooring.advisor.explain.reasons.nodes import near_miss
 from mooring.advisor.explain.view import full_name
-from mooring.advisor.expressions import bound
+from mooring.advisor.expressions import taint_variable
 from mooring.advisor.node_facts import shown_taint
 from mooring.advisor.simulate.html.markup import Markup, card, table, tag, together
 from mooring.api.core_v1 import Node, Pod, Taint, Toleration
@@ -175,7 +175,7 @@ def _expressions(subject: Subject, node: Node) -> Iterator[Expression]:
             yield Expression(place=f"node affinity, term {number}", on=node.metadata.name, parts=_shown_parts(found))
     for toleration in spec.tolerations:
         for taint in node.spec.taints if toleration.expression else ():
-            found = parts(TAINT.stored_expressions().compile(toleration.expression), {"taint": bound(taint)})
+            found = parts(TAINT.stored_expressions().compile(toleration.expression), {"taint": taint_variable(taint)})
             yield Expression(place="toleration", on=f"taint {shown_taint(taint)}", parts=_shown_parts(found))
 
 

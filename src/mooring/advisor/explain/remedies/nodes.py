@@ -399,7 +399,7 @@ def _renamed_resource(view: View, resource: str) -> Iterator[Remedy]:
     infos = list(view.engine.cluster.node_infos())
     if any(resource in info.node.status.allocatable for info in infos):
         return
-    meant = NodeFacts.of(info.node for info in infos).similar_resource(resource)
+    meant = NodeFacts(info.node for info in infos).similar_resource(resource)
     holder = next((info for info in infos if meant in info.node.status.allocatable), None)
     if holder is None:
         return
