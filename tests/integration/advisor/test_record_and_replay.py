@@ -27,7 +27,9 @@ async def recorded(cluster: Rig, trace: TraceFile, pseudonyms: Pseudonyms | None
     recording = asyncio.ensure_future(record(cluster.admin, recorder, stop))
 
     def knows_all() -> bool:
-        return recording.done() or (all(recorder._pods.values()) and len(recorder._pods) == len(cluster.pods))
+        return recording.done() or (
+            all(recorder._tracker.pods.values()) and len(recorder._tracker.pods) == len(cluster.pods)
+        )
 
     with closing(trace):
         await cluster.until(knows_all)

@@ -21,22 +21,19 @@ import msgspec
 from msgspec import structs
 
 from mooring.advisor.simulate.traces.events import (
+    ClusterTracker,
     Complaints,
     Event,
-    NodeComes,
-    NodeGoes,
-    PodArrives,
     PodBound,
-    PodLeaves,
     Times,
     TraceError,
     from_tree_of,
+    unbound,
 )
 from mooring.advisor.simulate.traces.tables import open_unpacked
 from mooring.api import times
-from mooring.api.core_v1 import Node, Pod, PodStatus
+from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
-from mooring.api.states import has_ended
 
 _LONGEST_LINE = 16 * 1024 * 1024
 _NO_OBJECTS = ("BOOKMARK", "ERROR")
@@ -128,13 +125,11 @@ class _Clock:
 
 
 class _Reading:
-    """Convert lines to events, and track existing and bound pods."""
+    """Convert lines to events."""
 
     def __init__(self) -> None:
         self._start = _BEFORE
-        self._pods: dict[str, str] = {}
-        """The existing pods, with the node of those that are bound."""
-        self._nodes: dict[str, Node] = {}
+        self._tracker = ClusterTracker(unbound)
 
     def read(self, line: _Line, moment: datetime) -> Iterator[Event]:
         return self._read_watch(line, moment) if line.type else self._read_audit(line, moment)
@@ -162,71 +157,31 @@ class _Reading:
             if not isinstance(line.response_object, dict):
                 raise ValueError(f"{line.verb} of {about.resource} without its object: the audit level is too low")
             if line.response_object.get("kind") != "Status":
-                yield from self._comes(at, from_tree_of(line.response_object))
+                yield from self._tracker.put(at, from_tree_of(line.response_object))
 
     def _binds(self, at: float, name: str, binding: Any) -> Iterator[Event]:
         target = binding.get("target") if isinstance(binding, dict) else None
         node = target.get("name") if isinstance(target, dict) else None
         if not node:
             raise ValueError("a binding without its node: the audit level is too low")
-        self._pods[name] = str(node)
+        self._tracker.pods[name] = str(node)
         yield PodBound(at, name, str(node))
 
     def _goes(self, at: float, about: _Reference) -> Iterator[Event]:
         if about.resource == "pods":
-            yield from self._pod_goes(at, f"{about.namespace}/{about.name}")
-        elif self._nodes.pop(about.name, None) is not None:
-            yield NodeGoes(at, about.name)
-
-    def _pod_goes(self, at: float, name: str) -> Iterator[Event]:
-        if self._pods.pop(name, None) is not None:
-            yield PodLeaves(at, name)
+            yield from self._tracker.remove_pod(at, f"{about.namespace}/{about.name}")
+        else:
+            yield from self._tracker.remove_node(at, about.name)
 
     def _read_watch(self, line: _Line, moment: datetime) -> Iterator[Event]:
         obj = line.object
-        if not isinstance(obj, Pod | Node):
-            return
-        at = self._at(moment)
-        if line.type != "DELETED":
-            yield from self._comes(at, obj)
-        elif isinstance(obj, Pod):
-            yield from self._pod_goes(at, f"{obj.metadata.namespace}/{obj.metadata.name}")
-        else:
-            self._nodes.pop(obj.metadata.name, None)
-            yield NodeGoes(at, obj.metadata.name)
-
-    def _comes(self, at: float, obj: Resource) -> Iterator[Event]:
-        if isinstance(obj, Node):
-            before = self._nodes.get(obj.metadata.name)
-            self._nodes[obj.metadata.name] = obj
-            if before is None or seen_of(before) != seen_of(obj):
-                yield NodeComes(at, obj)
-        elif isinstance(obj, Pod):
-            yield from self._pod(at, obj)
-
-    def _pod(self, at: float, pod: Pod) -> Iterator[Event]:
-        name, node = f"{pod.metadata.namespace}/{pod.metadata.name}", pod.spec.node_name
-        if has_ended(pod):
-            yield from self._pod_goes(at, name)
-            return
-        if name not in self._pods:
-            self._pods[name] = ""
-            yield PodArrives(at, unbound(pod))
-        if node and not self._pods[name]:
-            self._pods[name] = node
-            yield PodBound(at, name, node)
-
-
-def unbound(pod: Pod) -> Pod:
-    """Return a pod without its node, for the replay to schedule; a DaemonSet's pod names its node by affinity."""
-    spec = structs.replace(pod.spec, node_name="") if pod.spec.node_name else pod.spec
-    return structs.replace(pod, spec=spec, status=PodStatus(phase="Pending"))
-
-
-def seen_of(node: Node) -> tuple[object, ...]:
-    """Return the fields of a node that scheduling reads, to ignore heartbeats."""
-    spec, status = node.spec, node.status
-    return node.metadata.labels, spec.taints, spec.unschedulable, status.allocatable
+        if isinstance(obj, Pod | Node):
+            at, meta = self._at(moment), obj.metadata
+            if line.type != "DELETED":
+                yield from self._tracker.put(at, obj)
+            else:
+                kind = "pods" if isinstance(obj, Pod) else "nodes"
+                yield from self._goes(at, _Reference(kind, meta.namespace, meta.name))
 
 
 def _all_of(found: Any) -> list[_Reference]:

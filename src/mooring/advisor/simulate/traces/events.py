@@ -4,7 +4,7 @@ Times are seconds since the start of the trace. Pods are identified by `namespac
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,6 +18,7 @@ from mooring.api.codec import FieldValidation
 from mooring.api.core_v1 import Container, Node, NodeStatus, Pod, PodSpec, PodStatus, ResourceRequirements
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.quantity import Quantity, parse
+from mooring.api.states import has_ended
 from mooring.constraints.requests import requests_of
 from mooring.scheduler.facade import DEFAULT_SCHEDULER
 
@@ -97,6 +98,61 @@ class ObjectGoes:
 
 
 Event: TypeAlias = PodArrives | PodLeaves | PodBound | NodeComes | NodeGoes | ObjectComes | ObjectGoes
+
+
+class ClusterTracker:
+    """Turn the objects of a cluster into events, and know which pods and nodes exist. Call it in the order of time.
+
+    A pod that has ended leaves. A node that changes only in what scheduling does not read causes no event.
+    """
+
+    def __init__(self, arriving: Callable[[Pod], Pod]) -> None:
+        """`arriving` returns a new pod as its event has it; if that has no node, the node is another event."""
+        self._arriving = arriving
+        self.pods: dict[str, str] = {}
+        """The nodes of the existing pods, by pod name; empty for pending pods."""
+        self.nodes: dict[str, object] = {}
+        """The fields of the existing nodes that scheduling reads, by name; None if they are unknown."""
+
+    def put(self, at: float, obj: Resource) -> Iterator[Event]:
+        """Yield the events for an object that was created or changed; none unless it is a pod or a node."""
+        if isinstance(obj, Node):
+            seen = scheduling_fields_of(obj)
+            if self.nodes.get(obj.metadata.name, ()) != seen:
+                self.nodes[obj.metadata.name] = seen
+                yield NodeComes(at, obj)
+        elif isinstance(obj, Pod):
+            name, node = f"{obj.metadata.namespace}/{obj.metadata.name}", obj.spec.node_name
+            if has_ended(obj):
+                yield from self.remove_pod(at, name)
+                return
+            if name not in self.pods:
+                new = self._arriving(obj)
+                self.pods[name] = new.spec.node_name
+                yield PodArrives(at, new)
+            if node and not self.pods[name]:
+                self.pods[name] = node
+                yield PodBound(at, name, node)
+
+    def remove_pod(self, at: float, name: str) -> Iterator[Event]:
+        if self.pods.pop(name, None) is not None:
+            yield PodLeaves(at, name)
+
+    def remove_node(self, at: float, name: str) -> Iterator[Event]:
+        if name in self.nodes:
+            del self.nodes[name]
+            yield NodeGoes(at, name)
+
+
+def scheduling_fields_of(node: Node) -> tuple[object, ...]:
+    """Return the fields of a node that scheduling reads, to ignore heartbeats."""
+    return node.metadata.labels, node.spec.taints, node.spec.unschedulable, node.status.allocatable
+
+
+def unbound(pod: Pod) -> Pod:
+    """Return a pod without its node, for the replay to schedule; a DaemonSet's pod names its node by affinity."""
+    spec = structs.replace(pod.spec, node_name="") if pod.spec.node_name else pod.spec
+    return structs.replace(pod, spec=spec, status=PodStatus(phase="Pending"))
 
 
 _SHOWN = 5

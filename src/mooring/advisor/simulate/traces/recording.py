@@ -15,8 +15,8 @@ from typing import IO, Any, cast
 from msgspec import structs
 
 from mooring.advisor.simulate.traces import own
-from mooring.advisor.simulate.traces.audit_log import seen_of, unbound
 from mooring.advisor.simulate.traces.events import (
+    ClusterTracker,
     Complaints,
     Event,
     NodeComes,
@@ -42,83 +42,64 @@ class Recorder:
         self, write: Callable[[Iterable[Event]], None], now: Callable[[], float], pseudonyms: "Pseudonyms | None" = None
     ) -> None:
         self._write, self._now, self._pseudonyms = write, now, pseudonyms
-        self._pods: dict[str, str] = {}
-        """The nodes of pods by pod name, as the trace has them; empty for pending pods."""
-        self._nodes: dict[str, object] = {}
-        """The fields of nodes that scheduling reads, by name; None if known only from the file."""
+        self._tracker = ClusterTracker(lambda pod: pod)
         self.events = 0
 
     def learn(self, events: Iterable[Event]) -> None:
         """Load the events of a recording that is continued."""
+        pods, nodes = self._tracker.pods, self._tracker.nodes
         for event in events:
             match event:
                 case PodArrives():
-                    self._pods[event.name] = event.pod.spec.node_name
+                    pods[event.name] = event.pod.spec.node_name
                 case PodBound(name=name, node=node):
-                    self._pods[name] = node
+                    pods[name] = node
                 case PodLeaves(name=name):
-                    self._pods.pop(name, None)
+                    pods.pop(name, None)
                 case NodeComes(node=found):
-                    self._nodes[found.metadata.name] = None
+                    nodes[found.metadata.name] = None
                 case NodeGoes(name=name):
-                    self._nodes.pop(name, None)
+                    nodes.pop(name, None)
 
     @property
     def goes_on(self) -> bool:
         """Return whether it continues a recording."""
-        return bool(self._nodes)
+        return bool(self._tracker.nodes)
 
     def knows_any(self, nodes: Iterable[Node]) -> bool:
-        return any(self._name(node.metadata.name, "node") in self._nodes for node in nodes)
+        return any(self._name(node.metadata.name, "node") in self._tracker.nodes for node in nodes)
 
     def missing(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
         """Write removals of the objects that the file has and the cluster, now fully listed, has not."""
         there = {self._name(node.metadata.name, "node") for node in nodes}
-        for name in [name for name in self._nodes if name not in there]:
-            self._remove_node(name)
+        for name in [name for name in self._tracker.nodes if name not in there]:
+            self._record(self._tracker.remove_node(self._now(), name))
         living = {self._pod_name(pod) for pod in pods if not has_ended(pod)}
-        for name in [name for name in self._pods if name not in living]:
-            self._remove_pod(name)
+        for name in [name for name in self._tracker.pods if name not in living]:
+            self._record(self._tracker.remove_pod(self._now(), name))
 
     def node(self, node: Node) -> None:
         """Record a new or changed node."""
-        name, seen = self._name(node.metadata.name, "node"), seen_of(node)
-        if self._nodes.get(name, ()) != seen:
-            self._nodes[name] = seen
-            self._write_event(NodeComes(self._now(), self._plain_node(node)))
+        self._record(self._tracker.put(self._now(), self._plain_node(node)))
 
     def node_gone(self, node: Node) -> None:
-        self._remove_node(self._name(node.metadata.name, "node"))
+        self._record(self._tracker.remove_node(self._now(), self._name(node.metadata.name, "node")))
 
     def pod(self, pod: Pod) -> None:
         """Record a new or changed pod."""
-        name, node = self._pod_name(pod), pod.spec.node_name
         if has_ended(pod):
-            self._remove_pod(name)
-            return
-        node = self._name(node, "node") if node else ""
-        if name not in self._pods:
-            self._pods[name] = node
-            self._write_event(PodArrives(self._now(), self._plain_pod(pod)))
-        elif node and not self._pods[name]:
-            self._pods[name] = node
-            self._write_event(PodBound(self._now(), name, node))
+            self.pod_gone(pod)
+        else:
+            self._record(self._tracker.put(self._now(), self._plain_pod(pod)))
 
     def pod_gone(self, pod: Pod) -> None:
-        self._remove_pod(self._pod_name(pod))
+        self._record(self._tracker.remove_pod(self._now(), self._pod_name(pod)))
 
-    def _remove_pod(self, name: str) -> None:
-        if self._pods.pop(name, None) is not None:
-            self._write_event(PodLeaves(self._now(), name))
-
-    def _remove_node(self, name: str) -> None:
-        if name in self._nodes:
-            del self._nodes[name]
-            self._write_event(NodeGoes(self._now(), name))
-
-    def _write_event(self, event: Event) -> None:
-        self.events += 1
-        self._write((event,))
+    def _record(self, events: Iterable[Event]) -> None:
+        found = tuple(events)
+        self.events += len(found)
+        if found:
+            self._write(found)
 
     def _name(self, name: str, what: str) -> str:
         return name if self._pseudonyms is None else self._pseudonyms.name(name, what)
@@ -128,7 +109,7 @@ class Recorder:
         return f"{self._name(meta.namespace, 'namespace')}/{self._name(meta.name, 'pod')}"
 
     def _plain_pod(self, pod: Pod) -> Pod:
-        meta, waiting = pod.metadata, unbound(pod)
+        meta = pod.metadata
         kept = ObjectMeta(
             name=meta.name,
             namespace=meta.namespace,
@@ -136,7 +117,7 @@ class Recorder:
             annotations=meta.annotations,
             owner_references=meta.owner_references,
         )
-        plain = structs.replace(waiting, metadata=kept, spec=pod.spec, status=PodStatus(phase="Pending"))
+        plain = structs.replace(pod, metadata=kept, status=PodStatus(phase="Pending"))
         return plain if self._pseudonyms is None else self._pseudonyms.pod(plain)
 
     def _plain_node(self, node: Node) -> Node:
