@@ -8,7 +8,7 @@ nodes. Called by ``explanation.py`` before the engine evaluates the pod.
 from collections.abc import Iterator
 
 from mooring.advisor.explain.subject import Subject
-from mooring.advisor.snapshot.admitting import Facts, admit
+from mooring.advisor.snapshot.admitting import ClusterLookups, admit, by_name
 from mooring.advisor.snapshot.objects import Snapshot
 from mooring.api.apps_v1 import StatefulSet
 from mooring.api.base import copy_of
@@ -26,7 +26,7 @@ def companions(snapshot: Snapshot, subject: Subject) -> list[Resource]:
     if subject.exists:
         return []
     pod = subject.pod
-    facts = Facts(snapshot.all(PriorityClass), snapshot.all(StorageClass))
+    facts = ClusterLookups(by_name(snapshot.all(PriorityClass)), by_name(snapshot.all(StorageClass)))
     made: list[Resource] = []
     for claim in (*_ephemeral(pod), *_numbered(subject)):
         if snapshot.find(PersistentVolumeClaim, claim.metadata.namespace, claim.metadata.name) is None:

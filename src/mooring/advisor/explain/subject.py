@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import structs
 
 from mooring.admission.options import AdmissionOptions
-from mooring.advisor.snapshot.admitting import Facts, admit
+from mooring.advisor.snapshot.admitting import ClusterLookups, admit
 from mooring.advisor.snapshot.engines import waits
 from mooring.advisor.snapshot.from_files import dump
 from mooring.advisor.snapshot.objects import Snapshot, hub_of, newest_of, scheme
@@ -223,7 +223,7 @@ def _of_pod(snapshot: Snapshot, pod: Pod, options: AdmissionOptions | None, file
             return Subject(pod, source, source_path)
         return Subject(pod, pod)
     made = copy_of(pod)
-    warnings = admit(made, snapshot.derived(Facts.of), options).warnings
+    warnings = admit(made, snapshot.derived(ClusterLookups.of), options).warnings
     made.metadata.uid = made.metadata.uid or _UID
     facts = tuple(f"the API server would warn: {text}" for text in warnings)
     return Subject(made, pod, file=file, facts=facts, exists=not file)
@@ -249,7 +249,7 @@ def _of_template(
     for step in path:
         template = getattr(template, step)
     pod = _pod_of_template(snapshot, owner, copy_of(template))
-    warnings = admit(pod, snapshot.derived(Facts.of), options).warnings
+    warnings = admit(pod, snapshot.derived(ClusterLookups.of), options).warnings
     pod.metadata.uid = _UID
     facts = [f"this is about the next pod that {owner.kind.lower()} {owner.metadata.name} would create"]
     facts += [f"the API server would warn: {text}" for text in warnings]

@@ -108,7 +108,7 @@ class ClusterFacts:
 
 def _refused(obj: Resource, namespace_rules: "NamespaceRules") -> Iterator[Problem]:
     """Yield the quotas and limits of the namespace that would refuse the object, or the pods created from it."""
-    from mooring.advisor.snapshot.admitting import Facts, admit  # noqa: PLC0415 - lint without a cluster spares them
+    from mooring.advisor.snapshot.admitting import ClusterLookups, admit  # noqa: PLC0415 - lint without a cluster spares them
 
     where = obj.metadata.namespace or "default"
     metadata = structs.replace(obj.metadata, namespace=where)
@@ -121,7 +121,7 @@ def _refused(obj: Resource, namespace_rules: "NamespaceRules") -> Iterator[Probl
     meta = ObjectMeta(name=metadata.name or metadata.generate_name, namespace=where, annotations={**at.annotations})
     pod = core_v1.Pod(api_version="v1", kind="Pod", metadata=meta, spec=copy_of(at.spec))
     pod.spec.priority_class_name = ""  # whether the class exists is another rule
-    refusal = admit(pod, Facts((), (), namespace_rules)).refusal
+    refusal = admit(pod, ClusterLookups({}, {}, namespace_rules)).refusal
     if "is forbidden: " in refusal:
         yield Problem(rules.NO_ROOM, at.path, refusal)
         return

@@ -1,34 +1,33 @@
 """Admission in a simulation: the API server's admission, with lookups in the simulated cluster."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pipeline import admit_create
 from mooring.admission.pod.known_specs import KnownSpecs
 from mooring.admission.registry import strategy_of
-from mooring.admission.strategy import NoCluster, Priority, Request
+from mooring.admission.strategy import Priority, Request
 from mooring.advisor.policies.evaluation import PolicyEvaluator, Verdict
 from mooring.advisor.policies.references import References
 from mooring.advisor.simulate.clock import VirtualClock
+from mooring.advisor.snapshot.admitting import ClusterLookups
 from mooring.advisor.snapshot.namespace_rules import NamespaceRules
 from mooring.advisor.snapshot.objects import Snapshot
 from mooring.api import errors
-from mooring.api.core_v1 import LimitRange, Namespace, Pod
+from mooring.api.core_v1 import Namespace, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import StorageClass
 from mooring.scheduler.facade import Cluster
 
-_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
-
-class _Lookups(NoCluster):
+class _SimulatedLookups(ClusterLookups):
     """Admission's lookups in the simulated cluster. Objects missing in a dump are inferred from its pods."""
 
     def __init__(self, cluster: Cluster, rules: NamespaceRules) -> None:
+        super().__init__(cluster.objects(PriorityClass), cluster.objects(StorageClass), rules)
         self._cluster = cluster
-        self._rules = rules
         self.namespaces: set[str] = set()
         """Namespaces in which there are objects, although the dump lacks the Namespace."""
         self.priorities: dict[str, Priority] = {}
@@ -41,33 +40,9 @@ class _Lookups(NoCluster):
             return found.status.phase or "Active"
         return "Active" if not known or name in self.namespaces or name == "default" else None
 
-    def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
-        return self._rules.limit_ranges(namespace)
-
-    def security_labels(self, namespace: str) -> Mapping[str, str]:
-        return self._rules.security_labels(namespace)
-
     def priority_class(self, name: str) -> Priority | None:
-        found = self._cluster.objects(PriorityClass).get(name)
-        if found is not None:
-            return _priority(found)
-        return self.priorities.get(name) or super().priority_class(name)
-
-    def default_priority_class(self) -> Priority | None:
-        found = [each for each in self._cluster.objects(PriorityClass).values() if each.global_default]
-        return _priority(min(found, key=lambda each: each.value)) if found else None
-
-    def default_storage_class(self) -> str | None:
-        classes = self._cluster.objects(StorageClass).values()
-        marked = [each for each in classes if each.metadata.annotations.get(_DEFAULT_CLASS) == "true"]
-        newest = max(
-            marked, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.name), default=None
-        )
-        return newest.metadata.name if newest is not None else None
-
-
-def _priority(found: PriorityClass) -> Priority:
-    return Priority(found.metadata.name, found.value, found.preemption_policy or "PreemptLowerPriority")
+        is_missing = name not in self._priorities
+        return self.priorities[name] if is_missing and name in self.priorities else super().priority_class(name)
 
 
 class Admission:
@@ -76,7 +51,7 @@ class Admission:
         self._clock = clock
         self.rules = rules
         """The quotas and limits of namespaces; created and deleted objects change the usage."""
-        self._lookups = _Lookups(cluster, rules)
+        self._lookups = _SimulatedLookups(cluster, rules)
         self._known_specs = KnownSpecs()
         self.policies = PolicyEvaluator(())
         """The admission policies of the cluster."""

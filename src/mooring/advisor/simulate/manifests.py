@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import structs
 
+from mooring.advisor.node_facts import STATE_TAINTS
 from mooring.advisor.simulate.changes import ScenarioError
 from mooring.advisor.simulate.pods import uid_of
 from mooring.advisor.snapshot.objects import newest_of, scheme
@@ -15,10 +16,9 @@ from mooring.api.json_tree import DecodeError
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.quantity import parse
 
-_HOSTNAME = "kubernetes.io/hostname"
+HOSTNAME = "kubernetes.io/hostname"
 _ZONE = "topology.kubernetes.io/zone"
 _ZONES = ("zone-a", "zone-b", "zone-c")
-_STATE_TAINTS = "node.kubernetes.io/"
 
 
 def read_objects(text: str | bytes, source: str) -> tuple[Resource, ...]:
@@ -84,27 +84,27 @@ def nodes_like(templates: tuple[Node, ...], number: int, first: int = 0) -> Iter
 
 
 def _node_like(template: Node, index: int) -> Node:
+    node = with_name(template, f"{(template.metadata.name or 'node').rstrip('-')}-{index}")
+    amounts, capacity = node.status.allocatable, node.status.capacity
+    status = structs.replace(node.status, allocatable=amounts or capacity, capacity=capacity or amounts)
+    return structs.replace(node, status=status)
+
+
+def with_name(template: Node, name: str) -> Node:
+    """Return a node made from a template, with a name, a uid and the label of its host name."""
     meta = template.metadata
-    name = f"{(meta.name or 'node').rstrip('-')}-{index}"
-    status = template.status
-    amounts = status.allocatable or status.capacity
-    return structs.replace(
-        template,
-        metadata=ObjectMeta(
-            name=name,
-            uid=uid_of("Node", name),
-            labels={**meta.labels, _HOSTNAME: name},
-            annotations=meta.annotations,
-        ),
-        status=structs.replace(status, allocatable=amounts, capacity=status.capacity or amounts),
-    )
+    labels = {**meta.labels, HOSTNAME: name}
+    made = ObjectMeta(name=name, uid=uid_of("Node", name), labels=labels, annotations=meta.annotations)
+    return structs.replace(template, metadata=made)
 
 
 def template_of(node: Node) -> Node:
-    """Return a template from an existing node, without fields that report its state."""
-    taints = [taint for taint in node.spec.taints if not taint.key.startswith(_STATE_TAINTS)]
+    """Return a template from an existing node, without fields that report its state or are its own."""
+    taints = [taint for taint in node.spec.taints if not taint.key.startswith(STATE_TAINTS)]
     spec = structs.replace(node.spec, taints=taints, unschedulable=False, pod_cidr="", pod_cidrs=[], provider_id="")
-    return structs.replace(node, spec=spec)
+    labels = {key: value for key, value in node.metadata.labels.items() if key != HOSTNAME}
+    meta = structs.replace(node.metadata, labels=labels, uid="", resource_version="")
+    return structs.replace(node, metadata=meta, spec=spec)
 
 
 def _default_node(zone: str) -> Node:

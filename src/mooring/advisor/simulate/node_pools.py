@@ -19,7 +19,7 @@ import msgspec
 from msgspec import structs
 
 from mooring.advisor.simulate.changes import ScenarioError
-from mooring.advisor.simulate.manifests import read_nodes
+from mooring.advisor.simulate.manifests import read_nodes, template_of, with_name
 from mooring.advisor.snapshot import RawObject, Snapshot
 from mooring.api.apps_v1 import DaemonSet
 from mooring.api.core_v1 import Container, Node, Pod
@@ -46,7 +46,6 @@ _ANNOTATION = "pool.mooring.dev/"
 _SCAN_SECONDS = 10.0
 _READY_SECONDS = 90.0
 _MOST_NODES = 1000
-_HOSTNAME = "kubernetes.io/hostname"
 _CHOSEN_LABELS = frozenset({"topology.kubernetes.io/zone", "karpenter.sh/capacity-type"})
 """Well-known labels that Karpenter chooses when it launches an instance; it chooses those of custom labels too."""
 _GROUP_SIZE = re.compile(r"\bname:\s*(\S+).*?\bmaxSize[=:]\s*(\d+)", re.IGNORECASE | re.DOTALL)
@@ -145,7 +144,7 @@ def read_pools(text: bytes, source: str) -> tuple[NodePool, ...]:
             maximum, price = int(given.get("max", _MOST_NODES)), float(given.get("price", 0))
         except ValueError as problem:
             raise ScenarioError(f"{source}: the pool {node.metadata.name}: {problem}") from problem
-        pools.append(NodePool(node.metadata.name, (_blank(node),), maximum, price, ready))
+        pools.append(NodePool(node.metadata.name, (template_of(node),), maximum, price, ready))
     return tuple(pools)
 
 
@@ -197,7 +196,7 @@ def pools_of_cluster(snapshot: Snapshot, more: Iterable[RawObject] = ()) -> tupl
     sizes = _autoscaler_sizes(raw, groups)
     found = {}
     for name, nodes in groups.items():
-        template = _blank(max(nodes, key=_cores))
+        template = template_of(max(nodes, key=_cores))
         found[name] = NodePool(name, (template,), max(sizes.get(name, _MOST_NODES + len(nodes)) - len(nodes), 0))
     for each in raw:
         if each.kind == "NodePool" and each.api_version.startswith("karpenter.sh/"):
@@ -234,7 +233,7 @@ def _karpenter_pool(snapshot: Snapshot, raw: Sequence[RawObject], given: RawObje
     if not candidates:
         unknown = "no node of the cluster shows what its instances look like: name a template with --pool FILE"
         return NodePool(name, (), problem=problem or unknown)
-    node = _blank(max(candidates, key=_cores))
+    node = template_of(max(candidates, key=_cores))
     node_class = _node_class(raw, wanted.node_class_ref)
     kubelet = (node_class.get("spec") or {}).get("kubelet") or {} if node_class else {}
     if isinstance(pods := kubelet.get("maxPods"), int):
@@ -436,16 +435,7 @@ class Autoscaler:
 
 
 def _instance(pool: str, template: Node, number: int) -> Node:
-    name = f"{pool}-new-{number}"
-    meta = structs.replace(template.metadata, name=name, uid="", labels={**template.metadata.labels, _HOSTNAME: name})
-    return structs.replace(template, metadata=meta)
-
-
-def _blank(node: Node) -> Node:
-    taints = [taint for taint in node.spec.taints if not taint.key.startswith("node.kubernetes.io/")]
-    labels = {key: value for key, value in node.metadata.labels.items() if key != _HOSTNAME}
-    meta = structs.replace(node.metadata, labels=labels, uid="", resource_version="")
-    return structs.replace(node, metadata=meta, spec=structs.replace(node.spec, taints=taints, unschedulable=False))
+    return with_name(template, f"{pool}-new-{number}")
 
 
 def _with_karpenter(node: Node, pool: str, template: "_PoolTemplate") -> Iterator[Node]:

@@ -6,7 +6,7 @@ An existing status is kept, because the nodes of a manifest state their size the
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod.mutation import drop_disabled_fields, merge_label_keys
@@ -24,22 +24,29 @@ DEFAULT_NAMESPACE = "default"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
-class Facts(NoCluster):
-    """Admission's lookups, implemented with the objects of a snapshot."""
+R = TypeVar("R", bound=Resource)
+
+
+def by_name(objects: Iterable[R]) -> dict[str, R]:
+    return {each.metadata.name: each for each in objects}
+
+
+class ClusterLookups(NoCluster):
+    """Admission's lookups in the PriorityClasses, StorageClasses and namespaces of a cluster."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> "Facts":
+    def of(cls, snapshot: Snapshot) -> "ClusterLookups":
         """Return the lookups for a snapshot."""
-        return cls(snapshot.all(PriorityClass), snapshot.all(StorageClass), NamespaceRules.of(snapshot))
+        rules = NamespaceRules.of(snapshot)
+        return cls(by_name(snapshot.all(PriorityClass)), by_name(snapshot.all(StorageClass)), rules)
 
     def __init__(
         self,
-        priorities: Iterable[PriorityClass],
-        classes: Iterable[StorageClass],
+        priorities: Mapping[str, PriorityClass],
+        classes: Mapping[str, StorageClass],
         rules: NamespaceRules | None = None,
     ) -> None:
-        self._priorities = {each.metadata.name: each for each in priorities}
-        self._classes = list(classes)
+        self._priorities, self._classes = priorities, classes
         self._rules = rules or NamespaceRules()
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
@@ -61,7 +68,7 @@ class Facts(NoCluster):
         return _priority(min(found, key=lambda each: each.value)) if found else None
 
     def default_storage_class(self) -> str | None:
-        marked = [each for each in self._classes if each.metadata.annotations.get(_DEFAULT_CLASS) == "true"]
+        marked = [each for each in self._classes.values() if each.metadata.annotations.get(_DEFAULT_CLASS) == "true"]
         newest = max(
             marked, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.name), default=None
         )
@@ -107,5 +114,5 @@ def admit(
         drop_disabled_fields(obj.spec, None, options, request.warn)
         merge_label_keys(obj, options)
         obj.status.phase = obj.status.phase or "Pending"
-    no_room = facts.quota_refusal(obj) if isinstance(facts, Facts) else ""
+    no_room = facts.quota_refusal(obj) if isinstance(facts, ClusterLookups) else ""
     return Admitted(no_room, tuple(request.warnings))

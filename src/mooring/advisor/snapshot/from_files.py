@@ -19,7 +19,7 @@ from mooring.admission.options import AdmissionOptions
 from mooring.advisor.lint import documents, sources
 from mooring.advisor.lint.sources import Source
 from mooring.advisor.snapshot import yaml_reading
-from mooring.advisor.snapshot.admitting import DEFAULT_NAMESPACE, Facts, admit
+from mooring.advisor.snapshot.admitting import DEFAULT_NAMESPACE, ClusterLookups, admit, by_name
 from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, SnapshotError, newest_of, scheme
 from mooring.api import codec, times
 from mooring.api.codec import FieldValidation
@@ -137,13 +137,12 @@ class _Reading:
 
     def admit(self, options: AdmissionOptions | None, namespace: str) -> None:
         """Set the defaults of every object, once all objects that admission looks up are read."""
-        objects = [obj for obj, _ in self.objects]
-        facts = Facts(
-            (obj for obj in objects if isinstance(obj, PriorityClass)),
-            (obj for obj in objects if isinstance(obj, StorageClass)),
+        lookups = ClusterLookups(
+            by_name(obj for obj, _ in self.objects if isinstance(obj, PriorityClass)),
+            by_name(obj for obj, _ in self.objects if isinstance(obj, StorageClass)),
         )
         for obj, place in self.objects:
-            complaint = str(admit(obj, facts, options, namespace))
+            complaint = str(admit(obj, lookups, options, namespace))
             if complaint:
                 self.notes.append(Note(place, complaint))
 

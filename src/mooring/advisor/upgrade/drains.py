@@ -21,6 +21,7 @@ from msgspec import structs
 
 from mooring.advisor.simulate.applying import with_unschedulable
 from mooring.advisor.simulate.evictions import is_drainable
+from mooring.advisor.simulate.manifests import with_name
 from mooring.advisor.simulate.node_pools import GROUP_LABELS
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.outcome import departure_of
@@ -301,12 +302,7 @@ class _NodeRollout:
     def _add_surge_node(self, like: Node) -> None:
         """Add an upgraded copy of a node, as an autoscaling group does."""
         self._order += 1
-        name = f"{like.metadata.name}-new-{self._order}"
-        labels = {**like.metadata.labels}
-        if "kubernetes.io/hostname" in labels:
-            labels["kubernetes.io/hostname"] = name
-        meta = structs.replace(like.metadata, name=name, uid="", labels=labels)
-        node = _with_kubelet(structs.replace(like, metadata=meta), self._options.version)
+        node = _with_kubelet(with_name(like, f"{like.metadata.name}-new-{self._order}"), self._options.version)
         self._world.put_node(with_unschedulable(node, unschedulable=False))
         self._surge_ready += 1
 

@@ -15,7 +15,7 @@ from mooring.advisor.policies import policies_of
 from mooring.advisor.policies.evaluation import Verdict
 from mooring.advisor.policies.references import References
 from mooring.advisor.snapshot import Snapshot
-from mooring.advisor.snapshot.admitting import Facts
+from mooring.advisor.snapshot.admitting import ClusterLookups
 from mooring.advisor.snapshot.events import failed_creations, when
 from mooring.advisor.snapshot.moment import moment_of
 from mooring.advisor.snapshot.objects import newest_of
@@ -242,7 +242,7 @@ def _too_low_default(snapshot: Snapshot, pod: Pod) -> Cause | None:
 
 
 def _admission_refusal(snapshot: Snapshot, obj: Pod | PersistentVolumeClaim, options: AdmissionOptions) -> str:
-    fresh, facts = copy_of(obj), snapshot.derived(Facts.of)
+    fresh, facts = copy_of(obj), snapshot.derived(ClusterLookups.of)
     fresh.metadata.uid, fresh.metadata.resource_version = "", ""
     fresh.metadata.owner_references = []  # a workload of a file has no uid yet
     if isinstance(fresh, Pod):
