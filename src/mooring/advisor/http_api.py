@@ -126,12 +126,12 @@ class AdvisorApi:
         _check_size(scenario, cluster)
 
         def work(snapshot: Snapshot, deadline: float) -> Any:
-            def tell(_: Progress) -> None:
+            def check_deadline(_: Progress) -> None:
                 if time.monotonic() > deadline:
                     raise TimeoutError
 
             try:
-                return simulate(snapshot, scenario, self.settings, tell=tell)
+                return simulate(snapshot, scenario, self.settings, report=check_deadline)
             except ScenarioError as error:
                 raise errors.bad_request(str(error)) from error
 

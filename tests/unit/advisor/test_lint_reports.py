@@ -6,8 +6,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from mooring.advisor.lint import reports, rules
-from mooring.advisor.lint.findings import Finding, Report
-from mooring.advisor.lint.rules import RULES, Severity
+from mooring.advisor.lint.rules import RULES, Finding, Report, Severity
 
 pytestmark = pytest.mark.req("S.5")
 

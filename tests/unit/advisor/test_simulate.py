@@ -620,7 +620,7 @@ def test_an_interrupted_simulation_reports_what_is_known() -> None:
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
-    result = simulate(cluster(20, "32"), Scenario((Step((add(WEB, 600),)),)), tell=interrupt)
+    result = simulate(cluster(20, "32"), Scenario((Step((add(WEB, 600),)),)), report=interrupt)
     assert not result.is_complete
     assert result.counts.nodes == 20
 

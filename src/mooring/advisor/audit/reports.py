@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Literal, TypeVar
 
 from mooring.advisor.audit.results import Audit, Effect, Finding, ObjectReference, Observation, Rehearsal, Step
-from mooring.advisor.lint import findings as lint_findings
+from mooring.advisor.lint import rules as lint_rules
 from mooring.advisor.lint.reports import one_line
 from mooring.advisor.lint.rules import Rule, Severity
 
@@ -41,7 +41,7 @@ RULES: dict[Effect, Rule] = {
 """By effect on an object, its lint rule. ``docs/audit.md`` lists them (a test compares); numbers are never reused."""
 
 
-def as_lint_report(audit: Audit) -> lint_findings.Report:
+def as_lint_report(audit: Audit) -> lint_rules.Report:
     """Return the audit as a lint report, which has the formats that CI reads."""
     return lint_report(
         audit.objects,
@@ -58,16 +58,14 @@ def as_lint_report(audit: Audit) -> lint_findings.Report:
     )
 
 
-def lint_report(
-    objects: int, found: Iterable[tuple[Rule, Severity, ObjectReference, str, str]]
-) -> lint_findings.Report:
+def lint_report(objects: int, found: Iterable[tuple[Rule, Severity, ObjectReference, str, str]]) -> lint_rules.Report:
     """Return a lint report with the rule, severity, object, field and message of each finding."""
     findings = [
-        lint_findings.Finding(rule, severity, ref.file, ref.line or 1, 1, str(ref), field, text)
+        lint_rules.Finding(rule, severity, ref.file, ref.line or 1, 1, str(ref), field, text)
         for rule, severity, ref, field, text in found
     ]
     files = list(dict.fromkeys(finding.file for finding in findings if finding.file))
-    return lint_findings.Report(findings=findings, files=files, documents=objects)
+    return lint_rules.Report(findings=findings, files=files, documents=objects)
 
 
 def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:

@@ -5,6 +5,7 @@ the scheduler, then the API server. Upgrade: the API server comes first. Patches
 outdated patch fails. Called by ``auditor.py``; read next: ``rewriting.py``.
 """
 
+import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from typing import Any
 from msgspec import structs
 
 from mooring.advisor.audit import rewriting
-from mooring.advisor.audit.kubectl import json_patch, kubectl, resource_of
 from mooring.advisor.audit.options import AuditOptions
 from mooring.advisor.audit.outcomes import AuditedObject
 from mooring.advisor.audit.results import Command, Effect, Finding, ObjectReference, Step
@@ -316,3 +316,22 @@ def _changed_arguments(now: Any, then: Any) -> str:
     words = [word for word in then.arguments().split() if word not in old]
     note = "".join(f" # without --feature-gates={name}" for name in sorted(gates))
     return " ".join(words) + note
+
+
+def resource_of(kind: str, api_version: str) -> str:
+    """Return the name of a kind as kubectl takes it: `pod`, `deployment.apps`."""
+    group = GroupVersion.parse(api_version).group
+    return f"{kind.lower()}.{group}" if group else kind.lower()
+
+
+def kubectl(verb: str, reference: ObjectReference, resource: str = "") -> str:
+    """Return a kubectl command about one object, optionally as another resource or version."""
+    namespace = f" -n {shlex.quote(reference.namespace)}" if reference.namespace else ""
+    resource = resource or resource_of(reference.kind, reference.api_version)
+    return f"kubectl {verb}{namespace} {resource} {shlex.quote(reference.name)}"
+
+
+def json_patch(reference: ObjectReference, operations: Sequence[dict[str, Any]], resource: str = "") -> str:
+    """Return the command that applies a JSON patch."""
+    body = shlex.quote(json.dumps(operations, ensure_ascii=False))
+    return f"{kubectl('patch', reference, resource)} --type=json -p {body}"

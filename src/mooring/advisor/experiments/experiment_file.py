@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from mooring.advisor.results import API_VERSION
+from mooring.advisor.simulate.traces.drawing import FillTarget
 from mooring.api import yaml_documents
 from mooring.api.json_tree import DecodeError
 
@@ -26,11 +27,6 @@ class _Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
     """The base class of all models of an experiment file; unknown fields are errors."""
 
 
-class FillWanted(_Strict, frozen=True):
-    resource: str
-    times: float
-
-
 class ClusterSpec(_Strict, frozen=True):
     """The nodes of a cluster: from a trace, from a dump, or a number of identical ones."""
 
@@ -44,7 +40,7 @@ class WorkloadSpec(_Strict, frozen=True):
     trace: tuple[str, ...]
     draw: bool = False
     """Whether the pods of the trace are created in random order, one a second, and never deleted."""
-    fill: FillWanted | None = None
+    fill: FillTarget | None = None
     """With `draw`, the amount of a resource that the created pods request in total; None for all pods once."""
     give_up: bool = False
     """Whether a pod that finds no node when it is created is deleted instead of waiting."""

@@ -21,7 +21,7 @@ from mooring.advisor.simulate.changes import ScenarioError
 from mooring.advisor.simulate.manifests import nodes_like, read_nodes
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.traces import checkpoints
-from mooring.advisor.simulate.traces.drawing import FillTarget, draw
+from mooring.advisor.simulate.traces.drawing import draw
 from mooring.advisor.simulate.traces.events import NodeComes, TraceError
 from mooring.advisor.simulate.traces.opening import Trace, TraceWorkload
 from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
@@ -59,8 +59,7 @@ def _run(spec: RunSpec, digest: str, profiles: tuple[ProfileSpec, ...]) -> Repla
     snapshot = _snapshot(spec.cluster)
     if wanted.draw:
         pods = list(trace.pods())
-        fill = FillTarget(wanted.fill.resource, wanted.fill.times) if wanted.fill is not None else None
-        events, nodes = draw(pods, snapshot.all(Node), fill, spec.seed)
+        events, nodes = draw(pods, snapshot.all(Node), wanted.fill, spec.seed)
         snapshot, workload = snapshot.replace(remove=nodes, put=nodes), pods
     else:
         events, workload = trace.events(), TraceWorkload(trace)  # type: ignore[assignment] # both are pods, again and again

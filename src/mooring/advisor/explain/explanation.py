@@ -42,8 +42,8 @@ from mooring.advisor.node_facts import NodeFacts
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.engines import load, waits
-from mooring.advisor.snapshot.moment import moment_of
 from mooring.advisor.snapshot.namespace_rules import RULES
+from mooring.advisor.snapshot.objects import moment_of
 from mooring.api.autoscaling_v2 import HorizontalPodAutoscaler
 from mooring.api.batch_v1 import CronJob
 from mooring.api.core_v1 import Event, Node, Pod, PodSpec

@@ -26,7 +26,7 @@ from mooring.advisor.results import API_VERSION
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.engines import waits
-from mooring.advisor.snapshot.moment import moment_of
+from mooring.advisor.snapshot.objects import moment_of
 from mooring.advisor.snapshot.owners import Owners, owners_of
 from mooring.api.core_v1 import Namespace, Node, Pod
 from mooring.api.meta_v1 import Resource

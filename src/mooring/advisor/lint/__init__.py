@@ -8,15 +8,14 @@
     options              the versions, gates and nodes to lint for
     advice               problems that the server does not report
     expressions, guards, small_models, terms, cluster   the checks behind the advice
-    rules, findings, reports                            the findings and their formats
+    rules, reports       the rules and findings, and their formats
 
 Read next: ``linter.py``. The rules are in ``docs/lint.md``.
 """
 
 from mooring.advisor.lint.cluster import NodesError, read_nodes
-from mooring.advisor.lint.findings import Finding, Report
 from mooring.advisor.lint.linter import Linter
 from mooring.advisor.lint.options import Settings
-from mooring.advisor.lint.rules import RULES, Rule, Severity
+from mooring.advisor.lint.rules import RULES, Finding, Report, Rule, Severity
 
 __all__ = ["RULES", "Finding", "Linter", "NodesError", "Report", "Rule", "Settings", "Severity", "read_nodes"]

@@ -12,7 +12,7 @@ from mooring.admission.pod.annotations import validate_constraint_annotations
 from mooring.admission.pod.rules import PodRules
 from mooring.advisor.lint import expressions, rules, specs, terms
 from mooring.advisor.lint.cluster import Cluster
-from mooring.advisor.lint.findings import Problem
+from mooring.advisor.lint.rules import Problem
 from mooring.advisor.lint.specs import PodSpecAt, TermAt
 from mooring.api.core_v1 import Pod
 from mooring.api.field_path import Path

@@ -11,7 +11,7 @@ import msgspec
 
 from mooring.advisor.expressions import taint_variable
 from mooring.advisor.lint import documents, expressions, rules
-from mooring.advisor.lint.findings import Problem
+from mooring.advisor.lint.rules import Problem
 from mooring.advisor.lint.specs import PodSpecAt, TermAt
 from mooring.advisor.node_facts import STATE_TAINTS, NodeFacts, Use
 from mooring.api import codec, core_v1, label_selector

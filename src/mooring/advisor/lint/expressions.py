@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from mooring.advisor.lint import guards, rules
-from mooring.advisor.lint.findings import Problem
+from mooring.advisor.lint.rules import Problem
 from mooring.advisor.lint.small_models import HowOften, Inputs, Model, Slot
 from mooring.cel.environment import Program
 from mooring.cel.errors import CelError

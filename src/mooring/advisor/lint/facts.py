@@ -13,7 +13,7 @@ import msgspec
 from msgspec import structs
 
 from mooring.advisor.lint import rules, specs
-from mooring.advisor.lint.findings import Problem
+from mooring.advisor.lint.rules import Problem
 from mooring.api import core_v1, errors
 from mooring.api.base import copy_of
 from mooring.api.meta_v1 import APIGroupList, APIResourceList, ObjectMeta, Resource

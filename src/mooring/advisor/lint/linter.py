@@ -16,9 +16,9 @@ from mooring.advisor.lint import documents, options, rules, server
 from mooring.advisor.lint.advice import advice, apart_from
 from mooring.advisor.lint.cluster import Cluster
 from mooring.advisor.lint.documents import Item, Piece
-from mooring.advisor.lint.findings import Finding, Problem, Report
 from mooring.advisor.lint.options import Settings
 from mooring.advisor.lint.positions import Positions
+from mooring.advisor.lint.rules import Finding, Problem, Report
 from mooring.api.codec import DecodeError, YamlError
 from mooring.api.json_tree import MAX_BYTES
 

@@ -12,9 +12,8 @@ from typing import Any
 from mooring.admission import options as admission_options
 from mooring.admission.options import AdmissionOptions
 from mooring.advisor.lint.facts import ClusterFacts
-from mooring.advisor.lint.findings import Problem
 from mooring.advisor.lint.removed_apis import removal_of
-from mooring.advisor.lint.rules import Rule, Severity
+from mooring.advisor.lint.rules import Problem, Rule, Severity
 from mooring.api.core_v1 import Node
 from mooring.api.kinds import ALPHA, Kind
 from mooring.api.scheme import Scheme

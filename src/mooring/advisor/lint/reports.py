@@ -11,8 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import mooring
-from mooring.advisor.lint.findings import Finding, Report
-from mooring.advisor.lint.rules import RULES, SKIPPED, Rule, Severity
+from mooring.advisor.lint.rules import RULES, SKIPPED, Finding, Report, Rule, Severity
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _SARIF_LEVELS = {Severity.INFO: "note", Severity.WARNING: "warning", Severity.ERROR: "error"}

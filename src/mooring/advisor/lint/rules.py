@@ -1,11 +1,12 @@
-"""The rules of lint: their numbers, names and severities. ``docs/lint.md`` has an example of each; a test compares.
+"""The rules of lint, problems and findings. ``docs/lint.md`` has an example of each rule; a test compares.
 
 M000 to M009 concern files and kinds, M010 to M019 errors of the API server, M020 to M029 further advice, and M030 to
 M039 advice that needs a cluster (`--nodes`, `--cluster`). A number is never reused.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class Severity(IntEnum):
@@ -89,3 +90,46 @@ BY_NAME = {word: rule for rule in RULES for word in (rule.id, rule.name)}
 """The lint rules by number and by name, since users may write either."""
 SKIPPED = frozenset({UNKNOWN_KIND.id, NOT_KUBERNETES.id})
 """Rules which report that a document was skipped."""
+
+
+class Problem(NamedTuple):
+    """A problem of an object: the rule, the path of the field as Kubernetes writes it, and the message."""
+
+    rule: Rule
+    field: str
+    message: str
+
+
+class Finding(NamedTuple):
+    """A problem and its position. Lines and columns count from 1."""
+
+    rule: Rule
+    severity: Severity
+    file: str
+    line: int
+    column: int
+    object: str
+    """The object, as `Deployment shop/web`; empty if the document is not an object."""
+    field: str
+    message: str
+
+
+@dataclass(slots=True)
+class Report:
+    """All findings of a run, in the order of files and lines, and the number of checked files and objects."""
+
+    findings: list[Finding] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    documents: int = 0
+
+    def add(self, other: "Report") -> None:
+        """Add the report on another part of the same files."""
+        self.findings += other.findings
+        self.documents += other.documents
+
+    def count(self, severity: Severity) -> int:
+        return sum(finding.severity is severity for finding in self.findings)
+
+    def worst(self) -> Severity | None:
+        """Return the severity of the worst finding."""
+        return max((finding.severity for finding in self.findings), default=None)

@@ -16,9 +16,9 @@ from typing import IO, NamedTuple
 from mooring.advisor.lint import documents, rules, sources
 from mooring.advisor.lint.documents import Piece
 from mooring.advisor.lint.facts import REFERRED
-from mooring.advisor.lint.findings import Problem, Report
 from mooring.advisor.lint.linter import Linter, without_logs
 from mooring.advisor.lint.options import Settings
+from mooring.advisor.lint.rules import Problem, Report
 from mooring.advisor.lint.sources import Source, UnreadableError
 from mooring.api.codec import DecodeError
 

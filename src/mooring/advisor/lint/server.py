@@ -14,8 +14,8 @@ from mooring.admission.pipeline import admit_create, admit_update
 from mooring.admission.registry import strategy_of
 from mooring.admission.strategy import NoCluster, Priority, Request
 from mooring.advisor.lint import rules
-from mooring.advisor.lint.findings import Problem
 from mooring.advisor.lint.options import LintOptions
+from mooring.advisor.lint.rules import Problem
 from mooring.api import codec, errors
 from mooring.api.base import copy_of
 from mooring.api.codec import DecodeError, FieldValidation, WrongFieldsError

@@ -11,7 +11,7 @@ from mooring.advisor.results import API_VERSION, Result
 from mooring.advisor.simulate import Add, Scenario, Settings, Simulation, Step, check_rights, result_of
 from mooring.advisor.simulate.node_pools import PoolVerdict, explain_pools
 from mooring.advisor.simulate.results import Departure, PendingGroup, RejectedGroup
-from mooring.advisor.simulate.running import Progress, SimulationRun
+from mooring.advisor.simulate.running import ReportProgress, SimulationRun
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.objects import hub_of
 from mooring.api import codec
@@ -102,7 +102,7 @@ def plan(
     settings: Settings,
     *,
     dry_run: DryRun | None = None,
-    report: Callable[[Progress], None] | None = None,
+    report: ReportProgress | None = None,
 ) -> Plan:
     """Return the plan of applying objects. Nothing is written."""
     answers = [dry_run(obj) if dry_run is not None else None for obj in objects]
@@ -126,7 +126,7 @@ def plan(
 
 
 def _play(
-    snapshot: Snapshot, wanted: tuple[Resource, ...], settings: Settings, report: Callable[[Progress], None] | None
+    snapshot: Snapshot, wanted: tuple[Resource, ...], settings: Settings, report: ReportProgress | None
 ) -> tuple[Simulation, Simulation]:
     """Simulate the cluster without the apply, and then with it; return both results."""
     check_rights(snapshot)

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from mooring.advisor.audit import reports as audit_reports
 from mooring.advisor.audit.reports import Paint, Tone
-from mooring.advisor.lint import findings as lint_findings
+from mooring.advisor.lint import rules as lint_rules
 from mooring.advisor.lint.reports import one_line
 from mooring.advisor.lint.rules import Severity
 from mooring.advisor.releases.results import Finding, ReleaseAudit
@@ -22,7 +22,7 @@ from mooring.advisor.releases.results import Finding, ReleaseAudit
 _TONES: dict[Severity, Tone] = {Severity.ERROR: "bad", Severity.WARNING: "title", Severity.INFO: "quiet"}
 
 
-def as_lint_report(audit: ReleaseAudit) -> lint_findings.Report:
+def as_lint_report(audit: ReleaseAudit) -> lint_rules.Report:
     """Return the audit as a lint report, which has the formats that CI reads."""
     found = ((each.rule, each.level, each.object, each.field, each.message) for each in audit.findings)
     return audit_reports.lint_report(audit.objects, found)

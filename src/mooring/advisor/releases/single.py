@@ -7,7 +7,7 @@ from typing import Any
 
 from mooring.advisor.audit.results import ObjectReference
 from mooring.advisor.lint import rules
-from mooring.advisor.lint.findings import Problem
+from mooring.advisor.lint.rules import Problem
 from mooring.advisor.releases import checks, fields
 from mooring.advisor.releases.options import Crossing, FieldChange
 from mooring.advisor.releases.subjects import ReleaseObject

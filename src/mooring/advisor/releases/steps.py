@@ -9,8 +9,8 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
-from mooring.advisor.audit.kubectl import json_patch, kubectl, resource_of
 from mooring.advisor.audit.results import Command, ObjectReference, Step
+from mooring.advisor.audit.steps import json_patch, kubectl, resource_of
 from mooring.advisor.lint.rules import Severity
 from mooring.advisor.releases.options import Crossing, version_flags
 from mooring.advisor.releases.results import Effect, Finding

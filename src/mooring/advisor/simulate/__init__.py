@@ -40,7 +40,8 @@ from mooring.advisor.simulate.changes import (
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.outcome import compare, result_of
 from mooring.advisor.simulate.results import Simulation
-from mooring.advisor.simulate.running import Progress, SimulationRun, Tell
+from mooring.advisor.simulate.running import ReportProgress, SimulationRun
+from mooring.advisor.simulate.world import Progress
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.namespace_rules import RULES
 from mooring.api.apps_v1 import DaemonSet, Deployment
@@ -77,7 +78,7 @@ __all__ = [
 
 
 def simulate(
-    snapshot: Snapshot, scenario: Scenario, settings: Settings | None = None, *, tell: Tell | None = None
+    snapshot: Snapshot, scenario: Scenario, settings: Settings | None = None, *, report: ReportProgress | None = None
 ) -> Simulation:
     """Run a scenario on a copy of a cluster.
 
@@ -85,7 +86,7 @@ def simulate(
     KeyboardInterrupt ends it early; the result is then marked as incomplete.
     """
     check_rights(snapshot)
-    running = SimulationRun(snapshot, scenario, settings or Settings(), tell)
+    running = SimulationRun(snapshot, scenario, settings or Settings(), report)
     with suppress(KeyboardInterrupt):  # the result has the time of the interruption
         running.run()
     return result_of(running, snapshot)

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from mooring.advisor.snapshot.moment import DEFAULT_START
+from mooring.advisor.snapshot.objects import DEFAULT_START
 from mooring.api import times
 
 

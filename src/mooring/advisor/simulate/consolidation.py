@@ -8,7 +8,7 @@ it. The result is then simulated: the nodes are drained and removed, and nodes w
 pending are kept. Other attempts are simulated too if they may save more.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.outcome import departure_of
 from mooring.advisor.simulate.pods import SimulatedPod, with_node
 from mooring.advisor.simulate.reports import markdown_table
-from mooring.advisor.simulate.running import Progress, SimulationRun
+from mooring.advisor.simulate.running import ReportProgress, SimulationRun
 from mooring.advisor.simulate.traces.prices import Prices
 from mooring.advisor.simulate.utilisation import usage_of
 from mooring.advisor.snapshot import Snapshot
@@ -39,7 +39,6 @@ _MAX_PLAYED = 8
 """The maximum number of attempts that are simulated, in the order of what they save."""
 _MAX_MOVES = 100_000
 """The maximum number of pods that local search may move; then it returns the best result so far."""
-Report = Callable[[Progress], None]
 
 
 class Removal(msgspec.Struct, frozen=True, rename="camel"):
@@ -79,7 +78,9 @@ class Consolidation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return sum(each.saves for each in self.removed)
 
 
-def consolidate(snapshot: Snapshot, settings: Settings, prices: Prices, report: Report | None = None) -> Consolidation:
+def consolidate(
+    snapshot: Snapshot, settings: Settings, prices: Prices, report: ReportProgress | None = None
+) -> Consolidation:
     """Find the removable nodes. Raise ScenarioError if the user may not read pods or nodes."""
     running = SimulationRun(snapshot, Scenario(), settings, report)
     running.run()
@@ -172,7 +173,7 @@ class _Removed:
 class _Search:
     """Removes nodes from the engine and restores them."""
 
-    def __init__(self, running: SimulationRun, prices: Prices, report: Report | None) -> None:
+    def __init__(self, running: SimulationRun, prices: Prices, report: ReportProgress | None) -> None:
         self._world, self._prices, self._report = running.world, prices, report
         self._engine = running.world.engine
         self.nodes = [info.node for info in self._engine.cluster.node_infos()]
@@ -211,8 +212,7 @@ class _Search:
         try:
             for node in order:
                 if self._report is not None:
-                    running = self._world.running
-                    self._report(Progress(f"trying to remove {node.metadata.name}", running, 0, 0.0))
+                    self._report(self._world.progress(f"trying to remove {node.metadata.name}"))
                 outcome = self._try_removal(node)
                 if isinstance(outcome, Removal):
                     found.removals.append(outcome)

@@ -8,10 +8,10 @@ from msgspec import structs
 from mooring.advisor.node_facts import STATE_TAINTS
 from mooring.advisor.simulate.changes import ScenarioError
 from mooring.advisor.simulate.pods import uid_of
-from mooring.advisor.snapshot.objects import newest_of, scheme
+from mooring.advisor.snapshot.objects import decode_newest
 from mooring.api import yaml_documents
+from mooring.api.codec import FieldValidation
 from mooring.api.core_v1 import Node, NodeStatus
-from mooring.api.from_tree import FieldValidation, from_tree
 from mooring.api.json_tree import DecodeError
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.quantity import parse
@@ -50,18 +50,10 @@ def _single(tree: Any) -> Iterator[Any]:
 
 
 def _typed(tree: Any, place: str) -> Resource:
-    if not isinstance(tree, dict) or not tree.get("kind") or not tree.get("apiVersion"):
-        raise ScenarioError(f"{place}: expected an object with apiVersion and kind")
-    kind = scheme().kind(str(tree["apiVersion"]), str(tree["kind"]))
-    if kind is None:
-        raise ScenarioError(f"{place}: Mooring does not know {tree['apiVersion']} {tree['kind']}")
     try:
-        obj, _ = from_tree(tree, kind.type, FieldValidation.STRICT)
-    except DecodeError as problem:
-        raise ScenarioError(f"{place}: {tree['kind']}: {problem}") from problem
-    if kind.namespaced and not obj.metadata.namespace:
-        obj.metadata.namespace = "default"
-    return newest_of(obj)
+        return decode_newest(tree, FieldValidation.STRICT)
+    except ValueError as problem:
+        raise ScenarioError(f"{place}: {problem}") from problem
 
 
 def read_nodes(text: str | bytes, source: str) -> tuple[Node, ...]:

@@ -1,7 +1,6 @@
 """Run a scenario: apply the steps in order; ``time_passing.py`` advances time until nothing changes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from msgspec import structs
 
@@ -14,7 +13,7 @@ from mooring.advisor.simulate.results import Moment, Room
 from mooring.advisor.simulate.scheduling import Scheduling
 from mooring.advisor.simulate.time_passing import TimePassing
 from mooring.advisor.simulate.utilisation import Usage, part_of, usage_of
-from mooring.advisor.simulate.world import World
+from mooring.advisor.simulate.world import Progress, World
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.apps_v1 import DaemonSet
 from mooring.api.core_v1 import Pod
@@ -24,30 +23,22 @@ from mooring.constraints.requests import CPU, MEMORY
 _MOST_DESCHEDULER_RUNS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The progress of a simulation."""
-
-    doing: str
-    running: int
-    waiting: int
-    seconds: float
-
-
-Tell = Callable[[Progress], None]
+ReportProgress = Callable[[Progress], None]
 
 
 class SimulationRun:
     """One run of a scenario. Its state can be read at any time."""
 
-    def __init__(self, snapshot: Snapshot, scenario: Scenario, settings: Settings, tell: Tell | None = None) -> None:
+    def __init__(
+        self, snapshot: Snapshot, scenario: Scenario, settings: Settings, report: ReportProgress | None = None
+    ) -> None:
         self.scenario = scenario
         self.world = World(snapshot, settings, scenario.seed)
         self.before: Usage = usage_of(self.world.engine.cluster)
         self.timeline: list[Moment] = []
         self.room: Room | None = None
         self.is_complete = False
-        self._tell_progress = tell
+        self._report_progress = report
         self._doing = "beginning"
         self.scheduling = Scheduling(self.world, self._progress)
         self._applying = ChangeApplier(self.world)
@@ -120,9 +111,8 @@ class SimulationRun:
         self._progress()
 
     def _progress(self) -> None:
-        if self._tell_progress is not None:
-            running = self.world.running
-            self._tell_progress(Progress(self._doing, running, len(self.world.pods) - running, self._now))
+        if self._report_progress is not None:
+            self._report_progress(self.world.progress(self._doing))
 
     def _note(self, event: str) -> None:
         cluster = self.world.engine.cluster
@@ -142,13 +132,13 @@ class SimulationRun:
 _REPORT_EVERY = 256
 
 
-def fill(world: World, scheduling: Scheduling, applying: ChangeApplier, tell: Callable[[], None]) -> Room:
+def fill(world: World, scheduling: Scheduling, applying: ChangeApplier, report: Callable[[], None]) -> Room:
     """Add pods of the last added workload. Raise ScenarioError if that is ambiguous."""
     wanted = [obj for obj in applying.last if not isinstance(obj, DaemonSet)]
     if len(wanted) != 1:
         what = "several workloads were" if wanted else "no workload was"
         raise ScenarioError(f"until full: {what} added last; it takes one, to know what to add more of")
-    return _Filling(world, scheduling, applying, wanted[0]).run(tell)
+    return _Filling(world, scheduling, applying, wanted[0]).run(report)
 
 
 class _Filling:
@@ -160,7 +150,7 @@ class _Filling:
         self._name = display_name_of(wanted)
         self._owner = None if isinstance(wanted, Pod) else self._workload(wanted)
 
-    def run(self, tell: Callable[[], None]) -> Room:
+    def run(self, report: Callable[[], None]) -> Room:
         world, fits = self._world, 0
         pods = () if self._owner is None else self._owner.pods.values()
         waiting = next((pod for pod in pods if not pod.node), None)
@@ -182,7 +172,7 @@ class _Filling:
                     return Room(workload=self._name, fits=fits, limit=limit)
                 fits += 1
                 if not fits % _REPORT_EVERY:
-                    tell()
+                    report()
         except KeyboardInterrupt:
             return Room(workload=self._name, fits=fits, limit="interrupted", is_complete=False)
         finally:

@@ -37,10 +37,10 @@ class _FailedAttempt:
 class Scheduling:
     """The `Driver` of attempts in a simulated world."""
 
-    def __init__(self, world: World, tell: Callable[[], None]) -> None:
+    def __init__(self, world: World, report: Callable[[], None]) -> None:
         self._world = world
         self._engine = world.engine
-        self._tell = tell
+        self._report = report
         self._attempts = Attempts(world.engine, world.queue, self, self._post_filter)
         self._in_vain: dict[Hashable, _FailedPreemption] = {}
         self._refused: dict[Hashable, _FailedAttempt] = {}
@@ -60,7 +60,7 @@ class Scheduling:
             else:
                 lines.turned(queued, queued_at, refusals)
             if record.attempts // _REPORT_EVERY != before // _REPORT_EVERY:
-                self._tell()
+                self._report()
 
     def run_with_controllers(self) -> None:
         """Evict pods from tainted nodes, try every pod, and take all steps of rolling updates that are possible now."""

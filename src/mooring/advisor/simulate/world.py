@@ -5,6 +5,7 @@ deleted pods, budgets are updated. ``running.py`` advances the time. Read next: 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from msgspec import structs
 
@@ -21,8 +22,8 @@ from mooring.advisor.simulate.pods import SimulatedPod, SimulationRecord, Worklo
 from mooring.advisor.simulate.time_passing import StartingPods
 from mooring.advisor.simulate.workloads import Workloads
 from mooring.advisor.snapshot import Snapshot, engine
-from mooring.advisor.snapshot.moment import latest_timestamp
 from mooring.advisor.snapshot.namespace_rules import NamespaceRules
+from mooring.advisor.snapshot.objects import latest_timestamp
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.policy_v1 import PodDisruptionBudget
@@ -44,7 +45,19 @@ from mooring.scheduler.framework import Action, ClusterEvent, Kind
 _POD_ADDED = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD)
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of a simulation: the current step, the numbers of running and pending pods, and the virtual time."""
+
+    doing: str
+    running: int
+    waiting: int
+    seconds: float
+
+
 class World:
+    """A simulated cluster. Its methods change it; `revision` rises with every change."""
+
     def __init__(
         self,
         snapshot: Snapshot,
@@ -127,6 +140,9 @@ class World:
             self.workloads.reconcile_all()
         for info in list(self.engine.cluster.node_infos()):
             self.taints.node_changed(info.node)
+
+    def progress(self, doing: str) -> Progress:
+        return Progress(doing, self.running, len(self.pods) - self.running, self.clock.monotonic())
 
     def create(self, pod: Pod, owner: Workload | None, slot: str = "", instead_of: SimulatedPod | None = None) -> None:
         """Create an admitted pod. Constraints in its annotations count as part of its spec."""

@@ -6,19 +6,21 @@ the typed objects, but in `raw` as far as it could be parsed. Of two objects wit
 
 import gzip
 import io
+import signal
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import msgspec
 
 from mooring.admission.options import AdmissionOptions
 from mooring.advisor.lint import documents, sources
+from mooring.advisor.lint.documents import Piece
 from mooring.advisor.lint.sources import Source
-from mooring.advisor.snapshot import yaml_reading
 from mooring.advisor.snapshot.admitting import DEFAULT_NAMESPACE, ClusterLookups, admit, by_name
 from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, SnapshotError, newest_of, scheme
 from mooring.api import codec, times
@@ -154,7 +156,7 @@ class _Reading:
                 pass  # several values, YAML in braces, or a mistake that the other way names
             else:
                 return
-        for line, tree, problem in yaml_reading.read(documents.pieces(text), self._jobs):
+        for line, tree, problem in _parse_yaml(documents.pieces(text), self._jobs):
             if problem:
                 self.notes.append(Note(f"{name}:{line}", f"not read: {problem}", is_unread=True))
             else:
@@ -229,3 +231,38 @@ def _text(source: Source, stdin: IO[bytes]) -> str:
         raise SnapshotError(f"cannot read {source.name}: {getattr(error, 'strerror', '') or error}") from error
     except UnicodeDecodeError as error:
         raise SnapshotError(f"cannot read {source.name}: it is not UTF-8 at byte {error.start}") from error
+
+
+class _Document(NamedTuple):
+    """A parsed YAML document and its first line, or the error of a document that cannot be parsed."""
+
+    line: int
+    tree: Any
+    problem: str = ""
+
+
+def _parse_yaml(pieces: Sequence[Piece], jobs: int) -> Iterator[_Document]:
+    """Yield the documents of a text in order; parse much text with up to `jobs` processes."""
+    if jobs == 1 or sum(len(piece.text) for piece in pieces) < documents.POOL_LENGTH:
+        yield from _parse_pieces(pieces)
+        return
+    with ProcessPoolExecutor(jobs, initializer=_ignore_interrupt) as pool:
+        for found in documents.in_order(pool, _parse_pieces, documents.batches(pieces), 4 * jobs):
+            yield from found
+
+
+def _ignore_interrupt() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that has started this one
+
+
+def _parse_pieces(pieces: Sequence[Piece]) -> list[_Document]:
+    found = []
+    for piece in pieces:
+        try:
+            parsed = codec.read_yaml(piece.text, max_bytes=len(piece.text))
+            found += [_Document(piece.lines_before + document.line, document.tree) for document in parsed]
+        except codec.YamlError as error:
+            found.append(_Document(piece.lines_before + error.line, None, str(error).partition(": ")[2]))
+        except codec.DecodeError as error:
+            found.append(_Document(piece.lines_before + 1, None, str(error)))
+    return found

@@ -7,14 +7,16 @@ requires; `raw` has the original documents, including kinds and versions unknown
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import structs
 
-from mooring.api import codec
+from mooring.api import codec, times
+from mooring.api.codec import FieldValidation
+from mooring.api.core_v1 import Node, Pod
 from mooring.api.kinds import GroupVersion, Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
@@ -216,6 +218,25 @@ class Snapshot:
         return (_raw_of(obj) for found in self._objects.values() for obj in found.values())
 
 
+def decode_newest(tree: Any, validation: FieldValidation) -> Resource:
+    """Decode an object and convert it to the newest version; its namespace is `default` if it names none.
+
+    Raise ValueError for an unknown kind or wrong fields.
+    """
+    if not isinstance(tree, dict) or not tree.get("kind") or not tree.get("apiVersion"):
+        raise ValueError("expected an object with apiVersion and kind")
+    kind = scheme().kind(str(tree["apiVersion"]), str(tree["kind"]))
+    if kind is None:
+        raise ValueError(f"Mooring does not know {tree['apiVersion']} {tree['kind']}")
+    try:
+        obj = newest_of(codec.decode_tree(tree, kind.type, validation).object)
+    except codec.DecodeError as problem:
+        raise ValueError(f"{tree['kind']}: {problem}") from problem
+    if kind.namespaced and not obj.metadata.namespace:
+        obj.metadata.namespace = "default"
+    return obj
+
+
 def newest_of(obj: Resource) -> Resource:
     """Return the object with the apiVersion of the newest version of its kind."""
     hub = hub_of(type(obj))
@@ -227,3 +248,34 @@ def newest_of(obj: Resource) -> Resource:
 
 def _raw_of(obj: Resource) -> RawObject:
     return RawObject(obj.api_version, obj.kind, obj.metadata.namespace, obj.metadata.name, _made=obj)
+
+
+DEFAULT_START = datetime(2026, 1, 1, tzinfo=UTC)
+_LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+"""The latest allowed time: dumps can contain any date, and simulated time needs room after it."""
+
+
+def moment_of(snapshot: Snapshot) -> datetime:
+    """Return when a snapshot was taken: as recorded, or the latest timestamp in its objects."""
+    if snapshot.taken_at is not None:
+        return min(snapshot.taken_at, _LATEST)
+    return latest_timestamp(snapshot)
+
+
+def latest_timestamp(snapshot: Snapshot) -> datetime:
+    """Return the latest timestamp of nodes and pods."""
+    found = [DEFAULT_START] if not snapshot.all(Node) and not snapshot.all(Pod) else []
+    texts: set[str] = set()
+    for node in snapshot.all(Node):
+        texts.add(node.metadata.creation_timestamp or "")
+        texts.update(entry.last_heartbeat_time or "" for entry in node.status.conditions)
+        texts.update(taint.time_added or "" for taint in node.spec.taints)
+    for pod in snapshot.all(Pod):
+        texts.add(pod.metadata.creation_timestamp or "")
+        texts.update(entry.last_transition_time or "" for entry in pod.status.conditions)
+    for text in texts:
+        try:
+            found += [times.parse(text)] if text else []
+        except times.TimeError:
+            continue
+    return min(max(found, default=DEFAULT_START), _LATEST)

@@ -1,6 +1,6 @@
 """Check whether an upgrade succeeds and can be rolled back: audits both ways, simulated drains, remedies."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mooring.advisor import releases
@@ -8,7 +8,7 @@ from mooring.advisor.lint.rules import Severity
 from mooring.advisor.releases import Crossing, Effect, Finding, ReleaseAudit, steps
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.reports import count_of
-from mooring.advisor.simulate.running import Progress
+from mooring.advisor.simulate.running import ReportProgress
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.upgrade.drains import DrainOptions, drain_all
 from mooring.advisor.upgrade.remedies import RemedySearch
@@ -35,7 +35,7 @@ class UpgradeRequest:
     """The manifests of Helm releases."""
 
 
-def check(subject: UpgradeRequest, report: Callable[[Progress], None] | None = None) -> UpgradeCheck:
+def check(subject: UpgradeRequest, report: ReportProgress | None = None) -> UpgradeCheck:
     """Check an upgrade from end to end. Nothing is changed."""
     snapshot, crossing = subject.snapshot, subject.crossing
     up = releases.audit(snapshot, crossing, beside=subject.clients)

@@ -26,7 +26,7 @@ from mooring.advisor.simulate.node_pools import GROUP_LABELS
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.outcome import departure_of
 from mooring.advisor.simulate.pods import Departure, SimulatedPod, Workload
-from mooring.advisor.simulate.running import Progress
+from mooring.advisor.simulate.running import ReportProgress
 from mooring.advisor.simulate.scheduling import Scheduling
 from mooring.advisor.simulate.time_passing import StartTime, TimePassing, measured_start
 from mooring.advisor.simulate.world import World, is_ready
@@ -94,7 +94,7 @@ def drain_all(
     options: DrainOptions,
     settings: Settings,
     *,
-    report: Callable[[Progress], None] | None = None,
+    report: ReportProgress | None = None,
 ) -> Rollout:
     """Simulate all drains; return the result. KeyboardInterrupt ends it early with an incomplete result."""
     settings = replace(settings, start_time=start_times(snapshot, options.start_seconds))
@@ -138,7 +138,7 @@ class _NodeRollout:
     """Drives a simulated cluster through the drains of all pools."""
 
     def __init__(
-        self, snapshot: Snapshot, options: DrainOptions, settings: Settings, report: Callable[[Progress], None] | None
+        self, snapshot: Snapshot, options: DrainOptions, settings: Settings, report: ReportProgress | None
     ) -> None:
         self._options = options
         self._world = World(snapshot, settings, seed=0)
@@ -383,8 +383,7 @@ class _NodeRollout:
 
     def _progress(self) -> None:
         if self._report is not None:
-            running = self._world.running
-            self._report(Progress(self._doing, running, len(self._world.pods) - running, self._now))
+            self._report(self._world.progress(self._doing))
 
     # -- the result
 

@@ -157,10 +157,10 @@ def simulate(
                 raise click.UsageError("--consolidate excludes --html and -o csv")
             _consolidate(snapshot, scenario, settings, trace, output)
         other = _other_settings(compare_with, running, scheduler)
-        with defer_collection(), SimulationProgress() as tell:
-            result = package.simulate(snapshot, scenario, settings, tell=tell)
+        with defer_collection(), SimulationProgress() as report:
+            result = package.simulate(snapshot, scenario, settings, report=report)
             if other is not None and result.is_complete:
-                result = _with_comparison(result, package.simulate(snapshot, scenario, other, tell=tell))
+                result = _with_comparison(result, package.simulate(snapshot, scenario, other, report=report))
     except package.ScenarioError as problem:
         raise click.ClickException(str(problem)) from problem
     if html_path is not None:  # before anything is printed: the reader may go away, as in `… | head`

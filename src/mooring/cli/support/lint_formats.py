@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import click
 
 from mooring.advisor.lint import reports
-from mooring.advisor.lint.findings import Report
-from mooring.advisor.lint.rules import Rule, Severity
+from mooring.advisor.lint.rules import Report, Rule, Severity
 
 FORMATS = ("sarif", "junit", "github", "markdown")
 

@@ -146,9 +146,9 @@ def _run_replay(wanted: TraceOptions, snapshot: "Snapshot", settings: "Settings"
     options = ReplayOptions(
         seed, wanted.give_up, wanted.until, prices=prices_of(wanted), keeps_placements=wanted.keep_placements
     )
-    with TraceProgress(trace.size) as tell:
+    with TraceProgress(trace.size) as report:
         gc.freeze()  # the snapshot lives long: exclude it from collections
-        running = Replay(snapshot, settings, options, tell, _checkpoints(wanted, snapshot, settings, seed))
+        running = Replay(snapshot, settings, options, report, _checkpoints(wanted, snapshot, settings, seed))
         with suppress(KeyboardInterrupt):  # the result has the time of the interruption
             running.run(events)
     names = ", ".join(path.name for path in wanted.paths)

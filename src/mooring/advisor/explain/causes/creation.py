@@ -17,8 +17,7 @@ from mooring.advisor.policies.references import References
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.admitting import ClusterLookups
 from mooring.advisor.snapshot.events import failed_creations, when
-from mooring.advisor.snapshot.moment import moment_of
-from mooring.advisor.snapshot.objects import newest_of
+from mooring.advisor.snapshot.objects import moment_of, newest_of
 from mooring.advisor.snapshot.owners import owners_of
 from mooring.api import errors
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet

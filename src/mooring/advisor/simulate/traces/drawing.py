@@ -9,10 +9,10 @@ can be compared run by run.
 """
 
 from collections.abc import Iterable, Iterator, MutableSequence, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,8 +27,7 @@ _TAKEN = 10
 """The random numbers that the paper's scheduler draws between shuffling pods and nodes, by watched kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class FillTarget:
+class FillTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The amount of a resource that the drawn pods should request in total."""
 
     resource: str

@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 
 from msgspec import structs
 
-from mooring.advisor.snapshot.objects import newest_of, scheme
-from mooring.api import codec
+from mooring.advisor.snapshot.objects import decode_newest
 from mooring.api.codec import FieldValidation
 from mooring.api.core_v1 import Container, Node, NodeStatus, Pod, PodSpec, PodStatus, ResourceRequirements
 from mooring.api.meta_v1 import ObjectMeta, Resource
@@ -280,14 +279,7 @@ def rename(pod: Pod, name: str) -> Pod:
 
 def from_tree_of(tree: Any) -> Resource:
     """Decode an object; raise ValueError."""
-    if not isinstance(tree, dict):
-        raise ValueError("an object is a map")
-    kind = scheme().kind(str(tree.get("apiVersion", "")), str(tree.get("kind", "")))
-    if kind is None:
-        raise ValueError(f"Mooring does not know {tree.get('apiVersion')} {tree.get('kind')}")
-    obj = newest_of(codec.decode_tree(tree, kind.type, FieldValidation.IGNORE).object)
-    if kind.namespaced and not obj.metadata.namespace:
-        obj.metadata.namespace = "default"
+    obj = decode_newest(tree, FieldValidation.IGNORE)
     if not obj.metadata.name:
         raise ValueError(f"a {obj.kind} without a name")
     if isinstance(obj, Pod):

@@ -69,7 +69,7 @@ class Progress:
     seconds: float
 
 
-Tell = Callable[[Progress], None]
+ReportProgress = Callable[[Progress], None]
 
 
 class Replay:
@@ -80,7 +80,7 @@ class Replay:
         snapshot: Snapshot,
         settings: Settings,
         options: ReplayOptions,
-        tell: Tell | None = None,
+        report: ReportProgress | None = None,
         checkpoints: Checkpoints | None = None,
     ) -> None:
         """Set up a replay; resume from the last of `checkpoints`. Raise TraceError if checkpoints are impossible."""
@@ -97,7 +97,7 @@ class Replay:
         """The nodes of pods in the recorded cluster, for comparison."""
         self.real_seconds = 0.0
         self._order = count()
-        self._tell_progress = tell
+        self._report_progress = report
         self._begin(snapshot, options.seed, Tally())
 
     def _begin(self, snapshot: Snapshot, seed: int, tally: Tally) -> None:
@@ -356,10 +356,10 @@ class Replay:
         self.tally.odd.setdefault(what, InvalidEvents(first)).number += 1
 
     def _progress(self) -> None:
-        if self._tell_progress is not None:
+        if self._report_progress is not None:
             running = self.world.running
             waiting = len(self.world.pods) - running
-            self._tell_progress(Progress(self.events, running, waiting, self.world.clock.monotonic()))
+            self._report_progress(Progress(self.events, running, waiting, self.world.clock.monotonic()))
 
 
 def _admitted(pod: Pod) -> Pod:
