@@ -216,7 +216,7 @@ _MAX_LENGTH = 2 * 253 + 63 + 2
 
 
 def validate_signer_name(name: str, path: Path) -> Errors:
-    """Validate the name of a signer: a domain of several labels, a slash and a path."""
+    """Validate a signer's name: a domain with a dot, a slash and a path, as in `example.com/signer`."""
     if not name:
         return [field_errors.required(path, "")]
     parts = name.split("/")
@@ -278,7 +278,7 @@ class CertificateStrategy(Strategy[CertificateSigningRequest]):
         super().__init__({"status": CertificateStatusStrategy(self), "approval": ApprovalStrategy(self)})
 
     def name_check(self, name: str) -> names.Messages:
-        """Accept any name: names of certificate requests are not restricted."""
+        """Accept any name: Kubernetes does not restrict the names of CertificateSigningRequests."""
         return ()
 
     def prepare_for_create(self, obj: CertificateSigningRequest, request: Request) -> None:

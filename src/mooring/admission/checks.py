@@ -23,42 +23,42 @@ NEGATIVE = "must be greater than or equal to 0"
 
 
 def require(value: object, path: Path, detail: str = "") -> Errors:
-    """Return the error for an empty or missing value."""
+    """Return an error if the value is empty, zero or None."""
     return [] if value else [field_errors.required(path, detail)]
 
 
 def require_name(value: str, path: Path, check: Callable[[str], names.Messages], detail: str = "") -> Errors:
-    """Return the errors of a name that is empty or does not pass a check of ``api/names.py``."""
+    """Return the errors of a required name: empty, or wrong by a syntax check of ``api/names.py``."""
     return names.validate(path, value, check(value)) if value else [field_errors.required(path, detail)]
 
 
 def optional_name(value: str | None, path: Path, check: Callable[[str], names.Messages]) -> Errors:
-    """Return the errors of a name that does not pass a check of ``api/names.py``; None passes."""
+    """Return the errors of a name that is wrong by a syntax check of ``api/names.py``; None passes."""
     return [] if value is None else names.validate(path, value, check(value))
 
 
 def one_of(value: str | None, supported: Collection[str], path: Path) -> Errors:
-    """Return the error for a value outside an enumeration; None if it is valid."""
+    """Return an error if the value is not among the supported ones."""
     return [] if value in supported else [field_errors.not_supported(path, value, supported)]
 
 
 def optional_one_of(value: str | None, supported: Collection[str], path: Path) -> Errors:
-    """Return the error for a value outside an enumeration; None passes."""
+    """Return an error if the value is not among the supported ones; None passes."""
     return [] if value is None else one_of(value, supported, path)
 
 
 def require_one_of(value: str, supported: Collection[str], path: Path) -> Errors:
-    """Return the error for a value that is empty or outside an enumeration."""
+    """Return an error if the value is empty or not among the supported ones."""
     return one_of(value, supported, path) if value else [field_errors.required(path)]
 
 
 def invalid_if(wrong: object, path: Path, value: object, detail: str) -> Errors:
-    """Return the error for an invalid value if `wrong` is true."""
+    """Return an `Invalid value` error if `wrong` is true."""
     return [field_errors.invalid(path, value, detail)] if wrong else []
 
 
 def forbidden_if(wrong: object, path: Path, detail: str) -> Errors:
-    """Return the error for a field that must not be set, or not be changed, if `wrong` is true."""
+    """Return a `Forbidden` error if `wrong` is true."""
     return [field_errors.forbidden(path, detail)] if wrong else []
 
 
@@ -67,12 +67,12 @@ Check = Callable[Concatenate[T, Path, P], Errors]
 
 
 def optional(value: T | None, path: Path, check: Check[T, P], *args: P.args, **options: P.kwargs) -> Errors:
-    """Return the errors of a value, as `check` finds them; None passes."""
+    """Return the errors that `check(value, path, ...)` finds in an optional value; none if it is None."""
     return [] if value is None else check(value, path, *args, **options)
 
 
 def validate_items(items: Iterable[T], path: Path, check: Check[T, P], *args: P.args, **options: P.kwargs) -> Errors:
-    """Return the errors of the items of a list at `path`, as `check` finds them."""
+    """Return the errors that `check(item, item_path, ...)` finds in the items of the list at `path`."""
     errors: Errors = []
     for index, item in enumerate(items):
         errors += check(item, path.index(index), *args, **options)
@@ -95,25 +95,25 @@ def _attributes(struct: type[msgspec.Struct]) -> dict[str, str]:
 
 
 def json_fields(struct: msgspec.Struct) -> dict[str, Any]:
-    """Return the values of a struct by their JSON names."""
+    """Return a dict of the values of a struct by the JSON names of its fields."""
     return {name: getattr(struct, attribute) for name, attribute in _attributes(type(struct)).items()}
 
 
 def fields(struct: msgspec.Struct, *names: str) -> Iterator[tuple[str, Any]]:
-    """Yield the fields with these JSON names, and their values."""
+    """Yield (JSON name, value) of the named fields of a struct."""
     attributes = _attributes(type(struct))
     for name in names:
         yield name, getattr(struct, attributes[name])
 
 
 def required_fields(struct: msgspec.Struct | None, path: Path, *names: str, detail: str = "") -> Errors:
-    """Return an error for each of the fields, by JSON name, that is empty; None passes."""
+    """Return an error for each of the named fields, by JSON name, that is empty; none if the struct is None."""
     given = fields(struct, *names) if struct is not None else ()
     return [field_errors.required(path.child(name), detail) for name, value in given if not value]
 
 
 def immutable_fields(new: msgspec.Struct, old: msgspec.Struct | None, *paths: str) -> Errors:
-    """Return an error for each field, by its path in an object such as `spec.selector`, that an update changes."""
+    """Return an error for each field, by its path such as `spec.selector`, that an update has changed."""
     if old is None:
         return []
     found = [(path, field_at(new, path), field_at(old, path)) for path in paths]
@@ -121,26 +121,26 @@ def immutable_fields(new: msgspec.Struct, old: msgspec.Struct | None, *paths: st
 
 
 def field_at(struct: Any, path: str) -> Any:
-    """Return the value at a path of JSON names, such as `spec.selector`."""
+    """Return the value at a path of JSON names in a struct, such as `spec.selector`."""
     for name in path.split("."):
         struct = json_fields(struct)[name]
     return struct
 
 
 def non_negative_fields(struct: msgspec.Struct, path: Path, *names: str) -> Errors:
-    """Return an error for each of the fields, by JSON name, that is a negative number."""
+    """Return an error for each of the named fields, by JSON name, that is negative."""
     given = fields(struct, *names)
     return [field_errors.invalid(path.child(name), value, NEGATIVE) for name, value in given if (value or 0) < 0]
 
 
 class Unique:
-    """Collects keys that must be unique, and reports repeated ones."""
+    """Collects keys that must be unique, and returns an error for each repetition."""
 
     def __init__(self) -> None:
         self._seen: set[object] = set()
 
     def add(self, key: object, path: Path, shown: Any = None, detail: str = "") -> Errors:
-        """Add a key; return the error if it was added before. The error shows `shown` instead of the key, if given."""
+        """Add a key; return an error if it was added before. The error shows `shown` instead of the key, if given."""
         if key in self._seen:
             return [field_errors.duplicate(path, key if shown is None else shown, detail)]
         self._seen.add(key)
@@ -162,7 +162,7 @@ def positive(value: int | None, path: Path, detail: str = "must be greater than 
 
 
 def maximum(value: int | None, limit: int, path: Path, detail: str = "") -> Errors:
-    """Return the error for a number above its limit; None passes."""
+    """Return an error if a number is above its limit; None passes."""
     wrong = value is not None and value > limit
     return invalid_if(wrong, path, value, detail or f"must be less than or equal to {limit}")
 
@@ -172,14 +172,14 @@ def non_negative_quantity(value: Quantity | None, path: Path) -> Errors:
 
 
 def number_or_percent(value: int | str, path: Path) -> Errors:
-    """Validate a non-negative number or a percentage."""
+    """Validate a non-negative number, or a percentage such as `25%`."""
     if isinstance(value, int):
         return non_negative(value, path)
     return names.validate(path, value, names.percent(value))
 
 
 def at_most_all(value: int | str, path: Path) -> Errors:
-    """Validate that a percentage (of pods) is at most 100 %; plain numbers and malformed percentages pass."""
+    """Return an error for a percentage above 100 %; numbers and malformed percentages pass."""
     try:
         part = parse_percent(value)
     except PercentError:

@@ -138,7 +138,7 @@ def _validate_hints(given: list[str], path: Path, check: Callable[[str], names.M
 
 
 def _validate_domain(name: str, path: Path) -> Errors:
-    """Validate a domain of at least two segments, which may end in a dot."""
+    """Validate a domain name of at least two labels; a trailing dot is allowed."""
     if not name:
         return [field_errors.required(path)]
     name = name.removesuffix(".")

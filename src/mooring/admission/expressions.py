@@ -28,7 +28,7 @@ _COST = 25
 
 
 class Fault(StrEnum):
-    """The kind of error of a rejected CEL expression."""
+    """The reason for which a CEL expression is rejected."""
 
     INVALID = "it does not compile, or not to a boolean"
     INTERNAL = "no program can be made of it, because a constant part of it has no value"
@@ -47,7 +47,7 @@ ExpressionCheck = Callable[[str], ExpressionError | None]
 
 
 class ExpressionChecks(msgspec.Struct, frozen=True, eq=False):
-    """The expression checks of one component: for taints, nodes and devices, new and (except devices) stored."""
+    """The functions that check new and stored CEL expressions over taints, nodes and devices."""
 
     new_taint: ExpressionCheck
     new_node: ExpressionCheck
@@ -57,7 +57,7 @@ class ExpressionChecks(msgspec.Struct, frozen=True, eq=False):
 
 
 def validate(expression: str, path: Path, check: ExpressionCheck) -> Errors:
-    """Validate an expression at `path`: its length, syntax, types and cost."""
+    """Return the errors of an expression: too long, or rejected by `check` for its syntax, types or cost."""
     if len(expression.encode(errors="surrogatepass")) > MAX_BYTES:
         return [field_errors.too_long(path, MAX_BYTES)]
     field_errors.spend(_COST * len(expression), path)
@@ -74,8 +74,8 @@ def validate(expression: str, path: Path, check: ExpressionCheck) -> Errors:
 
 
 def check_in(environment: Callable[[], "Environment"], results: tuple[str, ...] = ("bool",)) -> ExpressionCheck:
-    """Return a check in a CEL environment, which is built with the first expression, because most servers never have
-    one. `results` are the allowed result types.
+    """Return a function that checks expressions in a CEL environment, which is built for the first one. `results` are
+    the allowed result types.
     """
 
     @lru_cache(maxsize=_REMEMBERED)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=16)
 def expression_checks_for(min_compatibility: Version, *, forced: bool = False) -> ExpressionChecks:
-    """Return the expression checks for a minimum compatibility version; `forced` if its gate is on regardless."""
+    """Return the checks of CEL expressions at a compatibility version; `forced` if the gate is on regardless."""
     return ExpressionChecks(
         new_taint=check_in(lambda: _environments("TAINT").new_expressions(min_compatibility, forced=forced)),
         new_node=check_in(lambda: _environments("NODE").new_expressions(min_compatibility, forced=forced)),
@@ -51,7 +51,7 @@ def _rules_of(version: Version) -> "Callable[[], Environment]":
 
 
 class PolicyEnvironment(Protocol):
-    """A function that builds the CEL environment of a policy's expressions."""
+    """A function that builds the CEL environment for a policy's expressions."""
 
     def __call__(self, *, params: bool = False, authorizer: bool = True, patches: bool = False) -> "Environment":
         pass
@@ -71,7 +71,7 @@ stored_policies = _policies_of(None)
 
 
 class CustomOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The schema features that CustomResourceDefinitions may use."""
+    """The features that schemas of CustomResourceDefinitions may use at the minimum compatibility version."""
 
     new_rules: Callable[[], "Environment"] = msgspec.field(default_factory=lambda: _rules_of(BINARY.minus(1)))
     """The CEL environment for new rules: that of the minimum compatibility version."""
@@ -174,10 +174,11 @@ def fields_of(
     off: frozenset[str] = frozenset(),
     too_new: frozenset[str] = frozenset(),
 ) -> "ReleaseFields | None":
-    """Return the fields to drop or reject: off in the emulated release, or newer than the compatibility version.
+    """Return the fields that the server drops, because they are off in the emulated release, or rejects, because they
+    are newer than the compatibility version; None if there are none.
 
-    None if there are none. `off` are gates that flags switch off. The strategies of kinds check the fields of gates
-    that Mooring implements; only those of the gates in `too_new` are rejected here.
+    `off` are the gates that flags switch off. Fields of gates that Mooring implements are left to the strategies of
+    kinds, except that those of the gates in `too_new` are rejected here.
     """
     ours = {gate.name for gate in gates.KNOWN} | SERVED_BY_RUNTIME_CONFIG
     off -= ours

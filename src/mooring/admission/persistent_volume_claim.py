@@ -44,7 +44,7 @@ class PersistentVolumeClaimStrategy(Strategy[PersistentVolumeClaim]):
         default_claim(obj)
 
     def mutate(self, obj: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> None:
-        """Set the default class and the finalizer of a new claim; on an update, check that the class may expand."""
+        """Set the default StorageClass of a new claim without one, and add the protection finalizer."""
         if old is not None:
             return
         if obj.spec.storage_class_name is None and CLASS_ANNOTATION not in obj.metadata.annotations:
@@ -97,7 +97,7 @@ class PersistentVolumeClaimStrategy(Strategy[PersistentVolumeClaim]):
 
 
 def default_claim(claim: PersistentVolumeClaim) -> None:
-    """Default a claim, or a claim template of a StatefulSet."""
+    """Set the defaults of a claim, or of a claim template of a StatefulSet."""
     claim.status.phase = claim.status.phase or "Pending"
     claim.spec.volume_mode = claim.spec.volume_mode or "Filesystem"
     round_to_milli(claim.spec.resources.limits)
@@ -113,7 +113,7 @@ def _drop_other_sources(spec: PersistentVolumeClaimSpec) -> None:
 
 
 def normalize_data_sources(spec: PersistentVolumeClaimSpec) -> None:
-    """Copy `dataSource` to `dataSourceRef` or back if only one is set and no other namespace is named."""
+    """Copy `dataSource` to `dataSourceRef`, or back if the reference names no other namespace, when only one is set."""
     source, reference = spec.data_source, spec.data_source_ref
     if source is not None and reference is None:
         spec.data_source_ref = TypedObjectReference(api_group=source.api_group, kind=source.kind, name=source.name)

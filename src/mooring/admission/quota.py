@@ -90,7 +90,7 @@ def _validate_scopes(spec: ResourceQuotaSpec, path: Path) -> Errors:
 
 
 def _count_unsuited(spec: ResourceQuotaSpec) -> set[str]:
-    """Return the scopes that do not apply to every resource of the quota."""
+    """Return the scopes that do not apply to all of the quota's resources."""
     resources = [name for name in spec.hard if _is_quota_resource(name)]
     return {scope for scope in _SCOPES if not all(_suits(scope, name) for name in resources)}
 
@@ -145,7 +145,7 @@ class LimitRangeStrategy(Strategy[LimitRange]):
     allow_create_on_update = True
 
     def default(self, obj: LimitRange) -> None:
-        """Default container limits to the maximum, and requests to the limit or the minimum."""
+        """Set missing default limits of containers to the maximum, and requests to the limit or the minimum."""
         for item in obj.spec.limits:
             for resources in (item.max, item.min, item.default, item.default_request, item.max_limit_request_ratio):
                 round_to_milli(resources)

@@ -81,7 +81,7 @@ _BY_TYPE: dict[type[meta_v1.Resource], Strategy[Any]] = {}
 
 
 def register(*strategies: Strategy[Any]) -> None:
-    """Add strategies; existing ones are replaced."""
+    """Add strategies, replacing those of the same kinds."""
     _BY_TYPE.update({strategy.object_type: strategy for strategy in strategies})
 
 
@@ -91,7 +91,7 @@ def unregister(object_type: type[meta_v1.Resource]) -> None:
 
 
 def strategy_of(object_type: type[meta_v1.Resource]) -> Strategy[Any]:
-    """Return the strategy of a kind; raise KeyError if there is none."""
+    """Return the strategy of a kind by its struct; raise KeyError if there is none."""
     return _BY_TYPE[object_type]
 
 

@@ -33,16 +33,14 @@ Names = tuple[str, ...]
 
 
 class _Values(NamedTuple):
-    """The values of an enumeration that are new and must be rejected (`young`), and those that error messages list
-    (`left`).
-    """
+    """The values of an enumeration that are too new (`young`), and the others, which errors list (`left`)."""
 
     young: tuple[str, ...]
     left: tuple[str, ...]
 
 
 class _Part(msgspec.Struct):
-    """The fields of an API type that must be checked because they are off or too new."""
+    """The fields of one API type that are off or too new, and the fields below which there are such fields."""
 
     off: set[str] = msgspec.field(default_factory=set)
     young: set[str] = msgspec.field(default_factory=set)
@@ -55,7 +53,7 @@ class _Part(msgspec.Struct):
         return bool(self.off or self.young or self.values or self.below)
 
     def touches(self, value: Any) -> bool:
-        """Return whether a value may have any of the fields: a quick check before `_uses`."""
+        """Return whether a value sets any of these fields, at any depth: a fast check before `_uses`."""
         kind = type(value)
         if kind is list or kind is dict:
             return any(map(self.touches, value if kind is list else value.values()))
@@ -84,7 +82,7 @@ class _Part(msgspec.Struct):
 
 
 class _Reader(NamedTuple):
-    """Reads from objects of an API type the fields that must be checked."""
+    """Reads all fields of a struct that must be checked, at once."""
 
     read: Callable[[Any], tuple[Any, ...]]
     below: tuple[_Part | None, ...]
@@ -94,7 +92,7 @@ class _Reader(NamedTuple):
 
 
 class _Use(NamedTuple):
-    """A field that is set in an object and that the server drops or rejects."""
+    """A field that an object sets and the server drops or rejects."""
 
     names: Names
     holder: Any
@@ -104,7 +102,7 @@ class _Use(NamedTuple):
 
 
 class ReleaseFields:
-    """Drops the fields that the emulated release lacks, and rejects those that are too new."""
+    """Drops the fields that the emulated release lacks, and rejects fields and enum values that are too new."""
 
     def __init__(
         self,
@@ -118,7 +116,7 @@ class ReleaseFields:
         self._found: dict[tuple[str, str], _Part | None] = {}
 
     def drop(self, obj: Resource, old: Resource | None) -> None:
-        """Drop fields that are off, except those that the old object has."""
+        """Reset the fields that are off, unless the old object has them."""
         part = self._of(obj)
         if part is None or not part.touches(obj):
             return
@@ -129,7 +127,7 @@ class ReleaseFields:
                 setattr(use.holder, use.field.name, use.field.default_factory() if made else use.field.default)
 
     def problems(self, obj: Resource, old: Resource | None) -> Errors:
-        """Return errors for too new fields and values that are not in the old object, outside PodSpecs."""
+        """Return errors for too new fields and values outside PodSpecs, unless the old object has them."""
         part = self._of(obj)
         if part is None or isinstance(obj, Pod) or not part.touches(obj):
             return []
@@ -137,13 +135,13 @@ class ReleaseFields:
         return _validate_refusals(_uses(obj, part, None, (), self._pod_spec), kept)
 
     def in_pod_spec(self, spec: PodSpec) -> frozenset[Names]:
-        """Return the too new fields of a stored PodSpec, which an update may keep."""
+        """Return the paths of too new fields in a stored PodSpec, which updates may keep."""
         if self._pod_spec is None or not self._pod_spec.touches(spec):
             return frozenset()
         return frozenset(use.names for use in _uses(spec, self._pod_spec, None, ()) if use.refusal)
 
     def problems_of_pod_spec(self, spec: PodSpec, path: Path, kept: frozenset[Names]) -> Errors:
-        """Return errors for too new fields of a PodSpec, except `kept` ones."""
+        """Return errors for too new fields of a PodSpec, except those at the `kept` paths."""
         if self._pod_spec is None or not self._pod_spec.touches(spec):
             return []
         return _validate_refusals(_uses(spec, self._pod_spec, path, ()), kept)

@@ -59,7 +59,7 @@ class _Named(msgspec.Struct, rename="camel"):
 
 
 class SpecRead(msgspec.Struct, rename="camel"):
-    """The pod spec fields that admission reads for status updates and deletions."""
+    """The fields of a PodSpec that admission needs for status updates and deletions."""
 
     node_name: str = ""
     restart_policy: str = ""
@@ -72,7 +72,7 @@ _SPECS = msgspec.json.Decoder(SpecRead)
 
 
 class LeanPod(msgspec.Struct, rename="camel"):
-    """A stored pod decoded for a write that leaves its spec unchanged: only spec fields that rules read are decoded."""
+    """A stored pod whose spec stays encoded, for writes that do not change the spec."""
 
     kind: str
     api_version: str
@@ -82,14 +82,14 @@ class LeanPod(msgspec.Struct, rename="camel"):
 
 
 def spec_read(pod: LeanPod) -> SpecRead:
-    """Return the spec fields of a lean pod that rules read, with its node name replaced by ROW."""
+    """Decode the fields of a lean pod's spec that rules read; ROW stands for the node name."""
     read = _SPECS.decode(pod.spec)
     read.node_name = ROW if read.node_name else ""
     return read
 
 
 def split(obj: T) -> tuple[T, Row]:
-    """Return a batch write's template and row: the object with its varying values replaced by ROW, and these values."""
+    """Return the template of a batch, a copy of the object with ROW for values that vary, and a row of these values."""
     copied = replace(obj, metadata=_copied_metadata(obj.metadata))
     if isinstance(copied, Pod):
         copied.spec, copied.status = _copied_spec(copied.spec), _copied_status(copied.status)
@@ -99,7 +99,7 @@ def split(obj: T) -> tuple[T, Row]:
 
 
 def take(obj: Resource | LeanPod) -> Row:
-    """Replace the values that vary within a batch by ROW, in place in an object of the caller; return the values."""
+    """Replace the values of an object that vary within a batch by ROW, in place; return these values."""
     meta = obj.metadata
     row = Row(meta.name, meta.uid, meta.resource_version, meta.creation_timestamp or "")
     meta.name = ROW if row.name else ""
@@ -116,7 +116,7 @@ def take(obj: Resource | LeanPod) -> Row:
 
 
 def put(obj: Resource | LeanPod, row: Row) -> None:
-    """Replace each ROW placeholder in an object by its value from the row of a batch write, in place."""
+    """Replace each ROW in an object by the row's value, in place: the reverse of `take`."""
     meta = obj.metadata
     if meta.name == ROW:
         meta.name = row.name
@@ -135,7 +135,7 @@ def put(obj: Resource | LeanPod, row: Row) -> None:
 
 
 def fill(template: T, row: Row) -> T:
-    """Return a copy of an admitted batch template with the values of one row."""
+    """Return a copy of an admitted template with a row's values."""
     copied = replace(template, metadata=_copied_metadata(template.metadata))
     if isinstance(copied, Pod) and (row.hostname or row.target_node):
         copied.spec = _copied_spec(copied.spec)
@@ -144,7 +144,7 @@ def fill(template: T, row: Row) -> T:
 
 
 def is_valid(row: Row) -> bool:
-    """Return whether all values of a batch row are valid; if not, admit the object in full to get the errors."""
+    """Return whether all values of a row are valid. If not, its object is admitted in full, to get the errors."""
     return not (
         (row.name and names.dns1123_subdomain(row.name))
         or (row.hostname and names.dns1123_label(row.hostname))
@@ -162,7 +162,7 @@ def _is_address(text: str) -> bool:
 
 
 def may_share(template: Resource) -> bool:
-    """Return whether objects of a batch template may share one admission: no rule derives a field from their rows."""
+    """Return whether one admission of a template is valid for all rows: no rule derives a field from a row."""
     if not isinstance(template, Pod):
         return False
     spec = template.spec
@@ -174,7 +174,7 @@ def may_share(template: Resource) -> bool:
 
 
 def _merges_labels(spec: PodSpec) -> bool:
-    """Return whether label values are merged into selectors (`matchLabelKeys`)."""
+    """Return whether `matchLabelKeys` may merge label values of the pod into selectors."""
     if any(each.match_label_keys for each in spec.topology_spread_constraints):
         return True
     affinity = spec.affinity
@@ -242,7 +242,7 @@ def _with_ids(status: PodStatus) -> Iterator[Any]:
 
 
 def _target(spec: PodSpec) -> NodeSelectorRequirement | None:
-    """Return the node affinity requirement that names the node for which a DaemonSet creates a pod."""
+    """Return the node affinity requirement by which a DaemonSet assigns a pod to one node; None without one."""
     nodes = spec.affinity and spec.affinity.node_affinity
     required = nodes and nodes.required_during_scheduling_ignored_during_execution
     if not required or len(required.node_selector_terms) != 1:
@@ -254,7 +254,7 @@ def _target(spec: PodSpec) -> NodeSelectorRequirement | None:
 
 
 def _rename_managed_address(meta: ObjectMeta, field: str, before: str, after: str) -> None:
-    """Rename the list item of an IP address in the managed fields, which identify list items by value."""
+    """Rename the key of an IP address in the managed fields, where list items are identified by value."""
     for entry in meta.managed_fields:
         status = entry.fields_v1.get("f:status") if entry.fields_v1 else None
         if status and before in (items := status.get(field, ())):

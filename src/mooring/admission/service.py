@@ -151,7 +151,7 @@ def _default_affinity(spec: ServiceSpec) -> None:
 
 
 def needs_health_check(spec: ServiceSpec) -> bool:
-    """Whether load balancers check nodes for local pods of the Service."""
+    """Return whether load balancers check which nodes have pods of the Service, on its health check port."""
     return spec.type == "LoadBalancer" and spec.external_traffic_policy == "Local"
 
 

@@ -25,7 +25,7 @@ def family_of(address: str) -> str:
 
 
 def choose(new: Service, old: Service | None, families: tuple[str, ...]) -> None:
-    """Set the default IP family policy and families of a Service; `families` are the cluster's, the default first."""
+    """Set the missing IP family policy and families; `families` are the cluster's, its default first."""
     spec = new.spec
     if spec.type == "ExternalName" or (old is not None and _keeps_families(spec, old.spec)):
         return
@@ -63,7 +63,7 @@ def _reduce_to_single_stack(spec: ServiceSpec, old: ServiceSpec) -> None:
 
 
 def validate(new: Service, old: Service | None, options: AdmissionOptions) -> Errors:
-    """Validate a Service's cluster IPs, families and policy together; with errors, Kubernetes reports no others."""
+    """Return the errors of cluster IPs, IP families and policy; with any, Kubernetes reports no others."""
     spec, families = new.spec, options.service_families
     if spec.type == "ExternalName":
         return []

@@ -81,7 +81,7 @@ class VolumeAttributesClassStrategy(Strategy[v1.VolumeAttributesClass]):
     has_generation = False
 
     def mutate(self, obj: v1.VolumeAttributesClass, old: v1.VolumeAttributesClass | None, request: Request) -> None:
-        """Protect a new class from deletion while a volume uses it."""
+        """Add the finalizer that protects a new class from deletion while a volume uses it."""
         if old is None and _CLASS_PROTECTION not in obj.metadata.finalizers:
             obj.metadata.finalizers.append(_CLASS_PROTECTION)
 

@@ -56,7 +56,7 @@ class Priority(msgspec.Struct, frozen=True):
 class Lookups(Protocol):
     """The cluster state that admission reads. The API server implements it with caches, lint with its input.
 
-    The bodies of the methods are those of `NoCluster`.
+    The default bodies are for `NoCluster`.
     """
 
     @property
@@ -88,7 +88,7 @@ class Lookups(Protocol):
         return bool(storage_class)  # the class is unknown here
 
     def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount] | None:
-        """Return by name the account `default` and the one that a pod names; None if the namespace has no `default`."""
+        """Return the accounts `default` and that which a pod names, by name; None if there is no `default`."""
         return None
 
     def runtime_class(self, name: str) -> RuntimeClass | None:
@@ -110,12 +110,12 @@ class Lookups(Protocol):
         return True
 
     def pods(self, namespace: str) -> tuple[int, Iterator[Pod]]:
-        """Return the number of pods of a namespace, and an iterator over them."""
+        """Return the number of pods in a namespace, and an iterator over them."""
         return 0, iter(())
 
 
 class NoCluster(Lookups):
-    """Lookups without a cluster: every namespace exists, and only the system's PriorityClasses do."""
+    """Lookups without a cluster: every namespace exists, and no objects except the system's PriorityClasses."""
 
 
 SYSTEM_PRIORITIES: Mapping[str, Priority] = {
@@ -126,7 +126,7 @@ SYSTEM_PRIORITIES: Mapping[str, Priority] = {
 
 
 class Request(msgspec.Struct, kw_only=True):
-    """The input of admission for one write: server options, lookups, target and user."""
+    """The input of admission for one write: server options, cluster state, target, user and time."""
 
     options: AdmissionOptions
     lookups: Lookups = msgspec.field(default_factory=NoCluster)
@@ -143,7 +143,7 @@ class Request(msgspec.Struct, kw_only=True):
     """A cache of valid PodSpecs; with None, every PodSpec is validated."""
 
     def warn(self, text: str) -> None:
-        """Add a warning for the client, unless it is repeated or there are too many."""
+        """Add a warning for the client, unless it is a repetition or there are too many."""
         add_warning(self.warnings, text)
 
 
@@ -190,18 +190,18 @@ class Strategy(Generic[T]):
         """Change an object as Kubernetes' built-in mutating admission plugins do. `old` is None for a create."""
 
     def prepare_for_create(self, obj: T, request: Request) -> None:
-        """Clear fields that clients do not set on create, here the status; set the first generation."""
+        """Clear fields that clients must not set on create, here the status; set the generation to 1."""
         if "status" in obj.__struct_fields__:
             obj.status = type(obj)().status  # type: ignore[attr-defined] # some kinds have none
         if self.has_generation:
             obj.metadata.generation = 1
 
     def name_check(self, name: str) -> names.Messages:
-        """Return what is wrong with the name of an object, by the kind's syntax of names."""
+        """Return what is wrong with the syntax of an object's name; empty if nothing is."""
         return names.dns1123_subdomain(name)
 
     def name_check_for(self, obj: T, request: Request) -> NameCheck:
-        """Return the function that checks an object's name, which may depend on its spec and the emulated version."""
+        """Return the function that checks the object's name, where that depends on the object or on options."""
         return self.name_check
 
     def validate_create(self, obj: T, request: Request) -> Errors:
@@ -211,10 +211,10 @@ class Strategy(Generic[T]):
         return errors + self.rules(obj, None, request)
 
     def update_derived_names(self, obj: T, taken: str) -> None:
-        """Update labels and selectors that contain the generated name `taken`, which was replaced."""
+        """Update labels and selectors that contain the generated name `taken`, after the object got another one."""
 
     def prepare_for_update(self, new: T, old: T, request: Request) -> None:
-        """Restore fields that an update must not change, here the status; increment the generation."""
+        """Restore fields that an update must not change, here the status; count changes of the spec."""
         keep_status(new, old)
         if self.has_generation:
             changed = getattr(new, "spec", None) != getattr(old, "spec", None)
@@ -230,7 +230,7 @@ class Strategy(Generic[T]):
         return []
 
     def prepare_status(self, new: T, old: T, request: Request) -> None:
-        """Adjust a new status before it is validated."""
+        """Adjust the new status in an update of the status, before it is validated."""
 
     def status_rules(self, new: T, old: T, request: Request) -> Errors:
         """Return all errors of an update of the status."""
@@ -245,7 +245,7 @@ class Strategy(Generic[T]):
 
 
 class SubresourceStrategy(Strategy[T]):
-    """An update of a subresource, with the defaults of the kind's own strategy, `main`."""
+    """The update of a subresource. `main` is the strategy of the kind; its defaults are set too."""
 
     def __init__(self, main: Strategy[T]) -> None:
         self.main = main
@@ -256,7 +256,7 @@ class SubresourceStrategy(Strategy[T]):
 
 
 class StatusStrategy(SubresourceStrategy[T]):
-    """The `status` subresource of a kind: the status changes, and the metadata that ``pipeline.py`` allows."""
+    """The update of the subresource `status`: it changes the status and some metadata (`WRITABLE_METADATA`)."""
 
     def prepare_for_update(self, new: T, old: T, request: Request) -> None:
         """Restore all fields except status and metadata, and let the kind adjust the status."""

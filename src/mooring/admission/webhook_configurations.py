@@ -33,7 +33,7 @@ _WEBHOOKS = Path("webhooks")
 
 
 class _Strictness(msgspec.Struct, frozen=True):
-    """The rules for one webhook; on an update, rules that the old object violates are off."""
+    """The rules that apply to the webhooks of one configuration; an update may keep violations."""
 
     no_side_effects: bool = True
     known_reviews: bool = True

@@ -25,7 +25,7 @@ from mooring.api.meta_v1 import LabelSelector, ObjectMeta
 
 
 def validate_template(template: PodTemplateSpec, old: PodTemplateSpec | None, path: Path, request: Request) -> Errors:
-    """Validate a template. Values that the old template has are allowed."""
+    """Validate a pod template. An update may keep invalid values that the old template has."""
     rules = (
         rules_for_create(request.options, is_pod=False)
         if old is None
@@ -55,7 +55,7 @@ _NAME_ADVICE = (
 
 
 class TemplateStrategy(Strategy[T]):
-    """The strategy of a kind with a pod template: drop its gated fields, warn about it, check Pod Security."""
+    """The strategy of a kind with a pod template: drops its gated fields, warns about it, checks Pod Security."""
 
     template_path = TEMPLATE
     warns_about_name = True
@@ -96,7 +96,7 @@ class TemplateStrategy(Strategy[T]):
 def validate_selector(
     selector: LabelSelector | None, path: Path, when_empty: str, when_invalid: str = "invalid label selector"
 ) -> Errors:
-    """Validate that a selector is present and not empty."""
+    """Return the errors of a selector that must be present and not empty."""
     if selector is None:
         return [field_errors.required(path)]
     errors = label_selector.validate(selector, path)
@@ -112,7 +112,7 @@ def is_valid(selector: LabelSelector | None) -> bool:
 
 
 def validate_match(selector: LabelSelector | None, template: PodTemplateSpec, path: Path) -> Errors:
-    """Check that the selector matches the labels of the template at `path`."""
+    """Return an error if the selector does not match the labels of the template at `path`."""
     if not is_valid(selector):
         return []  # reported by the selector's own rules
     matcher = label_selector.from_label_selector(selector)
@@ -144,7 +144,7 @@ def rolling_numbers(unavailable: int | str, surge: int | str, path: Path) -> Err
 
 
 def is_nothing(value: int | str) -> bool:
-    """Return whether a number or percentage of pods is zero; an invalid string counts as zero."""
+    """Return whether a number or percentage of pods is zero, or a malformed string."""
     if isinstance(value, str):
         number = _NUMBER.fullmatch(value)
         return number is None or int(number[1] or number[2]) == 0
@@ -152,7 +152,7 @@ def is_nothing(value: int | str) -> bool:
 
 
 def validate_replica_counts(status: msgspec.Struct, detail: str, *parts: str) -> Errors:
-    """Validate that no count of `parts` exceeds `replicas`, and `availableReplicas` not the ready ones."""
+    """Return an error for each count in `parts` above `replicas`, and for more available than ready replicas."""
     counts = checks.json_fields(status)
     errors = [
         field_errors.invalid(STATUS.child(name), counts[name], "cannot be greater than status.replicas")
@@ -165,13 +165,13 @@ def validate_replica_counts(status: msgspec.Struct, detail: str, *parts: str) ->
 
 
 def never_decremented(collisions: int | None, before: int | None) -> Errors:
-    """Check that the number of name collisions of a status does not fall."""
+    """Return an error if `collisionCount` of a status falls."""
     if before is None or (collisions or 0) >= before:
         return []
     return [field_errors.invalid(STATUS.child("collisionCount"), collisions or 0, "cannot be decremented")]
 
 
 def name_warnings(metadata: ObjectMeta) -> list[str]:
-    """Warn about a name that is not a valid host name."""
+    """Return a warning about a name that is no DNS label: pods and their hostnames contain it."""
     wrong = names.dns1123_label(metadata.name)
     return [f"{_NAME_ADVICE}[{' '.join(wrong)}]"] if wrong else []

@@ -18,7 +18,7 @@ from mooring.api.quantity import Quantity
 
 
 class Change(msgspec.Struct):
-    """A write of an object after admission, for quota accounting."""
+    """One write of an object, after admission, that changes the usage of quotas."""
 
     evaluator: Evaluator[Any]
     new: Resource | None
@@ -44,18 +44,20 @@ def concerns(quota: ResourceQuota, evaluator: Evaluator[Any]) -> bool:
 
 
 def is_counted(quota: ResourceQuota) -> bool:
-    """Return whether the quota's status already has the current usage of every resource that its spec limits."""
+    """Return whether the quota's status has the usage of every resource that its spec limits; a new quota's has not."""
     return quota.spec.hard == quota.status.hard
 
 
 def used_after(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage | None:
-    """Return the usage after a change; None if unchanged. Raise Forbidden if it exceeds the quota or lacks requests."""
+    """Return the usage after a write; None if it stays the same. Raise Forbidden if the write violates the quota."""
     difference = difference_of(quota, used, change)
     return used_with(quota, used, difference, change) if difference else None
 
 
 def difference_of(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage:
-    """Return how much a change adds to the usage; raise Forbidden if it lacks required requests."""
+    """Return how much a write adds to the usage of each limited resource. Raise Forbidden if the object lacks requests
+    that the quota requires, or the usage is unknown.
+    """
     evaluator = change.evaluator
     limited = evaluator.measured_names(quota.status.hard)
     if not limited:
@@ -72,7 +74,7 @@ def difference_of(quota: ResourceQuota, used: Mapping[str, Quantity], change: Ch
 
 
 def used_with(quota: ResourceQuota, used: Mapping[str, Quantity], difference: Usage, change: Change) -> Usage:
-    """Return a quota's usage plus a difference; raise Forbidden if that exceeds the quota."""
+    """Return the usage of a quota after adding a difference; raise Forbidden if that exceeds the quota."""
     after, hard, exceeded = dict(used), quota.status.hard, []
     for name, quantity in difference.items():
         sum_ = after.get(name, ZERO) + quantity

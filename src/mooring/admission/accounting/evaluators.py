@@ -29,7 +29,7 @@ _ALIASES = frozenset({"configmaps", "replicationcontrollers", "resourcequotas", 
 
 
 class Evaluator(Generic[T]):
-    """Computes how much of a quota an object uses. This base class suits kinds of which only the number counts."""
+    """Computes how much of a quota an object uses. This base class suits kinds whose objects quotas only count."""
 
     def __init__(self, group: str, resource: str) -> None:
         self.group = group
@@ -38,7 +38,7 @@ class Evaluator(Generic[T]):
         self._own_names = frozenset({self.count_name, *({resource} & _ALIASES if not group else ())})
 
     def measures(self, name: str) -> bool:
-        """Return whether objects of this kind use a resource that quotas limit by this name."""
+        """Return whether a quota resource, such as `requests.cpu`, is one that objects of this kind use."""
         return name in self._own_names
 
     def measured_names(self, names: Iterable[str]) -> list[str]:
@@ -49,7 +49,7 @@ class Evaluator(Generic[T]):
         return dict.fromkeys(self._own_names, ONE)
 
     def in_scope(self, requirement: ScopedResourceSelectorRequirement, obj: T) -> bool:
-        """Whether an object matches a quota scope; objects of most kinds match none."""
+        """Return whether an object matches one scope of a quota; objects of most kinds match none."""
         return False
 
     def missing(self, required: Iterable[str], obj: T) -> str:
@@ -57,16 +57,16 @@ class Evaluator(Generic[T]):
         return ""
 
     def may_reject(self, new: T, old: T | None, subresource: str) -> bool:
-        """Whether quotas may reject a write of an object. `old` is None for a create."""
+        """Return whether quotas may reject this write of an object. `old` is None for a create."""
         return old is None and not subresource
 
     def may_differ(self, new: T, old: T) -> bool:
-        """Whether an update can change how much of a quota the object uses, or which scopes it matches."""
+        """Return whether an update can change how much of a quota the object uses, or which scopes it matches."""
         return False
 
 
 def selects(requirement: ScopedResourceSelectorRequirement, value: str) -> bool:
-    """Return whether a scope requirement matches a class name (empty: the object has no class)."""
+    """Return whether a quota scope such as PriorityClass selects an object with this class (empty: none)."""
     match requirement.operator:
         case "In":
             return value in requirement.values if value else False
@@ -79,7 +79,7 @@ def selects(requirement: ScopedResourceSelectorRequirement, value: str) -> bool:
 
 
 def add_usage(total: Usage, more: Mapping[str, Quantity]) -> None:
-    """Add the amounts of one quota usage to another, in place."""
+    """Add the amounts of `more` to the total, in place."""
     for name, quantity in more.items():
         total[name] = total[name] + quantity if name in total else quantity
 
@@ -97,7 +97,7 @@ _REQUIRED = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limi
 
 
 class PodEvaluator(Evaluator[Pod]):
-    """Measure pods for quotas. A finished pod, or one past its deletion grace period, counts as an object only."""
+    """Measures pods for quotas. A finished pod, or one past its deletion grace period, counts as an object only."""
 
     def __init__(self, now: Callable[[], datetime], *, pod_level: bool = True) -> None:
         super().__init__("", "pods")
@@ -115,7 +115,7 @@ class PodEvaluator(Evaluator[Pod]):
         return usage
 
     def is_overdue(self, pod: Pod) -> bool:
-        """Return whether a terminating pod is past its grace period; it then no longer uses quota."""
+        """Return whether a terminating pod is past its grace period, so that it no longer uses quota."""
         deletion, grace = pod.metadata.deletion_timestamp, pod.metadata.deletion_grace_period_seconds
         if deletion is None or grace is None:
             return False
@@ -160,7 +160,7 @@ class PodEvaluator(Evaluator[Pod]):
 
 
 def is_extended_for_quota(name: str) -> bool:
-    """Return whether a quota's resource is an extended resource, such as `requests.example.com/gpu`."""
+    """Return whether a quota's resource stands for an extended resource, as `requests.example.com/gpu` does."""
     if not name.startswith(_REQUESTS):
         return False
     return not is_native(name) or name.startswith(_REQUESTS + DEVICE_CLASS)
@@ -315,10 +315,10 @@ def _attribute_classes(claim: PersistentVolumeClaim) -> set[str]:
 
 
 class DeviceClaimEvaluator(Evaluator[ResourceClaim]):
-    """ResourceClaims: devices by class in the worst case, and the extended resources of device classes.
+    """Measures ResourceClaims: the most devices of each class that a claim may get, and their extended resources.
 
-    `extended` maps device classes to extended resources. `paid` is what the pod of a claim for extended resources was
-    already charged.
+    `extended` returns the extended resource of each device class that has one. `paid` returns the usage of the pod for
+    whose extended resources a claim was generated; that much is not charged again.
     """
 
     def __init__(
@@ -377,7 +377,7 @@ _SERVICE_NAMES = frozenset({"count/services", "services", _LOAD_BALANCERS, _NODE
 
 
 class ServiceEvaluator(Evaluator[Service]):
-    """Measure Services for quotas. Count the node ports that will be needed: admission precedes their allocation."""
+    """Measures Services for quotas. Node ports are counted before they are allocated."""
 
     def __init__(self) -> None:
         super().__init__("", "services")
@@ -413,8 +413,8 @@ _UNCOUNTED = frozenset({("", "events"), ("events.k8s.io", "events")})
 class Evaluators:
     """The evaluators of all kinds.
 
-    `extended` maps device classes to extended resources; `pod_of` finds the pod for whose extended resources a
-    ResourceClaim was created.
+    `extended` returns the extended resource of each device class that has one; `pod_of` returns the pod for whose
+    extended resources a ResourceClaim was generated.
     """
 
     def __init__(

@@ -31,15 +31,15 @@ Warn = Callable[[str], None]
 
 
 class _TooExpensiveError(Exception):
-    """The estimated cost of all rules exceeds the budget, so that actual costs must be counted."""
+    """The estimated cost of all rules exceeds the budget: they are evaluated again with counted costs."""
 
 
 class _StopError(Exception):
-    """Raised to stop evaluating further rules on an object."""
+    """Raised to skip all further rules of an object, after an error that ends the evaluation."""
 
 
 class CompiledRule(msgspec.Struct, frozen=True):
-    """A compiled CEL validation rule."""
+    """A CEL validation rule with its compiled expression and message expression."""
 
     rule: ValidationRule
     program: Program
@@ -58,7 +58,7 @@ def uses_old_self(program: Program) -> bool:
 
 
 class _Node(msgspec.Struct):
-    """The CEL rules of one schema node, and the nodes of its children."""
+    """The CEL rules of one node of a schema, with the nodes below it that have rules."""
 
     schema: Structural
     is_root: bool
@@ -69,7 +69,7 @@ class _Node(msgspec.Struct):
 
     @property
     def type_and_rules(self) -> tuple[Declared, tuple[CompiledRule, ...]]:
-        """The CEL type of the node's values and its compiled rules, built on first use."""
+        """Return the CEL type of the node's values and its compiled rules, compiled on first use."""
         if self._type_and_rules is None:
             props = self.schema.props
             declared = declare(props, root=self.is_root or props.embedded_resource)
@@ -80,13 +80,15 @@ class _Node(msgspec.Struct):
 
 
 class Rules:
-    """The CEL validation rules of one version of a custom kind."""
+    """The CEL validation rules in the schema of one version of a custom kind."""
 
     def __init__(self, schema: Structural) -> None:
         self._root = _node(schema, is_root=True)
 
     def errors(self, new: Any, old: Any, warn: Warn | None = None, path: Path | None = None) -> Errors:
-        """Return the violations of CEL rules by a value at `path`; `old` is None for a create."""
+        """Return an error for each violated rule. `old` is None for a create; `warn` gets violations by unchanged
+        values.
+        """
         if self._root is None:
             return []
         try:
@@ -119,7 +121,7 @@ def _compile_rules(schema: JSONSchemaProps, declared: Declared) -> Iterator[Comp
 
 
 class _Evaluation:
-    """The evaluation of all CEL rules on one written object."""
+    """One evaluation of all CEL rules on one object, within the cost budget."""
 
     def __init__(self, warn: Warn | None, *, counted: bool) -> None:
         self._warn = warn
@@ -257,7 +259,7 @@ class _Evaluation:
 
 
 class _OutOfBudgetError(Exception):
-    """The CEL rules of this object exceeded the total cost budget."""
+    """The counted cost of the CEL rules exceeds the budget of one object."""
 
 
 def _child(path: Path | None, name: str, node: _Node) -> Path:

@@ -27,7 +27,7 @@ Place = tuple[Any, str | int] | None
 
 
 class Findings(msgspec.Struct):
-    """The schema errors of one object, with their positions. `base` is the path of the root, such as `status`."""
+    """The errors that schema checks found in an object, and where. `base` is the path of the root, such as `status`."""
 
     base: Path | None
     errors: Errors = msgspec.field(default_factory=list)
@@ -72,7 +72,7 @@ def compile_schema(schema: JSONSchemaProps) -> Check:
 
 
 class _Checks(dict[type, tuple[Check, ...]]):
-    """The compiled checks of a schema, by the Python class of the value; created on demand."""
+    """The compiled checks of a schema by the Python class of the value, compiled when a value of the class arrives."""
 
     def __init__(self, schema: JSONSchemaProps) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class _Checks(dict[type, tuple[Check, ...]]):
 
 
 def format_place(place: Place) -> str:
-    """Format a position as Kubernetes does: `spec.list[0].name`."""
+    """Format the position of a value as Kubernetes does: `spec.list[0].name`."""
     steps: list[str] = []
     while place is not None:
         place, step = place
@@ -110,7 +110,7 @@ def _checks_for(cls: type, schema: JSONSchemaProps) -> list[Check]:
 
 
 def types_of(schema: JSONSchemaProps) -> list[str]:
-    """Return the JSON types that a schema allows."""
+    """Return the JSON types that a schema allows; empty if it allows any."""
     if schema.int_or_string:
         return ["integer", "string"]
     return [schema.type] if schema.type else []
@@ -243,7 +243,7 @@ def _add_error(findings: Findings, place: Place, text: str) -> None:
 
 
 def checks_made(schema: JSONSchemaProps, value: Any) -> int:
-    """Count the checks of a value; of failed alternatives, Kubernetes reports the one with the most checks."""
+    """Count the checks that validate a value; Kubernetes reports the failed `anyOf` alternative with the most."""
     if value is None:
         return 1
     count = 3 + bool(types_of(schema))
@@ -426,7 +426,7 @@ def format_number(value: float) -> str:
 
 
 def unique(errors: Errors) -> Errors:
-    """Remove repeated errors, which several `anyOf` alternatives may report."""
+    """Return the errors without repetitions, which alternatives of `anyOf` cause."""
     if len(errors) < 2:
         return errors
     return list({str(error): error for error in errors}.values())
@@ -438,7 +438,7 @@ _ABSENT: Any = object()
 def errors_at_changed_values(
     errors: Iterable[tuple[FieldError, Place]], new: Any, old: Any, schema: Structural | None
 ) -> Errors:
-    """Return those of the errors whose value is new or has changed; others may stay (ratcheting)."""
+    """Return the errors whose value is new or changed; unchanged values may stay invalid (ratcheting)."""
     return [error for error, place in errors if not _is_unchanged(_path_steps(place), new, old, schema)]
 
 
@@ -463,7 +463,7 @@ def _is_unchanged(steps: list[str | int], new: Any, old: Any, schema: Structural
 
 
 def counterpart(new: Any, old: Any, step: str | int, schema: Structural | None) -> Any:
-    """Return the stored value that corresponds to a field or item of a new value; check the result by `is_absent`."""
+    """Return the old value at the same field or list item as a new one; a marker for `is_absent` if there is none."""
     if isinstance(step, str):
         return old.get(step, _ABSENT) if isinstance(old, dict) else _ABSENT
     if schema is None or schema.props.list_type != "map" or not isinstance(old, list):

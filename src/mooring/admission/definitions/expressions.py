@@ -34,7 +34,7 @@ def has_rules(nodes: Iterable[JSONSchemaProps]) -> bool:
 
 
 class _SharedSchema(msgspec.Struct, frozen=True):
-    """Values computed once for all equal schema nodes, because large definitions repeat subtrees."""
+    """Values that equal nodes of a schema share, computed once because large definitions repeat subtrees."""
 
     min_bytes: int
     """The minimum size of a value, in bytes."""
@@ -44,7 +44,7 @@ class _SharedSchema(msgspec.Struct, frozen=True):
 
 
 class Expressions(msgspec.Struct):
-    """Validates the CEL rules of one schema and adds up their costs."""
+    """Validates the CEL rules of one schema, and adds up their estimated costs."""
 
     options: CustomOptions
     known: frozenset[str]
@@ -59,7 +59,11 @@ class Expressions(msgspec.Struct):
     def errors(
         self, schema: JSONSchemaProps, path: Path, times: int | None, uncorrelated: Path | None, *, root: bool
     ) -> Errors:
-        """Validate the rules of one schema node, with at most `times` values in one object (None: unlimited)."""
+        """Return the errors of the rules of one schema node: in their syntax, types and costs.
+
+        An object has at most `times` values of the node (None: unlimited). In the list `uncorrelated`, rules may not
+        read `oldSelf`.
+        """
         place = path.child("x-kubernetes-validations")
         shared = self._shared_schema(schema, root=root or schema.embedded_resource)
         if shared is None:
@@ -127,7 +131,7 @@ class Expressions(msgspec.Struct):
         return [field_errors.forbidden(path, _too_much(name, cost, MAX_RULE))]
 
     def total_errors(self, path: Path) -> Errors:
-        """Validate the total estimated cost of all rules of the schema."""
+        """Return errors if the estimated cost of all rules of the schema exceeds the limit."""
         if self._total <= MAX_SCHEMA:
             return []
         detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"

@@ -61,7 +61,7 @@ _ALLOWED_AT_ROOT = (
 
 
 def _go_names() -> dict[str, str]:
-    """Return the fields of a schema by attribute, in Kubernetes' order: `max_length` is `MaxLength` there."""
+    """Return the Go name of each attribute of a schema, such as `MaxLength` for `max_length`, in Kubernetes' order."""
     attributes = list(JSONSchemaProps.__struct_fields__)
     attributes.insert(attributes.index("type") + 1, attributes.pop(attributes.index("nullable")))
     extensions = {name for name, encoded in _ENCODED.items() if encoded.startswith("x-kubernetes-")}
@@ -74,7 +74,7 @@ _GO_NAMES = _go_names()
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """The context of a schema node while a definition's schema is walked."""
+    """The constraints on one schema node by the nodes above it, for example that it must not have defaults."""
 
     no_defaults: str | None = None
     """Why defaults are not allowed at the schema node; None if they are."""
@@ -86,7 +86,7 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 class SchemaValidator(msgspec.Struct, frozen=True):
-    """Validates the schemas of one definition."""
+    """Validates the schemas of one definition; an update may keep violations that the stored definition has."""
 
     options: CustomOptions
     lenient: frozenset[str]
@@ -115,7 +115,7 @@ class SchemaValidator(msgspec.Struct, frozen=True):
         return cls(options, frozenset(lenient), frozenset(rules), frozenset(same))
 
     def errors(self, schema: JSONSchemaProps, path: Path, version: str, *, has_status: bool) -> Errors:
-        """Validate a schema at `path`."""
+        """Return the errors of the schema of a version; `path` is that of the field that contains `openAPIV3Schema`."""
         here = path.child("openAPIV3Schema")
         nodes = list(structural.walk_schemas(schema))
         if len(nodes) > MAX_NODES:
@@ -166,7 +166,7 @@ def _root_errors(schema: JSONSchemaProps, path: Path, has_status: bool) -> Itera
 
 
 def default_errors(schema: JSONSchemaProps, path: Path, *, in_metadata: bool = False, root: bool = True) -> Errors:
-    """Return errors for default values that the schema itself would reject or prune."""
+    """Return errors for default values in a schema that the schema itself would reject or prune."""
     errors: Errors = []
     if schema.default is not None:
         errors += _default_errors(schema, path.child("default"), in_metadata)
@@ -195,7 +195,7 @@ def _default_errors(schema: JSONSchemaProps, path: Path, in_metadata: bool) -> E
 
 
 class _Walk:
-    """A walk over a schema that collects the errors of each node."""
+    """Collects the errors of all nodes of a schema."""
 
     def __init__(self, validator: SchemaValidator, expressions: Expressions | None) -> None:
         self._validator = validator
@@ -206,7 +206,7 @@ class _Walk:
     def visit(
         self, schema: JSONSchemaProps, path: Path, place: _Place, *, is_root: bool = False, typed: bool = True
     ) -> None:
-        """Validate a schema node; `typed` is false inside `not`, `allOf` and the like, which must not have rules."""
+        """Validate a schema node and those below; `typed` is false below `not`, `allOf`, `anyOf` and `oneOf`."""
         before = len(self.schema_errors)
         if _is_unusual(schema):
             self.schema_errors += _standard_errors(schema, path, place, self._validator.lenient)
@@ -432,7 +432,7 @@ def _has_breaks(text: str) -> bool:
 
 
 def warnings_about(definition: CustomResourceDefinition, options: CustomOptions) -> list[str]:
-    """Return warnings about the schemas of an accepted definition."""
+    """Return warnings about the schemas of a definition: unknown formats, and sets of objects or lists."""
     formats: list[str] = []
     sets: set[str] = set()
     for version in definition.spec.versions:

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class _Shared(msgspec.Struct):
-    """The settings (schema, columns, …) that all versions of a definition have in common; None if they differ."""
+    """The schema, subresources, columns and selectable fields common to all versions; None where they differ."""
 
     schema: v1.JSONSchemaProps | None
     subresources: v1.CustomResourceSubresources | None

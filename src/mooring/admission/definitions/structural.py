@@ -32,7 +32,7 @@ _UNSUPPORTED = {
 
 
 def find_unsupported(nodes: Iterable[JSONSchemaProps]) -> str:
-    """Return why a schema can never be structural, such as an unsupported keyword; empty if it can."""
+    """Return why no structural schema can have these nodes, such as an unsupported keyword; empty if one can."""
     for node in nodes:
         for attribute, name in _UNSUPPORTED.items():
             if getattr(node, attribute):
@@ -45,7 +45,7 @@ def find_unsupported(nodes: Iterable[JSONSchemaProps]) -> str:
 
 
 def walk_schemas(schema: JSONSchemaProps) -> Iterator[JSONSchemaProps]:
-    """Yield a schema and all nested schemas."""
+    """Yield a schema and all schemas nested in it."""
     pending = [schema]
     while pending:
         node = pending.pop()
@@ -64,7 +64,7 @@ def walk_schemas(schema: JSONSchemaProps) -> Iterator[JSONSchemaProps]:
 
 
 def errors_in(schema: JSONSchemaProps, path: Path) -> Errors:
-    """Return the errors that say why a schema is not structural."""
+    """Return the errors that prevent a schema from being structural."""
     found = [*_invariants(schema, ROOT, path), *_completeness(schema, schema, path, path)]
     return sorted(found, key=str)
 

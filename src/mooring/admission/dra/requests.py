@@ -38,7 +38,7 @@ class _Context(msgspec.Struct, frozen=True):
 
 
 def default_claim_requests(claim: v1.DeviceClaim) -> None:
-    """Set the default allocation mode, count and toleration operators of requests."""
+    """Set the defaults of a claim's device requests: allocation mode, count and toleration operators."""
     for request in claim.requests:
         for each in (request.exactly, *request.first_available):
             if each is not None:
@@ -50,7 +50,7 @@ def default_claim_requests(claim: v1.DeviceClaim) -> None:
 
 
 def drop_disabled_fields(claim: v1.DeviceClaim) -> None:
-    """Drop derived attributes, whose gate Mooring does not have."""
+    """Drop `derivedAttributes` of requests: Mooring does not have their gate."""
     for request in claim.requests:
         for each in (request.exactly, *request.first_available):
             if each is not None:
@@ -58,7 +58,7 @@ def drop_disabled_fields(claim: v1.DeviceClaim) -> None:
 
 
 def request_names(claim: v1.DeviceClaim) -> RequestNames:
-    """Return the names that constraints, configuration and allocations may refer to."""
+    """Return the names of a claim's requests, to which its constraints, configuration and allocation refer."""
     return {request.name: frozenset(each.name for each in request.first_available) for request in claim.requests}
 
 
@@ -166,7 +166,7 @@ def _validate_class_name(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, p
 
 
 def _validate_values(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path, context: _Context) -> Errors:
-    """Validate the fields that Kubernetes checks even if the request has another way to select devices."""
+    """Validate what Kubernetes checks of a request that wrongly has both `exactly` and `firstAvailable`."""
     errors = checks.limit_items(request.selectors, MAX_SELECTORS, path.child("selectors"))
     errors += checks.one_of(request.allocation_mode, _MODES, path.child("allocationMode"))
     here, numeric = path.child("tolerations"), context.options.comparison_operators

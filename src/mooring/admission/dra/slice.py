@@ -255,7 +255,7 @@ _LARGEST = Quantity(2**63 - 1)
 
 
 def validate_capacity(capacity: DeviceCapacity, path: Path, *, shared: bool) -> Errors:
-    """Validate a device capacity; only devices with multiple allocations may have request policies."""
+    """Validate a device capacity; only a `shared` device, with multiple allocations, may have a request policy."""
     policy = capacity.request_policy
     if policy is None:
         return []

@@ -107,7 +107,7 @@ def _validate_key_names(keys: list[str], selector: LabelSelector | None, path: P
 
 
 def _validate_keys_in_selector(keys: list[str], selector: LabelSelector | None, path: Path) -> Errors:
-    """Reject label keys that the selector had before merging; like Kubernetes, with the key's own index."""
+    """Return an error for each label key that the selector had already before keys were merged into it."""
     if selector is None:
         return []
     positions = {key: index for index, key in enumerate(keys)}

@@ -26,7 +26,7 @@ def validate_binding(binding: Binding) -> Errors:
 
 
 def bind(pod: Pod, binding: Binding, now: datetime, labels: Mapping[str, str] = _NO_LABELS) -> Pod:
-    """Return a copy of the pod with its node and further labels; raise a `StatusError` if it cannot be bound."""
+    """Return a copy of a pod with its node and further labels; raise a `StatusError` if it cannot be bound."""
     name = pod.metadata.name
     problems = validate_binding(binding)
     if problems:

@@ -16,7 +16,7 @@ _NO_PRIORITY = Priority("", 0)
 
 
 def resolve_priority(pod: Pod, old: Pod | None, request: Request) -> None:
-    """Set the pod's priority from its PriorityClass. Raise Forbidden if the client set another priority."""
+    """Set a new pod's priority by its PriorityClass; raise Forbidden if it has another. An update keeps it."""
     spec = pod.spec
     if old is not None:
         if spec.priority is None:
@@ -52,9 +52,10 @@ def _forbidden(pod: Pod, why: str) -> errors.Forbidden:
 
 
 def add_default_tolerations(spec: PodSpec) -> None:
-    """Add the tolerations of five minutes for not-ready and unreachable nodes, unless the pod has its own.
+    """Add tolerations of not-ready and unreachable nodes for five minutes, unless the pod tolerates these taints
+    already.
 
-    A toleration with an expression has an empty key but is not a wildcard.
+    A toleration with an expression has an empty key, but does not tolerate every taint.
     """
     missing = [NOT_READY, UNREACHABLE]
     for toleration in spec.tolerations:
@@ -83,7 +84,7 @@ _PLAIN_OPERATORS = frozenset({"", "Equal", "Exists"})
 
 
 def check_scheduling_terms(spec: PodSpec) -> None:
-    """Raise RequestEntityTooLarge for a pod that would occupy the scheduler for long."""
+    """Raise RequestEntityTooLarge if a pod has too many tolerations, affinity terms or spread constraints."""
     spread = spec.topology_spread_constraints
     if len(spec.tolerations) > _MAX_TOLERATIONS:
         raise errors.request_entity_too_large(f"limit is {_MAX_TOLERATIONS} tolerations of one pod")
@@ -118,7 +119,7 @@ def check_scheduling_terms(spec: PodSpec) -> None:
 
 
 def merge_label_keys(pod: Pod, options: AdmissionOptions) -> None:
-    """Merge the label keys into the selectors, on create only."""
+    """Add requirements on the pod's own label values to selectors, for `matchLabelKeys` and `mismatchLabelKeys`."""
     labels, spec = pod.metadata.labels, pod.spec
     if options.label_keys_in_pod_affinity:
         for term in pod_affinity_terms(spec):
@@ -140,7 +141,7 @@ def _merge(selector: LabelSelector, operator: str, keys: list[str], labels: dict
 def drop_disabled_fields(
     spec: PodSpec, old: PodSpec | None, options: AdmissionOptions, warn: Callable[[str], None]
 ) -> None:
-    """Drop pod fields whose gate is off, with a warning, unless the old object has them."""
+    """Drop the fields of a PodSpec whose gate is off, and warn about them, unless the old spec has them."""
     if not options.label_keys_in_pod_affinity and uses_label_keys(spec) and not (old and uses_label_keys(old)):
         for term in pod_affinity_terms(spec):
             term.match_label_keys, term.mismatch_label_keys = [], []

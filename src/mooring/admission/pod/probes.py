@@ -28,7 +28,7 @@ _WINDOWS_SIGNALS = ("SIGKILL", "SIGTERM")
 
 
 class ProbeContext(msgspec.Struct, frozen=True):
-    """The pod's fields that the validation of probes and lifecycle hooks reads."""
+    """The values of a pod that the validation of its probes and lifecycle hooks needs."""
 
     grace_period: int | None
     os: str

@@ -26,7 +26,7 @@ _OLD = Path("old")
 
 
 class PodRules(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules that apply to one pod or template: the server's options, and what the stored object may keep."""
+    """The features that one pod or pod template may use: gates allow them, or the stored object has them."""
 
     options: AdmissionOptions
     is_pod: bool
@@ -75,7 +75,7 @@ def rules_for_create(options: AdmissionOptions, *, is_pod: bool) -> PodRules:
 def rules_for_update(
     options: AdmissionOptions, old: PodSpec, old_metadata: ObjectMeta | None = None, *, is_pod: bool
 ) -> PodRules:
-    """Return the rules for an update of `old`: what it uses already stays allowed, each gate independently."""
+    """Return the rules for an update of a PodSpec: what the old one uses stays allowed, for each gate separately."""
     return PodRules(
         options=_widen_options(options, old),
         is_pod=is_pod,
@@ -140,7 +140,7 @@ def pod_affinity_terms(spec: PodSpec) -> Iterator[PodAffinityTerm]:
 
 
 def uses_operators(spec: PodSpec, operators: frozenset[str]) -> bool:
-    """Whether tolerations use one of these operators, or node affinity one of the semver operators among them."""
+    """Return whether tolerations have one of these operators, or node affinity one of the version operators."""
     if any(toleration.operator in operators for toleration in spec.tolerations):
         return True
     semver_operators = operators & SEMVER_OPERATORS
@@ -152,19 +152,19 @@ def uses_operators(spec: PodSpec, operators: frozenset[str]) -> bool:
 
 
 def uses_cel(spec: PodSpec) -> bool:
-    """Whether tolerations or node affinity have CEL expressions."""
+    """Return whether tolerations or node affinity have CEL expressions."""
     if any(toleration.expression for toleration in spec.tolerations):
         return True
     return any(term.match_cel_expressions for term in node_selector_terms(spec))
 
 
 def uses_label_keys(spec: PodSpec) -> bool:
-    """Whether pod affinity has `matchLabelKeys` or `mismatchLabelKeys`."""
+    """Return whether pod affinity has `matchLabelKeys` or `mismatchLabelKeys`."""
     return any(term.match_label_keys or term.mismatch_label_keys for term in pod_affinity_terms(spec))
 
 
 def deletion_cost_problem(metadata: ObjectMeta) -> str | None:
-    """Return the value of the pod-deletion-cost annotation if it is invalid: not a canonical 32-bit integer."""
+    """Return the value of the annotation pod-deletion-cost if it is not a canonical 32-bit integer, else None."""
     value = metadata.annotations.get(DELETION_COST)
     if value is None:
         return None

@@ -207,7 +207,7 @@ def _user_problems(name: str) -> list[str]:
 
 
 def validate_host_process(spec: PodSpec, path: Path) -> Errors:
-    """Validate Windows host processes: either all containers of a pod are host processes or none."""
+    """Validate Windows host processes: all containers of a pod must be host processes, or none."""
     own = _host_process(spec.security_context)
     containers = (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)
     if own is None and all(container.security_context is None for container in containers):
@@ -239,7 +239,7 @@ def _host_process(context: PodSecurityContext | SecurityContext | None) -> bool 
 
 
 def validate_os(spec: PodSpec, name: str, path: Path) -> Errors:
-    """Reject fields that the pod's operating system does not support."""
+    """Validate the name of an operating system, and return errors for fields that it does not support."""
     if not name:
         return [field_errors.required(path.child("os", "name"), "cannot be empty")]
     if name not in ("linux", "windows"):

@@ -32,7 +32,7 @@ _NO_CONTEXT = PodSecurityContext()
 
 
 def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> Errors:
-    """Validate a PodSpec. `metadata` is the pod's; None for a template."""
+    """Validate the spec of a pod with this metadata; None for a pod template."""
     errors = _validate_what_runs(spec, metadata, path, rules)
     errors += _validate_how_and_where(spec, path, rules)
     errors += _names_and_numbers(spec, path)

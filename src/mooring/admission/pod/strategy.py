@@ -109,7 +109,7 @@ class PodStrategy(Strategy[Pod]):
         return pod_spec_warnings(new.spec, SPEC) if known is None else known.warnings(new.spec, SPEC)
 
     def admit(self, new: Pod, old: Pod | None, request: Request) -> None:
-        """Check LimitRanges, on create only because an update cannot change resources, and Pod Security."""
+        """Check Pod Security and, on create only because updates cannot change resources, LimitRanges."""
         if old is None:
             limit_range.check_pod(new, request)
         pod_security.check_pod(new, old, request)

@@ -78,7 +78,7 @@ _VOLUME_FIELDS = [(each.name, each.encode_name) for each in msgspec.structs.fiel
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """A check that a pod violates: a short reason and a detail for the message."""
+    """A violated check of Pod Security: a short reason, and the detail for the message."""
 
     reason: str
     detail: str
@@ -126,7 +126,7 @@ def _setters(spec: PodSpec, is_bad: Callable[[Context], bool]) -> list[str]:
 
 
 def _by_containers(reason: str, is_bad: Callable[[SecurityContext], bool], requirement: str) -> Rule:
-    """Return the rule that names the containers with a bad security context."""
+    """Build a rule: the containers with a bad security context violate the requirement."""
 
     def check(pod: Subject) -> Violation | None:
         names = _containers_with(pod.spec, is_bad)
@@ -136,7 +136,7 @@ def _by_containers(reason: str, is_bad: Callable[[SecurityContext], bool], requi
 
 
 def _by_contexts(reason: str, is_bad: Callable[[Context], bool], requirement: str) -> Rule:
-    """Return the rule that names the pod and the containers with a bad security context."""
+    """Build a rule: the pod and the containers with a bad security context violate the requirement."""
 
     def check(pod: Subject) -> Violation | None:
         setters = _setters(pod.spec, is_bad)
@@ -360,7 +360,7 @@ _not_user_0 = _by_contexts("runAsUser=0", lambda context: context.run_as_user ==
 
 
 class Check(msgspec.Struct, frozen=True):
-    """A Pod Security check: a rule for each minor version that changed it, and the baseline check that it replaces."""
+    """A Pod Security check: its rule since each minor version that changed it, and the check that it replaces."""
 
     name: str
     rules: dict[int, Rule]
@@ -420,7 +420,7 @@ NEWEST = max(version for check in (*_BASELINE, *_RESTRICTED) for version in chec
 
 @lru_cache(maxsize=2 * (NEWEST + 1))
 def rules_of(level: str, minor: int) -> tuple[Rule, ...]:
-    """Return the check functions of a Pod Security level at a version, in the order of messages."""
+    """Return the rules of a Pod Security level at a minor version, in the order of messages."""
     if level not in (BASELINE, RESTRICTED):
         return ()
     stricter = [check for check in _RESTRICTED if level == RESTRICTED and check.rule(minor)]

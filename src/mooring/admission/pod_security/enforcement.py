@@ -15,7 +15,7 @@ MAX_CHECKED_PODS = 500
 
 
 def check_pod(pod: Pod, old: Pod | None, request: Request) -> None:
-    """Raise Forbidden for a pod that violates the enforced level, or warn about it."""
+    """Raise Forbidden for a pod, new or with new images, that violates the enforced level; warn by the other level."""
     policy = _policy(request)
     if policy is None or (old is not None and not _has_new_images(pod.spec, old.spec)):
         return
@@ -27,14 +27,14 @@ def check_pod(pod: Pod, old: Pod | None, request: Request) -> None:
 
 
 def check_template(template: PodTemplateSpec, request: Request) -> None:
-    """Warn about a template whose pods would be rejected or warned about."""
+    """Warn if pods of a template would violate the level that its namespace warns about."""
     policy = _policy(request)
     if policy is not None:
         _warn(policy.warn, template, request)
 
 
 def check_namespace(new: Namespace, old: Namespace | None, request: Request) -> None:
-    """Raise Invalid for invalid labels, and warn about pods that a stricter level would reject."""
+    """Raise Invalid for invalid Pod Security labels; warn about pods that violate a new, stricter level."""
     labels = _security_labels(new)
     before = _security_labels(old) if old is not None else {}
     if labels == before:
@@ -54,7 +54,7 @@ def _policy(request: Request) -> Policy | None:
 
 
 def security_labels(labels: dict[str, str]) -> dict[str, str]:
-    """Return the labels of a namespace that set a policy: those of Pod Security, and the one for device admins."""
+    """Return the labels of a namespace that admission reads: Pod Security, and access of device administrators."""
     return {key: value for key, value in labels.items() if key.startswith(PREFIX) or key == ADMIN_ACCESS_LABEL}
 
 

@@ -32,12 +32,12 @@ class Standard(msgspec.Struct, frozen=True):
         return LEVELS.index(self.level)
 
     def minor(self, newest: int) -> int:
-        """Return the minor version, where `newest` is the newest known."""
+        """Return the minor version of the standard, at most `newest`; `latest` stands for `newest`."""
         return newest if self.version == _LATEST else min(int(self.version.removeprefix("v1.")), newest)
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """The Pod Security standards that a namespace enforces and warns about; those of the audit mode have no effect."""
+    """The Pod Security standards that a namespace enforces and warns about. The mode `audit` has no effect."""
 
     enforce: Standard
     warn: Standard
@@ -46,11 +46,11 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 def policy_of(labels: Mapping[str, str]) -> Policy:
-    """Return the Pod Security policy that a namespace's labels define."""
+    """Parse a namespace's labels into its Pod Security policy."""
     errors: Errors = []
 
     def read(name: str, is_known: Callable[[str], bool], rule: str, otherwise: str) -> str | None:
-        """Return the standard that a label names; `otherwise` if the label is invalid, None if it is absent."""
+        """Return the value of a label; `otherwise` if it is invalid, None if it is absent."""
         value = labels.get(PREFIX + name)
         if value is None or is_known(value):
             return value

@@ -46,7 +46,7 @@ class GroupVersionKind(NamedTuple):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def tree(self) -> Tree:
-        """Return the kind as JSON. Shared: do not modify."""
+        """Return group, version and kind as JSON, in a shared dict that callers must not change."""
         return _tree_of(self)
 
     @classmethod
@@ -56,14 +56,14 @@ class GroupVersionKind(NamedTuple):
 
 
 class GroupVersionResource(NamedTuple):
-    """The group, version and resource of a URL."""
+    """The group, version and plural resource name in a URL."""
 
     group: str
     version: str
     resource: str
 
     def tree(self) -> Tree:
-        """Return the resource as JSON. Shared: do not modify."""
+        """Return group, version and resource as JSON, in a shared dict that callers must not change."""
         return _tree_of(self)
 
     @classmethod
@@ -73,7 +73,7 @@ class GroupVersionResource(NamedTuple):
 
 
 class MatchKey(NamedTuple):
-    """The attributes of a request that match rules read, except names: equal keys match the same policies."""
+    """The attributes of a request that match rules read, except names; equal keys match the same policies."""
 
     kind: Kind
     subresource: str
@@ -87,7 +87,7 @@ def _tree_of(names: "GroupVersionKind | GroupVersionResource") -> Tree:
 
 
 class Attributes(msgspec.Struct, kw_only=True):
-    """A write request as policies and webhooks see it, with its object in any version that a rule names."""
+    """A write request as policies and webhooks see it. Its object is converted to the version that a rule names."""
 
     scheme: Scheme
     operation: str
@@ -134,26 +134,26 @@ class Attributes(msgspec.Struct, kw_only=True):
 
     @property
     def is_of_namespace(self) -> bool:
-        """Whether the object is a Namespace itself."""
+        """Return whether the object is a Namespace."""
         return self.resource.group == "" and self.resource.resource == "namespaces"
 
     def replace_object(self, obj: Resource) -> None:
-        """Replace the object after a mutation and drop derived values."""
+        """Set the object after a mutation, and forget the values derived from the previous one."""
         self.obj = obj
         self.derived.clear()
         for place in [place for place in self._trees if not place[0]]:
             del self._trees[place]
 
     def set_object_tree(self, tree: Tree) -> None:
-        """Set the object's JSON, for undeclared kinds with only the metadata known."""
+        """Set the JSON of an object of which only the metadata is decoded."""
         self._trees[False, self.kind] = tree
 
     def object_tree(self, kind: GroupVersionKind, excerpt: Excerpt | None = None) -> Tree | None:
-        """Return the object as JSON in a version; None if there is none. Do not modify. `excerpt`: only parts read."""
+        """Return the object as JSON in a version; None without one. `excerpt` selects fields. Shared: do not modify."""
         return self.connect_options if self.obj is None else self._tree(self.obj, kind, excerpt, old=False)
 
     def old_tree(self, kind: GroupVersionKind, excerpt: Excerpt | None = None) -> Tree | None:
-        """Return the old object as JSON in a version."""
+        """Return the old object as JSON, like `object_tree`."""
         return None if self.old is None else self._tree(self.old, kind, excerpt, old=True)
 
     def _tree(self, obj: Resource, kind: GroupVersionKind, excerpt: Excerpt | None, *, old: bool) -> Tree:
@@ -169,13 +169,13 @@ class Attributes(msgspec.Struct, kw_only=True):
         return found
 
     def equivalents(self) -> list[Kind]:
-        """Return the group-versions in which the request's resource is served, with their kinds."""
+        """Return the kinds by which all served versions and groups of the request's resource are known."""
         if not self.scheme.is_served(self.resource_kind):
             return [self.resource_kind]
         return [each for each in self.scheme.family(self.resource_kind) if self.scheme.is_served(each)]
 
     def kind_in(self, equivalent: Kind) -> GroupVersionKind:
-        """Return the kind that the request's object has in an equivalent resource."""
+        """Return the kind of the request's object in an equivalent version or group of its resource."""
         if self.kind.kind != self.resource_kind.kind:
             return self.kind  # a Scale has the same kind for every resource
         return GroupVersionKind.of(equivalent)

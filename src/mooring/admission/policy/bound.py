@@ -42,11 +42,11 @@ class ConfigurationError(Exception):
 
 
 class PolicyLookups(Protocol):
-    """Interface to the cluster state that policies may read."""
+    """The cluster state that policies may read, by an implementation in the API server or in advice."""
 
     @property
     def decide(self) -> Decide:
-        """A function that authorizes an action of a user."""
+        """Return the function that authorizes an action of a user."""
         ...
 
     def namespace(self, name: str) -> Tree:
@@ -54,7 +54,7 @@ class PolicyLookups(Protocol):
         ...
 
     def param_kind(self, api_version: str, kind: str) -> Kind | None:
-        """Return the served kind with the given apiVersion and kind; None if there is none."""
+        """Return the served kind with this apiVersion and kind; None if there is none."""
         ...
 
     def find_object(self, kind: Kind, namespace: str, name: str) -> Tree | None: ...
@@ -71,7 +71,7 @@ NONE: Sequence[Tree | None] = (None,)
 def params_for(
     kind: ParamKind | None, ref: ParamRef | None, namespace: str, cluster: PolicyLookups
 ) -> Sequence[Tree | None]:
-    """Return a policy's parameter objects for a request in a namespace. Raise ConfigurationError."""
+    """Return the parameter objects for a request; a single None if there are none. Raise ConfigurationError."""
     if kind is None or ref is None:
         return NONE
     known = check_kind(kind, cluster)
@@ -119,7 +119,7 @@ B = TypeVar("B", bound=Binding)
 
 
 class BoundBinding(msgspec.Struct, Generic[B], frozen=True):
-    """A binding and its matcher."""
+    """A binding of a policy, with the matcher of its match resources."""
 
     binding: B
     matcher: Matcher | None
@@ -140,7 +140,7 @@ class Problem(NamedTuple):
 
 
 class Check(NamedTuple):
-    """The outcome of an evaluated expression, for metrics; successes are not counted individually."""
+    """The outcome of one expression, for metrics. Expressions that pass are not recorded."""
 
     policy: str
     binding: str
@@ -152,7 +152,7 @@ class Check(NamedTuple):
 
     @property
     def error_type(self) -> str:
-        """The error type in Kubernetes' metrics; a failed validation is an `invalid_error` there."""
+        """Return the value of the label `error_type` in Kubernetes' metrics."""
         if not self.message:
             return "no_error"
         if self.message.startswith("compilation"):
@@ -161,7 +161,7 @@ class Check(NamedTuple):
 
 
 class Invocation(NamedTuple, Generic[B]):
-    """One evaluation of a policy: the request as the policy matches it, the binding and the parameters."""
+    """One evaluation of a policy: the kind in which it sees the request, the binding and the parameters."""
 
     match: RequestView
     binding: B
@@ -169,7 +169,7 @@ class Invocation(NamedTuple, Generic[B]):
 
 
 class Bound(Generic[P, B]):
-    """A policy with its bindings, and the matchers of both. Subclasses compile the CEL `program` on the first match."""
+    """A policy with its bindings and their matchers. Subclasses compile the CEL `program` on first use."""
 
     program: Any
 
@@ -189,7 +189,7 @@ class Bound(Generic[P, B]):
         """Whether match rules alone decide which requests match: without parameters, selectors or rules of bindings."""
 
     def is_built_from(self, policy: Policy, bindings: Sequence[Binding]) -> bool:
-        """Return whether this was built from exactly these policy and binding objects, so that it can be reused."""
+        """Return whether this was built from the same policy and binding objects, so that it can be reused."""
         if self.policy is not policy or len(self.bindings) != len(bindings):
             return False
         return all(mine.binding is other for mine, other in zip(self.bindings, bindings, strict=True))
@@ -201,7 +201,7 @@ class Bound(Generic[P, B]):
         problems: list[Problem],
         by_rules: RequestView | None = None,
     ) -> Iterator[Invocation[B]]:
-        """Yield each evaluation that a request needs: one per binding and parameter; add errors to `problems`."""
+        """Yield one evaluation per matching binding and parameter object; add configuration errors to `problems`."""
 
         def labels(namespace: str) -> Mapping[str, str]:
             found: Mapping[str, str] = cluster.namespace(namespace)["metadata"].get("labels") or {}
@@ -236,7 +236,7 @@ K = TypeVar("K", bound=Bound[Any, Any])
 
 
 class BoundPolicies(Generic[P, B, K]):
-    """The policies of a cluster that have bindings; `before` provides the compiled expressions of unchanged ones."""
+    """The policies of a cluster that have bindings. `before` lends the compiled expressions of unchanged ones."""
 
     policy_class: Callable[[P, list[B]], K]
 
@@ -261,14 +261,14 @@ class BoundPolicies(Generic[P, B, K]):
         return bool(self.policies)
 
     def compile(self, attributes: Attributes) -> Iterator[None]:
-        """Compile the policies that match a request, step by step."""
+        """Compile the policies that can match a request, one with each step of the iterator."""
         for policy in self._index.candidates(attributes):
             _ = policy.program
             yield
 
 
 class Compiler:
-    """Compile the expressions of one stored policy: first its variables, then what uses them."""
+    """Compiles the expressions of one stored policy: first its variables, then the expressions that use them."""
 
     def __init__(self, *, params: bool, variables: Iterable[Variable]) -> None:
         self._params = params
@@ -281,7 +281,7 @@ class Compiler:
         self._environment = self.environment()
 
     def environment(self, text: str | None = None, *, authorizer: bool = True, patches: bool = False) -> Environment:
-        """Return the CEL environment of an expression, with the variables that it uses; with all variables for None."""
+        """Return the CEL environment of an expression with the variables that it names; with all variables for None."""
         made = stored_policies(params=self._params, authorizer=authorizer, patches=patches)
         return with_variables(made, self._types, text)
 
@@ -293,13 +293,13 @@ class Compiler:
 def values_of(
     invocation: Invocation[B], attributes: Attributes, cluster: PolicyLookups, seen: ReadSet = EVERYTHING
 ) -> dict[str, Any]:
-    """Return the CEL variables for one evaluation of a policy."""
+    """Return the CEL variables of one evaluation of a policy, limited to what `seen` says that its expressions read."""
     kept = variables_of(invocation.match, attributes, cluster, seen)
     return kept if invocation.params is None else {**kept, "params": invocation.params}
 
 
 def variables_of(match: RequestView, attributes: Attributes, cluster: PolicyLookups, seen: ReadSet) -> dict[str, Any]:
-    """Return the CEL variables of a request that all policies which see it in the same version share."""
+    """Return the CEL variables of a request without parameters; policies that see it in the same version share them."""
     place = (match, seen)
     kept: dict[str, Any] | None = attributes.derived.get(place)
     if kept is None:
@@ -317,7 +317,7 @@ def namespace_of(attributes: Attributes, cluster: PolicyLookups) -> Tree | None:
 
 
 def namespace_tree(tree: Tree) -> Tree:
-    """Return the fields of a namespace that policies may read."""
+    """Return the JSON of a namespace without the fields that policies may not read."""
     metadata = {key: value for key, value in tree["metadata"].items() if key not in _HIDDEN_METADATA}
     return {"metadata": metadata, **{key: tree[key] for key in ("spec", "status") if key in tree}}
 

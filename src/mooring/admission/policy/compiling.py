@@ -21,7 +21,7 @@ ANYTHING: tuple[str, ...] = ()
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """A compiled expression, or the error that prevents its evaluation."""
+    """A compiled expression, or why it does not compile."""
 
     expression: str
     program: Program
@@ -29,7 +29,7 @@ class Compiled(msgspec.Struct, frozen=True):
 
 
 def compile_expression(environment: Environment, expression: str, results: Sequence[str] = ANYTHING) -> Compiled:
-    """Compile an expression. Its result must have one of the types in `results`, if there are any."""
+    """Compile an expression. If `results` has any types, that of the result must be among them."""
     program = environment.compile(expression)
     if program.issues:
         if not program.issues[0].line:  # without a position: constant folding failed

@@ -26,21 +26,21 @@ _TOO_EXPENSIVE = "operation cancelled: actual cost limit exceeded"
 
 
 class OutOfBudgetError(Exception):
-    """The expressions of a policy exceed the total budget; the message is Kubernetes'."""
+    """The expressions of a policy exceed their total cost budget; the message is Kubernetes'."""
 
     def __init__(self) -> None:
         super().__init__(f"{OUT_OF_BUDGET}, no further validation rules will be run")
 
 
 class Outcome(NamedTuple):
-    """The result of an evaluated CEL expression: its value, or the error."""
+    """The value of an evaluated CEL expression, or the error."""
 
     value: Any = None
     error: str = ""
 
 
 class Budget:
-    """The remaining cost that the expressions of one policy may use."""
+    """The cost that the expressions of one policy may still use."""
 
     __slots__ = ("left",)
 
@@ -48,7 +48,7 @@ class Budget:
         self.left = amount
 
     def evaluate(self, each: Compiled, activation: "Activation") -> Outcome:
-        """Evaluate an expression and subtract its cost; raise OutOfBudgetError."""
+        """Evaluate an expression and subtract its cost; raise OutOfBudgetError if the budget is used up."""
         if each.error:
             return Outcome(error=f"compilation error: {each.error}")
         outcome, cost = run(each.program, activation)
@@ -75,7 +75,7 @@ def run(program: Program, bindings: Mapping[str, Any]) -> tuple[Outcome, int]:
 
 
 class Activation(dict[str, Any]):
-    """The CEL variables of one evaluation, with the cost so far of evaluating the policy's `variables`."""
+    """The CEL variables of one evaluation, and the cost of the composed variables that it has evaluated."""
 
     __slots__ = ("_cost",)
 
@@ -89,13 +89,13 @@ class Activation(dict[str, Any]):
         self._cost += cost
 
     def take_cost(self) -> int:
-        """Return the cost of evaluating the policy's `variables` since the last call, and reset it."""
+        """Return the cost of the composed variables evaluated since the last call."""
         cost, self._cost = self._cost, 0
         return cost
 
 
 class _Variables(Mapping[str, Any]):
-    """The CEL variable `variables`: each field is evaluated on first access, and its value or error cached."""
+    """The CEL variable `variables`: a composed variable is evaluated on first access, and its value or error cached."""
 
     __slots__ = ("_activation", "_compiled", "_known")
 
@@ -132,7 +132,7 @@ class _Variables(Mapping[str, Any]):
 
 
 class ReadSet(NamedTuple):
-    """The fields of `object` and `oldObject` that CEL expressions read; None for all."""
+    """The fields of `object` and `oldObject` that CEL expressions read (None: all), and other variables."""
 
     object: Excerpt | None = None
     old: Excerpt | None = None
@@ -145,7 +145,7 @@ EVERYTHING = ReadSet()
 
 
 def find_reads(expressions: Iterable[Compiled]) -> ReadSet:
-    """Return the fields of the request that several CEL expressions read."""
+    """Return what several CEL expressions read of a request, together."""
     new, old, others = Excerpt(), Excerpt(), set()
     for each in expressions:
         for (variable, *path), keys in each.program.reads.items():
@@ -172,7 +172,7 @@ def values_for(
     decide: Decide = deny_all,
     seen: ReadSet = EVERYTHING,
 ) -> dict[str, Any]:
-    """Return the CEL variables of a request in the version in which a policy matches it."""
+    """Return the CEL variables of a request, its objects in the version in which the policy sees them."""
     values: dict[str, Any] = {
         "object": attributes.object_tree(match.kind, seen.object),
         "oldObject": attributes.old_tree(match.kind, seen.old),
@@ -196,7 +196,7 @@ def values_for(
 
 
 def request_tree(attributes: Attributes, match: RequestView) -> Tree:
-    """Return the CEL variable `request`: an AdmissionReview request without objects and uid."""
+    """Return the value of the CEL variable `request`: an AdmissionReview request without its objects and uid."""
     user = attributes.user
     user_info = {"username": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra}
     tree: Tree = {
@@ -224,11 +224,11 @@ BOOL = ("bool",)
 
 
 class ConditionError(Exception):
-    """Match conditions failed to evaluate and the failure policy is `Fail`; the message is Kubernetes'."""
+    """Match conditions failed to evaluate, and the failure policy is `Fail`; the message is Kubernetes'."""
 
 
 class Conditions:
-    """The match conditions of a policy or webhook."""
+    """The compiled match conditions of a policy or webhook, which must all be true for a request to match."""
 
     def __init__(
         self,
@@ -250,7 +250,7 @@ class Conditions:
         return bool(self.compiled)
 
     def are_met(self, values: Mapping[str, Any]) -> bool:
-        """Whether all conditions are true for a request, given by its CEL variables (`values_for`).
+        """Return whether all conditions are true, given the CEL variables of a request (`values_for`).
 
         Raise ConditionError if none is false, one failed and the failure policy is Fail.
         """
@@ -275,9 +275,9 @@ class Conditions:
 
 
 class Reinvocation(msgspec.Struct):
-    """Record invocations and changes of the object.
+    """Decides which policies and webhooks mutate an object a second time.
 
-    After a change, earlier policies and webhooks with reinvocation policy `IfNeeded` run once more, in a second round.
+    Those with the reinvocation policy `IfNeeded` do, if others change the object after them.
     """
 
     is_second: bool = False
@@ -286,15 +286,15 @@ class Reinvocation(msgspec.Struct):
     _again: set[object] = msgspec.field(default_factory=set)
 
     def record_invocation(self, invocation: object) -> None:
-        """Record a policy binding or webhook that must run again if the object changes later."""
+        """Record a policy binding or webhook with `IfNeeded`, which runs again if the object changes later."""
         self._invoked.add(invocation)
 
     def record_change(self) -> None:
-        """Record that the object changed, so that recorded policies and webhooks run again in the second round."""
+        """Record that the object changed, so that all recorded policies and webhooks run again."""
         self.wanted = True
         self._again |= self._invoked
         self._invoked = set()
 
     def should_skip(self, invocation: object) -> bool:
-        """Whether this is the second round and the object has not changed since the invocation."""
+        """Return whether, in the second round, the object has not changed since the policy or webhook ran."""
         return self.is_second and invocation not in self._again

@@ -35,14 +35,14 @@ NamespaceLabels = Callable[[str], Mapping[str, str]]
 
 
 class RequestView(NamedTuple):
-    """The resource and kind in which a policy or webhook sees a request: the request's own, or equivalent ones."""
+    """The kind and resource in which a policy or webhook sees a request: its own, or an equivalent version."""
 
     kind: GroupVersionKind
     resource: GroupVersionResource
 
 
 def rule_matches(rule: RuleWithOperations, attributes: Attributes, resource: GroupVersionResource) -> bool:
-    """Whether a rule matches a request for `resource`, ignoring names."""
+    """Return whether a rule matches a request, taken as one for `resource`. Object names are ignored."""
     return (
         _among(rule.operations, attributes.operation)
         and _among(rule.api_groups, resource.group)
@@ -71,7 +71,7 @@ def _resource_matches(wanted: str, resource: str, subresource: str) -> bool:
 def match_any_rule(
     rules: Sequence[RuleWithOperations], match_policy: str | None, attributes: Attributes
 ) -> RequestView | None:
-    """Match rules against a request; return the resource and kind that matched, or None."""
+    """Return the kind and resource in which the first matching rule sees a request; None if no rule matches."""
     for rule in rules:
         if rule_matches(rule, attributes, attributes.resource) and _name_matches(rule, attributes.name):
             return RequestView(attributes.kind, attributes.resource)
@@ -93,7 +93,7 @@ def _name_matches(rule: RuleWithOperations, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Matcher:
-    """The rules and selectors of a policy, binding or webhook."""
+    """The match rules and label selectors of a policy, binding or webhook."""
 
     rules: Sequence[RuleWithOperations] = ()
     """The match rules. An empty list matches everything: a binding without rules does not restrict its policy."""
@@ -115,14 +115,16 @@ class Matcher:
     def match(
         self, attributes: Attributes, namespace_labels: NamespaceLabels, by_rules: RequestView | None = None
     ) -> RequestView | None:
-        """Match a request; return the matching resource and kind, or None. Raise NotFound. `by_rules`: see `Index`."""
+        """Return the kind and resource in which a request matches, or None. Raise NotFound. `by_rules`: a cached
+        result.
+        """
         found = by_rules or self.match_rules(attributes)
         if found is None or not self._object_matches(attributes):
             return None
         return found if self._namespace_matches(attributes, namespace_labels) else None
 
     def match_rules(self, attributes: Attributes) -> RequestView | None:
-        """Match the rules, ignoring selectors; return the resource and kind that matched, or None."""
+        """Return the kind and resource in which the rules, without the selectors, match a request, or None."""
         if self.excluded and match_any_rule(self.excluded, self.match_policy, attributes):
             return None
         if self.rules:
@@ -131,12 +133,12 @@ class Matcher:
 
     @property
     def selects_all(self) -> bool:
-        """Whether there are no label selectors."""
+        """Return whether no label selector restricts the matches."""
         return self._namespaces is EVERYTHING and self._objects is EVERYTHING
 
     @cached_property
     def has_names(self) -> bool:
-        """Return whether the rules name objects, so that results cannot be cached by match key."""
+        """Return whether rules name single objects, so that matches cannot be cached by `MatchKey`."""
         named = (each for each in (*self.rules, *self.excluded) if isinstance(each, NamedRuleWithOperations))
         return any(each.resource_names for each in named)
 
@@ -170,7 +172,7 @@ def _selector(selector: LabelSelector | None) -> Selector:
 
 
 class HasMatcher(Protocol):
-    """Interface of policies, bindings and webhooks with a matcher."""
+    """Interface of policies and webhooks, which have a matcher."""
 
     @property
     def matcher(self) -> Matcher: ...
@@ -180,7 +182,7 @@ C = TypeVar("C", bound=HasMatcher)
 
 
 class Index(Generic[C]):
-    """Finds policies or webhooks whose rules can match a request, ignoring names and labels; cached by match key."""
+    """Finds the policies or webhooks whose rules can match a request, and caches them by `MatchKey`."""
 
     def __init__(self, everyone: Iterable[C]) -> None:
         self._all = [*everyone]
@@ -190,15 +192,15 @@ class Index(Generic[C]):
         return bool(self._all)
 
     def matches_nothing(self, sort: MatchKey) -> bool:
-        """Return whether it is known that no policy or webhook matches requests with a match key."""
+        """Return whether the cache says that no policy or webhook matches requests with this key."""
         return not self._all or self._known.get(sort) == []
 
     def candidates(self, attributes: Attributes) -> list[C]:
-        """Return the policies or webhooks whose rules can match a request, in their order."""
+        """Return the policies or webhooks whose rules, without selectors, can match a request, in their order."""
         return [each for each, _ in self.candidates_with_views(attributes)]
 
     def candidates_with_views(self, attributes: Attributes) -> list[tuple[C, RequestView | None]]:
-        """Return the candidates with the view from their rules; None instead if it depends on the object's name."""
+        """Return the candidates, each with the view in which its rules match; None if that depends on the name."""
         if not self._all:
             return []
         sort = attributes.match_key

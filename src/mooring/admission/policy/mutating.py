@@ -50,18 +50,18 @@ class MutationError(Exception):
 
 
 class Patching(Protocol):
-    """Interface of the operations on JSON trees that mutating policies need. All raise MutationError."""
+    """Interface of the operations on JSON objects that mutating policies need; they raise MutationError."""
 
     def merge(self, tree: Tree, config: Tree, kind: GroupVersionKind) -> Tree:
-        """Return an object's JSON with an apply configuration merged in."""
+        """Return a JSON object with an apply configuration merged in, as by server-side apply."""
         ...
 
     def patch(self, tree: Tree, operations: Sequence[Tree]) -> Tree | None:
-        """Apply JSON patch operations; return None if a test operation fails."""
+        """Return a JSON object with JSON patch operations applied; None if a `test` operation fails."""
         ...
 
     def decode(self, tree: Tree, kind: GroupVersionKind) -> Resource:
-        """Decode a tree into the newest version with defaults; raise StatusError."""
+        """Decode a JSON object into the newest version of its kind, with defaults; raise StatusError."""
         ...
 
 
@@ -76,14 +76,14 @@ class _Invocation(NamedTuple):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The key of the evaluation (policy, binding, parameters), unique within its request."""
+        """Return the names of policy, binding and parameter, by which `Reinvocation` knows the evaluation."""
         metadata = (self.invocation.params or {}).get("metadata", {})
         param = (metadata.get("namespace", ""), metadata.get("name", ""))
         return (self.policy.name, self.invocation.binding.metadata.name, *param)
 
 
 class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding]):
-    """A policy with its bindings; expressions are compiled on the first match."""
+    """A mutating policy with its bindings; its expressions are compiled on first use."""
 
     @cached_property
     def program(self) -> tuple[Conditions, list[_Mutation], Mapping[str, Compiled]]:
@@ -109,7 +109,7 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
         *,
         checks: list[Check],
     ) -> Iterator[str]:
-        """Apply one binding's mutations to the object; yield the errors."""
+        """Apply the mutations of a policy for one binding and parameter; yield an error for each that fails."""
         conditions, mutations, variables = self.program
         invocation = question.invocation
         try:
@@ -223,7 +223,7 @@ class MutatingPolicies(BoundPolicies[MutatingAdmissionPolicy, MutatingAdmissionP
         *,
         checks: list[Check] | None = None,
     ) -> None:
-        """Apply all matching policies to the object; raise a `StatusError` for their failures.
+        """Apply all matching policies to the object; raise a `StatusError` if one fails whose failure policy is Fail.
 
         Append the matching policies and bindings to `asked`, and the evaluated expressions to `checks` for metrics.
         """

@@ -31,7 +31,7 @@ Environments = Callable[[], Environment]
 
 
 def default_rules(rules: Iterable[RuleWithOperations]) -> None:
-    """Set the default scope of rules: `*`."""
+    """Set the scope `*` in rules without one."""
     for rule in rules:
         set_missing(rule, scope=_ANY)
 
@@ -43,7 +43,7 @@ def default_match(match: MatchResources) -> None:
 
 
 def one_of(value: str | None, choices: Collection[str], path: Path) -> Errors:
-    """Validate a required enum value."""
+    """Return an error for an enum value that is None or not among the choices."""
     if value is None:
         return [field_errors.required(path)]
     return [] if value in choices else [field_errors.not_supported(path, value, choices)]
@@ -130,7 +130,7 @@ def _validate_resources(resources: Sequence[str], path: Path) -> Errors:
 def match_conditions(
     conditions: Sequence[MatchCondition], path: Path, new: Environments, stored: Environments, known: Collection[str]
 ) -> Errors:
-    """Validate match conditions; expressions in `known` are checked as stored ones."""
+    """Return the errors of match conditions; those in `known` are compiled in the environment `stored`."""
     seen: set[str] = set()
     errors = checks.limit_items(conditions, MAX_CONDITIONS, path)
     for index, each in enumerate(conditions):

@@ -31,7 +31,7 @@ _Types = tuple[ObjectType, ...]
 def expression_warnings(
     policy: ValidatingAdmissionPolicy, scheme: Scheme, definitions: Collection[CustomResourceDefinition] = ()
 ) -> list[ExpressionWarning]:
-    """Return one warning per expression with errors, for all kinds together."""
+    """Return a warning for each expression with type errors, listing the errors for all kinds that the policy names."""
     known = _TypeLookup(scheme, definitions)
     kinds = sorted(_kinds(policy, known).items())[:_MAX_KINDS]
     environments = [(kind, _environment(policy, types, known)) for kind, types in kinds]
@@ -54,7 +54,7 @@ def _find_issues(text: str, environments: list[tuple[GroupVersionKind, Environme
 
 
 class _TypeLookup(NamedTuple):
-    """The lookup of CEL types by kind."""
+    """Finds the CEL types of resources and of parameter kinds, built-in or custom."""
 
     scheme: Scheme
     definitions: Collection[CustomResourceDefinition]

@@ -59,7 +59,7 @@ _STRING_OR_NULL = ("string", "null")
 
 
 class Decision(NamedTuple):
-    """A validation that denied the request or could not be evaluated."""
+    """A failed validation or evaluation: which policy and binding, the message and the reason."""
 
     policy: str
     binding: str
@@ -73,7 +73,7 @@ class Decision(NamedTuple):
 
 
 class PolicyResult(msgspec.Struct):
-    """The result of all policies for one request."""
+    """The denials, warnings and audit annotations of all validating policies for one request."""
 
     denials: list[Decision] = []
     warnings: list[Decision] = []
@@ -88,7 +88,7 @@ class PolicyResult(msgspec.Struct):
 
     @property
     def is_quiet(self) -> bool:
-        """Return whether there is nothing to report: no denials, warnings or annotations."""
+        """Return whether there is nothing to report: no denials, warnings, annotations or metrics."""
         return not (self.denials or self.warnings or self.failures or self.annotations or self.checks)
 
     @property
@@ -108,7 +108,7 @@ class PolicyResult(msgspec.Struct):
 
 
 def rejection(result: PolicyResult, attributes: Attributes) -> errors.StatusError | None:
-    """Return the error for the client from the first denial; None if no policy denied the request."""
+    """Return the error for the client, made from the first denial; None if no policy denied the request."""
     if not result.denials:
         return None
     first = result.denials[0]
@@ -124,7 +124,7 @@ def rejection(result: PolicyResult, attributes: Attributes) -> errors.StatusErro
 
 
 class _Rule(msgspec.Struct, frozen=True):
-    """A compiled validation of a policy: its CEL expressions, reason and message."""
+    """A validation of a policy, with its compiled expression and message expression."""
 
     validation: Validation
     program: Compiled
@@ -132,7 +132,7 @@ class _Rule(msgspec.Struct, frozen=True):
 
 
 class ValidatingPolicy(Bound[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding]):
-    """A policy with its bindings; expressions are compiled on the first match."""
+    """A validating policy with its bindings; its expressions are compiled on first use."""
 
     def __init__(self, policy: ValidatingAdmissionPolicy, bindings: Iterable[ValidatingAdmissionPolicyBinding]) -> None:
         super().__init__(policy, bindings)
@@ -197,7 +197,7 @@ class _Program:
         yield from (each for _, each in self._annotations)
 
     def run(self, binding: ValidatingAdmissionPolicyBinding, values: Tree, result: PolicyResult) -> None:
-        """Evaluate a policy on a request with one parameter object."""
+        """Evaluate the policy for one binding and parameter, and add what it says to the result."""
         recorder = _ActionRecorder(self._name, binding, result)
         budget = Budget(BUDGET)
         activation = Activation(values, self._variables)
@@ -221,7 +221,7 @@ class _Program:
                     result.annotations[f"{self._name}/{key}"].append(value)
 
     def all_hold(self, values: Tree) -> bool:
-        """Return whether every validation passes within all budgets; if not, call `run` for the reasons."""
+        """Return whether every validation passes within all budgets, without finding out why not: `run` does."""
         if self._questions is None:
             return False
         left = BUDGET
@@ -268,10 +268,7 @@ class _Program:
 
 
 def _evaluator_of(rule: _Rule) -> tuple[Callable[..., Any], int | None]:
-    """Return a function that evaluates a validation, and its maximum cost if that is within the limit per call.
-
-    Otherwise return a function that counts the cost of each evaluation, and None.
-    """
+    """Return a function that evaluates a validation, and its maximum cost; or one that counts the cost, and None."""
     program = rule.program.program
     # The estimate ignores reads of dynamic fields: at most as many for each step as the expression has characters.
     most = (program.max_cost + 1) * (len(program.expression) + 1)
@@ -279,7 +276,7 @@ def _evaluator_of(rule: _Rule) -> tuple[Callable[..., Any], int | None]:
 
 
 class _Finding(NamedTuple):
-    """A failed validation of a policy, with its message."""
+    """A failed validation of a policy: the message and the reason."""
 
     message: str
     reason: str = ""
@@ -288,7 +285,7 @@ class _Finding(NamedTuple):
 
 
 class _ActionRecorder:
-    """Applies a binding's validation actions to failures."""
+    """Records failures in the result, according to a binding's validation actions: deny, warn or audit."""
 
     def __init__(self, policy: str, binding: ValidatingAdmissionPolicyBinding, result: PolicyResult) -> None:
         self._policy = policy
@@ -320,7 +317,7 @@ class _ActionRecorder:
                 )
 
     def deny_for_annotation(self, problem: str) -> None:
-        """Deny the request because an audit annotation has no value, whatever the binding's actions."""
+        """Deny the request because an audit annotation failed to evaluate, whatever the validation actions are."""
         self._judgement.denials.append(Decision(self._policy, self._binding.metadata.name, problem))
         self._count("deny", problem, 0)
 
@@ -344,7 +341,7 @@ class ValidatingPolicies(BoundPolicies[ValidatingAdmissionPolicy, ValidatingAdmi
         self._asked: dict[MatchKey, _Candidates] = {}
 
     def validate(self, attributes: Attributes, cluster: PolicyLookups) -> PolicyResult:
-        """Evaluate all matching policies."""
+        """Evaluate all policies that match a request."""
         asked = self._asked.get(attributes.match_key) or self._asked_about(attributes)
         result = PolicyResult()
         seen = asked.seen
@@ -368,7 +365,7 @@ class ValidatingPolicies(BoundPolicies[ValidatingAdmissionPolicy, ValidatingAdmi
 
 
 class _Candidates(NamedTuple):
-    """The policies that can match a request, how each sees it, and the fields that their expressions read."""
+    """The policies whose rules can match a request, with their views of it, and what their expressions read."""
 
     policies: Sequence[tuple[ValidatingPolicy, RequestView | None]]
     seen: ReadSet
