@@ -14,9 +14,9 @@ from mooring.api.simulation import PREFIX
 from mooring.apiserver.messages.connection import ConnectionLostError
 from mooring.apiserver.streams.query_options import LogOptions
 from mooring.apiserver.streams.simulated import logs
-from mooring.apiserver.streams.simulated.canned_http import CannedHttp
 from mooring.apiserver.streams.simulated.commands import CommandContext, run
 from mooring.apiserver.streams.simulated.container import Run
+from mooring.apiserver.streams.simulated.port_forward import CannedHttp
 from mooring.apiserver.streams.simulated.rules import LogRule, command_rule
 from mooring.apiserver.streams.simulated.terminal import Stdio
 from mooring.apiserver.streams.simulated.volumes import mounted_files

@@ -149,13 +149,13 @@ def _decode_spec(text: bytes, parts: TemplateParts) -> tuple[PodSpec, str]:
         text = text.replace(token[0], _ANY_TOKEN)
     head, *behind = text.split(_NODE)
     if not behind:
-        spec = parts.decode_spec_once(text, _SPECS)
+        spec = parts.decode_once("spec", text, _SPECS)
         return spec, spec.node_name
     name, found, tail = behind[0].partition(b'",')
     node = name.decode("ascii")
     if not found or '"' in node or "\\" in node or len(behind) > 1:
         raise ValueError("a node is named in an unusual way")
-    return parts.decode_spec_once(head + b"," + tail, _SPECS), node
+    return parts.decode_once("spec", head + b"," + tail, _SPECS), node
 
 
 def _find_status(text: bytes, parts: TemplateParts) -> PodStatus:

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from mooring.api import codec
 from mooring.api.coordination_v1 import Lease
-from mooring.api.core_v1 import Node, Pod, PodSpec
+from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
 
 T = TypeVar("T")
@@ -51,7 +51,6 @@ class TemplateParts:
         self.empty_map: dict[str, Any] = {}
         self._parts: dict[_Key, Any] = {}
         self.strings = Strings()
-        self._last_spec: tuple[bytes, PodSpec] = (b"", PodSpec())
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -108,14 +107,6 @@ class TemplateParts:
         """Return the part with this JSON, decoded if it is new; raise a `MsgspecError`."""
         found: T | None = self._parts.get((name, text))
         return self.keep(name, text, decoder.decode(text)) if found is None else found
-
-    def decode_spec_once(self, text: bytes, decoder: "msgspec.json.Decoder[PodSpec]") -> PodSpec:
-        """Return the specification with this JSON; first compare with the last one, because templates repeat."""
-        last, spec = self._last_spec
-        if text != last:
-            spec = self.decode_once("spec", text, decoder)
-            self._last_spec = (text, spec)
-        return spec
 
     def find(self, name: str, text: bytes) -> Any:
         """Return the interned part with this JSON; None if there is none."""

@@ -15,9 +15,9 @@ from mooring.api import errors, times
 from mooring.api.core_v1 import Pod
 from mooring.apiserver.streams.query_options import LogOptions
 from mooring.apiserver.streams.simulated import commands, container, logs
-from mooring.apiserver.streams.simulated.canned_http import CannedHttp
 from mooring.apiserver.streams.simulated.commands import CommandContext
 from mooring.apiserver.streams.simulated.container import Run
+from mooring.apiserver.streams.simulated.port_forward import CannedHttp
 from mooring.apiserver.streams.simulated.rules import LogRule, log_rule
 from mooring.apiserver.streams.simulated.terminal import Stdio
 from mooring.testing.clock import START, MockClock

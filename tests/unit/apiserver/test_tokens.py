@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app_calls import ADMIN, Answer, Caller, running
-from mooring.apiserver.access import jwt
+from mooring.apiserver.access import tokens
 from mooring.apiserver.access.authn import TokenFile, TokenFileError
 from mooring.apiserver.server import ApiServer
 from mooring.testing.clock import MockClock
@@ -65,37 +65,40 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_what_was_signed_is_verified() -> None:
-    assert jwt.verify(KEY.public_key(), jwt.sign(KEY, {"sub": "jane", "aud": ["a"]})) == {"sub": "jane", "aud": ["a"]}
+    assert tokens.verify_jwt(KEY.public_key(), tokens.sign_jwt(KEY, {"sub": "jane", "aud": ["a"]})) == {
+        "sub": "jane",
+        "aud": ["a"],
+    }
 
 
 def test_another_key_does_not_verify() -> None:
-    with pytest.raises(jwt.JwtError, match="not from this server"):
-        jwt.verify(ec.generate_private_key(ec.SECP256R1()).public_key(), jwt.sign(KEY, {}))
+    with pytest.raises(tokens.JwtError, match="not from this server"):
+        tokens.verify_jwt(ec.generate_private_key(ec.SECP256R1()).public_key(), tokens.sign_jwt(KEY, {}))
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(min_value=0, max_value=10_000), st.characters(codec="ascii"))
 def test_no_changed_character_goes_unnoticed(position: int, character: str) -> None:
-    token = jwt.sign(KEY, {"sub": "jane"})
+    token = tokens.sign_jwt(KEY, {"sub": "jane"})
     position %= len(token) - 1  # of the last character, some bits mean nothing
     changed = token[:position] + character + token[position + 1 :]
     if changed != token:
-        with pytest.raises(jwt.JwtError):
-            jwt.verify(KEY.public_key(), changed)
+        with pytest.raises(tokens.JwtError):
+            tokens.verify_jwt(KEY.public_key(), changed)
 
 
 @pytest.mark.parametrize(
     "token", ["", "a", "a.b", "a.b.c.d", "....", "e30.e30.", "e30.e30.AAAA", "ü.ü.ü", "a.b." + "x" * 20_000]
 )
 def test_garbage_is_refused(token: str) -> None:
-    with pytest.raises(jwt.JwtError):
-        jwt.verify(KEY.public_key(), token)
+    with pytest.raises(tokens.JwtError):
+        tokens.verify_jwt(KEY.public_key(), token)
 
 
 def test_no_algorithm_is_no_signature() -> None:
     header = "eyJhbGciOiJub25lIn0"  # {"alg":"none"}
-    with pytest.raises(jwt.JwtError, match="not signed with ES256"):
-        jwt.verify(KEY.public_key(), f"{header}.{jwt.sign(KEY, {}).split('.')[1]}.")
+    with pytest.raises(tokens.JwtError, match="not signed with ES256"):
+        tokens.verify_jwt(KEY.public_key(), f"{header}.{tokens.sign_jwt(KEY, {}).split('.')[1]}.")
 
 
 # -- tokens of service accounts

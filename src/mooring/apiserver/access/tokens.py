@@ -8,6 +8,8 @@ one takes effect at once.
     /openid/v1/jwks                     the public key of the tokens
 """
 
+import base64
+import binascii
 import hashlib
 import uuid
 from collections.abc import Callable, Sequence
@@ -15,15 +17,16 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
 from mooring.api import errors, times
 from mooring.api.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestStatus, UserInfo
 from mooring.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret, ServiceAccount, Volume
 from mooring.api.meta_v1 import Resource
 from mooring.api.storage_v1 import CSIDriver
-from mooring.apiserver.access import jwt
-from mooring.apiserver.access.jwt import base64url, key_id
 from mooring.apiserver.access.nodes.restriction import check_token
 from mooring.apiserver.messages import users
 from mooring.apiserver.messages.http import Request, Response
@@ -79,7 +82,7 @@ class ServiceAccountTokens:
         }
         request.spec.audiences, request.spec.expiration_seconds = audiences, seconds
         request.status = TokenRequestStatus(
-            token=jwt.sign(self._key, claims), expiration_timestamp=times.to_seconds(expires)
+            token=sign_jwt(self._key, claims), expiration_timestamp=times.to_seconds(expires)
         )
         request.metadata.name, request.metadata.namespace = name, namespace
         request.metadata.creation_timestamp = times.to_seconds(now)
@@ -120,8 +123,8 @@ class ServiceAccountTokens:
         if known := self._verified.get(digest):
             return known
         try:
-            claims = jwt.verify(self.public_key, token)
-        except jwt.JwtError as error:
+            claims = verify_jwt(self.public_key, token)
+        except JwtError as error:
             return str(error)
         self._verified.put(digest, claims)
         return claims
@@ -201,7 +204,6 @@ async def _driver(pod: Pod, volume: Volume, objects: Objects) -> str:
 
 
 CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
-_WIDTH = 32
 _HEADERS = {"cache-control": "public, max-age=3600"}
 
 
@@ -240,3 +242,63 @@ class IssuerPages:
             "y": base64url(numbers.y.to_bytes(_WIDTH, "big")),
         }
         return {"keys": [key]}
+
+
+# -- JSON Web Tokens with ES256, the only supported algorithm
+
+_SHA256 = ec.ECDSA(hashes.SHA256())
+_WIDTH = 32
+_MAX_TOKEN_LENGTH = 16 * 1024
+
+
+class JwtError(ValueError):
+    """The string is not a token signed with this key. The message never contains the token."""
+
+
+def key_id(key: ec.EllipticCurvePublicKey) -> str:
+    """Return the id of a public key, as the `kid` header of tokens names it."""
+    der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return base64url(hashlib.sha256(der).digest())
+
+
+def sign_jwt(key: ec.EllipticCurvePrivateKey, claims: dict[str, Any]) -> str:
+    """Return a token with claims, signed with ES256."""
+    header = {"alg": "ES256", "kid": key_id(key.public_key())}
+    content = f"{base64url(msgspec.json.encode(header))}.{base64url(msgspec.json.encode(claims))}"
+    r, s = decode_dss_signature(key.sign(content.encode(), _SHA256))
+    return f"{content}.{base64url(r.to_bytes(_WIDTH, 'big') + s.to_bytes(_WIDTH, 'big'))}"
+
+
+def verify_jwt(key: ec.EllipticCurvePublicKey, token: str) -> dict[str, Any]:
+    """Return the claims of a token with a valid signature; the caller checks the claims."""
+    parts = token.split(".")
+    if len(parts) != 3 or len(token) > _MAX_TOKEN_LENGTH:
+        raise JwtError("it has not the form of a JSON Web Token")
+    header, claims, signature = (_decode_base64url(part) for part in parts)
+    if _json_object(header).get("alg") != "ES256" or len(signature) != 2 * _WIDTH:
+        raise JwtError("it is not signed with ES256")
+    numbers = int.from_bytes(signature[:_WIDTH], "big"), int.from_bytes(signature[_WIDTH:], "big")
+    try:
+        key.verify(encode_dss_signature(*numbers), f"{parts[0]}.{parts[1]}".encode(), _SHA256)
+    except InvalidSignature:
+        raise JwtError("the signature is not from this server") from None
+    return _json_object(claims)
+
+
+def _json_object(content: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(content, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise JwtError("a part of it is not a JSON object") from None
+
+
+def base64url(content: bytes) -> str:
+    """Encode bytes in unpadded URL-safe base64, as tokens and JSON Web Keys do."""
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def _decode_base64url(text: str) -> bytes:
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise JwtError("a part of it is not base64url") from None

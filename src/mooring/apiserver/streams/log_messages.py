@@ -5,12 +5,10 @@
 """
 
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from typing import Self
 
-import msgspec
-
+from mooring.apiserver.edge.responses import pieces_of
 from mooring.apiserver.messages.connection import Connection, ConnectionLostError
 from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.streams.websocket import Tunnel, handshake
@@ -19,47 +17,34 @@ from mooring.base.tasks import run_until_one_ends
 _TEXT = "base64.binary.k8s.io"
 
 
-class LogMessages(msgspec.Struct, frozen=True):
-    """The negotiated protocol of a log over a WebSocket."""
+def negotiate(request: Request) -> Callable[[Response], Response]:
+    """Return the function that streams a log's response over the client's WebSocket; raise BadRequest for none.
 
-    is_text: bool
-    headers: dict[str, str]
+    The protocol is checked before the log is read.
+    """
+    protocol, headers = handshake(request, ("binary.k8s.io", _TEXT, ""))
 
-    @classmethod
-    def agree(cls, request: Request) -> Self:
-        """Return the protocol that the client offers; raise BadRequest if it offers other ones only."""
-        protocol, headers = handshake(request, ("binary.k8s.io", _TEXT, ""))
-        return cls(protocol == _TEXT, headers)
-
-    def answer(self, log: Response) -> Response:
-        """Return the response that streams a log."""
-
+    def answer(log: Response) -> Response:
         async def take_over(client: Connection) -> None:
             socket = Tunnel(client)
             try:
-                await run_until_one_ends(_send(socket, log.body, is_text=self.is_text), _wait_for_close(socket))
+                await run_until_one_ends(_send(socket, log.body, is_text=protocol == _TEXT), _wait_for_close(socket))
             finally:
                 client.close()
 
-        return Response(101, log.body, headers=self.headers, take_over=take_over)
+        return Response(101, log.body, headers=headers, take_over=take_over)
+
+    return answer
 
 
 async def _send(socket: Tunnel, log: bytes | AsyncIterator[bytes], *, is_text: bool) -> None:
     await socket.write(b"")
-    async for piece in _pieces(log):
+    async for piece in pieces_of(log) if isinstance(log, bytes) else log:
         if is_text:
             await socket.write_text(base64.b64encode(piece).decode())
         else:
             await socket.write(piece)
     await socket.close()
-
-
-async def _pieces(log: bytes | AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    if isinstance(log, bytes):
-        yield log
-        return
-    async for piece in log:
-        yield piece
 
 
 async def _wait_for_close(socket: Tunnel) -> None:

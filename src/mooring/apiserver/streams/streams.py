@@ -9,7 +9,6 @@ Requests were authorized by subresource before. Read next: ``kubelet.py``.
 """
 
 import random
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from mooring.api import errors
@@ -22,9 +21,6 @@ from mooring.apiserver.messages.routes import ResourceRoute
 from mooring.apiserver.registry.objects import Objects
 from mooring.apiserver.streams.kubelet import Kubelets, KubeletTarget, ProxiedRequest
 from mooring.apiserver.streams.query_options import container_of, log_options
-
-if TYPE_CHECKING:
-    from mooring.apiserver.streams.log_messages import LogMessages
 
 _SCHEMES = frozenset({"", "http", "https"})
 _SERVICE = "kubernetes.io/service-name"
@@ -62,11 +58,15 @@ class Streams:
     async def _log(self, request: Request, route: ResourceRoute, pod: Pod) -> Response:
         options = log_options(request, route.name)
         target = await self._find_target(pod, container_of(request, pod))
-        messages = _log_messages(request) if request.upgrade else None
+        over_websocket = None
+        if request.upgrade:
+            from mooring.apiserver.streams.log_messages import negotiate  # noqa: PLC0415 - loads long, is needed rarely
+
+            over_websocket = negotiate(request)
         log = Response(200, b"", "text/plain")  # a pod without a node has logged nothing
         if target is not None:
             log = await self._kubelets.of(target.node).log(target, options)
-        return messages.answer(log) if messages else log
+        return over_websocket(log) if over_websocket else log
 
     def _require_create(self, request: Request, route: ResourceRoute, verb: str) -> None:
         """Require the verb `create` to run commands, also by WebSocket, where the request itself is a GET."""
@@ -160,9 +160,3 @@ def _split_service_name(route: ResourceRoute) -> tuple[str, str, str]:
     if len(parts) != 3 or not parts[1] or parts[0] not in _SCHEMES:
         raise errors.bad_request(f"invalid {route.kind.singular} request {go_quote(route.name)}")
     return parts[0], parts[1], parts[2]
-
-
-def _log_messages(request: Request) -> "LogMessages":
-    from mooring.apiserver.streams.log_messages import LogMessages  # noqa: PLC0415 - loads long and is needed rarely
-
-    return LogMessages.agree(request)

@@ -14,11 +14,10 @@ from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.registry.objects import Objects
 from mooring.apiserver.streams.kubelet import KubeletTarget, ProxiedRequest
 from mooring.apiserver.streams.query_options import CommandOptions, LogOptions, command_options, ports
-from mooring.apiserver.streams.simulated import canned_http, container, logs, port_forward, remote_command
+from mooring.apiserver.streams.simulated import container, logs, port_forward, remote_command
 from mooring.apiserver.streams.simulated.commands import CommandContext, main_process, run
 from mooring.apiserver.streams.simulated.port_forward import SPDY_NAME, TUNNELLED, forward_spdy
 from mooring.apiserver.streams.simulated.rules import FILES, log_rule
-from mooring.apiserver.streams.simulated.spdy_channels import SpdyChannels
 from mooring.apiserver.streams.simulated.terminal import Stdio
 from mooring.apiserver.streams.simulated.volumes import IssueToken, mounted_files
 from mooring.apiserver.streams.websocket import Channels, Tunnel, handshake
@@ -131,7 +130,7 @@ class SimulatedKubelet:
         process = self._command(target, options) if subresource == "exec" else self._attach_main_process(target)
 
         async def take_over(connection: Connection) -> None:
-            channels = SpdyChannels(connection, options) if is_spdy else Channels(connection, protocol)
+            channels = remote_command.SpdyChannels(connection, options) if is_spdy else Channels(connection, protocol)
             await remote_command.connect_process(channels, protocol, options, process)
 
         return Response(101, headers=headers, take_over=take_over)
@@ -205,7 +204,7 @@ class SimulatedKubelet:
             raise errors.service_unavailable(f"error trying to reach {name}: the pod does not run")
         if self._programs is not None and self._programs.has(target.pod):
             return await self._programs.proxy(target, proxied)
-        body = canned_http.body_of(target.pod, proxied.port or "80", proxied.request.method, proxied.path)
+        body = port_forward.body_of(target.pod, proxied.port or "80", proxied.request.method, proxied.path)
         return Response(200, body, _TEXT)
 
     async def proxy_node(self, node: Node, proxied: ProxiedRequest) -> Response:

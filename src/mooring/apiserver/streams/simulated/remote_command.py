@@ -4,17 +4,20 @@ channel.k8s.io       the result is text
 v4.channel.k8s.io    the result is a Status with the exit code
 v5.channel.k8s.io    as v4; the client can end its input by the message [255, 0]
 
-Channels are those of a WebSocket (``websocket.py``), or SPDY streams with v4's results (``spdy_channels.py``).
+Channels are those of a WebSocket (``websocket.py``), or SPDY streams with v4's results (`SpdyChannels`).
 """
 
+import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from mooring.api import codec
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import Status, StatusCause, StatusDetails
-from mooring.apiserver.messages.connection import ConnectionLostError
+from mooring.apiserver.messages.connection import Connection, ConnectionLostError
 from mooring.apiserver.streams.query_options import CommandOptions
+from mooring.apiserver.streams.simulated.spdy import Opened, Received, Spdy, SpdyError
 from mooring.apiserver.streams.simulated.terminal import Stdio
 from mooring.apiserver.streams.websocket import CLOSE
 from mooring.base.tasks import run_until_one_ends
@@ -27,7 +30,10 @@ PROTOCOLS = (
     "base64.channel.k8s.io",
     "",
 )
-STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
+STDIN, STDOUT, STDERR, ERROR = range(4)
+_CHANNELS = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": 4}
+"""The channels by the type of an SPDY stream."""
+_CREATION_SECONDS = 30.0
 _PIECE = 32 * 1024
 SPDY_PROTOCOL = "v4.channel.k8s.io"
 Process = Callable[[Stdio], Awaitable[int]]
@@ -98,3 +104,79 @@ def _status(code: int) -> Status:
         message=f"command terminated with non-zero exit code: exit status {code}",
         details=StatusDetails(causes=[StatusCause(reason="ExitCode", message=str(code))]),
     )
+
+
+class SpdyChannels:
+    """An SPDY connection, on which the client opens a stream for each channel."""
+
+    def __init__(self, connection: Connection, options: CommandOptions) -> None:
+        self._connection = connection
+        self._spdy = Spdy()
+        wanted = {"stdin": options.stdin, "stdout": options.stdout, "stderr": options.stderr, "error": True}
+        self._missing = {_CHANNELS[name] for name, is_wanted in wanted.items() if is_wanted}
+        self._streams: dict[int, int] = {}
+        self._channels: dict[int, int] = {}
+        self._arrived: deque[tuple[int, bytes]] = deque()
+
+    async def ready(self) -> None:
+        """Wait until the client has opened the streams of its request; raise ConnectionLostError if it does not."""
+        try:
+            async with asyncio.timeout(_CREATION_SECONDS):
+                while self._missing:
+                    if not await self._more():
+                        raise ConnectionLostError("the client left before it had opened its streams")
+        except TimeoutError:
+            raise ConnectionLostError("the client did not open its streams") from None
+
+    async def receive(self) -> tuple[int, bytes] | None:
+        while not self._arrived:
+            if not await self._more():
+                return None
+        return self._arrived.popleft()
+
+    async def send(self, channel: int, data: bytes) -> None:
+        stream = self._streams.get(channel)
+        if stream is not None and data:
+            self._spdy.send(stream, data)
+            await self._flush()
+
+    async def close(self) -> None:
+        for stream in self._streams.values():
+            self._spdy.send(stream, b"", last=True)
+        await self._flush()
+
+    async def _more(self) -> bool:
+        """Receive and process bytes; return False at the end of the connection."""
+        if self._spdy.is_over:
+            return False
+        data = await self._connection.read()
+        try:
+            for event in self._spdy.receive(data):
+                self._take(event)
+        except SpdyError as error:
+            raise ConnectionLostError(f"what came is no SPDY: {error}") from None
+        await self._flush()
+        return bool(data)
+
+    def _take(self, event: Opened | Received) -> None:
+        if isinstance(event, Opened):
+            self._spdy.reply(event.stream)
+            channel = _CHANNELS.get(event.headers.get("streamtype", ""))
+            if channel is not None:
+                self._streams[channel] = event.stream
+                self._channels[event.stream] = channel
+                self._missing.discard(channel)
+            return
+        channel = self._channels.get(event.stream)
+        if channel is None:
+            return
+        if event.data:
+            self._arrived.append((channel, event.data))
+        if event.last:
+            self._arrived.append((CLOSE, bytes((channel,))))
+
+    async def _flush(self) -> None:
+        if self._spdy.outgoing:
+            data = bytes(self._spdy.outgoing)
+            self._spdy.outgoing.clear()
+            await self._connection.write(data)
