@@ -12,18 +12,18 @@ from mooring.api.core_v1 import NodeAffinity
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod, object_key, pod_key
 from mooring.scheduler.columns.signatures import ANY_ADDRESS, HostPort, PodSignature, PodTerms, host_ports, pod_terms
 from mooring.scheduler.deciding.assumptions import AssumedPod
-from mooring.scheduler.deciding.attempt import Attempts
+from mooring.scheduler.deciding.attempt import Attempts, Driver
 from mooring.scheduler.deciding.cluster_events import OTHER_KINDS, POD_DELETED, node_action, on_node
 from mooring.scheduler.deciding.diagnosis import FEASIBLE, Diagnosis
 from mooring.scheduler.deciding.engine import (
     NO_NODES,
     NOTHING_DONE,
     Engine,
+    ExplainEngine,
     Outcome,
     UnknownSchedulerError,
     fit_message,
 )
-from mooring.scheduler.deciding.explain_engine import ExplainEngine
 from mooring.scheduler.deciding.pod_evaluation import PodEvaluation
 from mooring.scheduler.deciding.profiles import CONFIG_API_VERSION, CONFIG_KIND, DEFAULT_SCHEDULER, Profile, ProfileSpec
 from mooring.scheduler.dra.allocated import Allocated
@@ -83,6 +83,7 @@ __all__ = [
     "Cluster",
     "DeviceId",
     "Diagnosis",
+    "Driver",
     "Engine",
     "ExplainEngine",
     "HostPort",

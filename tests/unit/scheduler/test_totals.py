@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.scheduler.deciding.score_totals import Totals
+from mooring.scheduler.deciding.score_sum import Totals
 
 pytestmark = pytest.mark.req("S.3")
 _ROWS = 1024

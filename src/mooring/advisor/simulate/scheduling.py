@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from mooring.advisor.simulate.world import World
 from mooring.api.core_v1 import Pod
-from mooring.scheduler.facade import NOTHING_DONE, AssumedPod, Attempts, Outcome, QueuedPod, pod_key
-from mooring.scheduler.framework import PostFilterResult, Status
+from mooring.scheduler.facade import NOTHING_DONE, AssumedPod, Attempts, Driver, Outcome, QueuedPod, pod_key
+from mooring.scheduler.framework import PostFilterResult
 
 _REPORT_EVERY = 256
 
@@ -34,8 +34,8 @@ class _FailedAttempt:
     waits_for: frozenset[str]
 
 
-class Scheduling:
-    """The `Driver` of attempts in a simulated world."""
+class Scheduling(Driver):
+    """Schedules the pods of a simulated world, without metrics and without a status to write."""
 
     def __init__(self, world: World, report: Callable[[], None]) -> None:
         self._world = world
@@ -95,12 +95,6 @@ class Scheduling:
     def record_evaluation(self, _queued: QueuedPod, outcome: Outcome, _seconds: float) -> None:
         self._outcome = outcome
 
-    def ran(self, point: str, status: Status, profile: str, seconds: float) -> None:
-        """Do nothing, because a simulation has no metrics."""
-
-    def plugin_ran(self, plugin: str, point: str, status: Status, seconds: float) -> None:
-        pass
-
     def assume(self, assumed: AssumedPod) -> None:
         self._engine.assume(assumed.pod, assumed.node)
 
@@ -122,9 +116,6 @@ class Scheduling:
             if displaced is not None:
                 self._world.record.preempted(displaced, by.name)
                 self._world.delete(displaced, recreate=True)
-
-    def not_nominated(self, pod: Pod) -> None:
-        """Do nothing, because a simulation writes no status."""
 
     def handle_rejection(self, queued: QueuedPod, message: str, _nominated: str | None, _begun: float) -> None:
         self._world.pods[queued.key].message = message

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -80,16 +80,17 @@ class PlacedPod(msgspec.Struct):
         self.held = {**self.held, plugin: value}
 
 
-class PodObserver(Protocol):
-    """A plugin with columns of its own, called when a pod is placed on or removed from a node, also in a trial.
+class PodObserver:
+    """The base class of columns that a plugin keeps itself: called for every placed pod, also in a trial.
 
-    `pod_left` undoes `pod_placed`. State that must survive removing and placing the pod again, such as the GPU chosen
-    for it, belongs in `placed.held`.
+    State that must survive removing and placing the pod again, such as the GPU chosen for it, belongs in `placed.held`.
     """
 
-    def pod_placed(self, placed: PlacedPod, node: NodeInfo) -> None: ...
+    def pod_placed(self, placed: PlacedPod, node: NodeInfo) -> None:
+        """Count a pod that was placed on a node."""
 
-    def pod_left(self, placed: PlacedPod, node: NodeInfo) -> None: ...
+    def pod_left(self, placed: PlacedPod, node: NodeInfo) -> None:
+        """Undo `pod_placed`, because the pod was removed from the node."""
 
 
 def pod_key(pod: Pod) -> str:

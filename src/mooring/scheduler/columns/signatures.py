@@ -249,8 +249,6 @@ class PodSignature:
         self.owner = owner
         self.is_pinned = is_pinned
         """Whether each pod is created for one node, which `pinned_node` returns."""
-        self.is_resized = resized_resources(pod) is not None
-        """Whether the containers' actual resources differ from those in the spec, because of an in-place resize."""
         self.requests = requests.in_units(requests.requests_of(pod, pod_level=pod_level))
         """The pod's total requests, by resource."""
         self.scored = self.requests

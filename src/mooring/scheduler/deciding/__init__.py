@@ -8,7 +8,6 @@
     diagnosis                 why no node can take a pod
     preemption, dry_run, preemption_cost, disruptions    victims of lower priority
     cluster_events            changes of objects as cluster events
-    explain_engine            more questions to the engine, for `mooring explain`
 
 Start at ``attempt.py``. Plugins are in `scheduler/plugins/`, the cluster in `scheduler/columns/`.
 """

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf
 from time import perf_counter
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from mooring.api.core_v1 import Pod
 from mooring.api.states import priority
@@ -28,8 +28,8 @@ log = logs.get(__name__)
 P = TypeVar("P")
 
 
-class Driver(Protocol):
-    """The interface that carries out the outcomes of attempts, in a live or a simulated cluster."""
+class Driver:
+    """Carries out the outcomes of attempts, in a live or a simulated cluster; this base class does nothing."""
 
     def record_evaluation(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
         """Record the result of filtering and scoring a pod, and how long it took."""
@@ -45,6 +45,7 @@ class Driver(Protocol):
 
     def forget(self, assumed: AssumedPod) -> bool:
         """Undo `assume`; return whether the pod was still assumed."""
+        raise NotImplementedError
 
     def bind_pod(self, assumed: AssumedPod, timeouts: Mapping[str, float]) -> None:
         """Bind a pod once the Permit plugins in `timeouts` have allowed it, each within its number of seconds."""

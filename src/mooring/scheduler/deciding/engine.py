@@ -31,6 +31,7 @@ from mooring.scheduler.deciding.pod_evaluation import PodEvaluation
 from mooring.scheduler.deciding.profile_plan import Plan
 from mooring.scheduler.deciding.profiles import DEFAULT_SCHEDULER, Profile, ProfileSpec, build
 from mooring.scheduler.framework.nominations import Nominations
+from mooring.scheduler.framework.status import first_rejection
 from mooring.scheduler.plugins import IN_TREE
 
 if TYPE_CHECKING:  # handed on to plugins; simulations have none
@@ -207,10 +208,15 @@ class Engine:
         number = evaluation.number_feasible
         return Outcome(pod, profile, name, evaluation.cycle, number, considered, None, None, evaluation)
 
+    def evaluate_pod(self, pod: Pod, *, needs_points: bool = False) -> tuple[PodEvaluation, Diagnosis]:
+        """Evaluate a pod on all nodes; return the evaluation and the diagnosis."""
+        evaluation = self._evaluate(self.profile_of(pod), pod, needs_points=needs_points)
+        return evaluation, diagnose(evaluation, self.cluster)
+
     def explain(self, pod: Pod) -> dict[str, NodeExplanation]:
         """Return the status of every node, and the scores of feasible nodes by plugin."""
-        evaluation = self._evaluate(self.profile_of(pod), pod, needs_points=True)
-        statuses = diagnose(evaluation, self.cluster).statuses()
+        evaluation, diagnosis = self.evaluate_pod(pod, needs_points=True)
+        statuses = diagnosis.statuses()
         found: dict[str, NodeExplanation] = {}
         for info in self.cluster.node_infos():
             status = statuses.get(info.name)
@@ -259,6 +265,33 @@ class Engine:
             return evaluation.best.pick(self._random)
         rows = evaluation.best.rows()
         return int(rows[0]) if len(rows) == 1 else chooser.choose(evaluation.pod.pod, rows)
+
+
+class ExplainEngine(Engine):
+    """An engine that can also return every plugin's rejection of a node, for `mooring explain`."""
+
+    def reseed(self, seed: int) -> None:
+        """Reset the random generator that chooses among equal scores, so that repeated evaluations agree."""
+        self._random.seed(seed)
+
+    def before_queue(self, pod: Pod) -> fwk.Status:
+        """Return the status that the PreEnqueue plugins give a pod."""
+        plugins = self.profile_of(pod).pre_enqueue
+        return first_rejection(plugin.pre_enqueue(pod).by(getattr(plugin, "name", "")) for plugin in plugins)
+
+    def refusals_on(self, pod: Pod, node: str) -> tuple[list[fwk.Status], bool]:
+        """Return all rejections of a node in the profile's order, and whether the first rules out all nodes."""
+        early = self.before_queue(pod)
+        if not early.is_success:
+            return [early], True
+        row = self.cluster.row_of[node]
+        evaluation = self._evaluators[self.profile_of(pod).name].evaluate_on(self.cluster.info(pod), row, ())
+        if evaluation.refusal is not None:
+            return [evaluation.refusal], True
+        if not evaluation.considered[row]:
+            reason = f"node(s) didn't satisfy plugin(s) [{' '.join(evaluation.naming)}]"
+            return [fwk.unresolvable(reason).by(evaluation.naming[0])], False
+        return [status for each in evaluation.filters if not (status := each.verdict(row)).is_success], False
 
 
 def _itself(plugin: Any) -> Any:

@@ -69,6 +69,14 @@ class FilterVector(Vector):
         """Return the current verdicts on some node rows without using or filling the cache; None if all pass."""
         return None
 
+    def verdict(self, row: int) -> fwk.Status:
+        """Return the current verdict on one node row without using or filling the cache."""
+        verdicts = self.verdicts(np.array([row], np.intp))
+        if isinstance(verdicts, fwk.Status):
+            return verdicts.by(self.name)
+        code = 0 if verdicts is None else verdicts.codes.item()
+        return status_of(code, verdicts.reasons, self.name) if verdicts is not None and code else fwk.SUCCESS
+
     def on_rows(self, _rows: NDArray[np.intp]) -> "FilterVector":
         """Return the verdicts on a few node rows for one caller; the others count as passing."""
         return self

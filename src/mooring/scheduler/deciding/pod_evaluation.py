@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod
 from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.deciding.filter_vectors import FilterVector
-from mooring.scheduler.deciding.score_totals import BestRows
+from mooring.scheduler.deciding.score_sum import BestRows
 from mooring.scheduler.deciding.score_vectors import ScoreVector
 from mooring.scheduler.framework import SUCCESS, CycleState, Mask, Scores, Status
 from mooring.scheduler.framework.nominations import domains_of
-from mooring.scheduler.framework.verdicts import status_of
+from mooring.scheduler.framework.status import first_rejection
 
 _NO_MASK: Mask = np.empty(0, np.bool_)
 Overruled: TypeAlias = Sequence[tuple[Status, NDArray[np.intp]]]
@@ -62,21 +62,12 @@ class PodEvaluation(msgspec.Struct, eq=False):
 
 
 def status_on(evaluation: PodEvaluation, row: int, *, only_pods_moved: bool = False) -> Status:
-    """Evaluate the filters on one node row without caches; with `only_pods_moved`, skip filters that read the node
-    alone.
+    """Evaluate the filters on one node row without caches; return the first rejection, or success.
 
     With `only_pods_moved`, filters that read the node alone are skipped, because the row has passed them.
     """
-    rows = np.array([row], np.intp)
-    for slot in evaluation.filters:
-        if only_pods_moved and slot.reads_only_node:
-            continue
-        verdicts = slot.verdicts(rows)
-        if isinstance(verdicts, Status):
-            return verdicts.by(slot.name)
-        if verdicts is not None and verdicts.codes[0]:
-            return status_of(int(verdicts.codes[0]), verdicts.reasons, slot.name)
-    return SUCCESS
+    vectors = (each for each in evaluation.filters if not (only_pods_moved and each.reads_only_node))
+    return first_rejection(vector.verdict(row) for vector in vectors)
 
 
 def status_with(

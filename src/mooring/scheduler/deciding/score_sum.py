@@ -1,18 +1,106 @@
 """Add up score vectors by row, normalised and weighted, and find the best feasible rows.
 
 A sum is cached for all pods with the same score vectors. Vectors of zeros are left out, because they do not change the
-order of nodes. Called by ``evaluation.py``, which refreshes the vectors first.
+order of nodes. Most pods change the total of one row, which is updated:
+
+    sums by row  [7, 9, 9, 5]    feasible  [1, 1, 0, 0]    totals  [7, 9, -1, -1]    the best is row 1
+
+Called by ``evaluation.py``, which refreshes the vectors first.
 """
 
+import random
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mooring.constraints.columns.revisions import NEVER, NO_ROWS, ChangedRows, union
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.deciding.score_totals import OUT, BestRows, Totals
 from mooring.scheduler.deciding.score_vectors import SharedScores
 from mooring.scheduler.framework import Mask, Scores
+
+_OUT = -1
+"""The total score that stands for an infeasible node."""
+_PART = 64
+"""Totals are updated one by one if at most one node row in this number has changed."""
+
+
+class Totals:
+    """The cached total scores of feasible nodes, for one sum of score vectors."""
+
+    def __init__(self, capacity: int) -> None:
+        self._most = capacity // _PART
+        self._feasible: Mask = np.zeros(capacity, np.bool_)
+        self._best: BestRows | None = None
+
+    def forget(self) -> None:
+        """Drop all cached totals, because every sum may have changed."""
+        self._best = None
+
+    def best(self, sums: Scores, feasible: Mask, changed: ChangedRows) -> "BestRows":
+        """Return the best feasible node rows. `changed` are the rows whose sum changed, None for all."""
+        rows, best = changed, self._best
+        if feasible is not self._feasible:
+            rows = union(rows, (feasible != self._feasible).nonzero()[0])
+            self._feasible = feasible
+        if best is None or rows is None or len(rows) > self._most:
+            best = self._best = BestRows(np.where(feasible, sums, _OUT))
+        elif len(rows) == 1:
+            row = rows.item()
+            best.update_one(row, sums.item(row) if feasible[row] else _OUT)
+        elif len(rows):
+            best.update(rows, np.where(feasible[rows], sums[rows], _OUT))
+        return best
+
+
+class BestRows:
+    """The node rows with the highest total score. A row whose total has fallen is noticed when it is picked."""
+
+    def __init__(self, totals: Scores) -> None:
+        self._totals = totals
+        self._find()
+
+    def _find(self) -> None:
+        self.highest = int(self._totals[self._totals.argmax()])
+        self._rows: NDArray[np.intp] = (self._totals == self.highest).nonzero()[0]
+        self._left = len(self._rows)
+
+    def update_one(self, row: int, total: int) -> None:
+        """Set the total score of a node row."""
+        before = self._totals.item(row)
+        self._totals[row] = total
+        if total > max(before, self.highest):
+            self.highest, self._rows, self._left = total, np.array([row], np.intp), 1
+        elif total > before and total == self.highest:
+            self._find()
+
+    def update(self, rows: NDArray[np.intp], totals: Scores) -> None:
+        """Set the total scores of some node rows."""
+        has_risen = totals.max() >= self.highest and (totals > self._totals[rows]).any()
+        self._totals[rows] = totals
+        if has_risen:
+            self._find()
+
+    def rows(self) -> NDArray[np.intp]:
+        """Return all node rows with the highest total score, in ascending order."""
+        rows = self._rows[: self._left]
+        found = rows[self._totals[rows] == self.highest]
+        if not len(found):
+            self._find()
+            return self._rows
+        return np.sort(found)
+
+    def pick(self, lot: random.Random) -> int:
+        """Return a random node row among those with the highest total score; discard rows whose total has fallen."""
+        while True:
+            place = lot.randrange(self._left) if self._left > 1 else 0
+            row = self._rows.item(place)
+            if self._totals.item(row) == self.highest:
+                return row
+            self._left -= 1
+            self._rows[place] = self._rows[self._left]
+            if not self._left:
+                self._find()
 
 
 class _Part:
@@ -102,13 +190,13 @@ def best_once(vectors: Sequence[SharedScores], feasible: Mask) -> BestRows:
             vector.update_rows()
         scores.append(vector.normalized(feasible) if vector.is_normalized else vector.scores)
     totals = _sum(scores)
-    np.copyto(totals, OUT, where=~feasible)
+    np.copyto(totals, _OUT, where=~feasible)
     return BestRows(totals)
 
 
 def best_of(sums: Scores, own: Sequence[Scores], feasible: Mask) -> BestRows:
     """Return the best node rows for a pod whose score vectors no other pod shares."""
-    return BestRows(np.where(feasible, np.add.reduce([sums, *own]), OUT))
+    return BestRows(np.where(feasible, np.add.reduce([sums, *own]), _OUT))
 
 
 def _sum(arrays: Sequence[Scores]) -> Scores:

@@ -22,7 +22,7 @@ from mooring.constraints.annotations import as_scheduled
 from mooring.constraints.columns import UnfinishedError
 from mooring.scheduler import framework as fwk
 from mooring.scheduler.deciding.assumptions import AssumedPod, Assumptions
-from mooring.scheduler.deciding.attempt import Attempts, log_exceptions, name_of, pair_with_names
+from mooring.scheduler.deciding.attempt import Attempts, Driver, log_exceptions, name_of, pair_with_names
 from mooring.scheduler.deciding.cluster_events import POD_DELETED, on_node
 from mooring.scheduler.deciding.engine import Engine, Outcome
 from mooring.scheduler.framework.waiting import WaitingPod, WaitingPods
@@ -46,8 +46,8 @@ _PATIENCE = 8
 _SLOW_SECONDS = 0.1
 
 
-class Cycle:
-    """The `Driver` that carries out the outcomes of attempts in a live cluster."""
+class Cycle(Driver):
+    """Carries out the outcomes of attempts in a live cluster."""
 
     def __init__(
         self,

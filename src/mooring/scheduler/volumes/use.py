@@ -7,12 +7,12 @@ from collections import Counter
 from typing import Final
 
 from mooring.api.core_v1 import Pod, Volume
-from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod, object_key, pod_key
+from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod, PodObserver, object_key, pod_key
 
 _DISKS: Final = ("gce_persistent_disk", "aws_elastic_block_store", "rbd", "iscsi")
 
 
-class VolumeUse:
+class VolumeUse(PodObserver):
     """An observer of placed pods that counts the claims and disks they use."""
 
     def __init__(self, cluster: Cluster) -> None:
