@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from mooring.advisor.node_facts import shown_taint
 from mooring.advisor.simulate.results import Moment
-from mooring.advisor.simulate.utilisation import part_of
+from mooring.advisor.simulate.utilisation import requested_fraction
 from mooring.advisor.snapshot import Snapshot
 from mooring.api import times
 from mooring.api.core_v1 import Node, Pod, PodCondition
@@ -70,8 +70,8 @@ class History:
             running=running,
             pending=pending,
             nodes=len(cluster),
-            cpu=part_of(cluster, "cpu"),
-            memory=part_of(cluster, "memory"),
+            cpu=requested_fraction(cluster, "cpu"),
+            memory=requested_fraction(cluster, "memory"),
         )
         self.moments.append(moment)
         self.evicted_by.append((moment.at, self.evicted))

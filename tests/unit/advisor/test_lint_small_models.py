@@ -9,20 +9,25 @@ from hypothesis import strategies as st
 
 from mooring.advisor.lint import expressions, terms
 from mooring.advisor.lint.expressions import Subject
-from mooring.advisor.lint.small_models import HowOften
+from mooring.advisor.lint.small_models import TruthFrequency
 from mooring.api import names
 from mooring.api.core_v1 import NodeSelectorRequirement, NodeSelectorTerm
 from mooring.cel.errors import EvaluationError
 
 pytestmark = pytest.mark.req("S.5")
-NEVER, SOMETIMES, ALWAYS, UNKNOWN = HowOften.NEVER, HowOften.SOMETIMES, HowOften.ALWAYS, HowOften.UNKNOWN
+NEVER, SOMETIMES, ALWAYS, UNKNOWN = (
+    TruthFrequency.NEVER,
+    TruthFrequency.SOMETIMES,
+    TruthFrequency.ALWAYS,
+    TruthFrequency.UNKNOWN,
+)
 
 
 @dataclass(frozen=True)
 class Case:
     name: str
     expression: str
-    verdict: HowOften
+    verdict: TruthFrequency
     subject: Subject = "node"
 
 
@@ -90,7 +95,7 @@ CASES = (
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_verdicts(case: Case) -> None:
     assert expressions.program_of(case.subject, case.expression) is not None
-    assert expressions.how_often(case.subject, case.expression) is case.verdict
+    assert expressions.truth_frequency(case.subject, case.expression) is case.verdict
 
 
 VALUES = [
@@ -152,7 +157,7 @@ def _holds(expression: str, labels: dict[str, str]) -> bool:
 @settings(max_examples=100, deadline=None)
 @given(EXPRESSIONS)
 def test_no_value_of_a_label_proves_a_verdict_wrong(expression: str) -> None:
-    verdict = expressions.how_often("node", expression)
+    verdict = expressions.truth_frequency("node", expression)
     if verdict not in (NEVER, ALWAYS):
         return
     for a, b in product(VALUES, VALUES):

@@ -39,7 +39,7 @@ class AdmissionResult:
     dropped: frozenset[str] = frozenset()
 
     def beyond(self, other: "AdmissionResult") -> "AdmissionResult":
-        """Return the rejections and drops that the `other` result lacks; a rejected field is not also dropped."""
+        """Return the rejected and dropped fields that are neither rejected nor dropped in the `other` result."""
         refused = {field: text for field, text in self.refused.items() if field not in other.refused}
         return AdmissionResult(refused, self.dropped - other.dropped - other.refused.keys())
 
@@ -56,7 +56,7 @@ class _AnyCluster(NoCluster):
 
 
 def has_rules(obj: Resource) -> bool:
-    """Return whether admission has rules for a kind."""
+    """Return whether admission validates objects of this kind."""
     try:
         strategy_of(type(obj))
     except KeyError:
@@ -163,7 +163,7 @@ class GeneratedObject(NamedTuple):
         return f"{self.there}{field[len(self.here) :]}" if field.startswith(self.here) else field
 
 
-def made_from(obj: Resource) -> GeneratedObject | None:
+def generated_from(obj: Resource) -> GeneratedObject | None:
     """Return the object that a workload's controller creates, such as a Deployment's pod; None if it creates none."""
     namespace, name = obj.metadata.namespace, obj.metadata.name
     if isinstance(obj, batch_v1.CronJob):
@@ -209,7 +209,7 @@ _LONGEST = 100
 
 
 class GatedUse(NamedTuple):
-    """A field that has an effect only with a certain gate or version."""
+    """A field of an object that has an effect only with a certain gate or version."""
 
     switch: Switch
     field: str

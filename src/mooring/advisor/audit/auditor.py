@@ -82,7 +82,7 @@ class _Auditor:
                 findings += self._evaluate(subjects[reference])
         self._notes += _refused_by_policies(self._snapshot, subjects.values())
         self._notes += _refused_by_quotas(self._snapshot, subjects.values())
-        findings += self._suffering(findings, subjects)
+        findings += self._affected_pod_findings(findings, subjects)
         findings += scheduler_config_findings(self._profiles, config_file, self._snapshot, self._options, self._uses)
         options = self._options
         return Audit(
@@ -105,20 +105,20 @@ class _Auditor:
             self._notes.append(f"{subject.reference}: not checked: {failure}")
             return []
 
-    def _suffering(
+    def _affected_pod_findings(
         self, findings: Iterable[Finding], subjects: dict[ObjectReference, AuditedObject]
     ) -> Iterator[Finding]:
         text = {finding.object for finding in findings if finding.object.kind == "Pod"}
         gone = next((change for change in self._options.changes if not change.enabled), None)
         by_name = {(r.namespace, r.name): r for r in subjects if r.kind == "Pod" and r.stored}
-        for pod, fate in self._pods.suffering():
+        for pod, effect in self._pods.affected_pods():
             reference = by_name.get((pod.metadata.namespace, pod.metadata.name))
             if reference is not None and reference not in text and gone is not None:
                 yield Finding(
                     object=reference,
                     feature=gone.gate,
-                    effect=fate.effect,
-                    message=f"{fate.why} (because of what it refers to)",
+                    effect=effect.effect,
+                    message=f"{effect.why} (because of what it refers to)",
                 )
 
 
@@ -149,7 +149,7 @@ def _list_refusals(found: Iterable[tuple[ObjectReference, str]], who: str) -> li
 
 
 def subjects_of(snapshot: Snapshot, question: Question) -> list[AuditedObject]:
-    """Return the objects of a snapshot that an audit examines; a rehearsal uses the same ones."""
+    """Return the objects of a snapshot that can be decoded, as an audit examines them, for a rehearsal."""
     options = audit_options.build(question)
     found = ((_decoded(raw, options), reference_of(raw, _is_namespaced(raw, options))) for raw in snapshot.raw())
     return [AuditedObject(obj, reference) for obj, reference in found if obj is not None and obj.metadata.name]
@@ -177,7 +177,7 @@ def _is_namespaced(raw: RawObject, options: AuditOptions) -> bool:
 
 
 def reference_of(raw: RawObject, namespaced: bool) -> ObjectReference:
-    """Return the kind, namespace, name and file of an object, as findings name it."""
+    """Return the reference by which findings name an object: kind, namespace, name, owner, file and line."""
     metadata = raw.tree.get("metadata") if isinstance(raw.tree, dict) else None
     stored = isinstance(metadata, dict) and bool(metadata.get("uid"))
     name = raw.name
@@ -210,7 +210,7 @@ _IN_POD = "spec.affinity.nodeAffinity"
 def scheduler_config_findings(
     profiles: Sequence[ProfileSpec], file: str, snapshot: Snapshot, options: AuditOptions, uses: GatedUseFinder
 ) -> Iterator[Finding]:
-    """Yield findings about plugins and options in a scheduler configuration that depend on feature gates."""
+    """Yield findings about gated fields in the `addedAffinity` of scheduler profiles."""
     for index, profile in enumerate(profiles):
         added = added_affinity(profile)
         if added is None:

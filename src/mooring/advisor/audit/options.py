@@ -51,7 +51,7 @@ class Question:
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     target_runtime_config: Mapping[str, bool] = field(default_factory=dict)
     asks_for_rollback_of_binaries: bool = False
-    """Return whether `--to-min-compatibility` was given: servers of that version may have to read stored objects."""
+    """Whether `--to-min-compatibility` was given: servers of that version may have to read stored objects."""
     notes: tuple[str, ...] = ()
 
 
@@ -263,7 +263,7 @@ class AuditOptions:
         return not self.checks_stored or kind.lifecycle.known_at(self.oldest_reader)
 
     def removal(self, api_version: str, kind: str) -> str | None:
-        """Return the release on the way to the target that removes a kind unknown to Mooring, and the replacement."""
+        """Return the release that removes a kind which Mooring lacks, up to the target, and the replacement."""
         found = removal_of(api_version, kind)
         if found is None or not self._from < Version.parse(found.release) <= self._to:
             return None

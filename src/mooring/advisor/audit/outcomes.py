@@ -17,8 +17,8 @@ from mooring.advisor.audit.admission_checks import (
     GatedUse,
     GatedUseFinder,
     GeneratedObject,
+    generated_from,
     is_over,
-    made_from,
     value_at,
 )
 from mooring.advisor.audit.options import AuditOptions
@@ -46,8 +46,8 @@ class AuditedObject:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answers:
-    """The cached results of admission for one object, with the current and with the target flags."""
+class _AdmissionComparison:
+    """The fields of one object that admission treats differently with the current and with the target flags."""
 
     made: GeneratedObject | None
     create: AdmissionResult
@@ -76,7 +76,7 @@ class EffectFinder:
             for use in uses:
                 yield use_finding(subject.reference, use, tree, Effect.UNAFFECTED, self._unreadable(use))
             return
-        answers = self._answers(subject)
+        answers = self._compare_admission(subject)
         for use in uses:
             effect, message = self._effect(subject, use, answers)
             yield use_finding(subject.reference, use, tree, effect, message)
@@ -90,10 +90,10 @@ class EffectFinder:
                     message=f"it can no longer be updated: {text}",
                 )
 
-    def _answers(self, subject: AuditedObject) -> _Answers:
+    def _compare_admission(self, subject: AuditedObject) -> _AdmissionComparison:
         obj = subject.object
         now, then = self.options.now.admission, self.options.then.admission
-        made = made_from(obj) if subject.reference.stored else None
+        made = generated_from(obj) if subject.reference.stored else None
         asked = made.object if made else obj
         before = admission_checks.create(asked, now, self.now)
         after = admission_checks.create(asked, then, self.now)
@@ -102,9 +102,9 @@ class EffectFinder:
         update = AdmissionResult({})
         if subject.reference.stored:
             update = admission_checks.update(obj, then, self.now).beyond(admission_checks.update(obj, now, self.now))
-        return _Answers(made, after.beyond(before), before, update)
+        return _AdmissionComparison(made, after.beyond(before), before, update)
 
-    def _effect(self, subject: AuditedObject, use: GatedUse, answers: _Answers) -> tuple[Effect, str]:
+    def _effect(self, subject: AuditedObject, use: GatedUse, answers: _AdmissionComparison) -> tuple[Effect, str]:
         refusal = answers.create.refused.get(use.field, "")
         dropped = use.field in answers.create.dropped
         already = answers.already.refused.get(use.field) or next(iter(answers.already.refused.values()), "")
@@ -136,8 +136,8 @@ class EffectFinder:
 
     def _stored(self, obj: Resource, use: GatedUse) -> tuple[Effect, str]:
         if isinstance(obj, Pod):
-            fate = self.pods.fate(obj)
-            return fate.effect, fate.why
+            effect = self.pods.effect_on(obj)
+            return effect.effect, effect.why
         if isinstance(obj, PersistentVolume) and use.feature != COMPATIBILITY:
             before, after = (self._nodes_of(obj, then=then) for then in (False, True))
             if before and not after:

@@ -44,23 +44,23 @@ class PodEffectFinder:
     def _is_same(self) -> bool:
         return self.options.now.features == self.options.then.features
 
-    def fate(self, pod: Pod) -> PodEffect:
-        """Return what the target flags do to one pod."""
+    def effect_on(self, pod: Pod) -> PodEffect:
+        """Return the effect of the target flags on one pod: it is evicted, left pending, or unaffected."""
         if has_ended(pod) or pod.metadata.deletion_timestamp is not None:
             return PodEffect(Effect.FINISHED, "the pod has ended, or is about to go")
         if pod.spec.node_name:
             return self._running(pod)
         return self._waiting(pod)
 
-    def suffering(self) -> Iterator[tuple[Pod, PodEffect]]:
+    def affected_pods(self) -> Iterator[tuple[Pod, PodEffect]]:
         """Yield the pods that the target flags evict or leave unschedulable, including pods without gated fields."""
         if self._is_same:
             return
         for pod in self.snapshot.all(Pod):
             if pod.metadata.uid:
-                fate = self.fate(pod)
-                if fate.effect in (Effect.EVICTED, Effect.STUCK_PENDING):
-                    yield pod, fate
+                effect = self.effect_on(pod)
+                if effect.effect in (Effect.EVICTED, Effect.STUCK_PENDING):
+                    yield pod, effect
 
     def _running(self, pod: Pod) -> PodEffect:
         before, after = (self._due(pod, side.constraints) for side in (self.options.now, self.options.then))

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from msgspec import structs
 
-from mooring.advisor.audit.admission_checks import dropped, is_over, made_from
+from mooring.advisor.audit.admission_checks import dropped, generated_from, is_over
 from mooring.advisor.audit.results import Audit, Effect, Finding, ObjectReference, Observation, Rehearsal
 from mooring.advisor.snapshot.engines import waits
 from mooring.advisor.snapshot.to_store import is_written, missing_namespaces, write_objects
@@ -114,7 +114,7 @@ async def rehearse(audit: Audit, copy: RehearsalObjects, start: StartPlane, fold
                     f"the copy with the {name} flags was still changing after {seconds:g} s; "
                     "repeat with more --rehearsal-seconds"
                 )
-            views.append(await _Probe(plane).look_at(taken))
+            views.append(await _Probe(plane).observe(taken))
     report = Rehearsal(
         objects=len(taken),
         seconds=round(time.monotonic() - began, 2),
@@ -170,8 +170,8 @@ class _Probe:
 
     plane: RehearsalPlane
 
-    async def look_at(self, taken: Sequence[Subject]) -> dict[_Key, _Outcome]:
-        """Return the observations of all objects, by object and by what was tried."""
+    async def observe(self, taken: Sequence[Subject]) -> dict[_Key, _Outcome]:
+        """Send dry-run requests for all objects; return the results by object and request."""
         seen: dict[_Key, _Outcome] = {}
         failing = await self._failing()
         for obj, reference in taken:
@@ -183,7 +183,7 @@ class _Probe:
                 seen[reference, "pod"] = await self._pod(obj)
             if body:
                 seen[reference, "update"] = await self._update(obj, reference, body)
-            if not reference.stored or (made_from(obj) is not None and not is_over(obj)):
+            if not reference.stored or (generated_from(obj) is not None and not is_over(obj)):
                 seen[reference, "create"] = await self._create(obj, stored=reference.stored)
             failure = failing.get((reference.kind, reference.namespace, reference.name))
             seen[reference, "controller"] = _Outcome("fails", failure) if failure else _Outcome("works")
@@ -213,7 +213,7 @@ class _Probe:
         return _Outcome("accepted")
 
     async def _create(self, obj: Resource, *, stored: bool) -> _Outcome:
-        made = made_from(obj) if stored else None
+        made = generated_from(obj) if stored else None
         wanted = copy_of(made.object if made else obj)
         if made is None:
             metadata = obj.metadata

@@ -163,9 +163,9 @@ class Rehearsal(Result, frozen=True, kw_only=True):
     objects: int
     seconds: float
     broken: list[Observation] = field(default_factory=list)
-    """Return the observations in which the target flags gave another result than the current ones."""
+    """The observations in which the target flags gave another result than the current ones."""
     differences: list[Observation] = field(default_factory=list)
-    """Return the observations that differ from the prediction."""
+    """The observations that differ from the prediction."""
     notes: list[str] = field(default_factory=list)
 
 

@@ -107,7 +107,7 @@ def _all_true(texts: Iterable[str], node: Node) -> bool:
 
 
 def is_too_long(spec: PodSpec) -> bool:
-    """Return whether rewritten constraints have too many values to be put into a template."""
+    """Return whether a spec has more tolerations or values in one requirement than a patch should write."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
     terms = required.node_selector_terms if required is not None else []

@@ -155,7 +155,7 @@ def _result(world: World, proposal: Proposal, hurt: tuple[str, ...], *, is_place
     if isinstance(source, Pod):
         pods = [pod for pod in world.pods.values() if pod.name == f"{meta.namespace}/{meta.name}"]
         return Played(sum(bool(pod.node) for pod in pods), 1, hurt)
-    owner = world.workloads.making_pods_for(source.kind, meta.namespace, meta.name)
+    owner = world.workloads.current_workload(source.kind, meta.namespace, meta.name)
     if owner is None:  # a CronJob: its Jobs create pods
         names = {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in proposal.before.siblings if waits(pod)}
         pods = [pod for pod in world.pods.values() if pod.name in names]

@@ -96,11 +96,7 @@ def _yaml_pieces(text: str) -> Iterator[Piece]:
 
 
 def trees(piece: str) -> list[Any]:
-    """Parse the non-empty YAML documents of a piece into dicts and lists. Raise `DecodeError`. The size is unlimited,
-    unlike in requests.
-
-    There is no limit on the size: a list may be larger than anything that is sent to a server.
-    """
+    """Parse the non-empty YAML documents of a piece, of any size, into dicts and lists. Raise `DecodeError`."""
     return [document.tree for document in codec.read_yaml(piece, max_bytes=len(piece))]
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from mooring.advisor.lint import guards, rules
 from mooring.advisor.lint.rules import Problem
-from mooring.advisor.lint.small_models import HowOften, Inputs, Model, Slot
+from mooring.advisor.lint.small_models import Inputs, Model, Slot, TruthFrequency
 from mooring.cel.environment import Program
 from mooring.cel.errors import CelError
 from mooring.cel.values import Timestamp
@@ -30,7 +30,7 @@ def program_of(subject: Subject, expression: str) -> Program | None:
 
 @lru_cache(maxsize=_REMEMBERED)
 def model_of(subject: Subject, expression: str) -> Model | None:
-    """Return the model of the values that an expression compares; None if the expression is too complex."""
+    """Return the values that an expression compares; None if it does not compile or has unsupported parts."""
     program, model = program_of(subject, expression), Model()
     if program is None or program.expr is None or not model.add_expression(program.expr):
         return None
@@ -61,15 +61,15 @@ def _cel_bindings(subject: Subject, inputs: Inputs) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def how_often(subject: Subject, expression: str) -> HowOften:
-    """Return how often a CEL expression is true over all inputs: always, sometimes, never, or unknown."""
+def truth_frequency(subject: Subject, expression: str) -> TruthFrequency:
+    """Return whether a CEL expression is true for all nodes or taints that there could be, for some, or for none."""
     model = model_of(subject, expression)
-    return HowOften.UNKNOWN if model is None else model.how_often(holds(subject, expression))
+    return TruthFrequency.UNKNOWN if model is None else model.truth_frequency(holds(subject, expression))
 
 
 def never_matches(expression: str) -> bool:
     """Return whether an expression over nodes is certainly true for no node."""
-    return how_often("node", expression) is HowOften.NEVER
+    return truth_frequency("node", expression) is TruthFrequency.NEVER
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -79,11 +79,11 @@ def advice(subject: Subject, expression: str) -> tuple[Problem, ...]:
     if program is None or program.expr is None:
         return ()
     problems = []
-    match how_often(subject, expression):
-        case HowOften.NEVER:
+    match truth_frequency(subject, expression):
+        case TruthFrequency.NEVER:
             message = f"the expression is true for no {subject}, so it never matches"
             problems.append(Problem(rules.NEVER_MATCHES, "", message))
-        case HowOften.ALWAYS:
+        case TruthFrequency.ALWAYS:
             effect = "every taint is tolerated" if subject == "taint" else "no node is excluded"
             problems.append(Problem(rules.MATCHES_ALL, "", f"the expression is true for every {subject}: {effect}"))
     problems += [Problem(rules.UNGUARDED, "", _describe_read(read)) for read in guards.unguarded(program.expr)]

@@ -37,7 +37,7 @@ _SYSTEM_PRIORITIES = frozenset({"system-cluster-critical", "system-node-critical
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The known facts of the cluster for which manifests are linted."""
+    """The known API versions, nodes, names, policies and quotas of the cluster for which manifests are linted."""
 
     served: frozenset[tuple[str, str]] | None = None
     """apiVersion and kind of everything that can be created."""
@@ -50,7 +50,7 @@ class ClusterFacts:
     """The quotas, LimitRanges and Pod Security levels of its namespaces."""
 
     def with_names(self, created: Iterable[tuple[str, str]]) -> "ClusterFacts":
-        """Return the facts extended by the objects that the linted files create themselves, by kind and name."""
+        """Return the facts with the names of objects that the linted files create added to those of the cluster."""
         names = {kind: set(known) for kind, known in self.names.items()}
         for kind, name in created:
             if kind in names:

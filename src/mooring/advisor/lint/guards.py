@@ -40,7 +40,7 @@ def unguarded(root: Expr) -> list[Access]:
 
 
 def access(expr: Expr) -> Access | None:
-    """Return the label or taint time that an expression reads and that may be absent; None if there is none."""
+    """Return the label or `taint.timeAdded`, which may be absent, that an expression itself reads; None for others."""
     if isinstance(expr, Select) and expr.resolved is None:
         container: Expr = expr.operand
         key: Expr | str = expr.name

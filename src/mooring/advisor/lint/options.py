@@ -68,7 +68,7 @@ def build(settings: Settings) -> LintOptions:
     """Build the options from versions and gates. Raise `SchemeError` if the runtime configuration is wrong."""
     versions = settings.component.versions
     scheme = Scheme(versions, settings.runtime_config or MappingProxyType({}))
-    lives = _Lives(scheme, versions)
+    lives = _Lifecycles(scheme, versions)
     facts = settings.facts or ClusterFacts()
     # Discovery is more exact than the version.
     absence = lives.absence if facts.served is None else lambda _version, _kind: None
@@ -95,7 +95,7 @@ def _release(kubernetes: str) -> Callable[[Any], list[Problem]] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lives:
+class _Lifecycles:
     scheme: Scheme
     versions: ComponentVersions
 

@@ -114,7 +114,7 @@ def as_junit(report: Report, fail_on: Severity, tool: str = "mooring lint") -> s
 
 
 def as_github(report: Report) -> str:
-    """Return workflow commands of GitHub Actions: an annotation for each finding, at its line in the changed files."""
+    """Return a workflow command of GitHub Actions for each finding, which annotates its line in a pull request."""
     words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
     found = []
     for each in report.findings:

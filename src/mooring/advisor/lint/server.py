@@ -63,7 +63,7 @@ def answer(tree: Any, options: LintOptions, now: datetime) -> Answer:
     if absence:
         return Answer([Problem(rules.NOT_SERVED, "apiVersion", absence)])
     kind = options.scheme.kind(api_version, kind_name)
-    if kind is None or not _is_result_of(kind, options):
+    if kind is None or not _has_admission_rules(kind, options):
         skipped = f"skipped: Mooring does not know {api_version} {kind_name}"
         return Answer([*problems, Problem(rules.UNKNOWN_KIND, "", skipped)])
     deprecation = options.scheme.deprecation_warning(kind)
@@ -73,7 +73,7 @@ def answer(tree: Any, options: LintOptions, now: datetime) -> Answer:
     return Answer(problems + linted.problems, linted.object)
 
 
-def _is_result_of(kind: Kind, options: LintOptions) -> bool:
+def _has_admission_rules(kind: Kind, options: LintOptions) -> bool:
     try:
         strategy_of(options.scheme.hub(kind).type)
     except KeyError:

@@ -32,8 +32,8 @@ _VERSION_CALLS = frozenset({"semver.compare", "isGreaterThan", "isLessThan"})
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-class HowOften(Enum):
-    """The frequency with which conditions are true: always, sometimes, never, or unknown."""
+class TruthFrequency(Enum):
+    """The frequency with which conditions are true: for all inputs, for some, for none, or unknown."""
 
     NEVER = "never"
     SOMETIMES = "sometimes"
@@ -60,7 +60,7 @@ class _Mentioned:
     versions: set[tuple[int, int, int]] = field(default_factory=set)
 
     def is_decisive(self) -> bool:
-        """Return whether trying the mentioned values and one other suffices to decide the conditions."""
+        """Return whether trying the mentioned values and one other decides whether conditions can be true."""
         special = [kind for kind in (self.prefixes, self.numbers, self.versions) if kind]
         return not special or (len(special) == 1 and max(map(len, self.texts | self.prefixes)) <= _MAX_LENGTH)
 
@@ -76,7 +76,7 @@ class _NotUnderstoodError(Exception):
 
 
 class Model:
-    """The values that conditions compare; they determine the inputs to try. Add conditions, then call `how_often`."""
+    """The values that conditions compare; they determine the inputs that `truth_frequency` tries."""
 
     def __init__(self) -> None:
         self._slots: dict[Slot, _Mentioned] = {}
@@ -147,19 +147,19 @@ class Model:
 
     # -- trying
 
-    def how_often(self, holds: Callable[[Inputs], bool], conditions: int = 1) -> HowOften:
-        """Return how often `holds`, which evaluates some conditions, is true over all distinguishable inputs."""
+    def truth_frequency(self, holds: Callable[[Inputs], bool], conditions: int = 1) -> TruthFrequency:
+        """Evaluate conditions with `holds` on all distinguishable inputs; return for which they are true."""
         if not all(mentioned.is_decisive() for mentioned in self._slots.values()):
-            return HowOften.UNKNOWN
+            return TruthFrequency.UNKNOWN
         choices = [list(_choices(slot, mentioned)) for slot, mentioned in self._slots.items()]
         if prod(map(len, choices)) * conditions > _MAX_TRIALS:
-            return HowOften.UNKNOWN
+            return TruthFrequency.UNKNOWN
         seen = set()
         for given in self.inputs():
             seen.add(holds(given))
             if len(seen) > 1:
-                return HowOften.SOMETIMES
-        return HowOften.ALWAYS if True in seen else HowOften.NEVER
+                return TruthFrequency.SOMETIMES
+        return TruthFrequency.ALWAYS if True in seen else TruthFrequency.NEVER
 
     def inputs(self) -> Iterator[Inputs]:
         """Yield all inputs that the conditions can distinguish; their number may be huge."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from mooring.advisor.lint import expressions
-from mooring.advisor.lint.small_models import HowOften, Inputs, Model, Slot
+from mooring.advisor.lint.small_models import Inputs, Model, Slot, TruthFrequency
 from mooring.api import core_v1, label_selector
 from mooring.api.label_selector import Operator, Requirement
 from mooring.api.quoting import go_quote
@@ -31,13 +31,13 @@ def contradiction(term: core_v1.NodeSelectorTerm, node_labels: Mapping[str, str]
     if _contradicting_names(term.match_fields):
         return "no node can meet all of matchFields"
     conditions = [found for entry in term.match_expressions if (found := _requirement(entry))]
-    impossible = next((each for each in conditions if _how_often([each]) is HowOften.NEVER), None)
+    impossible = next((each for each in conditions if _truth_frequency([each]) is TruthFrequency.NEVER), None)
     if impossible:
         return f"no node can meet {impossible.words}"
     conditions += [found for text in term.match_cel_expressions if (found := _expression(text))]
     conditions += [_label_condition(key, value) for key, value in node_labels.items()]
     for group in _sharing_labels(conditions):
-        if len(group) > 1 and _how_often(group) is HowOften.NEVER:
+        if len(group) > 1 and _truth_frequency(group) is TruthFrequency.NEVER:
             return f"no node can meet all of: {'; '.join(each.words for each in group)}"
     return None
 
@@ -88,11 +88,11 @@ def _labels(inputs: Inputs) -> dict[str, str]:
     return {slot.name: value for slot, value in inputs.items()}
 
 
-def _how_often(conditions: Sequence[_Condition]) -> HowOften:
+def _truth_frequency(conditions: Sequence[_Condition]) -> TruthFrequency:
     together = Model()
     for each in conditions:
         together.merge(each.model)
-    return together.how_often(lambda inputs: all(each.holds(inputs) for each in conditions), len(conditions))
+    return together.truth_frequency(lambda inputs: all(each.holds(inputs) for each in conditions), len(conditions))
 
 
 def _sharing_labels(conditions: Sequence[_Condition]) -> list[list[_Condition]]:

@@ -3,7 +3,7 @@
     audit(dump([Path("cluster.yaml")]), Crossing.between("1.36", "1.34")).findings
 
 Nothing is changed and no server is called. The engine of ``mooring.advisor.audit``, emulating both releases, is used
-too, by `played_findings`: for rejections by admission, and effects on pods.
+too, by `simulated_findings`: for rejections by admission, and effects on pods.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ from mooring.advisor.audit import Effect as Played
 from mooring.advisor.audit import admission_checks
 from mooring.advisor.audit import audit as play
 from mooring.advisor.audit import options as audit_options
-from mooring.advisor.audit.admission_checks import AdmissionResult, content, made_from
+from mooring.advisor.audit.admission_checks import AdmissionResult, content, generated_from
 from mooring.advisor.audit.auditor import reference_of
 from mooring.advisor.audit.options import AuditOptions
 from mooring.advisor.audit.results import ObjectReference
@@ -40,7 +40,9 @@ def audit(
     plays: bool = True,
     now: datetime | None = None,
 ) -> ReleaseAudit:
-    """Audit a snapshot for a change of release. `beside` are more findings; `plays` also runs the scheduler engine."""
+    """Audit a snapshot for a change of release.
+
+    `beside` are more findings for the result. `plays`: also run admission and the scheduler of both releases."""
     now = now or datetime.now(UTC)
     raw = snapshot.raw()
     notes = [f"{plural} are left out: {why}" for plural, why in snapshot.forbidden.items()]
@@ -60,7 +62,7 @@ def audit(
                 )
         found += beside
         if plays:
-            found += played_findings(snapshot, crossing, references, found, now)
+            found += simulated_findings(snapshot, crossing, references, found, now)
     return ReleaseAudit(
         origin=snapshot.origin,
         from_version=str(crossing.start),
@@ -83,7 +85,7 @@ def _evaluate(subject: ReleaseObject, crossing: Crossing, now: datetime) -> Iter
 
 
 def subject_of(raw: RawObject, crossing: Crossing) -> ReleaseObject:
-    """Return the kind, namespace, name and file of an object, as findings name it."""
+    """Return an object with its reference for findings and the history of its kind."""
     served = crossing.history.kind(*GroupVersion.parse(raw.api_version), raw.kind)
     return ReleaseObject(raw, reference_of(raw, served.namespaced if served else bool(raw.namespace)), served)
 
@@ -103,14 +105,14 @@ class _Suspect(NamedTuple):
     judgement: AdmissionResult
 
 
-def played_findings(
+def simulated_findings(
     snapshot: Snapshot,
     crossing: Crossing,
     references: Mapping[Identity, ObjectReference],
     earlier: Iterable[Finding],
     now: datetime,
 ) -> Iterator[Finding]:
-    """Yield the findings of running scheduler and admission for both releases that are not reported yet."""
+    """Run admission and the scheduler of both releases; yield findings about differences that `earlier` has not."""
     question = crossing.question()
     options = audit_options.build(question)
     suspects = list(_suspects(snapshot, options, now))
@@ -161,7 +163,7 @@ def _explain_refusal(
 ) -> Iterator[Finding]:
     """Yield findings about rejected fields, for a stored object or a manifest; ``fields.py`` reports dropped ones."""
     obj = suspect.object
-    made = made_from(obj) if reference.stored else None
+    made = generated_from(obj) if reference.stored else None
     stays = False
     if reference.stored and made is None:
         after = admission_checks.update(obj, options.then.admission, now)

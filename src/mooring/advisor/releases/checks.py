@@ -23,7 +23,7 @@ from mooring.api.meta_v1 import Resource
 
 
 def version_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
-    """Yield findings about API versions: of manifests, of clients, and of stored objects."""
+    """Yield findings about the apiVersion of an object, its storage version, and those that its clients write."""
     served = subject.served
     if served is None:
         yield from _long_gone(subject, crossing)
@@ -126,7 +126,7 @@ class Deprecated(NamedTuple):
     since: str
     use: str
     does_nothing: bool = False
-    """The release since which it has no effect."""
+    """Whether it has no effect since that release, rather than being deprecated."""
 
 
 _POD = (
@@ -193,7 +193,7 @@ _VITAL = frozenset({("", "pods"), ("", "nodes"), ("coordination.k8s.io", "leases
 
 
 def bystander_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
-    """Yield findings about webhooks, APIServices and kubelets, which are affected whatever the objects contain."""
+    """Yield findings about webhooks and APIServices that can block the change, and unsupported kubelets."""
     kind, group = subject.reference.kind, subject.group
     if kind in _WEBHOOKS and group == "admissionregistration.k8s.io":
         yield from _webhooks(subject, crossing)
@@ -266,7 +266,7 @@ def _node(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
 
 
 class _Expressive(NamedTuple):
-    """A kind of objects that contain CEL expressions, and where they are."""
+    """A kind whose objects contain CEL expressions, and the field with them."""
 
     type: type[Resource]
     word: str

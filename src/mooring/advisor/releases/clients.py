@@ -43,7 +43,7 @@ async def metrics(client: Client) -> str:
 
 
 def of_metrics(page: str, crossing: Crossing) -> Iterator[Finding]:
-    """Yield findings about requested API versions, from a server's metrics, that the other release does not serve."""
+    """Yield findings about API versions in a server's metrics that clients request and the target does not serve."""
     for labels in _COUNTED.findall(page):
         said = dict(_LABEL.findall(labels))
         place = _PlaceInLog(said.get("group", ""), said.get("version", ""), said.get("resource", ""))
@@ -53,7 +53,7 @@ def of_metrics(page: str, crossing: Crossing) -> Iterator[Finding]:
 
 
 def of_log(lines: Iterable[bytes], name: str, crossing: Crossing) -> Iterator[Finding]:
-    """Yield findings about requests in an audit log that the other release would not serve, each once."""
+    """Yield a finding for each client and API version in an audit log that the target release does not support."""
     seen: set[tuple[_PlaceInLog, str]] = set()
     agents: set[str] = set()
     for line in lines:

@@ -32,7 +32,7 @@ class FieldUse(NamedTuple):
 
     @property
     def is_filled_in(self) -> bool:
-        """Whether the value equals the default that a server sets (`defaults.go` of 1.27 to 1.37)."""
+        """Whether the value is the one that an API server sets by default."""
         match self.path.rpartition(".")[2]:
             case "maxUnavailable":
                 return bool(self.value == 1)

@@ -109,7 +109,7 @@ class Crossing:
 
     @property
     def releases(self) -> list[str]:
-        """Return the releases from the first to the last, without the first."""
+        """Return the releases after the current one up to the target, in the order of the change."""
         step = 1 if self.goes_up else -1
         return [f"1.{minor}" for minor in range(self.start.minor + step, self.end.minor + step, step)]
 
@@ -118,11 +118,11 @@ class Crossing:
         return history()
 
     def knows(self, served: Served, *, end: bool) -> bool:
-        """Return whether a release has a resource, enabled or not."""
+        """Return whether the current release, or with `end` the target release, has an API version, enabled or not."""
         return served.releases.has(self.end if end else self.start)
 
     def serves(self, served: Served, *, end: bool) -> bool:
-        """Return whether a release serves a resource by default."""
+        """Return whether the current release, or with `end` the target release, serves an API version by default."""
         return served.by_default(self.end if end else self.start)
 
     def subresource(self, served: Served, name: str, *, end: bool) -> bool:
@@ -130,12 +130,12 @@ class Crossing:
         return served.releases.has(version) and name in served.subresources and served.subresources[name].has(version)
 
     def removed(self, api_version: str, kind: str) -> tuple[str, str] | None:
-        """Return the release that removed a kind before the recorded history, and the replacement."""
+        """Return the release that removed a kind before the recorded history, and the replacement; or None."""
         found = removal_of(api_version, kind)
         return None if found is None or Version.parse(found.release) > self.end else (found.release, found.replacement)
 
     def deprecated(self, served: Served) -> bool:
-        """Return whether an API version becomes deprecated in one of the releases."""
+        """Return whether an API version is deprecated in the target release, and was not in the current one."""
         return bool(served.deprecated) and self.begins(served.deprecated)
 
     def begins(self, release: str) -> bool:
@@ -179,7 +179,7 @@ class Crossing:
         return newer >= _EMULATION_FLAGS and older >= _EMULATION_FLAGS and newer.minor - older.minor <= _EMULATES_BACK
 
     def plan(self, served: Served) -> WalkPlan | None:
-        """Return the plan for walking objects of a resource; None if nothing in them differs."""
+        """Return the fields to visit in objects of a resource; None if the two releases treat all of them equally."""
         if not self._plans:
             self._plans.update(_Planning(self).plans())
         return self._plans.get(served.definition) if served.releases.has(self.end) else None
@@ -193,8 +193,8 @@ class Crossing:
             return self.gates[name]
         return gate_history.is_on_by_default(name, version)
 
-    def asks(self, gate: str, *, end: bool) -> bool:
-        """Return whether a release (the target one with `end`) has the behaviour that a feature gate introduced."""
+    def is_gate_on(self, gate: str, *, end: bool) -> bool:
+        """Return whether a gate is on in the current release or, with `end`, in the target release."""
         return self._gate(gate, self.end if end else self.start)
 
     def question(self) -> Question:

@@ -85,7 +85,7 @@ class BaselineError(ValueError):
 
 
 def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
-    """Write a baseline of findings; return a sentence with their number."""
+    """Write the keys of findings into a baseline file; return their number."""
     keys = sorted({finding.key for finding in findings})
     path.write_text(json.dumps({"kind": _KIND, "findings": keys}, indent=1, ensure_ascii=False) + "\n")
     return len(keys)
@@ -104,6 +104,6 @@ def read_baseline(path: Path) -> frozenset[str]:
 
 
 def without_known(audit: ReleaseAudit, known: frozenset[str]) -> ReleaseAudit:
-    """Return the audit without the findings of a baseline."""
+    """Return the audit without the findings whose keys are in a baseline."""
     new = [finding for finding in audit.findings if finding.key not in known]
     return structs.replace(audit, findings=new, known=len(audit.findings) - len(new))

@@ -120,7 +120,7 @@ class ReleaseAudit(Result, frozen=True, kw_only=True):
     rehearsal: Rehearsal | None = None
 
     def rehearsed(self, rehearsal: Rehearsal) -> "ReleaseAudit":
-        """Return the audit with findings added for what a rehearsal observed and no finding predicts."""
+        """Return the audit with the results of a rehearsal, without the differences that a finding predicts."""
         predicted = {(finding.object, finding.effect) for finding in self.findings}
         differences = [
             each

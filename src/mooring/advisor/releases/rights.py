@@ -35,7 +35,7 @@ _PROXY, _GET = frozenset({"nodes/proxy"}), frozenset({"get"})
 
 
 class Demand(NamedTuple):
-    """A permission that no longer suffices once a feature gate is on, with the permissions required in addition."""
+    """A permission (`verbs` on `given`) that no longer suffices once a gate is on, and the one required in addition."""
 
     gate: str
     group: str
@@ -102,7 +102,7 @@ def _to_nothing(
     for verb in _texts(rule, "verbs"):
         word, colon, _ = verb.partition(":")
         gate = _VERBS.get(word) if verb != "impersonate" else None
-        if gate and crossing.asks(gate, end=False) and not crossing.asks(gate, end=True):
+        if gate and crossing.is_gate_on(gate, end=False) and not crossing.is_gate_on(gate, end=True):
             yield "verbs", verb, f"verb {word}{colon}"
 
 
@@ -110,7 +110,7 @@ def _not_enough(
     rule: Mapping[str, Any], rules: list[Mapping[str, Any]], crossing: Crossing
 ) -> Iterator[tuple[str, Demand]]:
     for demand in _DEMANDS:
-        if crossing.asks(demand.gate, end=False) or not crossing.asks(demand.gate, end=True):
+        if crossing.is_gate_on(demand.gate, end=False) or not crossing.is_gate_on(demand.gate, end=True):
             continue
         for group, resource in _pairs(rule):
             given = group == demand.group and resource in demand.given and demand.verbs & set(_texts(rule, "verbs"))
@@ -147,7 +147,7 @@ def _is_known_resource(group: str, resource: str, crossing: Crossing, *, end: bo
         return None
     gate = _SUBRESOURCES.get((group, resource))
     if gate is not None:
-        return crossing.asks(gate, end=end)
+        return crossing.is_gate_on(gate, end=end)
     plural, _, sub = resource.partition("/")
     versions = crossing.history.versions(group, plural)
     if plural == "*" or sub == "*":

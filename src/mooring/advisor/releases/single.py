@@ -22,7 +22,7 @@ class Release:
         self._crossing = Crossing.between(version, version)
 
     def problems(self, tree: Any) -> list[Problem]:
-        """Yield the fields and values that the release lacks or has disabled."""
+        """Return a problem for each field and value of an object that the release lacks or has disabled."""
         if not isinstance(tree, dict) or not isinstance(tree.get("kind"), str):
             return []
         api_version, kind = str(tree.get("apiVersion") or ""), tree["kind"]

@@ -90,7 +90,7 @@ class ReleaseObject:
             yield str(entry.get("manager") or "unknown manager"), str(entry.get("apiVersion") or "")
 
     def is_a_default(self, path: str) -> bool:
-        """Return whether the server defaulted a field: no field manager owns it."""
+        """Return whether the server set a field by default, because no field manager owns it."""
         entries = self.metadata.get("managedFields")
         if not isinstance(entries, list) or not entries:
             return False

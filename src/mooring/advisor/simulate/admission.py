@@ -60,7 +60,7 @@ class Admission:
         self.webhooks: Counter[str] = Counter()
         """The webhooks that a server would have called, with the number of calls."""
 
-    def learn(self, objects: Iterable[Resource]) -> None:
+    def infer_missing(self, objects: Iterable[Resource]) -> None:
         """Infer namespaces and PriorityClasses, which a dump may lack, from objects."""
         for obj in objects:
             self._lookups.namespaces.add(obj.metadata.namespace)

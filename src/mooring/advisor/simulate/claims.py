@@ -50,7 +50,7 @@ class Claims:
         self._world.put_object(self._bound_at_once(claim))
 
     def prepare(self, pod: Pod) -> Pod:
-        """Create the claims of a new pod: from templates and for ephemeral volumes."""
+        """Create the claims of a new pod from templates and for ephemeral volumes; return the pod that names them."""
         for volume in pod.spec.volumes:
             if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is not None:
                 wanted = volume.ephemeral.volume_claim_template
@@ -105,7 +105,7 @@ class Claims:
         return self._world.engine.cluster.objects(StorageClass).get(name) if name else None
 
     def settle(self, assumed: AssumedPod) -> None:
-        """Write what the plugins reserved for a pod on its node, and release the reservations."""
+        """Write the volumes and claims that plugins reserved for a pod on its node, and release the reservations."""
         cycle, pod, node = assumed.cycle, assumed.pod, assumed.node
         for plugin in assumed.profile.reserve:
             if isinstance(plugin, PreviewsWrites):

@@ -55,7 +55,7 @@ class TaintEvictions:
             self.consider(pod)
 
     def consider(self, pod: SimulatedPod) -> None:
-        """Schedule the eviction of a pod, if a taint requires it."""
+        """Schedule the eviction of a pod from its node, if a NoExecute taint of the node requires it."""
         due = self._due(pod)
         if due is not None:
             self._order += 1
@@ -105,13 +105,13 @@ class Drains:
         self._nodes.pop(node, None)
 
     def next_due(self) -> float | None:
-        """Return when to retry refused evictions; None as long as nothing has changed."""
+        """Return when to retry refused evictions; None if there are none, or nothing has changed since the last try."""
         if not self.refused or self._world.revision == self._tried_at_revision:
             return None
         return self._next
 
     def run(self) -> None:
-        """Evict the pods that may be evicted."""
+        """Try to evict all pods of the nodes that are being drained; collect the refused ones."""
         self.refused = {}
         for node in self._nodes:
             for pod in self._world.pods_on(node):
@@ -218,7 +218,7 @@ class Budgets:
         return f"{disruption_budgets.VIOLATED} {why}"
 
     def sync(self) -> None:
-        """Write the budgets' allowed disruptions to the engine, for preemption."""
+        """Write the allowed disruptions of changed budgets into the scheduler's engine, for preemption."""
         for entry in self._all.values():
             if not entry.is_stale:
                 continue

@@ -32,12 +32,12 @@ class IdenticalPendingPods:
         self._of: dict[str, IdenticalPods] = {}
         """The group of each pod, by pod key."""
         self._last: dict[Hashable, tuple[QueuedPod, str]] = {}
-        """By likeness, the pod that was rejected last, and the message. The pod may be deleted since."""
+        """By equality key of pods, the pod that was rejected last, and the message. The pod may be deleted since."""
         gatekeepers = [plugin for profile in profiles for plugin in profile.pre_enqueue]
         self._are_formed = all(getattr(plugin, "name", "") in _LETS_PASS for plugin in gatekeepers)
 
-    def first_of(self, key: str) -> str:
-        """Return the pod that represents a pod in the queue; often the pod itself."""
+    def first_in_group(self, key: str) -> str:
+        """Return the key of the pod that represents a pod in the queue: the first of its group, or the pod itself."""
         line = self._of.get(key)
         return key if line is None else line.first.key
 
@@ -57,13 +57,13 @@ class IdenticalPendingPods:
         number = 0 if line is None else len(line.followers)
         if self._are_formed and self._queue.waits_in_crowd(queued):
             last, words = self._last.get(queued.likeness, (queued, message))
-            if last is not queued and words == message and self._are_one(last, queued):
+            if last is not queued and words == message and self._are_identical(last, queued):
                 self._join(last, queued)
             else:
                 self._last[queued.likeness] = queued, message
         return number
 
-    def _are_one(self, last: QueuedPod, queued: QueuedPod) -> bool:
+    def _are_identical(self, last: QueuedPod, queued: QueuedPod) -> bool:
         queue, pod, other = self._queue, queued.pod.spec, last.pod.spec
         return (
             last.queued_at == queued.queued_at
@@ -91,7 +91,7 @@ class IdenticalPendingPods:
         line.first = last
         self._of.update(dict.fromkeys((*moved, queued.key, last.key), line))
 
-    def turned(self, queued: QueuedPod, queued_at: float, refusals: int) -> None:
+    def advance(self, queued: QueuedPod, queued_at: float, refusals: int) -> None:
         """Queue the next pod of a group after the first left it, with its `queued_at` and number of rejections."""
         line = self._of.pop(queued.key, None)
         if line is not None:

@@ -69,7 +69,7 @@ def read_nodes(text: str | bytes, source: str) -> tuple[Node, ...]:
 
 
 def nodes_like(templates: tuple[Node, ...], number: int, first: int = 0) -> Iterator[Node]:
-    """Yield nodes with new names, from the templates in turn."""
+    """Yield a number of nodes with generated names, made from the templates in turn."""
     templates = templates or DEFAULT_TEMPLATES
     for index in range(first, first + number):
         yield _node_like(templates[index % len(templates)], index)
@@ -83,7 +83,7 @@ def _node_like(template: Node, index: int) -> Node:
 
 
 def with_name(template: Node, name: str) -> Node:
-    """Return a node made from a template, with a name, a uid and the label of its host name."""
+    """Return a node made from a template, with its own name, uid and `kubernetes.io/hostname` label."""
     meta = template.metadata
     labels = {**meta.labels, HOSTNAME: name}
     made = ObjectMeta(name=name, uid=uid_of("Node", name), labels=labels, annotations=meta.annotations)

@@ -376,7 +376,7 @@ class Autoscaler:
         return None
 
     def run(self) -> None:
-        """Add the nodes that are ready by now; order more if none is being created."""
+        """Add the ordered nodes that are ready by now; order more for pending pods unless some are on the way."""
         now = self._world.clock.monotonic()
         while self._arrivals and self._arrivals[0][0] <= now:
             _, _, node = heapq.heappop(self._arrivals)
@@ -404,7 +404,7 @@ class Autoscaler:
                 self.added.append((now + pool.ready_seconds, node.metadata.name, pool.name))
 
     def _pack(self, pool: NodePool, pods: list[Pod], most: int) -> tuple[list[Node], list[Pod]]:
-        """Return the nodes to add, and the pods that still fit nowhere. The engine is as before in the end."""
+        """Pack pods onto new nodes of a pool; return the nodes to add, and the pods that still fit nowhere."""
         engine = self._world.engine
         owners = (owner.object for owner in self._world.workloads.all())
         daemons = [each for each in owners if isinstance(each, DaemonSet)]

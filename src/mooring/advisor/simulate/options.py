@@ -46,7 +46,7 @@ def for_component(
     backoffs: Backoffs = _BACKOFFS,
     description: str = "the defaults",
 ) -> Settings:
-    """Read a component's versions and gates, once."""
+    """Return the settings of a simulation at a component's versions and gates."""
     return Settings(
         admission=admission_options.for_component(component),
         features=scheduler_features.from_gates(component.gates),

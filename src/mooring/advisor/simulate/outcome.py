@@ -165,7 +165,7 @@ def _nodes(before: Usage, after: Usage, world: World) -> tuple[NodeUse, ...]:
 
 
 def compare(one: Simulation, other: Simulation) -> Comparison:
-    """Return the differences between two results, whose pods have the same, deterministic names."""
+    """Compare two results of one scenario: pods on other nodes, pods only in one, and pods pending in one."""
     here, there = _places(one), _places(other)
     common = [pod for pod in here if pod in there]
     moved = [MovedPod(pod=pod, node=here[pod], other_node=there[pod]) for pod in common if here[pod] != there[pod]]

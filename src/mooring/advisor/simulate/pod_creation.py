@@ -32,7 +32,7 @@ def reference_to(owner: Resource) -> OwnerReference:
 
 
 def workload_of(obj: ReplicaSet | ReplicationController | StatefulSet | Job | DaemonSet) -> Workload:
-    """Return the simulated workload of an object; for a Deployment, call it with its ReplicaSets."""
+    """Return the simulated workload of an object that creates pods itself."""
     return Workload(reference_to(obj), obj.metadata.namespace, obj, template=obj.spec.template, wanted=wanted_by(obj))
 
 
@@ -50,7 +50,7 @@ def wanted_by(obj: Resource) -> int:
 
 
 def with_replicas(obj: Resource, replicas: int) -> Resource:
-    """Return the workload with another size; DaemonSets are unchanged."""
+    """Return the workload with another number of replicas; for a Job, of parallel pods. DaemonSets are unchanged."""
     if isinstance(obj, Job):
         more = obj.spec.completions is not None
         spec = structs.replace(obj.spec, parallelism=replicas, completions=replicas if more else None)
@@ -76,12 +76,12 @@ def slot_of(owner: OwnerReference, pod: Pod) -> str:
 
 
 def has_slots(owner: Workload) -> bool:
-    """Return whether pods have slots, so that each is created and admitted on its own."""
+    """Return whether pods have an ordinal, index or node of their own, so that each is admitted separately."""
     return owner.kind in ("StatefulSet", "DaemonSet") or (isinstance(owner.object, Job) and is_indexed(owner.object))
 
 
 def slots(owner: Workload) -> Iterator[str]:
-    """Yield the slots that should have a pod, in order; those of DaemonSets are found by node."""
+    """Yield the ordinals of a StatefulSet, or the unfinished indexes of a Job, that should have a pod, in order."""
     obj = owner.object
     if isinstance(obj, StatefulSet):
         first = stateful_pods.start_ordinal(obj)

@@ -61,7 +61,7 @@ class SimulatedPod:
 
 @dataclass(slots=True, eq=False)
 class Workload:
-    """A workload that creates and replaces pods."""
+    """A workload that creates and replaces pods: a ReplicaSet, StatefulSet, Job and so on, but no Deployment."""
 
     reference: OwnerReference
     namespace: str
@@ -103,7 +103,7 @@ class Workload:
 
     @property
     def desired(self) -> int:
-        """Return the number of pods of all revisions when everything is healthy."""
+        """Return the desired number of pods; for a ReplicaSet of a Deployment, that of the Deployment."""
         if self.deployment is not None:
             replicas = self.deployment.spec.replicas
             return 1 if replicas is None else replicas

@@ -18,7 +18,7 @@ _IN_BYTES = frozenset({"memory", "ephemeral-storage"})
 
 
 def lines(result: Simulation, *, wide: bool = False) -> Iterator[str]:
-    """Yield the lines of the table. Headings start in the first column and are in capitals."""
+    """Yield the lines of the report of a simulation for a terminal, with headings in capitals."""
     return map(one_line, _lines(result, wide=wide))
 
 
@@ -129,7 +129,7 @@ def _replacement(each: Departure) -> str:
 
 
 def placement_table(result: Simulation) -> PodTable:
-    """Return the table of the pods that were placed."""
+    """Return the table of the pods that were placed, with their nodes."""
     rows = [
         (each.pod, each.node, format_seconds(each.at), each.owner or "-", each.replaces or "-")
         for each in result.placements

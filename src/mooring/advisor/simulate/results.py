@@ -130,7 +130,7 @@ class NodeUse(Result, frozen=True):
 
 
 class Moment(Result, frozen=True):
-    """The numbers at one time of the simulation."""
+    """A point of the timeline: numbers of pods and nodes at one time, and the step applied then."""
 
     at: float
     running: int
@@ -143,7 +143,7 @@ class Moment(Result, frozen=True):
 
 
 class Room(Result, frozen=True):
-    """The number of further pods of a workload that fit."""
+    """The number of further pods of a workload that fit, and the reason why the next one does not."""
 
     workload: str
     fits: int
@@ -227,7 +227,7 @@ class Condition:
     limit: float
 
     def violation(self, result: Simulation) -> str:
-        """Return the numbers that meet the condition; empty if it is not met."""
+        """Return the numbers of a result that meet the condition, for the error message; empty if it is not met."""
         if self.subject in NUMBERS:
             number = getattr(result.counts, self.subject.replace("-", "_"))
             return f"{number} {self.subject}" if self.compare(number, self.limit) else ""

@@ -12,7 +12,7 @@ from mooring.advisor.simulate.pods import SimulatedPod, Workload, display_name_o
 from mooring.advisor.simulate.results import Moment, Room
 from mooring.advisor.simulate.scheduling import Scheduling
 from mooring.advisor.simulate.time_passing import TimePassing
-from mooring.advisor.simulate.utilisation import Usage, part_of, usage_of
+from mooring.advisor.simulate.utilisation import Usage, requested_fraction, usage_of
 from mooring.advisor.simulate.world import Progress, World
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.apps_v1 import DaemonSet
@@ -121,8 +121,8 @@ class SimulationRun:
             running=self.world.running,
             pending=len(self.world.pods) - self.world.running,
             nodes=len(cluster),
-            cpu=part_of(cluster, CPU),
-            memory=part_of(cluster, MEMORY),
+            cpu=requested_fraction(cluster, CPU),
+            memory=requested_fraction(cluster, MEMORY),
             event=event,
         )
         if event or not self.timeline or structs.replace(self.timeline[-1], at=moment.at, event="") != moment:
@@ -133,7 +133,7 @@ _REPORT_EVERY = 256
 
 
 def fill(world: World, scheduling: Scheduling, applying: ChangeApplier, report: Callable[[], None]) -> Room:
-    """Add pods of the last added workload. Raise ScenarioError if that is ambiguous."""
+    """Add pods of the last added workload until one does not fit. Raise ScenarioError unless there is exactly one."""
     wanted = [obj for obj in applying.last if not isinstance(obj, DaemonSet)]
     if len(wanted) != 1:
         what = "several workloads were" if wanted else "no workload was"
@@ -179,7 +179,7 @@ class _Filling:
             self._scheduling.allow_preemption = True
 
     def _workload(self, wanted: Resource) -> Workload:
-        owner = self._world.workloads.making_pods_for(wanted.kind, wanted.metadata.namespace, wanted.metadata.name)
+        owner = self._world.workloads.current_workload(wanted.kind, wanted.metadata.namespace, wanted.metadata.name)
         if owner is not None:
             return owner
         raise ScenarioError(f"until full: {self._name} is not there; was it rejected?")

@@ -58,7 +58,7 @@ class Scheduling(Driver):
             if self._fails_like_identical_pods(queued):
                 record.attempts += lines.refused(queued, self._world.pods[queued.key].message)
             else:
-                lines.turned(queued, queued_at, refusals)
+                lines.advance(queued, queued_at, refusals)
             if record.attempts // _REPORT_EVERY != before // _REPORT_EVERY:
                 self._report()
 
@@ -66,7 +66,7 @@ class Scheduling(Driver):
         """Evict pods from tainted nodes, try every pod, and take all steps of rolling updates that are possible now."""
         self._world.taints.run()
         self.run()
-        while self._world.workloads.roll_on():
+        while self._world.workloads.advance_rollouts():
             self.run()
 
     def _fails_like_identical_pods(self, queued: QueuedPod) -> bool:

@@ -43,7 +43,7 @@ class TimePassing:
             self._work()
 
     def pass_until(self, until: float) -> None:
-        """Process everything that is due until a time."""
+        """Advance from event to event, and process each, until a time."""
         while True:
             due = _first(self._soon(), self._world.taints.next_due())
             if due is None or due > until:
@@ -57,7 +57,7 @@ class TimePassing:
         return _first(backoff, world.drains.next_due(), world.starting.next_due(), world.autoscaler.next_due())
 
     def advance(self, to: float) -> None:
-        """Advance to a time before which nothing is due."""
+        """Advance the clock to a time before which nothing is due, and process what is due then."""
         world = self._world
         world.clock.advance(to)
         world.queue.flush_backoff()

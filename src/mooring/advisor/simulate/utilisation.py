@@ -68,8 +68,8 @@ def usage_of(cluster: Cluster) -> Usage:
     return Usage(names, {name: row for row, name in enumerate(names)}, allocatable, requested)
 
 
-def part_of(cluster: Cluster, resource: str) -> float:
-    """Return the requested fraction of one resource of the whole cluster."""
+def requested_fraction(cluster: Cluster, resource: str) -> float:
+    """Return the requested fraction of a resource of the whole cluster; 0 if no node has the resource."""
     line = cluster.resources.find(resource)
     if line is None:
         return 0.0

@@ -51,7 +51,7 @@ class Workloads:
         self._placements: dict[Key, Placement] = {}
 
     def load(self, snapshot: Snapshot) -> None:
-        """Load the workloads of a snapshot, before its pods."""
+        """Load the workloads of a snapshot; the caller passes its pods to `adopt` afterwards."""
         for kind in (ReplicaSet, ReplicationController, StatefulSet, Job, DaemonSet):
             for obj in snapshot.all(kind):
                 self._keep(pod_creation.workload_of(with_uid(obj, obj.metadata.uid)))  # type: ignore[arg-type] # one of these kinds
@@ -76,7 +76,7 @@ class Workloads:
         pod.owner, pod.slot = owner, pod_creation.slot_of(reference, pod.pod)
         self.add_pod(owner, pod)
 
-    def imply(self) -> None:
+    def infer_replica_sets(self) -> None:
         """Create the ReplicaSets that a dump lacks between Deployments and their pods."""
         for deployment in self._deployments.values():
             if self._sets.get(_key_of(deployment)) or deployment.spec.selector is None:
@@ -106,8 +106,8 @@ class Workloads:
         owner = self._all.get((kind, namespace, name))
         return owner.object if owner is not None else None
 
-    def making_pods_for(self, kind: str, namespace: str, name: str) -> Workload | None:
-        """Return the workload that creates pods now: for a Deployment, the ReplicaSet with its template."""
+    def current_workload(self, kind: str, namespace: str, name: str) -> Workload | None:
+        """Return the workload that creates new pods: for a Deployment, the ReplicaSet with its current template."""
         if kind != "Deployment":
             return self._all.get((kind, namespace, name))
         deployment = self._deployments.get((namespace, name))
@@ -194,7 +194,7 @@ class Workloads:
                 self.reconcile(owner)
 
     def retry_refused(self) -> None:
-        """Retry rejected pods after an object was added."""
+        """Try again to create the pods of workloads whose last pod admission rejected."""
         for owner in list(self._all.values()):
             if owner.refusal:
                 self.reconcile(owner)
@@ -220,7 +220,7 @@ class Workloads:
             self.reconcile(owner)
         owner.lost.clear()
 
-    def roll_on(self) -> bool:
+    def advance_rollouts(self) -> bool:
         """Take the next step of every rolling update; return whether there was any."""
         moved = [self._roll(deployment) for deployment in list(self._rolling.values())]  # all of them, not the first
         moved += [self._replace_next(owner, pods) for owner, pods in list(self._outdated.values())]

@@ -106,7 +106,7 @@ class World:
         for obj in (*snapshot.all(PriorityClass), *snapshot.all(ResourceClaimTemplate)):
             self.engine.put(obj)
         for kind in snapshot.kinds():
-            self.admission.learn(snapshot.all(kind))
+            self.admission.infer_missing(snapshot.all(kind))
         self.admission.policies = policies_of(snapshot)
         self.admission.references = References(snapshot)
         self.workloads.load(snapshot)
@@ -121,14 +121,14 @@ class World:
             self.taken.add((pod.metadata.namespace, pod.metadata.name))
             self.running += bool(found.node)
             self.workloads.adopt(found)
-        self.workloads.imply()
+        self.workloads.infer_replica_sets()
         for budget in snapshot.all(PodDisruptionBudget):
             self.budgets.put(budget)
         for found in self.pods.values():
             self.budgets.add_pod(found)
 
     def begin(self, *, keep_pending: bool) -> None:
-        """Reconcile controllers and queue with the initial state."""
+        """Delete terminating and orphaned pods, queue pending ones, and reconcile all workloads."""
         for pod in list(self.pods.values()):
             if pod.pod.metadata.deletion_timestamp is not None:
                 self.delete(pod, recreate=True)
@@ -184,7 +184,7 @@ class World:
 
     def message_of(self, pod: SimulatedPod) -> str:
         """Return why a pod is pending."""
-        return self.pods[self.lines.first_of(pod.key)].message
+        return self.pods[self.lines.first_in_group(pod.key)].message
 
     def place(self, pod: SimulatedPod, node: str) -> None:
         """Place a pod, which then runs."""

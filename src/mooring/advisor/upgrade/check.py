@@ -101,7 +101,7 @@ def _rollout_errors(rollout: Rollout | None) -> Iterator[str]:
 
 
 def _is_solved_by_steps(skew: Skew, crossing: Crossing) -> bool:
-    """Return whether the steps move the nodes in time: on the way up after each release, on the way down first."""
+    """Return whether the steps of the upgrade replace kubelets before their versions become a problem."""
     return skew.release != crossing.releases[0] if crossing.goes_up else skew.is_newer
 
 

@@ -67,7 +67,7 @@ class DrainOptions:
 
     @property
     def unavailable(self) -> int:
-        """How many nodes of a pool may be missing."""
+        """The number of nodes of a pool that may be missing at a time."""
         return (0 if self.surge else 1) if self.max_unavailable is None else self.max_unavailable
 
 
@@ -212,7 +212,7 @@ class _NodeRollout:
         self._world.clock.advance(moment)
 
     def _work(self) -> None:
-        """Do everything that is possible at the current time."""
+        """Place pods, and begin and finish drains, until nothing more is possible at the current time."""
         while True:
             self._scheduling.run_with_controllers()
             if not self._begun or not self._step():

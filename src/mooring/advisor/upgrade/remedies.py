@@ -42,7 +42,7 @@ class _Change:
 
 @dataclass(frozen=True)
 class _Problem:
-    """Something that one of several changes may solve."""
+    """A problem of a rollout, with changes that may solve it in the order of trying."""
 
     text: str
     nodes: frozenset[str]
@@ -120,7 +120,7 @@ class RemedySearch:
             yield _Problem(text, nodes, partial(_lets_pass, namespace, frozenset(names)), changes, hint)
 
     def _budget_changes(self, namespace: str, name: str, owner: str) -> Iterator[_Change]:
-        """Yield a scaled workload, then a budget that allows one disruption."""
+        """Yield two changes: more replicas of the workload, and a budget that allows one disruption."""
         workload = self._workload(owner)
         if workload is not None:
             yield _scale_change(workload, _replicas(workload) + 1, "keeps enough pods while one moves")
@@ -142,7 +142,7 @@ class RemedySearch:
             yield _Change(command, effect, remove=[each for each in found if each is not None])
 
     def _pending_remedy(self) -> Remedy:
-        """Simulate all drains with the changes found so far, then with one more node."""
+        """Return a remedy for pods that end pending: the changes found so far, or else one more node."""
         count = sum(each.pods for each in self.rollout.pending)
         problem = f"{count_of(count, 'pod')} of {several([each.workload for each in self.rollout.pending])} end pending"
         if self._found and not self._play(self.options).pending:
@@ -219,7 +219,7 @@ def _scale_change(workload: Any, replicas: int, effect: str) -> _Change:
 
 
 def _availability_changes(workload: Any) -> Iterator[_Change]:
-    """Yield a second replica, a budget that lets one pod go at a time, or both."""
+    """Yield changes that keep a workload running: a second replica, a disruption budget, or both."""
     is_single = _replicas(workload) == 1
     more = _scale_change(workload, 2, "runs on while one pod moves") if is_single else None
     if more is not None:

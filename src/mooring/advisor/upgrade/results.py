@@ -48,7 +48,7 @@ class Interruption(Result, frozen=True):
 
 
 class Pending(Result, frozen=True):
-    """Pods of a workload that are pending at the end, or were for a while."""
+    """The number of pods of a workload that are pending at the end, or were pending for a while."""
 
     workload: str
     pods: int
@@ -131,7 +131,7 @@ class UpgradeCheck(Result, frozen=True, kw_only=True):
     to_version: str
     verdict: Verdict
     reasons: tuple[str, ...] = ()
-    """Return why the verdict is not "passes", worst first."""
+    """Why the verdict is not "passes", worst first."""
     up: ReleaseAudit
     back: ReleaseAudit | None = None
     helm: ReleaseAudit | None = None

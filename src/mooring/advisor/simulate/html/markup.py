@@ -43,6 +43,7 @@ def tag(name: str, /, *content: object, **attributes: object) -> Markup:
 
 
 def together(*parts: object) -> Markup:
+    """Concatenate texts and markup, escaping the texts."""
     return Markup("".join(map(escaped, parts)))
 
 

@@ -44,7 +44,7 @@ def document(title: str, body: Markup) -> str:
 
 
 def question(result: Simulation) -> str:
-    """Return the title: the scenario's name and its steps."""
+    """Return the title of the page: the scenario's name and its first steps as a question."""
     done = [moment.event for moment in result.timeline if moment.event and moment.event != result.name]
     asked = "; ".join(done[:_NAMED]) + (f"; and {len(done) - _NAMED} more steps" if len(done) > _NAMED else "")
     what = f"What would happen if: {asked}" if asked else "What would happen to the pods that are pending"
@@ -63,7 +63,7 @@ def _head(result: Simulation, title: str) -> Markup:
 
 
 def summary(result: Simulation) -> Markup:
-    """Return the most important numbers."""
+    """Return the highlighted numbers of a simulation: running, pending, placed, evicted pods and so on."""
     counts = result.counts
     before = result.timeline[0].pending if result.timeline else 0
     worse = counts.pending > before

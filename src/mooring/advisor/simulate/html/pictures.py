@@ -60,17 +60,17 @@ class Cell:
 
 
 def shade(part: float) -> str:
-    """Return the colour class of a utilisation."""
+    """Return the CSS class of the colour for a utilisation: `h0` to `h9`, or `over` above 100 %."""
     return "over" if part > 1.0 else _STEPS[min(int(part * 10), 9)]
 
 
 def nodes_per_cell(number: int) -> int:
-    """Return how many nodes a square stands for."""
+    """Return how many nodes a cell of a heat map represents, for a number of nodes."""
     return math.ceil(number / _MAX_CELLS)
 
 
 def cells(found: Sequence[Cell]) -> list[Cell]:
-    """Average neighbouring nodes so that cells stay distinguishable."""
+    """Merge neighbouring nodes into cells with their average, so that a heat map has at most `_MAX_CELLS`."""
     size = nodes_per_cell(len(found))
     if size <= 1:
         return list(found)
@@ -345,7 +345,7 @@ _DAY = 86400
 
 
 def ticks(most: float, wanted: int = 5) -> list[float]:
-    """Round numbers from 0 up to at least `most`.
+    """Return the labels of an axis: about `wanted` round numbers from 0 up to at least `most`.
 
     >>> ticks(90), ticks(7), ticks(0)
     ([0.0, 20.0, 40.0, 60.0, 80.0, 100.0], [0.0, 2.0, 4.0, 6.0, 8.0], [0.0, 1.0])
@@ -358,7 +358,7 @@ def ticks(most: float, wanted: int = 5) -> list[float]:
 
 
 def time_ticks(last: float, wanted: int = 8) -> list[float]:
-    """Return round times from 0 to at most `last` seconds.
+    """Return the labels of a time axis: about `wanted` round times from 0 to at most `last` seconds.
 
     >>> time_ticks(100), time_ticks(4000)
     ([0.0, 15.0, 30.0, 45.0, 60.0, 75.0, 90.0], [0.0, 600.0, 1200.0, 1800.0, 2400.0, 3000.0, 3600.0])

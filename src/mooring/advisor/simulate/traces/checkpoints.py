@@ -27,7 +27,7 @@ class PodState(msgspec.Struct, array_like=True):
 
 @dataclass(slots=True)
 class ReplayState:
-    """The state after a number of events."""
+    """The state of a replay after a number of events."""
 
     events: int
     seconds: float
@@ -62,7 +62,7 @@ class Checkpoints:
         self.every = every
 
     def read(self) -> ReplayState | None:
-        """Return the last checkpoint, or None. Raise TraceError."""
+        """Return the last checkpoint; None without a file. Raise TraceError for an unusable file or another replay."""
         try:
             found = msgspec.json.decode(self._path.read_bytes(), type=_File)
         except FileNotFoundError:
@@ -74,7 +74,7 @@ class Checkpoints:
         return found.standing
 
     def write(self, standing: ReplayState) -> None:
-        """Write atomically and durably. Raise TraceError."""
+        """Replace the checkpoint atomically and durably. Raise TraceError."""
         partial = self._path.with_name(f"{self._path.name}.partial")
         try:
             with partial.open("wb") as stream:

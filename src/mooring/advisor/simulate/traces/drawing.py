@@ -64,7 +64,7 @@ def draw(pods: Sequence[Pod], nodes: Sequence[Node], fill: FillTarget | None, se
 
 
 def capacity(nodes: Iterable[Node], resource: str) -> int:
-    """Return the capacity of nodes for a resource."""
+    """Return the sum of the allocatable amounts of nodes for a resource, in the scheduler's units."""
     amounts = (node.status.allocatable.get(resource) for node in nodes)
     return sum(to_units(resource, amount) for amount in amounts if amount is not None)
 

@@ -182,7 +182,7 @@ class Complaints:
             self.bad(place, str(problem))
 
     def note(self, place: str, message: str) -> None:
-        """Report something unusual that can be replayed."""
+        """Record a message about an unusual, but usable line; keep the first line as an example."""
         if message not in self._notes and len(self._notes) < 1000:
             self._examples.append(f"{place}: {message}")
         self._notes[message] += 1
@@ -273,7 +273,7 @@ def check(amounts: Mapping[str, Quantity]) -> None:
 
 
 def rename(pod: Pod, name: str) -> Pod:
-    """Return the pod under another name, without its uid."""
+    """Return a copy of a pod with another name and without its uid."""
     return structs.replace(pod, metadata=structs.replace(pod.metadata, name=name, uid=""))
 
 

@@ -69,7 +69,7 @@ class AllocationCurve:
 
 @dataclass(slots=True)
 class InvalidEvents:
-    """Counts of events that are invalid where they occur and have no effect, by kind."""
+    """Invalid events of one kind, which had no effect: a description of the first, and their number."""
 
     first: str
     number: int = 0
@@ -165,7 +165,7 @@ class Meter(SimulationRecord):
         return self._has.get(resource, 0)
 
     def note_curves(self) -> None:
-        """Add points to the allocation curves after a pod arrived and was tried."""
+        """Add a point to the allocation curve of each resource, after pods arrived and were tried."""
         for resource, asked in self.tally.asked.items():
             if has := self.capacity(resource):
                 curve = self.tally.curves.get(resource)
@@ -174,7 +174,7 @@ class Meter(SimulationRecord):
                 curve.note(asked / has, self.tally.used.get(resource, 0) / has)
 
     def sample(self, *, is_last: bool = False) -> None:
-        """Take a sample, at the current interval."""
+        """Take a sample of all measures, unless the current interval skips this call."""
         self.tally.moments += 1
         if not is_last and self.tally.moments % self.tally.stride:
             return

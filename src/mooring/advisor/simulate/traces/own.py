@@ -157,7 +157,7 @@ def _node(row: Mapping[str, str], name: str) -> Node:
 
 @lru_cache(4096)
 def pairs(text: str, column: str) -> Amounts:
-    """Parse `a=1 b=2` into a dict. Raise ValueError."""
+    """Parse `a=1 b=2` into pairs. Raise ValueError that names the column."""
     found = []
     for word in text.split():
         key, equals, value = word.partition("=")

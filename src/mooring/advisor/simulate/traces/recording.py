@@ -62,14 +62,14 @@ class Recorder:
                     nodes.pop(name, None)
 
     @property
-    def goes_on(self) -> bool:
+    def is_continued(self) -> bool:
         """Return whether it continues a recording."""
         return bool(self._tracker.nodes)
 
     def knows_any(self, nodes: Iterable[Node]) -> bool:
         return any(self._name(node.metadata.name, "node") in self._tracker.nodes for node in nodes)
 
-    def missing(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
+    def remove_missing(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
         """Write removals of the objects that the file has and the cluster, now fully listed, has not."""
         there = {self._name(node.metadata.name, "node") for node in nodes}
         for name in [name for name in self._tracker.nodes if name not in there]:
@@ -132,7 +132,7 @@ class Recorder:
 
 async def record(client: Client, recorder: Recorder, stop: asyncio.Event) -> None:
     """Record a cluster until `stop` is set. Raise TraceError before anything is written."""
-    if recorder.goes_on and not recorder.knows_any((await client.list(Node)).items):
+    if recorder.is_continued and not recorder.knows_any((await client.list(Node)).items):
         raise TraceError(
             "none of its nodes is there: it is of another cluster, or was anonymised with another --secret"
         )
@@ -143,7 +143,7 @@ async def record(client: Client, recorder: Recorder, stop: asyncio.Event) -> Non
         await nodes.wait_for_sync()
         pods.add_handler(added=recorder.pod, updated=lambda _, new: recorder.pod(new), deleted=recorder.pod_gone)
         await pods.wait_for_sync()
-        recorder.missing(nodes.objects(), pods.objects())
+        recorder.remove_missing(nodes.objects(), pods.objects())
         await stop.wait()
 
 

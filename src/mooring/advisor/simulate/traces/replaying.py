@@ -164,21 +164,21 @@ class Replay:
             raise TraceError("the trace has fewer events than before")
         nodes = {number: event.node for number, event in known.items() if isinstance(event, NodeComes)}
         pods = {number: event for number, event in known.items() if isinstance(event, PodArrives)}
-        self._go_on(standing, nodes, pods)
+        self._restore_state(standing, nodes, pods)
 
     def _check(self, number: int) -> None:
         checkpoints = self._checkpoints
         if checkpoints is None or self.events // checkpoints.every == (self.events - number) // checkpoints.every:
             return
-        standing = self._standing()
+        standing = self._capture_state()
         checkpoints.write(standing)
         world, lasts = self.world, self._lasts
         nodes = {self._came_with(info.name): info.node for info in world.engine.cluster.node_infos()}
         pods = {event: PodArrives(0.0, pod) for event, pod in self.meter.examples.values()}
         pods |= {self._came[key]: PodArrives(0.0, pod.pod, lasts.get(key)) for key, pod in world.pods.items()}
-        self._go_on(standing, nodes, pods)
+        self._restore_state(standing, nodes, pods)
 
-    def _standing(self) -> ReplayState:
+    def _capture_state(self) -> ReplayState:
         world, came = self.world, self._came
         if any(placed.held for placed in world.engine.cluster.placed_pods()):
             raise TraceError(f"{_CANNOT}: a plugin of the scheduler keeps its choices with the pods")
@@ -199,7 +199,7 @@ class Replay:
         found = self._nodes_came.get(node)
         return found if found is not None else -1 - self._first_nodes[node]
 
-    def _go_on(self, standing: ReplayState, nodes: Mapping[int, Node], pods: Mapping[int, PodArrives]) -> None:
+    def _restore_state(self, standing: ReplayState, nodes: Mapping[int, Node], pods: Mapping[int, PodArrives]) -> None:
         start, first = self.world.clock.start, self._snapshot.all(Node)
         lot = random.Random(f"{self.options.seed}/{standing.events}")  # noqa: S311 - simulations keep no secrets
         self._begin(self._snapshot.replace(remove=first), lot.getrandbits(32), standing.tally)

@@ -73,7 +73,7 @@ def _pending(replay: Replay) -> dict[str, int]:
 
 
 def columns_of(rows: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return the names of all measures in order of appearance."""
+    """Return the keys of all rows in order of appearance."""
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
