@@ -33,12 +33,21 @@ from mooring.api.meta_v1 import Status, StatusCause, StatusDetails
 from mooring.api.quoting import go_quote
 from mooring.api.response_limits import MAX_CAUSES, MAX_QUOTED, MAX_TEXT, shorten
 
+_BY_REASON: "dict[str, type[StatusError]]" = {}
+_BY_CODE: "dict[int, type[StatusError]]" = {}
+"""By code, the first class below that has it."""
+
 
 class StatusError(Exception):
-    """A request failed; `status` is the response."""
+    """A request failed; `status` is the response. A subclass stands for the reason with its name."""
 
     reason = ""
     code = 500
+
+    def __init_subclass__(cls, *, code: int) -> None:
+        cls.reason, cls.code = cls.__name__, code
+        _BY_REASON[cls.reason] = cls
+        _BY_CODE.setdefault(code, cls)
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)
@@ -47,136 +56,76 @@ class StatusError(Exception):
         """What the client is warned of besides, in headers."""
 
 
-class BadRequest(StatusError):
+class BadRequest(StatusError, code=400):
     """The request is malformed: correct it."""
 
-    reason, code = "BadRequest", 400
 
-
-class Unauthorized(StatusError):
+class Unauthorized(StatusError, code=401):
     """The client is not authenticated: log in."""
 
-    reason, code = "Unauthorized", 401
 
-
-class Forbidden(StatusError):
+class Forbidden(StatusError, code=403):
     """The user is not authorized, or a policy rejects the request."""
 
-    reason, code = "Forbidden", 403
 
-
-class NotFound(StatusError):
+class NotFound(StatusError, code=404):
     """There is no such object or path."""
 
-    reason, code = "NotFound", 404
 
-
-class MethodNotAllowed(StatusError):
+class MethodNotAllowed(StatusError, code=405):
     """The resource has no such verb."""
 
-    reason, code = "MethodNotAllowed", 405
 
-
-class NotAcceptable(StatusError):
+class NotAcceptable(StatusError, code=406):
     """The server supports none of the media types that the client accepts."""
 
-    reason, code = "NotAcceptable", 406
 
-
-class AlreadyExists(StatusError):
+class AlreadyExists(StatusError, code=409):
     """An object of this name exists: choose another name, or update it."""
 
-    reason, code = "AlreadyExists", 409
 
-
-class Conflict(StatusError):
+class Conflict(StatusError, code=409):
     """The object changed meanwhile: read it again and repeat. For apply: another manager owns the field."""
 
-    reason, code = "Conflict", 409
 
-
-class Gone(StatusError):
+class Gone(StatusError, code=410):
     """The object existed once: start again with a list."""
 
-    reason, code = "Gone", 410
 
-
-class Expired(Gone):
+class Expired(Gone, code=410):
     """The resource version or continue token is too old: start again with a list."""
 
-    reason, code = "Expired", 410
 
-
-class RequestEntityTooLarge(StatusError):
+class RequestEntityTooLarge(StatusError, code=413):
     """The body exceeds the server's limit."""
 
-    reason, code = "RequestEntityTooLarge", 413
 
-
-class UnsupportedMediaType(StatusError):
+class UnsupportedMediaType(StatusError, code=415):
     """The server does not decode this media type."""
 
-    reason, code = "UnsupportedMediaType", 415
 
-
-class Invalid(StatusError):
+class Invalid(StatusError, code=422):
     """The object fails validation; the causes name the fields."""
 
-    reason, code = "Invalid", 422
 
-
-class TooManyRequests(StatusError):
+class TooManyRequests(StatusError, code=429):
     """Wait for `retryAfterSeconds`, then repeat."""
 
-    reason, code = "TooManyRequests", 429
 
-
-class InternalError(StatusError):
+class InternalError(StatusError, code=500):
     """A bug of the server."""
 
-    reason, code = "InternalError", 500
 
-
-class ServerTimeout(StatusError):
+class ServerTimeout(StatusError, code=500):
     """The server could not finish in time: retry."""
 
-    reason, code = "ServerTimeout", 500
 
-
-class ServiceUnavailable(StatusError):
+class ServiceUnavailable(StatusError, code=503):
     """The server is not available now: retry later."""
 
-    reason, code = "ServiceUnavailable", 503
 
-
-class Timeout(StatusError):
+class Timeout(StatusError, code=504):
     """The request timed out. A write may still have happened: check before retrying."""
-
-    reason, code = "Timeout", 504
-
-
-_CLASSES: tuple[type[StatusError], ...] = (
-    BadRequest,
-    Unauthorized,
-    Forbidden,
-    NotFound,
-    MethodNotAllowed,
-    NotAcceptable,
-    AlreadyExists,
-    Conflict,
-    Gone,
-    Expired,
-    RequestEntityTooLarge,
-    UnsupportedMediaType,
-    Invalid,
-    TooManyRequests,
-    InternalError,
-    ServerTimeout,
-    ServiceUnavailable,
-    Timeout,
-)
-_BY_REASON = {cls.reason: cls for cls in _CLASSES}
-_BY_CODE = {cls.code: cls for cls in reversed(_CLASSES)}
 
 
 def from_status(status: Status) -> StatusError:

@@ -1,13 +1,15 @@
 """The kinds that Mooring knows: their names, types and discovery information.
 
-`KINDS` is the table, one entry for each version of each kind; the scheme decides which are served. Names, short names,
-categories, verbs and subresources are those of Kubernetes' discovery. Read next: ``scheme.py``.
+`KINDS` has one entry for each version of each kind; the scheme decides which are served. The resources, with their
+verbs and subresources, come from the API history (``history/resources.txt``); this module adds types, short names,
+categories and conversions. Read next: ``scheme.py``.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -40,6 +42,7 @@ from mooring.api import (
     storage_v1,
     storagemigration_v1,
 )
+from mooring.api.history.tables import Served, served_resources
 from mooring.api.lifecycles import ALWAYS, Lifecycle, lifecycle_of
 from mooring.api.meta_v1 import Resource, ResourceList, list_of
 
@@ -206,298 +209,168 @@ class Kind:
 
 STATUS = Subresource("status")
 SCALE = Subresource("scale", kind="Scale", group_version=GroupVersion("autoscaling", "v1"))
-_ALL = ("all",)
 _CONNECT = ("create", "get")
 _PROXIED = ("create", "delete", "get", "patch", "update")
-_POD_SUBRESOURCES = (
-    Subresource("attach", _CONNECT, "PodAttachOptions", streams=True),
-    Subresource("binding", _CREATE, "Binding"),
-    Subresource("ephemeralcontainers"),
-    Subresource("eviction", _CREATE, "Eviction", GroupVersion("policy", "v1")),
-    Subresource("exec", _CONNECT, "PodExecOptions", streams=True),
-    Subresource("log", ("get",), streams=True),
-    Subresource("portforward", _CONNECT, "PodPortForwardOptions", streams=True),
-    Subresource("proxy", _PROXIED, "PodProxyOptions", streams=True),
-    Subresource("resize"),
-    STATUS,
-)
+_SUBRESOURCES = {
+    each.name: each
+    for each in (
+        SCALE,
+        STATUS,
+        Subresource("approval"),
+        Subresource("attach", _CONNECT, "PodAttachOptions", streams=True),
+        Subresource("binding", _CREATE, "Binding"),
+        Subresource("ephemeralcontainers"),
+        Subresource("eviction", _CREATE, "Eviction", GroupVersion("policy", "v1")),
+        Subresource("exec", _CONNECT, "PodExecOptions", streams=True),
+        Subresource("finalize", ("update",)),
+        Subresource("log", ("get",), streams=True),
+        Subresource("portforward", _CONNECT, "PodPortForwardOptions", streams=True),
+        Subresource("resize"),
+        Subresource("token", _CREATE, "TokenRequest", GroupVersion("authentication.k8s.io", "v1")),
+    )
+}
+_SHORT_NAMES = {
+    "certificatesigningrequests": ("csr",),
+    "configmaps": ("cm",),
+    "cronjobs": ("cj",),
+    "customresourcedefinitions": ("crd", "crds"),
+    "daemonsets": ("ds",),
+    "deployments": ("deploy",),
+    "endpoints": ("ep",),
+    "events": ("ev",),
+    "horizontalpodautoscalers": ("hpa",),
+    "ingresses": ("ing",),
+    "ipaddresses": ("ip",),
+    "limitranges": ("limits",),
+    "namespaces": ("ns",),
+    "networkpolicies": ("netpol",),
+    "nodes": ("no",),
+    "persistentvolumeclaims": ("pvc",),
+    "persistentvolumes": ("pv",),
+    "poddisruptionbudgets": ("pdb",),
+    "pods": ("po",),
+    "priorityclasses": ("pc",),
+    "replicasets": ("rs",),
+    "replicationcontrollers": ("rc",),
+    "resourcequotas": ("quota",),
+    "serviceaccounts": ("sa",),
+    "services": ("svc",),
+    "statefulsets": ("sts",),
+    "storageclasses": ("sc",),
+    "volumeattributesclasses": ("vac",),
+}
+_IN_ALL = {"cronjobs", "daemonsets", "deployments", "horizontalpodautoscalers", "jobs", "pods", "replicasets"}
+_IN_ALL |= {"replicationcontrollers", "services", "statefulsets"}
+"""The resources of kubectl's category `all`."""
+_EXTENSION_GROUPS = {"admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io"}
+"""The groups whose resources are in the category `api-extensions`."""
+_TYPES: dict[str, ModuleType] = {
+    "v1": core_v1,
+    "apps/v1": apps_v1,
+    "autoscaling/v2": autoscaling_v2,
+    "autoscaling/v1": autoscaling_v1,
+    "batch/v1": batch_v1,
+    "policy/v1": policy_v1,
+    "authentication.k8s.io/v1": authentication_v1,
+    "authorization.k8s.io/v1": authorization_v1,
+    "rbac.authorization.k8s.io/v1": rbac_v1,
+    "admissionregistration.k8s.io/v1": admissionregistration_v1,
+    "admissionregistration.k8s.io/v1beta1": admissionregistration_v1,
+    "apiextensions.k8s.io/v1": apiextensions_v1,
+    "apiregistration.k8s.io/v1": apiregistration_v1,
+    "certificates.k8s.io/v1": certificates_v1,
+    "certificates.k8s.io/v1beta1": certificates_v1,
+    "coordination.k8s.io/v1": coordination_v1,
+    "discovery.k8s.io/v1": discovery_v1,
+    "events.k8s.io/v1": events_v1,
+    "flowcontrol.apiserver.k8s.io/v1": flowcontrol_v1,
+    "flowcontrol.apiserver.k8s.io/v1beta3": flowcontrol_v1,
+    "networking.k8s.io/v1": networking_v1,
+    "networking.k8s.io/v1beta1": networking_v1,
+    "node.k8s.io/v1": node_v1,
+    "resource.k8s.io/v1": resource_v1,
+    "resource.k8s.io/v1beta2": resource_v1,
+    "resource.k8s.io/v1beta1": resource_v1beta1,
+    "scheduling.k8s.io/v1": scheduling_v1,
+    "storage.k8s.io/v1": storage_v1,
+    "storage.k8s.io/v1beta1": storage_v1,
+    "storagemigration.k8s.io/v1": storagemigration_v1,
+    "storagemigration.k8s.io/v1beta1": storagemigration_v1,
+}
+"""The module with the types of each group and version. Kinds without a type there are not served."""
+_MORE_TYPES: dict[tuple[str, str], ResourceType] = {
+    ("admissionregistration.k8s.io/v1alpha1", "MutatingAdmissionPolicy"): (
+        admissionregistration_v1.MutatingAdmissionPolicy
+    ),
+    ("admissionregistration.k8s.io/v1alpha1", "MutatingAdmissionPolicyBinding"): (
+        admissionregistration_v1.MutatingAdmissionPolicyBinding
+    ),
+    ("resource.k8s.io/v1alpha3", "DeviceTaintRule"): resource_v1.DeviceTaintRule,
+    ("resource.k8s.io/v1beta1", "DeviceClass"): resource_v1.DeviceClass,
+}
+"""The types of single kinds of other versions."""
+_Convert = Callable[[Any], Any]
+_CONVERSIONS: dict[tuple[str, str], tuple[_Convert, _Convert]] = {
+    ("autoscaling/v1", "HorizontalPodAutoscaler"): (
+        autoscaler_conversion.autoscaler_from_v1,
+        autoscaler_conversion.autoscaler_to_v1,
+    ),
+    ("events.k8s.io/v1", "Event"): (conversion.event_to_core, conversion.event_from_core),
+    ("flowcontrol.apiserver.k8s.io/v1beta3", "PriorityLevelConfiguration"): (
+        conversion.priority_level_from_v1beta3,
+        conversion.priority_level_to_v1beta3,
+    ),
+    ("resource.k8s.io/v1beta1", "ResourceClaim"): (conversion.claim_from_v1beta1, conversion.claim_to_v1beta1),
+    ("resource.k8s.io/v1beta1", "ResourceClaimTemplate"): (
+        conversion.template_from_v1beta1,
+        conversion.template_to_v1beta1,
+    ),
+    ("resource.k8s.io/v1beta1", "ResourceSlice"): (conversion.slice_from_v1beta1, conversion.slice_to_v1beta1),
+}
+"""The functions that convert objects to the newest version and from it, where they differ."""
 
 
-class _Module(msgspec.Struct, frozen=True):
-    """Find the types of one group-version by kind."""
-
-    group: str
-    version: str
-    module: Any
-
-    def kind(self, kind: str, plural: str = "", **facts: Any) -> Kind:
-        return Kind(
-            self.group,
-            self.version,
-            kind,
-            getattr(self.module, kind),
-            plural,
-            lifecycle=lifecycle_of(self.group, self.version, kind),
-            **facts,
-        )
-
-    def only_in_subresources(self, kind: str) -> Kind:
-        return self.kind(kind, verbs=())
-
-    def question(self, kind: str, plural: str, *, namespaced: bool = False) -> Kind:
-        return self.kind(kind, plural, namespaced=namespaced, verbs=_CREATE)
-
-
-def _core() -> tuple[Kind, ...]:
-    v1 = _Module("", "v1", core_v1)
-    token = Subresource("token", _CREATE, "TokenRequest", GroupVersion("authentication.k8s.io", "v1"))
-    node_proxy = Subresource("proxy", _PROXIED, "NodeProxyOptions", streams=True)
-    service_proxy = Subresource("proxy", _PROXIED, "ServiceProxyOptions", streams=True)
-    without_deletecollection = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
-    return (
-        v1.kind("Binding", "bindings", verbs=_CREATE),
-        v1.kind("ConfigMap", "configmaps", short_names=("cm",)),
-        v1.kind("Endpoints", "endpoints", short_names=("ep",)),
-        v1.kind("Event", "events", short_names=("ev",)),
-        v1.kind("LimitRange", "limitranges", short_names=("limits",)),
-        v1.kind(
-            "Namespace",
-            "namespaces",
-            namespaced=False,
-            short_names=("ns",),
-            verbs=without_deletecollection,
-            subresources=(Subresource("finalize", ("update",)), STATUS),
+def _served_kind(served: Served, object_type: ResourceType) -> Kind:
+    to_hub, from_hub = _CONVERSIONS.get((served.api_version, served.kind), (None, None))
+    categories = (("all",) if served.plural in _IN_ALL else ()) + (
+        ("api-extensions",) if served.group in _EXTENSION_GROUPS else ()
+    )
+    return Kind(
+        served.group,
+        served.version,
+        served.kind,
+        object_type,
+        served.plural,
+        namespaced=served.namespaced,
+        short_names=_SHORT_NAMES.get(served.plural, ()),
+        categories=categories,
+        verbs=tuple(verb for verb in ALL_VERBS if verb in served.verbs),
+        subresources=tuple(
+            _SUBRESOURCES.get(name) or Subresource(name, _PROXIED, f"{served.kind}ProxyOptions", streams=True)
+            for name, releases in served.subresources.items()
+            if releases.until in (None, served.releases.until)  # not one that was removed
         ),
-        v1.kind("Node", "nodes", namespaced=False, short_names=("no",), subresources=(node_proxy, STATUS)),
-        v1.kind("PersistentVolumeClaim", "persistentvolumeclaims", short_names=("pvc",), subresources=(STATUS,)),
-        v1.kind("PersistentVolume", "persistentvolumes", namespaced=False, short_names=("pv",), subresources=(STATUS,)),
-        v1.kind("Pod", "pods", short_names=("po",), categories=_ALL, subresources=_POD_SUBRESOURCES),
-        v1.kind("PodTemplate", "podtemplates"),
-        v1.kind(
-            "ReplicationController",
-            "replicationcontrollers",
-            short_names=("rc",),
-            categories=_ALL,
-            subresources=(SCALE, STATUS),
-        ),
-        v1.kind("RangeAllocation", "rangeallocations", namespaced=False, is_internal=True),
-        v1.kind("ResourceQuota", "resourcequotas", short_names=("quota",), subresources=(STATUS,)),
-        v1.kind("Secret", "secrets"),
-        v1.kind("ServiceAccount", "serviceaccounts", short_names=("sa",), subresources=(token,)),
-        v1.kind("Service", "services", short_names=("svc",), categories=_ALL, subresources=(service_proxy, STATUS)),
+        lifecycle=lifecycle_of(served.group, served.version, served.kind),
+        # kubectl shows the events of core/v1, which the scheduler writes, also as those of events.k8s.io
+        storage_group="" if served.group == "events.k8s.io" else None,
+        to_hub=to_hub,
+        from_hub=from_hub,
     )
 
 
-def _workloads() -> tuple[Kind, ...]:
-    apps = _Module("apps", "v1", apps_v1)
-    batch = _Module("batch", "v1", batch_v1)
-    policy = _Module("policy", "v1", policy_v1)
-    scalable = (SCALE, STATUS)
-    autoscaler: dict[str, Any] = {
-        "plural": "horizontalpodautoscalers",
-        "short_names": ("hpa",),
-        "categories": _ALL,
-        "subresources": (STATUS,),
-    }
-    return (
-        apps.kind("ControllerRevision", "controllerrevisions"),
-        apps.kind("DaemonSet", "daemonsets", short_names=("ds",), categories=_ALL, subresources=(STATUS,)),
-        apps.kind("Deployment", "deployments", short_names=("deploy",), categories=_ALL, subresources=scalable),
-        apps.kind("ReplicaSet", "replicasets", short_names=("rs",), categories=_ALL, subresources=scalable),
-        apps.kind("StatefulSet", "statefulsets", short_names=("sts",), categories=_ALL, subresources=scalable),
-        _Module("autoscaling", "v1", autoscaling_v1).only_in_subresources("Scale"),
-        _Module("autoscaling", "v2", autoscaling_v2).kind("HorizontalPodAutoscaler", **autoscaler),
-        _Module("autoscaling", "v1", autoscaling_v1).kind(
-            "HorizontalPodAutoscaler",
-            **autoscaler,
-            to_hub=autoscaler_conversion.autoscaler_from_v1,
-            from_hub=autoscaler_conversion.autoscaler_to_v1,
-        ),
-        batch.kind("CronJob", "cronjobs", short_names=("cj",), categories=_ALL, subresources=(STATUS,)),
-        batch.kind("Job", "jobs", categories=_ALL, subresources=(STATUS,)),
-        policy.only_in_subresources("Eviction"),
-        policy.kind("PodDisruptionBudget", "poddisruptionbudgets", short_names=("pdb",), subresources=(STATUS,)),
-    )
+def _build_kinds() -> Iterator[Kind]:
+    for served in sorted(served_resources(), key=lambda each: rank(each.version), reverse=True):
+        module = _TYPES.get(served.api_version)
+        object_type = _MORE_TYPES.get((served.api_version, served.kind)) or getattr(module, served.kind, None)
+        if object_type is not None:
+            yield _served_kind(served, object_type)
+    yield Kind("", "v1", "RangeAllocation", core_v1.RangeAllocation, "rangeallocations", False, is_internal=True)
+    for group, only_in_subresources in (
+        ("autoscaling", autoscaling_v1.Scale),
+        ("policy", policy_v1.Eviction),
+        ("authentication.k8s.io", authentication_v1.TokenRequest),
+    ):
+        yield Kind(group, "v1", only_in_subresources.__name__, only_in_subresources, verbs=())
 
 
-def _access() -> tuple[Kind, ...]:
-    authentication = _Module("authentication.k8s.io", "v1", authentication_v1)
-    authorization = _Module("authorization.k8s.io", "v1", authorization_v1)
-    rbac = _Module("rbac.authorization.k8s.io", "v1", rbac_v1)
-    return (
-        authentication.question("SelfSubjectReview", "selfsubjectreviews"),
-        authentication.only_in_subresources("TokenRequest"),
-        authentication.question("TokenReview", "tokenreviews"),
-        authorization.question("LocalSubjectAccessReview", "localsubjectaccessreviews", namespaced=True),
-        authorization.question("SelfSubjectAccessReview", "selfsubjectaccessreviews"),
-        authorization.question("SelfSubjectRulesReview", "selfsubjectrulesreviews"),
-        authorization.question("SubjectAccessReview", "subjectaccessreviews"),
-        rbac.kind("ClusterRoleBinding", "clusterrolebindings", namespaced=False),
-        rbac.kind("ClusterRole", "clusterroles", namespaced=False),
-        rbac.kind("RoleBinding", "rolebindings"),
-        rbac.kind("Role", "roles"),
-    )
-
-
-def _policies() -> tuple[Kind, ...]:
-    v1 = _Module("admissionregistration.k8s.io", "v1", admissionregistration_v1)
-    extensions: dict[str, Any] = {"namespaced": False, "categories": ("api-extensions",)}
-    validating = (
-        v1.kind("ValidatingAdmissionPolicy", "validatingadmissionpolicies", **extensions, subresources=(STATUS,)),
-        v1.kind("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", **extensions),
-    )
-    mutating = (
-        v1.kind("MutatingAdmissionPolicy", "mutatingadmissionpolicies", **extensions),
-        v1.kind("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", **extensions),
-    )
-    both = (*validating, *mutating)
-    return (
-        *both,
-        v1.kind("MutatingWebhookConfiguration", "mutatingwebhookconfigurations", **extensions),
-        v1.kind("ValidatingWebhookConfiguration", "validatingwebhookconfigurations", **extensions),
-        *(_in_version(kind, "v1beta1") for kind in both),
-        *(_in_version(kind, "v1alpha1") for kind in mutating),
-    )
-
-
-def _cluster() -> tuple[Kind, ...]:
-    storage = _Module("storage.k8s.io", "v1", storage_v1)
-    attributes_class = storage.kind(
-        "VolumeAttributesClass", "volumeattributesclasses", namespaced=False, short_names=("vac",)
-    )
-    trust_bundle = _Module("certificates.k8s.io", "v1", certificates_v1).kind(
-        "ClusterTrustBundle", "clustertrustbundles", namespaced=False
-    )
-    return (
-        _Module("apiextensions.k8s.io", "v1", apiextensions_v1).kind(
-            "CustomResourceDefinition",
-            "customresourcedefinitions",
-            namespaced=False,
-            short_names=("crd", "crds"),
-            categories=("api-extensions",),
-            subresources=(STATUS,),
-        ),
-        _Module("apiregistration.k8s.io", "v1", apiregistration_v1).kind(
-            "APIService",
-            "apiservices",
-            namespaced=False,
-            categories=("api-extensions",),
-            subresources=(STATUS,),
-        ),
-        _Module("certificates.k8s.io", "v1", certificates_v1).kind(
-            "CertificateSigningRequest",
-            "certificatesigningrequests",
-            namespaced=False,
-            short_names=("csr",),
-            subresources=(Subresource("approval"), STATUS),
-        ),
-        trust_bundle,
-        _in_version(trust_bundle, "v1beta1"),
-        _Module("coordination.k8s.io", "v1", coordination_v1).kind("Lease", "leases"),
-        _Module("discovery.k8s.io", "v1", discovery_v1).kind("EndpointSlice", "endpointslices"),
-        _Module("events.k8s.io", "v1", events_v1).kind(
-            "Event",
-            "events",
-            short_names=("ev",),
-            storage_group="",  # the same events as in core/v1: kubectl shows what the scheduler wrote
-            to_hub=conversion.event_to_core,
-            from_hub=conversion.event_from_core,
-        ),
-        *_flow_control(),
-        _Module("scheduling.k8s.io", "v1", scheduling_v1).kind(
-            "PriorityClass", "priorityclasses", namespaced=False, short_names=("pc",)
-        ),
-        storage.kind("CSIDriver", "csidrivers", namespaced=False),
-        storage.kind("CSINode", "csinodes", namespaced=False, subresources=(STATUS,)),
-        storage.kind("CSIStorageCapacity", "csistoragecapacities"),
-        storage.kind("StorageClass", "storageclasses", namespaced=False, short_names=("sc",)),
-        storage.kind("VolumeAttachment", "volumeattachments", namespaced=False, subresources=(STATUS,)),
-        attributes_class,
-        _in_version(attributes_class, "v1beta1"),
-    )
-
-
-def _flow_control() -> tuple[Kind, ...]:
-    v1 = _Module("flowcontrol.apiserver.k8s.io", "v1", flowcontrol_v1)
-    schema = v1.kind("FlowSchema", "flowschemas", namespaced=False, subresources=(STATUS,))
-    level = v1.kind(
-        "PriorityLevelConfiguration", "prioritylevelconfigurations", namespaced=False, subresources=(STATUS,)
-    )
-    return (
-        schema,
-        level,
-        _in_version(schema, "v1beta3"),
-        replace(
-            _in_version(level, "v1beta3"),
-            to_hub=conversion.priority_level_from_v1beta3,
-            from_hub=conversion.priority_level_to_v1beta3,
-        ),
-    )
-
-
-def _networking() -> tuple[Kind, ...]:
-    v1 = _Module("networking.k8s.io", "v1", networking_v1)
-    address = v1.kind("IPAddress", "ipaddresses", namespaced=False, short_names=("ip",))
-    cidr = v1.kind("ServiceCIDR", "servicecidrs", namespaced=False, subresources=(STATUS,))
-    pod_certificate = _Module("certificates.k8s.io", "v1", certificates_v1).kind(
-        "PodCertificateRequest", "podcertificaterequests", subresources=(STATUS,)
-    )
-    migration = _Module("storagemigration.k8s.io", "v1", storagemigration_v1).kind(
-        "StorageVersionMigration", "storageversionmigrations", namespaced=False, subresources=(STATUS,)
-    )
-    return (
-        v1.kind("IngressClass", "ingressclasses", namespaced=False),
-        v1.kind("Ingress", "ingresses", short_names=("ing",), subresources=(STATUS,)),
-        v1.kind("NetworkPolicy", "networkpolicies", short_names=("netpol",)),
-        address,
-        cidr,
-        _in_version(address, "v1beta1"),
-        _in_version(cidr, "v1beta1"),
-        _Module("node.k8s.io", "v1", node_v1).kind("RuntimeClass", "runtimeclasses", namespaced=False),
-        pod_certificate,
-        _in_version(pod_certificate, "v1beta1"),
-        migration,
-        _in_version(migration, "v1beta1"),
-    )
-
-
-def _devices() -> tuple[Kind, ...]:
-    v1 = _Module("resource.k8s.io", "v1", resource_v1)
-    device_class = v1.kind("DeviceClass", "deviceclasses", namespaced=False)
-    taint_rule = v1.kind("DeviceTaintRule", "devicetaintrules", namespaced=False, subresources=(STATUS,))
-    claim = v1.kind("ResourceClaim", "resourceclaims", subresources=(STATUS,))
-    template = v1.kind("ResourceClaimTemplate", "resourceclaimtemplates")
-    slice_ = v1.kind("ResourceSlice", "resourceslices", namespaced=False)
-    everywhere = (device_class, claim, template, slice_)
-    return (
-        *everywhere,
-        taint_rule,
-        *(_in_version(kind, "v1beta2") for kind in (*everywhere, taint_rule)),
-        _in_version(taint_rule, "v1alpha3"),
-        _in_version(device_class, "v1beta1"),
-        replace(
-            _in_version(claim, "v1beta1"),
-            type=resource_v1beta1.ResourceClaim,
-            to_hub=conversion.claim_from_v1beta1,
-            from_hub=conversion.claim_to_v1beta1,
-        ),
-        replace(
-            _in_version(template, "v1beta1"),
-            type=resource_v1beta1.ResourceClaimTemplate,
-            to_hub=conversion.template_from_v1beta1,
-            from_hub=conversion.template_to_v1beta1,
-        ),
-        replace(
-            _in_version(slice_, "v1beta1"),
-            type=resource_v1beta1.ResourceSlice,
-            to_hub=conversion.slice_from_v1beta1,
-            from_hub=conversion.slice_to_v1beta1,
-        ),
-    )
-
-
-def _in_version(kind: Kind, version: str) -> Kind:
-    return replace(kind, version=version, lifecycle=lifecycle_of(kind.group, version, kind.kind))
-
-
-KINDS = (*_core(), *_workloads(), *_access(), *_policies(), *_cluster(), *_networking(), *_devices())
+KINDS = tuple(_build_kinds())

@@ -10,7 +10,7 @@ _PART = re.compile(r"([0-9.]+)(ns|us|µs|ms|s|m|h)")
 def parse_seconds(text: str) -> float:
     """Parse a duration into seconds; raise ValueError if it is malformed.
 
-    >>> seconds("1m30s")
+    >>> parse_seconds("1m30s")
     90.0
     """
     if not _DURATION.fullmatch(text):

@@ -59,7 +59,7 @@ _CHEAP: Final = 1_000
 
 
 class Unsupported(Exception):  # noqa: N818  never leaves this module
-    """The expression has no fast path."""
+    """Raised while generating source: the expression can only be interpreted."""
 
 
 def generate(expr: Expr, options: Options, strict: Evaluate) -> Evaluate:
@@ -145,7 +145,7 @@ class Code:
 
 
 class Generator:
-    """Generate one function. `names` are the objects that its source refers to."""
+    """Writes the Python source of one expression. `names` are the objects that the source refers to."""
 
     def __init__(self, options: Options) -> None:
         self._options = options

@@ -66,7 +66,7 @@ class Range(NamedTuple):
         return Range(saturate(self.min * other.min), saturate(self.max * other.max))
 
     def scaled(self, factor: float) -> Range:
-        """Multiply by a factor, rounding up."""
+        """Return the range multiplied by a factor, rounded up."""
         return Range(rounded_up(self.min * float(factor)), rounded_up(self.max * float(factor)))
 
     def union(self, other: Range) -> Range:
@@ -148,7 +148,7 @@ def between(least: int, most: int, counted: int | None = None) -> Term:
 
 
 def scaled(term: Term, factor: float) -> Term:
-    """Multiply by a factor, rounding up."""
+    """Return the range multiplied by a factor, rounded up."""
     return Term(lambda sizes: term.estimate(sizes).scaled(factor), f"ceil({term.source} * {factor!r})")
 
 

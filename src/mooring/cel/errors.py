@@ -40,7 +40,7 @@ class CostLimitExceeded(EvaluationError):  # noqa: N818  the words of cel-go
 
 
 class Issue(NamedTuple):
-    """One problem of an expression and its position. Columns count code points from 1."""
+    """One reason why an expression is not accepted, with its position. Columns count code points from 1."""
 
     message: str
     line: int = 0

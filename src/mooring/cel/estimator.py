@@ -72,7 +72,7 @@ def estimate(expr: Expr, sizes: Sizes, *, has_cost: int, equality: Mapping[Type,
 
 
 class _Argument:
-    """The `costs.Argument` of one operand."""
+    """An operand of a call, as the cost functions of `costs.Argument` read it."""
 
     __slots__ = ("element_size", "expr", "size")
 

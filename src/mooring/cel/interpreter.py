@@ -60,7 +60,7 @@ class Options(NamedTuple):
 
 
 class Interpreter:
-    """A planned expression."""
+    """Evaluates one planned expression exactly, and counts its cost."""
 
     __slots__ = ("_run", "_slots")
 

@@ -20,7 +20,7 @@ from .values import NONE, Optional, Value, from_key, is_of, no_such_overload
 
 
 class Frame:
-    """One evaluation: its inputs, local variables and cost so far."""
+    """The state of one evaluation: its inputs, local variables and cost so far."""
 
     __slots__ = ("bindings", "cost", "limit", "slots")
 
@@ -39,7 +39,7 @@ class Frame:
 
 
 class Failure:
-    """An error as a value."""
+    """An evaluation error that steps pass on as a value instead of raising it."""
 
     __slots__ = ("error",)
 
@@ -62,7 +62,7 @@ NO_FRAME: Final = Frame({}, 0, costs.MAX)
 
 
 class Constant:
-    """A constant, which costs nothing."""
+    """A planned constant, whose evaluation costs nothing."""
 
     __slots__ = ("value",)
 
@@ -110,7 +110,7 @@ class Attribute:
 
 
 class Step:
-    """Any other step; `run` charges its own cost."""
+    """A planned expression that is no constant and no attribute; `run` charges its own cost."""
 
     __slots__ = ("run",)
 

@@ -55,7 +55,7 @@ def trace(program: Program, bindings: Mapping[str, Value]) -> tuple[Finding, ...
 
 
 class Part(NamedTuple):
-    """A subexpression, its depth, and its result."""
+    """A subexpression with its depth in the expression and the value that it has."""
 
     text: str
     outcome: str

@@ -30,7 +30,7 @@ _ESTIMATED_LABELS: Final = NODE.sizes[_LABELS]
 
 
 class Dated(Protocol):
-    """A taint of a node or of a device."""
+    """A taint of a node or of a device, with the time when it was added."""
 
     time_added: str | None
 

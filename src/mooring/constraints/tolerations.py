@@ -186,14 +186,14 @@ class TolerationIndex(Generic[_Toleration]):
 
 
 def index_tolerations(tolerations: Sequence[Toleration], options: ConstraintOptions) -> TolerationIndex[Toleration]:
-    """Index the tolerations of a pod."""
+    """Return the index of a pod's tolerations."""
     return TolerationIndex(tolerations, tolerates, options)
 
 
 def index_device_tolerations(
     tolerations: Sequence[DeviceTolerationLike], options: ConstraintOptions
 ) -> TolerationIndex[DeviceTolerationLike]:
-    """Index the tolerations of a device request."""
+    """Return the index of a device request's tolerations."""
     return TolerationIndex(tolerations, tolerates_device_taint, options)
 
 

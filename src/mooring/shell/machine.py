@@ -33,7 +33,7 @@ class Printed(NamedTuple):
 
 
 class Budget(msgspec.Struct):
-    """Steps shared by several runs, so that more scripts do not take more time."""
+    """The steps that several scripts may take altogether, so that more scripts do not take more time."""
 
     steps: int
 
@@ -101,7 +101,7 @@ def run(
 
 
 class Machine(msgspec.Struct):
-    """The state of an interpreted script."""
+    """Interprets one script: its variables, files, virtual time and output so far."""
 
     variables: dict[str, str | None]
     files: Files

@@ -20,7 +20,7 @@ _LONGEST_SEQUENCE = 10_000
 
 
 class Host(Protocol):
-    """The interpreter as programs see it."""
+    """The part of the interpreter that programs may use: variables, files, time and output."""
 
     variables: dict[str, str | None]
     files: Files
@@ -336,7 +336,7 @@ def _gzip(host: Host, words: list[str], stdin: str) -> int:
 
 
 def bytes_of(text: str) -> bytes:
-    """Encode output; binary output is held as lone surrogates."""
+    """Encode the output of a program; bytes that are not UTF-8 are held as lone surrogates."""
     return text.encode(errors="surrogateescape")
 
 

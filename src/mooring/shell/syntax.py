@@ -30,14 +30,14 @@ class Variable(msgspec.Struct, frozen=True):
 
 
 class Substitution(msgspec.Struct, frozen=True):
-    """`$(script)`: replaced by the script's output."""
+    """A command substitution `$(script)`, which is replaced by the output of the script."""
 
     script: "Script"
     quoted: bool = False
 
 
 class Arithmetic(msgspec.Struct, frozen=True):
-    """`$((sum))`, with its variables not yet expanded."""
+    """An arithmetic expansion `$((sum))`, whose variables are not yet expanded."""
 
     sum: "Word"
     quoted: bool = False
@@ -50,7 +50,7 @@ Word: TypeAlias = tuple[Part, ...]
 
 
 class Redirect(msgspec.Struct, frozen=True):
-    """`> file`, `>> file`, `< file`, `2>&1`: the target of a stream."""
+    """A redirection of a stream: `> file`, `>> file`, `< file` or `2>&1`."""
 
     stream: int
     operator: str
@@ -73,7 +73,7 @@ class Pipeline(msgspec.Struct, frozen=True):
 
 
 class Chain(msgspec.Struct, frozen=True):
-    """`a && b || c`."""
+    """Commands joined by `&&` and `||`: `a && b || c`."""
 
     first: "Command"
     rest: tuple[tuple[str, "Command"], ...]
@@ -87,7 +87,7 @@ class If(msgspec.Struct, frozen=True):
 
 
 class Loop(msgspec.Struct, frozen=True):
-    """`while` and `until`."""
+    """A `while` or `until` loop."""
 
     condition: "Script"
     body: "Script"
@@ -95,7 +95,7 @@ class Loop(msgspec.Struct, frozen=True):
 
 
 class For(msgspec.Struct, frozen=True):
-    """`for name in words`."""
+    """A loop over words: `for name in words`."""
 
     name: str
     words: tuple[Word, ...]
@@ -117,11 +117,11 @@ Script: TypeAlias = tuple[Command, ...]
 
 
 class RunsForever(Exception):  # noqa: N818 - no error
-    """The script runs for ever."""
+    """Raised when a script would run for ever."""
 
 
 class Exits(Exception):  # noqa: N818 - as above
-    """`exit`."""
+    """Raised by `exit`: the script ends with this code."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -129,7 +129,7 @@ class Exits(Exception):  # noqa: N818 - as above
 
 
 class LeavesLoop(Exception):  # noqa: N818 - as above
-    """`break` and `continue`."""
+    """Raised by `break` and, with `goes_on`, by `continue`, to leave the body of a loop."""
 
     def __init__(self, *, goes_on: bool) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ DEEPEST = 40
 
 
 class Scanner:
-    """A text and a position in it."""
+    """Reads words from a script, from a position that moves on."""
 
     def __init__(self, text: str, parse: Callable[[str, int], Script], depth: int) -> None:
         if depth > DEEPEST:

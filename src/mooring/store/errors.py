@@ -88,7 +88,7 @@ class NotEmpty(OpenError):
 
 
 class StorageError(StoreError):
-    """The disk, the file or etcd refuses."""
+    """The disk, the database file or etcd does not accept an operation."""
 
 
 class DiskFull(StorageError):

@@ -114,7 +114,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 
 
 class Stats(msgspec.Struct, frozen=True, gc=False):
-    """Numbers for metrics and `mooring store stats`."""
+    """The sizes of a store and of its history, for metrics and `mooring store stats`."""
 
     revision: int
     floor: int
@@ -126,7 +126,7 @@ class Stats(msgspec.Struct, frozen=True, gc=False):
 
 
 class Watcher(Protocol):
-    """A cursor in the stream of events."""
+    """The position of one reader in the stream of events under a prefix or key."""
 
     async def next(self, *, timeout: float | None = None, limit: int = 1000) -> Batch:  # noqa: ASYNC109 - see below
         """Return all events since the last batch, waiting for one if there is none.

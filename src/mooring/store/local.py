@@ -24,7 +24,7 @@ _MIN_RELEASE_BYTES = 16 * 1024 * 1024
 
 
 class LocalStore(ABC):
-    """A `kv.Store` without the writing."""
+    """The part of a `kv.Store` that all backends share: everything but writing."""
 
     def __init__(self, clock: Clock, limits: HistoryLimits) -> None:
         self._clock = clock

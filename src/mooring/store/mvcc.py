@@ -123,11 +123,11 @@ class Mvcc:
         return next((event for event in found if event.key == key), None)
 
     def advance(self, revision: int) -> None:
-        """Move to a later revision without events."""
+        """Raise the revision to a later one that has no events here."""
         self.revision = max(self.revision, revision)
 
     def apply(self, event: Event) -> None:
-        """Apply the next event."""
+        """Apply the next event to the current values, and add it to history."""
         self.revision = event.revision
         self._replace(event)
         self._history.append(event)
@@ -148,7 +148,7 @@ class Mvcc:
         return list(_obsolete(event))
 
     def start_at(self, floor: int) -> None:
-        """Set floor and revision after everything below was restored."""
+        """Set floor and revision to that of the log that is being loaded."""
         self.revision = self.floor = floor
 
     def compact(self, floor: int) -> list[int]:

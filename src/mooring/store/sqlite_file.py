@@ -139,7 +139,7 @@ class SqliteFile:
                 self._head_file.reset(head)
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Yield everything wrong with the file, with the key where there is one."""
+        """Check the file; yield a key (empty where there is none) and a description for each damage found."""
         expected = self.floor + 1
         last, count, total = self.floor, 0, 0
         with translate_errors(self._path):
@@ -221,7 +221,7 @@ class SqliteFile:
         return True
 
     def release_reserve(self) -> None:
-        """Delete the reserve file."""
+        """Delete the reserve file, so that deletes can be written on a full disk."""
         with suppress(OSError):
             self._path.with_name(RESERVE).unlink(missing_ok=True)
 

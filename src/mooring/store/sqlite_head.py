@@ -40,7 +40,7 @@ class Head(msgspec.Struct, frozen=True):
     """The sum of the rows' revisions, modulo 2^64."""
 
     def after(self, added: range, dropped: list[int], floor: int) -> "Head":
-        """Return the head after a transaction."""
+        """Return the head after a transaction that appends the revisions `added` and deletes the rows `dropped`."""
         total = self.total + sum(added) - sum(dropped)
         revision = added[-1] if added else self.revision
         return Head(revision, floor, self.rows + len(added) - len(dropped), total & _MASK)
@@ -90,7 +90,7 @@ def describe_loss(mark: Head | None, log: Head) -> str:
 
 
 class HeadFile:
-    """The open head mark file."""
+    """The open file of the head mark, which has two slots that are written in turn."""
 
     def __init__(self, directory: Path) -> None:
         self._file = os.open(directory / HEAD, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -58,7 +58,7 @@ class Topic:
 
 
 class WatchHub:
-    """All topics of a store."""
+    """Delivers the events of a store to its watchers, topic by topic."""
 
     def __init__(self, state: Mvcc) -> None:
         self.state = state

@@ -1,6 +1,6 @@
 """The lists library: `lists(version)` has the functions of cel-go's library of that version.
 
-Version 0 has `slice`, 1 adds `flatten`, 2 adds `match_key`, `sortBy`, `lists.range`, `reverse` and `distinct`, and 3
+Version 0 has `slice`, 1 adds `flatten`, 2 adds `sort`, `sortBy`, `lists.range`, `reverse` and `distinct`, and 3
 charges their actual cost instead of 1 each. Kubernetes uses 3. (`first` and `last` give optionals: see `optionals`.)
 """
 

@@ -44,7 +44,7 @@ NO_DEADLINE: Final = Deadline()
 
 
 class Column(Generic[Sample]):
-    """A code for each row and a sample for each code. Code 0 is a row without a node."""
+    """One property of all nodes: a code for each row, and an example of the property for each code; 0 is no node."""
 
     def __init__(self, capacity: int) -> None:
         self.codes: NDArray[np.int32] = np.zeros(capacity, np.int32)
@@ -64,14 +64,14 @@ class Column(Generic[Sample]):
         return code
 
     def set(self, row: int, code: int) -> None:
-        """Give `row` a code; 0 when it has no node any more."""
+        """Set the code of a row; 0 when it has no node any more."""
         if self.codes[row] == code:
             return
         self.codes[row] = code
         self.changes.note(row)
 
     def fill(self, codes: list[int]) -> None:
-        """Give every row its code."""
+        """Set the codes of all rows."""
         self.codes = np.array(codes, np.int32)
         self.changes.invalidate(len(codes))
 
@@ -80,7 +80,7 @@ class Column(Generic[Sample]):
         self.changes.invalidate(capacity)
 
     def is_stale(self, nodes: int) -> bool:
-        """Whether most samples can no longer be in use: values are only ever added."""
+        """Whether most of the samples belong to no node any more; samples are never removed."""
         return len(self.samples) > 2 * nodes + _SLACK
 
 
@@ -130,12 +130,12 @@ class RowVerdicts(Generic[Sample]):
 
 
 def larger(capacity: int) -> int:
-    """Return the next capacity: only a quarter more, since every pod pays for all rows."""
+    """Return the capacity to grow to: only a quarter more, since every pod pays for all rows."""
     return capacity + max(capacity // 4, 64)
 
 
 def grown(array: Array, capacity: int) -> Array:
-    """Return a copy with `capacity` rows; the new ones are 0."""
+    """Return a copy of an array with `capacity` rows; the additional ones are 0."""
     found = np.zeros(capacity, array.dtype)
     found[: len(array)] = array
     return found

@@ -72,7 +72,7 @@ class LabelColumns:
         self._drop_stale()
 
     def remove(self, row: int) -> None:
-        """Clear a row, which has no node any more."""
+        """Remove the name and labels of a row that has no node any more."""
         if row >= len(self.nodes) or not self.nodes[row]:
             return
         self._forget_name(row)

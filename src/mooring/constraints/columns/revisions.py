@@ -64,7 +64,7 @@ class ChangeLog(Generic[K]):
 
 
 class RowLog(ChangeLog[int]):
-    """The log of changed rows."""
+    """A change log of rows, which returns the changed ones as an array."""
 
     def since(self, verified_at: int) -> ChangedRows:
         """Return the rows that changed since; None when there are too many, or they are forgotten."""
@@ -80,7 +80,7 @@ class RowLog(ChangeLog[int]):
 
 
 class Derived:
-    """The log of a derived value: the revisions and rows of its last changes."""
+    """The last changes of a value that is computed from others: at which revisions, and on which rows."""
 
     changed_at = 0
     _all_changed_at = 0
@@ -89,7 +89,7 @@ class Derived:
     _MOST = 8
 
     def change(self, rows: ChangedRows = None) -> None:
-        """Note a change of some rows, or of all."""
+        """Record that some rows changed now, or all (None)."""
         self.changed_at = revision = next_revision()
         if rows is None:
             self._all_changed_at, self._history = revision, ()
@@ -111,7 +111,7 @@ class Derived:
 
 
 class Reader:
-    """A reader of a log, with its position."""
+    """One reader of a `RowLog`, which remembers how far it has read."""
 
     def __init__(self, log: RowLog) -> None:
         self._log = log

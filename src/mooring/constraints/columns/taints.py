@@ -35,13 +35,13 @@ def key_of(tolerations: Sequence[Toleration]) -> TolerationsKey:
 
 
 class Untolerated(msgspec.Struct, frozen=True):
-    """For each row the number of the first taint that is not tolerated, or `TOLERATED`, or `NO_NODE`."""
+    """For each row the first taint that a pod does not tolerate: its index in `taints`, `TOLERATED` or `NO_NODE`."""
 
     numbers: NDArray[np.int32]
     taints: Sequence[Taint]
 
     def mask(self) -> NDArray[np.bool_]:
-        """Return the rows whose taints are all tolerated."""
+        """Return the mask of the rows whose taints are all tolerated."""
         return np.equal(self.numbers, TOLERATED)
 
     def taint(self, row: int) -> Taint | None:
@@ -86,7 +86,7 @@ class TaintColumns:
             self._start_again()
 
     def remove(self, row: int) -> None:
-        """Clear a row, which has no node any more."""
+        """Remove the taints of a row that has no node any more."""
         if row >= len(self._taints) or self._taints[row] is None:
             return
         self._taints[row] = None

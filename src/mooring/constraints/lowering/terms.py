@@ -63,7 +63,7 @@ class Constraint:
         return tuple(sorted(keys))
 
     def is_met_by(self, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels matches."""
+        """Whether a node with these labels meets the constraint."""
         return self._conditions is not None and all(condition.matches(labels) for condition in self._conditions)
 
     def known_values(self, values: Iterable[str]) -> tuple[str, list[str]] | None:

@@ -18,7 +18,7 @@ log = logs.get(__name__)
 
 
 class Compactor:
-    """The compaction task of one server."""
+    """Compacts etcd regularly, taking turns with the other servers."""
 
     def __init__(self, client: EtcdClient, keys: Keys, clock: Clock, seconds: float) -> None:
         self._client = client

@@ -19,7 +19,7 @@ from mooring.store.etcd.messages import GREATER, VERSION, message
 
 
 class Fence:
-    """The last known mod revision of the store's identity key."""
+    """Makes writes with a lost response fail: the last known mod revision of the store's identity key."""
 
     def __init__(self, client: EtcdClient, keys: Keys) -> None:
         self._client = client
@@ -33,7 +33,7 @@ class Fence:
         self.revision = response.kvs[0].mod_revision if response.kvs else 0
 
     def record(self, found: Any) -> None:
-        """Record the fence's revision from a response of etcd."""
+        """Take the revision of the identity key from the entries that a response of etcd has."""
         self.revision = max(self.revision, found[0].mod_revision) if found else 0
 
     def require(self) -> int:

@@ -22,7 +22,7 @@ _INTERNAL = ".mooring/"
 
 
 class Keys:
-    """Translate keys for one prefix."""
+    """Translates between the keys of `kv` and the keys under one prefix in etcd."""
 
     def __init__(self, config: EtcdConfig) -> None:
         self._root = config.root

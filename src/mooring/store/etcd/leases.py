@@ -26,7 +26,7 @@ class _Lease(msgspec.Struct):
 
 
 class Leases:
-    """The leases of one server, by TTL."""
+    """Grants etcd leases for keys with a time to live; keys with the same TTL share one."""
 
     def __init__(self, client: EtcdClient, clock: Clock) -> None:
         self._client = client

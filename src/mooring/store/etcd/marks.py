@@ -36,7 +36,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Marks:
-    """The mark slots of one server."""
+    """Lends each concurrent write of one server a key and a nonce, by which it is found again in etcd."""
 
     def __init__(self, client: EtcdClient, keys: Keys, clock: Clock) -> None:
         self._client = client

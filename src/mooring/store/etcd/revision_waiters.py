@@ -17,7 +17,7 @@ _LATE_SECONDS = 0.05
 
 
 class RevisionWaiters:
-    """Futures by revision."""
+    """The callers that wait until memory has reached a revision."""
 
     def __init__(self, clock: Clock, seconds: float, *, soon: Callable[[], None], late: Callable[[], None]) -> None:
         self._clock = clock

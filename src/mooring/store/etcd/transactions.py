@@ -46,7 +46,7 @@ def read_fence(response: Any) -> Any:
 
 
 def conflicts(writes: Sequence[Write], response: Any, keys: Keys) -> list[Conflict]:
-    """Return the conflicts of a failed transaction."""
+    """Return the writes of a failed transaction whose preconditions did not hold, with the entries in etcd."""
     found: list[Conflict] = []
     for write, answer in zip(writes, response.responses[1:], strict=True):
         kvs = answer.response_range.kvs

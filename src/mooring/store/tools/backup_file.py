@@ -38,7 +38,7 @@ _LEVEL = 4  # compression level: a third of the time of the best, nearly as smal
 
 
 class Header(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
-    """The first line."""
+    """The first line of a backup: its format, origin and revision, and how many keys follow."""
 
     format: str
     format_version: int
@@ -73,7 +73,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class BackupTarget:
-    """Write one backup."""
+    """A `Target` that writes one backup file."""
 
     def __init__(
         self, path: Path, made_by: Mapping[str, str], *, overwrite: bool = False, clock: Clock | None = None
@@ -155,7 +155,7 @@ class BackupTarget:
 
 
 class BackupSource:
-    """Read one backup."""
+    """A `Source` that reads one backup file."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)

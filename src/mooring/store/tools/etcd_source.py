@@ -19,7 +19,7 @@ _POLL_SECONDS = 0.2
 
 
 class EtcdSource:
-    """A store in etcd. Created by `open`."""
+    """A `Source` that reads a store in etcd. `open` creates it."""
 
     def __init__(self, config: EtcdConfig, name: str) -> None:
         self.name = name

@@ -11,7 +11,7 @@ from mooring.store.tools.contents import Snapshot, resource_of
 
 
 class Size(msgspec.Struct, frozen=True):
-    """Number of keys and their bytes."""
+    """The number of keys of a resource, and the bytes of their values."""
 
     keys: int
     value_bytes: int
@@ -19,7 +19,7 @@ class Size(msgspec.Struct, frozen=True):
 
 
 class Inventory(msgspec.Struct, frozen=True):
-    """The statistics of one snapshot."""
+    """The keys and bytes of a snapshot by resource, and its largest objects."""
 
     resources: dict[str, Size]
     """By resource, largest total first."""

@@ -32,7 +32,7 @@ _POLL_SECONDS = 0.1
 
 
 class SqliteSource:
-    """The store in a data directory, or in a copy of its database file."""
+    """A `Source` that reads the store in a data directory, or a copy of its database file."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)

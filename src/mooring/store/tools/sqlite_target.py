@@ -25,7 +25,7 @@ _LOG_SUFFIXES = ("-wal", "-shm")  # files that SQLite keeps beside a database
 
 
 class SqliteTarget:
-    """A data directory, locked from the start."""
+    """A `Target` that creates the store of a data directory, which is locked from the start."""
 
     def __init__(self, directory: Path, *, overwrite: bool = False, bump: int = 0) -> None:
         """Raise `NotEmpty` if a store exists and `overwrite` is not set, and `InUse` if a server runs on it."""

@@ -24,7 +24,7 @@ async def require_complete(store: Store) -> None:
 
 
 class StoreTarget:
-    """Write into an open store, which assigns its own revisions. It must be the only writer."""
+    """A `Target` that writes into an open store, which assigns its own revisions. It must be the only writer."""
 
     def __init__(self, store: Store, name: str, *, overwrite: bool = False) -> None:
         self.name = name
