@@ -111,7 +111,7 @@ def _templated(writes: Sequence[Json]) -> list[Json]:
         name, _, subresource = write["path"].removeprefix(_PATH).strip("/").partition("/")
         body, row = dict(write["body"]), Row(name)
         if write["method"] in {"POST", "PUT"}:
-            template, row = rows.split(codec.decode_own(json.dumps(body).encode(), Pod))
+            template, row = rows.split_template(codec.decode_own(json.dumps(body).encode(), Pod))
             template.metadata.creation_timestamp, row.creation_timestamp = None, ""
             body = json.loads(codec.encode(template))
         elif uid := body.get("metadata", {}).pop("uid", "") or body.pop("preconditions", {}).get("uid", ""):

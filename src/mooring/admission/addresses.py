@@ -104,18 +104,18 @@ def validate_legacy_cidr(text: str, path: Path, *, strict: bool) -> Errors:
     """Validate a CIDR in a field that accepted leading zeros and host bits before; `strict` rejects them."""
     if not strict:
         return validate_cidr(text, path)
-    problem = _cidr_problem(text)
+    problem = _find_cidr_problem(text)
     return [field_errors.invalid(path, text, problem)] if problem else []
 
 
 def validate_canonical_cidr(text: str, path: Path) -> Errors:
-    problem, wanted = _cidr_problem(text), str(network_of(text))
+    problem, wanted = _find_cidr_problem(text), str(network_of(text))
     if not problem and text != wanted:
         problem = f'must be in canonical form ("{wanted}")'
     return [field_errors.invalid(path, text, problem)] if problem else []
 
 
-def _cidr_problem(text: str) -> str:
+def _find_cidr_problem(text: str) -> str:
     found = network_of(text)
     address, _, length = text.partition("/")
     if found is None:

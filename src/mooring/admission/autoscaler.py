@@ -37,8 +37,8 @@ class HorizontalPodAutoscalerStrategy(Strategy[v2.HorizontalPodAutoscaler]):
                 v2.HPAScalingPolicy(type="Percent", value=100, period_seconds=15),
             ]
             shrinking = [v2.HPAScalingPolicy(type="Percent", value=100, period_seconds=15)]
-            spec.behavior.scale_up = _default_rules(spec.behavior.scale_up, growing, window=0)
-            spec.behavior.scale_down = _default_rules(spec.behavior.scale_down, shrinking, window=None)
+            spec.behavior.scale_up = _default_scaling_rules(spec.behavior.scale_up, growing, window=0)
+            spec.behavior.scale_down = _default_scaling_rules(spec.behavior.scale_down, shrinking, window=None)
 
     def rules(
         self, obj: v2.HorizontalPodAutoscaler, old: v2.HorizontalPodAutoscaler | None, request: Request
@@ -75,7 +75,7 @@ class HorizontalPodAutoscalerStrategy(Strategy[v2.HorizontalPodAutoscaler]):
         return errors + checks.non_negative(status.desired_replicas, here.child("desiredReplicas"))
 
 
-def _default_rules(
+def _default_scaling_rules(
     rules: v2.HPAScalingRules | None, policies: list[v2.HPAScalingPolicy], window: int | None
 ) -> v2.HPAScalingRules:
     rules = rules or v2.HPAScalingRules()
@@ -99,7 +99,7 @@ def _validate_metric(metric: v2.MetricSpec, path: Path) -> Errors:
     errors += checks.one_of(metric.type, _METRIC_TYPES, path.child("type"))
     given = [(name, source) for name, source in checks.fields(metric, *_METRICS.values()) if source is not None]
     for name, source in given[:1]:
-        errors += _validate_source(source, path.child(name))
+        errors += _validate_metric_source(source, path.child(name))
     wanted = _METRICS.get(metric.type)
     if wanted is not None and wanted not in dict(given):
         detail = "must populate information for the given metric source"
@@ -109,7 +109,7 @@ def _validate_metric(metric: v2.MetricSpec, path: Path) -> Errors:
     return errors + [field_errors.forbidden(path.child(name), detail) for name in surplus]
 
 
-def _validate_source(source: Any, path: Path) -> Errors:
+def _validate_metric_source(source: Any, path: Path) -> Errors:
     here, target = path.child("target"), source.target
     value, average, use = target.value, target.average_value, target.average_utilization
     match source:

@@ -62,7 +62,7 @@ class PodCertificateRequestStrategy(Strategy[PodCertificateRequest]):
         for field, uid in checks.fields(spec, "podUID", "serviceAccountUID", "nodeUID"):
             errors += checks.invalid_if(not uid, _SPEC.child(field), uid, "must not be empty")
             errors += checks.limit_bytes(uid, _LONGEST_UID, _SPEC.child(field))
-        return errors + _validate_life(spec) + _validate_key(spec)
+        return errors + _validate_lifetime(spec) + _validate_key(spec)
 
     def status_rules(self, new: PodCertificateRequest, old: PodCertificateRequest, request: Request) -> Errors:
         conditions = _STATUS.child("conditions")
@@ -77,10 +77,10 @@ class PodCertificateRequestStrategy(Strategy[PodCertificateRequest]):
             detail = 'There may be at most one condition with type "Issued", "Denied", or "Failed"'
             errors.append(field_errors.invalid(conditions, new.status.conditions[-1].type, detail))
         errors += checks.validate_conditions(new.status.conditions, conditions)
-        return errors or _validate_answer(new.status, old.status)
+        return errors or _validate_outcome(new.status, old.status)
 
 
-def _validate_life(spec: PodCertificateRequestSpec) -> Errors:
+def _validate_lifetime(spec: PodCertificateRequestSpec) -> Errors:
     longest = _DAY if spec.signer_name.partition("/")[0].endswith("kubernetes.io") else 91 * _DAY
     seconds = spec.max_expiration_seconds or 0
     if _HOUR <= seconds <= longest:
@@ -115,7 +115,7 @@ def _validate_key(spec: PodCertificateRequestSpec) -> Errors:
     return [] if is_signed else [field_errors.invalid(_KEY, OMIT_VALUE, "invalid signature")]
 
 
-def _validate_answer(new: PodCertificateRequestStatus, old: PodCertificateRequestStatus) -> Errors:
+def _validate_outcome(new: PodCertificateRequestStatus, old: PodCertificateRequestStatus) -> Errors:
     if old.conditions:
         detail = "immutable after PodCertificateRequest is issued, denied, or failed"
         return [] if new == old else [field_errors.invalid(_STATUS, new, detail)]
@@ -148,12 +148,12 @@ class ClusterTrustBundleStrategy(Strategy[ClusterTrustBundle]):
     immutable = ("spec.signerName",)
 
     def name_check_for(self, obj: ClusterTrustBundle, request: Request) -> NameCheck:
-        return _name_check(obj.spec.signer_name)
+        return _name_check_of(obj.spec.signer_name)
 
     def rules(self, obj: ClusterTrustBundle, old: ClusterTrustBundle | None, request: Request) -> Errors:
         spec, errors = obj.spec, Errors()
         if old is not None:
-            wrong = _name_check(spec.signer_name)(obj.metadata.name)
+            wrong = _name_check_of(spec.signer_name)(obj.metadata.name)
             errors += names.validate(Path("metadata", "name"), obj.metadata.name, wrong)
         if spec.signer_name:
             errors += validate_signer_name(spec.signer_name, _SPEC.child("signerName"))
@@ -162,7 +162,7 @@ class ClusterTrustBundleStrategy(Strategy[ClusterTrustBundle]):
         return errors
 
 
-def _name_check(signer: str) -> Callable[[str], names.Messages]:
+def _name_check_of(signer: str) -> Callable[[str], names.Messages]:
     def check(name: str) -> names.Messages:
         if not signer:
             if ":" in name:
@@ -182,7 +182,7 @@ def _validate_bundle(text: str) -> Errors:
     problems: list[str] = []
     places: dict[bytes, list[int]] = {}
     for index, block in enumerate(_BLOCK.finditer(text)):
-        found = _anchor(block[1], block[2])
+        found = _parse_trust_anchor(block[1], block[2])
         if isinstance(found, str):
             problems.append(f"entry {index} {found}")
         else:
@@ -195,7 +195,7 @@ def _validate_bundle(text: str) -> Errors:
     return [field_errors.invalid(_BUNDLE, "<value omitted>", problem) for problem in problems]
 
 
-def _anchor(kind: str, body: str) -> bytes | str:
+def _parse_trust_anchor(kind: str, body: str) -> bytes | str:
     if kind != "CERTIFICATE":
         return f"has bad block type: {kind}"
     if _HEADER.search(body):
@@ -315,30 +315,33 @@ class CertificateStrategy(Strategy[CertificateSigningRequest]):
 
 
 class CertificateStatusStrategy(StatusStrategy[CertificateSigningRequest]):
-    decides = False
+    is_approval = False
 
     def prepare_for_update(
         self, new: CertificateSigningRequest, old: CertificateSigningRequest, request: Request
     ) -> None:
         super().prepare_for_update(new, old, request)
-        if self.decides:
+        if self.is_approval:
             new.status = structs.replace(old.status, conditions=new.status.conditions)
         else:
             for kind in (APPROVED, DENIED):
-                _keep(new.status.conditions, old.status.conditions, kind)
-        _stamp(new.status.conditions, old.status.conditions, times.to_seconds(request.now))
+                _restore_conditions(new.status.conditions, old.status.conditions, kind)
+        _set_condition_times(new.status.conditions, old.status.conditions, times.to_seconds(request.now))
 
     def validate_update(
         self, new: CertificateSigningRequest, old: CertificateSigningRequest, request: Request
     ) -> Errors:
         errors = meta.validate_object_meta_update(new.metadata, old.metadata)
-        errors += _condition_errors(new.status.conditions)
+        errors += _validate_request_conditions(new.status.conditions)
         for kind in (APPROVED, DENIED, FAILED):
-            before, after = _of(old.status.conditions, kind), _of(new.status.conditions, kind)
+            before, after = (
+                _conditions_of_type(old.status.conditions, kind),
+                _conditions_of_type(new.status.conditions, kind),
+            )
             if len(after) < len(before):
                 text = f"updates may not remove a condition of type {go_quote(kind)}"
                 errors.append(field_errors.forbidden(_CONDITIONS, text))
-            elif not self.decides and kind != FAILED and after != before:
+            elif not self.is_approval and kind != FAILED and after != before:
                 deed = "add" if len(after) > len(before) else "modify"
                 text = f"updates may not {deed} a condition of type {go_quote(kind)}"
                 errors.append(field_errors.forbidden(_CONDITIONS, text))
@@ -351,10 +354,10 @@ class CertificateStatusStrategy(StatusStrategy[CertificateSigningRequest]):
 
 
 class ApprovalStrategy(CertificateStatusStrategy):
-    decides = True
+    is_approval = True
 
 
-def _condition_errors(conditions: _Conditions) -> Errors:
+def _validate_request_conditions(conditions: _Conditions) -> Errors:
     errors: Errors = []
     seen, decided = checks.Unique(), set[str]()
     for index, condition in enumerate(conditions):
@@ -370,19 +373,19 @@ def _condition_errors(conditions: _Conditions) -> Errors:
     return errors
 
 
-def _of(conditions: _Conditions, kind: str) -> _Conditions:
+def _conditions_of_type(conditions: _Conditions, kind: str) -> _Conditions:
     return [condition for condition in conditions if condition.type == kind]
 
 
-def _keep(new: _Conditions, old: _Conditions, kind: str) -> None:
-    before = _of(old, kind)
+def _restore_conditions(new: _Conditions, old: _Conditions, kind: str) -> None:
+    before = _conditions_of_type(old, kind)
     places = [index for index, condition in enumerate(new) if condition.type == kind]
     if len(before) == len(places):
         for place, condition in zip(places, before, strict=True):
             new[place] = condition
 
 
-def _stamp(new: _Conditions, old: _Conditions, now: str) -> None:
+def _set_condition_times(new: _Conditions, old: _Conditions, now: str) -> None:
     earlier = {(condition.type, condition.status): condition.last_transition_time for condition in old}
     for place, each in enumerate(new):
         since = each.last_transition_time or earlier.get((each.type, each.status)) or now

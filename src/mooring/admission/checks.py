@@ -178,7 +178,7 @@ def number_or_percent(value: int | str, path: Path) -> Errors:
     return names.validate(path, value, names.percent(value))
 
 
-def at_most_all(value: int | str, path: Path) -> Errors:
+def at_most_100_percent(value: int | str, path: Path) -> Errors:
     """Return an error for a percentage above 100 %; numbers and malformed percentages pass."""
     try:
         part = parse_percent(value)

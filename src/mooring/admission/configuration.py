@@ -24,7 +24,7 @@ class ConfigMapStrategy(Strategy[ConfigMap]):
     def rules(self, obj: ConfigMap, old: ConfigMap | None, request: Request) -> Errors:
         errors = []
         if old is not None and old.immutable:
-            errors += _immutable_errors(obj.immutable, obj.data == old.data)
+            errors += _validate_immutable(obj.immutable, obj.data == old.data)
             errors += checks.forbidden_if(obj.binary_data != old.binary_data, _BINARY_DATA, WHEN_IMMUTABLE)
         for key in obj.data:
             if key in obj.binary_data or not names.is_valid_config_key(key):
@@ -32,7 +32,7 @@ class ConfigMapStrategy(Strategy[ConfigMap]):
         for key in obj.binary_data:
             errors += _validate_key(key, _BINARY_DATA, "")
         at_most = 4 * sum(map(len, obj.data.values())) + sum(map(len, obj.binary_data.values()))
-        if at_most > MAX_BYTES and _size(obj) > MAX_BYTES:
+        if at_most > MAX_BYTES and _size_in_bytes(obj) > MAX_BYTES:
             errors.append(field_errors.too_long(Path(""), MAX_BYTES))
         return errors
 
@@ -51,7 +51,7 @@ class SecretStrategy(Strategy[Secret]):
         if old is not None:
             errors += checks.invalid_if(obj.type != old.type, Path("type"), obj.type, IMMUTABLE)
             if old.immutable:
-                errors += _immutable_errors(obj.immutable, obj.data == old.data)
+                errors += _validate_immutable(obj.immutable, obj.data == old.data)
         for key in obj.data:
             errors += names.validate(_DATA.key(key), key, names.config_map_key(key))
         if sum(map(len, obj.data.values())) > MAX_BYTES:
@@ -64,25 +64,25 @@ class ServiceAccountStrategy(Strategy[ServiceAccount]):
     allow_unconditional_update = False
 
     def prepare_for_create(self, obj: ServiceAccount, request: Request) -> None:
-        _keep_names(obj)
+        _keep_secret_names(obj)
 
     def prepare_for_update(self, new: ServiceAccount, old: ServiceAccount, request: Request) -> None:
         super().prepare_for_update(new, old, request)
-        _keep_names(new)
+        _keep_secret_names(new)
 
 
-def _keep_names(account: ServiceAccount) -> None:
+def _keep_secret_names(account: ServiceAccount) -> None:
     account.secrets = [ObjectReference(name=secret.name) for secret in account.secrets]
 
 
-def _immutable_errors(immutable: bool | None, same_data: bool) -> Errors:
+def _validate_immutable(immutable: bool | None, same_data: bool) -> Errors:
     errors = []
     errors += checks.forbidden_if(not immutable, Path("immutable"), WHEN_IMMUTABLE)
     errors += checks.forbidden_if(not same_data, _DATA, WHEN_IMMUTABLE)
     return errors
 
 
-def _size(obj: ConfigMap) -> int:
+def _size_in_bytes(obj: ConfigMap) -> int:
     size = sum(len(value.encode(errors="surrogatepass")) for value in obj.data.values())
     return size + sum(map(len, obj.binary_data.values()))
 

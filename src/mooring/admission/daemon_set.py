@@ -8,10 +8,10 @@ from mooring.admission.workload import (
     STATUS,
     TEMPLATE,
     TemplateStrategy,
-    is_nothing,
-    rolling_numbers,
-    validate_lasting_template,
+    is_zero_or_malformed,
     validate_match,
+    validate_permanent_template,
+    validate_rolling_numbers,
 )
 from mooring.api import field_errors, label_selector
 from mooring.api.apps_v1 import DaemonSet, DaemonSetUpdateStrategy, RollingUpdateDaemonSet
@@ -54,7 +54,7 @@ class DaemonSetStrategy(TemplateStrategy[DaemonSet]):
         errors += validate_match(spec.selector, spec.template, TEMPLATE)
         if spec.selector is not None and not spec.selector.match_labels and not spec.selector.match_expressions:
             errors.append(field_errors.invalid(here, spec.selector, "empty selector is invalid for daemonset"))
-        errors += validate_lasting_template(spec.template, self.template_of(old), TEMPLATE, "DaemonSet", request)
+        errors += validate_permanent_template(spec.template, self.template_of(old), TEMPLATE, "DaemonSet", request)
         errors += checks.non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
         errors += _validate_update_strategy(spec.update_strategy, SPEC.child("updateStrategy"))
         return errors + checks.non_negative(spec.revision_history_limit, SPEC.child("revisionHistoryLimit"))
@@ -72,13 +72,13 @@ def _validate_update_strategy(strategy: DaemonSetUpdateStrategy, path: Path) -> 
             return []
         case "RollingUpdate" if pace is not None:
             unavailable, surge = pace.max_unavailable or 0, pace.max_surge or 0
-            errors = rolling_numbers(unavailable, surge, here)
-            if not is_nothing(unavailable) and not is_nothing(surge):
+            errors = validate_rolling_numbers(unavailable, surge, here)
+            if not is_zero_or_malformed(unavailable) and not is_zero_or_malformed(surge):
                 detail = "may not be set when maxUnavailable is non-zero"
                 errors.append(field_errors.invalid(here.child("maxSurge"), surge, detail))
-            if is_nothing(unavailable) and is_nothing(surge):
+            if is_zero_or_malformed(unavailable) and is_zero_or_malformed(surge):
                 errors.append(field_errors.required(here.child("maxUnavailable"), "cannot be 0 when maxSurge is 0"))
-            errors += checks.at_most_all(unavailable, here.child("maxUnavailable"))
-            return errors + checks.at_most_all(surge, here.child("maxSurge"))
+            errors += checks.at_most_100_percent(unavailable, here.child("maxUnavailable"))
+            return errors + checks.at_most_100_percent(surge, here.child("maxSurge"))
         case _:
             return [field_errors.not_supported(path, strategy, ["RollingUpdate", "OnDelete"])]

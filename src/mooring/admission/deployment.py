@@ -10,14 +10,14 @@ from mooring.admission.workload import (
     STATUS,
     TEMPLATE,
     TemplateStrategy,
-    is_nothing,
     is_valid,
-    never_decremented,
-    rolling_numbers,
-    runs_for_ever,
-    validate_lasting_template,
+    is_zero_or_malformed,
+    validate_collision_count,
     validate_match,
+    validate_permanent_template,
     validate_replica_counts,
+    validate_rolling_numbers,
+    validate_runs_forever,
     validate_selector,
     validate_template,
 )
@@ -54,7 +54,7 @@ class DeploymentStrategy(TemplateStrategy[Deployment]):
         errors += validate_selector(spec.selector, SPEC.child("selector"), _NO_SELECTOR)
         errors += validate_match(spec.selector, spec.template, TEMPLATE)
         if is_valid(spec.selector):
-            errors += validate_lasting_template(spec.template, self.template_of(old), TEMPLATE, "ReplicaSet", request)
+            errors += validate_permanent_template(spec.template, self.template_of(old), TEMPLATE, "ReplicaSet", request)
         errors += _validate_strategy(spec.strategy, SPEC.child("strategy"))
         errors += checks.non_negative_fields(spec, SPEC, "minReadySeconds", "revisionHistoryLimit")
         deadline, here = spec.progress_deadline_seconds, SPEC.child("progressDeadlineSeconds")
@@ -70,7 +70,7 @@ class DeploymentStrategy(TemplateStrategy[Deployment]):
             status, STATUS, "unavailableReplicas", "terminatingReplicas", "collisionCount"
         )
         errors += validate_replica_counts(status, MORE_THAN_READY, *parts)
-        return errors + never_decremented(status.collision_count, old.status.collision_count)
+        return errors + validate_collision_count(status.collision_count, old.status.collision_count)
 
 
 def _validate_strategy(strategy: UpdateStrategy, path: Path) -> Errors:
@@ -81,11 +81,11 @@ def _validate_strategy(strategy: UpdateStrategy, path: Path) -> Errors:
             return [field_errors.forbidden(here, detail)] if pace is not None else []
         case "RollingUpdate" if pace is not None:
             unavailable, surge = pace.max_unavailable or 0, pace.max_surge or 0
-            errors = rolling_numbers(unavailable, surge, here)
-            if is_nothing(unavailable) and is_nothing(surge):
+            errors = validate_rolling_numbers(unavailable, surge, here)
+            if is_zero_or_malformed(unavailable) and is_zero_or_malformed(surge):
                 detail = "may not be 0 when `maxSurge` is 0"
                 errors.append(field_errors.invalid(here.child("maxUnavailable"), unavailable, detail))
-            return errors + checks.at_most_all(unavailable, here.child("maxUnavailable"))
+            return errors + checks.at_most_100_percent(unavailable, here.child("maxUnavailable"))
         case _:
             return [field_errors.not_supported(path, strategy, ["Recreate", "RollingUpdate"])]
 
@@ -103,7 +103,7 @@ class ReplicaSetStrategy(TemplateStrategy[ReplicaSet]):
         errors += validate_selector(spec.selector, SPEC.child("selector"), _NO_SELECTOR)
         errors += validate_match(spec.selector, spec.template, TEMPLATE)
         if is_valid(spec.selector):
-            errors += validate_lasting_template(spec.template, self.template_of(old), TEMPLATE, "ReplicaSet", request)
+            errors += validate_permanent_template(spec.template, self.template_of(old), TEMPLATE, "ReplicaSet", request)
         return errors
 
     def status_rules(self, new: ReplicaSet, old: ReplicaSet, request: Request) -> Errors:
@@ -131,7 +131,7 @@ class ReplicationControllerStrategy(TemplateStrategy[ReplicationController]):
         if any(labels.get(key) != value for key, value in spec.selector.items()):
             errors.append(field_errors.invalid(TEMPLATE.child("metadata", "labels"), labels or None, LABELS_DIFFER))
         errors += validate_template(spec.template, self.template_of(old), TEMPLATE, request)
-        return errors + runs_for_ever(spec.template, TEMPLATE, "ReplicationController")
+        return errors + validate_runs_forever(spec.template, TEMPLATE, "ReplicationController")
 
     def status_rules(self, new: ReplicationController, old: ReplicationController, request: Request) -> Errors:
         return _validate_status(new.status)

@@ -20,7 +20,7 @@ class PodDisruptionBudgetStrategy(Strategy[PodDisruptionBudget]):
             errors.append(field_errors.invalid(SPEC, spec, "minAvailable and maxUnavailable cannot be both set"))
         for name, value in checks.fields(spec, "minAvailable", "maxUnavailable"):
             if value is not None:
-                errors += checks.number_or_percent(value, SPEC.child(name)) + checks.at_most_all(
+                errors += checks.number_or_percent(value, SPEC.child(name)) + checks.at_most_100_percent(
                     value, SPEC.child(name)
                 )
         errors += label_selector.validate(spec.selector, SPEC.child("selector"))

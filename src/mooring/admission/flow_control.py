@@ -24,22 +24,26 @@ def _metadata(name: str) -> ObjectMeta:
     return ObjectMeta(name=name, annotations={AUTO_UPDATE: "true"})
 
 
-def _level(name: str, spec: v1.PriorityLevelConfigurationSpec) -> v1.PriorityLevelConfiguration:
+def _build_level(name: str, spec: v1.PriorityLevelConfigurationSpec) -> v1.PriorityLevelConfiguration:
     kind = "PriorityLevelConfiguration"
     return v1.PriorityLevelConfiguration(kind=kind, api_version=_API, metadata=_metadata(name), spec=spec)
 
 
-def _queued_level(name: str, shares: int, lendable: int, queues: int, hand_size: int) -> v1.PriorityLevelConfiguration:
+def _build_queued_level(
+    name: str, shares: int, lendable: int, queues: int, hand_size: int
+) -> v1.PriorityLevelConfiguration:
     queuing = v1.QueuingConfiguration(queues=queues, hand_size=hand_size, queue_length_limit=50)
     limited = v1.LimitedPriorityLevelConfiguration(
         nominal_concurrency_shares=shares,
         lendable_percent=lendable,
         limit_response=v1.LimitResponse(type="Queue", queuing=queuing),
     )
-    return _level(name, v1.PriorityLevelConfigurationSpec(type="Limited", limited=limited))
+    return _build_level(name, v1.PriorityLevelConfigurationSpec(type="Limited", limited=limited))
 
 
-def _schema(name: str, level: str, precedence: int, method: str, rules: v1.PolicyRulesWithSubjects) -> v1.FlowSchema:
+def _build_schema(
+    name: str, level: str, precedence: int, method: str, rules: v1.PolicyRulesWithSubjects
+) -> v1.FlowSchema:
     spec = v1.FlowSchemaSpec(
         priority_level_configuration=v1.PriorityLevelConfigurationReference(name=level),
         matching_precedence=precedence,
@@ -49,15 +53,15 @@ def _schema(name: str, level: str, precedence: int, method: str, rules: v1.Polic
     return v1.FlowSchema(kind="FlowSchema", api_version=_API, metadata=_metadata(name), spec=spec)
 
 
-def _groups(*names: str) -> list[v1.Subject]:
+def _group_subjects(*names: str) -> list[v1.Subject]:
     return [v1.Subject(kind="Group", group=v1.GroupSubject(name=name)) for name in names]
 
 
-def _users(*names: str) -> list[v1.Subject]:
+def _user_subjects(*names: str) -> list[v1.Subject]:
     return [v1.Subject(kind="User", user=v1.UserSubject(name=name)) for name in names]
 
 
-def _everything(subjects: list[v1.Subject]) -> v1.PolicyRulesWithSubjects:
+def _rules_for_everything(subjects: list[v1.Subject]) -> v1.PolicyRulesWithSubjects:
     resources = v1.ResourcePolicyRule(
         verbs=[ALL], api_groups=[ALL], resources=[ALL], namespaces=[ALL], cluster_scope=True
     )
@@ -65,31 +69,31 @@ def _everything(subjects: list[v1.Subject]) -> v1.PolicyRulesWithSubjects:
     return v1.PolicyRulesWithSubjects(subjects=subjects, resource_rules=[resources], non_resource_rules=[paths])
 
 
-def _leases(*verbs: str) -> v1.ResourcePolicyRule:
+def _lease_rule(*verbs: str) -> v1.ResourcePolicyRule:
     return v1.ResourcePolicyRule(
         verbs=[*verbs], api_groups=["coordination.k8s.io"], resources=["leases"], namespaces=[ALL]
     )
 
 
-_ALL_USERS = _groups("system:unauthenticated", "system:authenticated")
-_NODES = _groups("system:nodes")
+_ALL_USERS = _group_subjects("system:unauthenticated", "system:authenticated")
+_NODES = _group_subjects("system:nodes")
 _SYSTEM_ACCOUNTS = [
     v1.Subject(kind="ServiceAccount", service_account=v1.ServiceAccountSubject(namespace="kube-system", name=ALL))
 ]
-_MANAGER, _SCHEDULER = _users("system:kube-controller-manager"), _users("system:kube-scheduler")
+_MANAGER, _SCHEDULER = _user_subjects("system:kube-controller-manager"), _user_subjects("system:kube-scheduler")
 _PROBES = v1.NonResourcePolicyRule(verbs=["get"], non_resource_urls=["/healthz", "/readyz", "/livez"])
 _OWN_NODE = v1.ResourcePolicyRule(
     verbs=[ALL], api_groups=[""], resources=["nodes", "nodes/status"], namespaces=[ALL], cluster_scope=True
 )
 
 MANDATORY_LEVELS = {
-    EXEMPT: _level(
+    EXEMPT: _build_level(
         EXEMPT,
         v1.PriorityLevelConfigurationSpec(
             type="Exempt", exempt=v1.ExemptPriorityLevelConfiguration(nominal_concurrency_shares=0, lendable_percent=0)
         ),
     ),
-    CATCH_ALL: _level(
+    CATCH_ALL: _build_level(
         CATCH_ALL,
         v1.PriorityLevelConfigurationSpec(
             type="Limited",
@@ -100,41 +104,52 @@ MANDATORY_LEVELS = {
     ),
 }
 MANDATORY_SCHEMAS = {
-    EXEMPT: _schema(EXEMPT, EXEMPT, 1, "", _everything(_groups("system:masters"))),
-    CATCH_ALL: _schema(CATCH_ALL, CATCH_ALL, 10_000, "ByUser", _everything(_ALL_USERS)),
+    EXEMPT: _build_schema(EXEMPT, EXEMPT, 1, "", _rules_for_everything(_group_subjects("system:masters"))),
+    CATCH_ALL: _build_schema(CATCH_ALL, CATCH_ALL, 10_000, "ByUser", _rules_for_everything(_ALL_USERS)),
 }
 SUGGESTED_LEVELS = (
-    _queued_level("system", 30, 33, 64, 6),
-    _queued_level("node-high", 40, 25, 64, 6),
-    _queued_level("leader-election", 10, 0, 16, 4),
-    _queued_level("workload-high", 40, 50, 128, 6),
-    _queued_level("workload-low", 100, 90, 128, 6),
-    _queued_level("global-default", 20, 50, 128, 6),
+    _build_queued_level("system", 30, 33, 64, 6),
+    _build_queued_level("node-high", 40, 25, 64, 6),
+    _build_queued_level("leader-election", 10, 0, 16, 4),
+    _build_queued_level("workload-high", 40, 50, 128, 6),
+    _build_queued_level("workload-low", 100, 90, 128, 6),
+    _build_queued_level("global-default", 20, 50, 128, 6),
 )
 SUGGESTED_SCHEMAS = (
-    _schema("probes", EXEMPT, 2, "", v1.PolicyRulesWithSubjects(subjects=_ALL_USERS, non_resource_rules=[_PROBES])),
-    _schema(
+    _build_schema(
+        "probes", EXEMPT, 2, "", v1.PolicyRulesWithSubjects(subjects=_ALL_USERS, non_resource_rules=[_PROBES])
+    ),
+    _build_schema(
         "system-leader-election",
         "leader-election",
         100,
         "ByUser",
         v1.PolicyRulesWithSubjects(
-            subjects=[*_MANAGER, *_SCHEDULER, *_SYSTEM_ACCOUNTS], resource_rules=[_leases("get", "create", "update")]
+            subjects=[*_MANAGER, *_SCHEDULER, *_SYSTEM_ACCOUNTS],
+            resource_rules=[_lease_rule("get", "create", "update")],
         ),
     ),
-    _schema(
+    _build_schema(
         "system-node-high",
         "node-high",
         400,
         "ByUser",
-        v1.PolicyRulesWithSubjects(subjects=_NODES, resource_rules=[_OWN_NODE, _leases(ALL)]),
+        v1.PolicyRulesWithSubjects(subjects=_NODES, resource_rules=[_OWN_NODE, _lease_rule(ALL)]),
     ),
-    _schema("system-nodes", "system", 500, "ByUser", _everything(_NODES)),
-    _schema("kube-controller-manager", "workload-high", 800, "ByNamespace", _everything(_MANAGER)),
-    _schema("kube-scheduler", "workload-high", 800, "ByNamespace", _everything(_SCHEDULER)),
-    _schema("kube-system-service-accounts", "workload-high", 900, "ByNamespace", _everything(_SYSTEM_ACCOUNTS)),
-    _schema("service-accounts", "workload-low", 9000, "ByUser", _everything(_groups("system:serviceaccounts"))),
-    _schema("global-default", "global-default", 9900, "ByUser", _everything(_ALL_USERS)),
+    _build_schema("system-nodes", "system", 500, "ByUser", _rules_for_everything(_NODES)),
+    _build_schema("kube-controller-manager", "workload-high", 800, "ByNamespace", _rules_for_everything(_MANAGER)),
+    _build_schema("kube-scheduler", "workload-high", 800, "ByNamespace", _rules_for_everything(_SCHEDULER)),
+    _build_schema(
+        "kube-system-service-accounts", "workload-high", 900, "ByNamespace", _rules_for_everything(_SYSTEM_ACCOUNTS)
+    ),
+    _build_schema(
+        "service-accounts",
+        "workload-low",
+        9000,
+        "ByUser",
+        _rules_for_everything(_group_subjects("system:serviceaccounts")),
+    ),
+    _build_schema("global-default", "global-default", 9900, "ByUser", _rules_for_everything(_ALL_USERS)),
 )
 
 
@@ -212,11 +227,11 @@ def _validate_verbs(verbs: list[str], path: Path) -> Errors:
     if not verbs:
         return [field_errors.required(path, "verbs must contain at least one value")]
     if ALL in verbs:
-        return _validate_alone(verbs, path, "verbs")
+        return _validate_wildcard(verbs, path, "verbs")
     return [] if set(verbs) <= set(_VERBS) else [field_errors.not_supported(path, verbs, _VERBS)]
 
 
-def _validate_alone(values: list[str], path: Path, what: str) -> Errors:
+def _validate_wildcard(values: list[str], path: Path, what: str) -> Errors:
     if ALL not in values or len(values) == 1:
         return []
     return [field_errors.invalid(path, values, f"if '*' is present, must not specify other {what}")]
@@ -229,13 +244,13 @@ def _validate_resource_rule(rule: v1.ResourcePolicyRule, path: Path) -> Errors:
         ("resources", rule.resources, "resource", "resources"),
     ):
         errors += checks.require(values, path.child(child), f"resource rules must supply at least one {one}")
-        errors += _validate_alone(values, path.child(child), many)
+        errors += _validate_wildcard(values, path.child(child), many)
     here = path.child("namespaces")
     if not rule.namespaces and not rule.cluster_scope:
         detail = "resource rules that are not cluster scoped must supply at least one namespace"
         errors.append(field_errors.required(here, detail))
     elif ALL in rule.namespaces:
-        errors += _validate_alone(rule.namespaces, here, "namespaces")
+        errors += _validate_wildcard(rule.namespaces, here, "namespaces")
     else:
         intro = "each member of this list must be '*' or a DNS-1123 label; "
         for index, namespace in enumerate(rule.namespaces):
@@ -250,15 +265,15 @@ def _validate_non_resource_rule(rule: v1.NonResourcePolicyRule, path: Path) -> E
     if not urls:
         errors.append(field_errors.required(here, "nonResourceURLs must contain at least one value"))
     elif ALL in urls:
-        errors += _validate_alone(urls, here, "non-resource URLs")
+        errors += _validate_wildcard(urls, here, "non-resource URLs")
     else:
         for index, url in enumerate(urls):
-            if wrong := _url_problem(url):
+            if wrong := _find_url_problem(url):
                 errors.append(field_errors.invalid(here.index(index), url, wrong))
     return errors
 
 
-def _url_problem(url: str) -> str:
+def _find_url_problem(url: str) -> str:
     if not url:
         return "must not be empty"
     if not url.startswith("/"):

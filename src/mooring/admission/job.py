@@ -208,8 +208,8 @@ def _validate_changes(job: Job, old: Job, request: Request) -> Errors:
     errors = _validate_completions(new, before)
     errors += checks.immutable_fields(job, old, "spec.selector")
     template = before.template
-    if _may_change_placement(old, request):
-        template = _with_placement_of(new.template, before.template)
+    if _may_change_directives(old, request):
+        template = _with_scheduling_directives(new.template, before.template)
     errors += checks.invalid_if(new.template != template, TEMPLATE, new.template, IMMUTABLE)
     others = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
     return errors + checks.immutable_fields(job, old, *(f"spec.{name}" for name in others))
@@ -226,7 +226,7 @@ def _validate_completions(new: JobSpec, old: JobSpec) -> Errors:
     return [field_errors.invalid(here, new.completions, "can only be modified in tandem with spec.parallelism")]
 
 
-def _may_change_placement(old: Job, request: Request) -> bool:
+def _may_change_directives(old: Job, request: Request) -> bool:
     if not old.spec.suspend:
         return False
     if old.status.start_time is None:
@@ -235,7 +235,7 @@ def _may_change_placement(old: Job, request: Request) -> bool:
     return request.options.mutable_suspended_job_directives and suspended and not old.status.active
 
 
-def _with_placement_of(new: PodTemplateSpec, old: PodTemplateSpec) -> PodTemplateSpec:
+def _with_scheduling_directives(new: PodTemplateSpec, old: PodTemplateSpec) -> PodTemplateSpec:
     masked = copy_of(old)
     masked.metadata.labels, masked.metadata.annotations = new.metadata.labels, new.metadata.annotations
     spec, wanted = masked.spec, new.spec

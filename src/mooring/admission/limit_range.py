@@ -48,8 +48,8 @@ def _default_container(container: Container, items: list[LimitRangeItem], name: 
 def check_pod(pod: Pod, request: Request) -> None:
     """Raise Forbidden if a pod or one of its containers violates a LimitRange of its namespace."""
     for each in request.lookups.limit_ranges(pod.metadata.namespace):
-        found = [text for item in each.spec.limits for text in _pod_problems(item, pod.spec)]
-        _refuse_for(found, "pods", pod.metadata.name)
+        found = [text for item in each.spec.limits for text in _find_pod_problems(item, pod.spec)]
+        _raise_forbidden(found, "pods", pod.metadata.name)
 
 
 def check_claim(claim: PersistentVolumeClaim, request: Request) -> None:
@@ -59,31 +59,31 @@ def check_claim(claim: PersistentVolumeClaim, request: Request) -> None:
             text
             for item in each.spec.limits
             if item.type == "PersistentVolumeClaim"
-            for constraint in (_minimum, _largest_request)
+            for constraint in (_below_minimum, _request_above_maximum)
             for text in constraint(item, claim.spec.resources.requests, {})
         ]
-        _refuse_for(found, "persistentvolumeclaims", claim.metadata.name)
+        _raise_forbidden(found, "persistentvolumeclaims", claim.metadata.name)
 
 
-def _refuse_for(found: list[str], resource: str, name: str) -> None:
+def _raise_forbidden(found: list[str], resource: str, name: str) -> None:
     texts = list(dict.fromkeys(found))
     if texts:
         raise errors.forbidden(resource, name, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
 
-def _pod_problems(item: LimitRangeItem, spec: PodSpec) -> Iterator[str]:
+def _find_pod_problems(item: LimitRangeItem, spec: PodSpec) -> Iterator[str]:
     asked: list[tuple[Resources, Resources]] = []
     if item.type == "Container":
         containers = (*spec.containers, *spec.init_containers)
         asked = [(container.resources.requests, container.resources.limits) for container in containers]
     elif item.type == "Pod":
-        asked = [_of_the_pod(spec)]
+        asked = [_pod_totals(spec)]
     for requests, limits in asked:
         for constraint in _CONSTRAINTS:
             yield from constraint(item, requests, limits)
 
 
-def _of_the_pod(spec: PodSpec) -> tuple[Resources, Resources]:
+def _pod_totals(spec: PodSpec) -> tuple[Resources, Resources]:
     requests, limits = aggregate_requests(spec), aggregate_limits(spec)
     if spec.resources is not None:
         for total, given in ((requests, spec.resources.requests), (limits, spec.resources.limits)):
@@ -91,7 +91,7 @@ def _of_the_pod(spec: PodSpec) -> tuple[Resources, Resources]:
     return requests, limits
 
 
-def _minimum(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:
+def _below_minimum(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:
     for name, least in sorted(item.min.items()):
         rule = f"minimum {name} usage per {item.type} is {least}"
         request, limit = requests.get(name), limits.get(name)
@@ -103,7 +103,7 @@ def _minimum(item: LimitRangeItem, requests: Resources, limits: Resources) -> It
             yield f"{rule}, but limit is {limit}"
 
 
-def _maximum(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:
+def _above_maximum(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:
     for name, most in sorted(item.max.items()):
         rule = f"maximum {name} usage per {item.type} is {most}"
         request, limit = requests.get(name), limits.get(name)
@@ -115,7 +115,7 @@ def _maximum(item: LimitRangeItem, requests: Resources, limits: Resources) -> It
             yield f"{rule}, but request is {request}"
 
 
-def _largest_request(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:  # noqa: ARG001 - claims have no limits that count
+def _request_above_maximum(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:  # noqa: ARG001 - claims have no limits that count
     for name, most in sorted(item.max.items()):
         rule = f"maximum {name} usage per {item.type} is {most}"
         request = requests.get(name)
@@ -125,7 +125,7 @@ def _largest_request(item: LimitRangeItem, requests: Resources, limits: Resource
             yield f"{rule}, but request is {request}"
 
 
-def _ratio(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:
+def _above_ratio(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:
     for name, most in sorted(item.max_limit_request_ratio.items()):
         rule = f"{name} max limit to request ratio per {item.type} is {most}"
         request, limit = requests.get(name), limits.get(name)
@@ -139,4 +139,4 @@ def _ratio(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iter
                 yield f"{rule}, but provided ratio is {ratio:f}"
 
 
-_CONSTRAINTS: tuple[Constraint, ...] = (_minimum, _maximum, _ratio)
+_CONSTRAINTS: tuple[Constraint, ...] = (_below_minimum, _above_maximum, _above_ratio)

@@ -217,7 +217,7 @@ class NetworkPolicyStrategy(Strategy[NetworkPolicy]):
             ("ingress", "from", [(rule.ports, rule.from_) for rule in spec.ingress]),
             ("egress", "to", [(rule.ports, rule.to) for rule in spec.egress]),
         )
-        before = _cidrs_of(old)
+        before = _all_cidrs(old)
         for side, whom, rules in sides:
             for index, (ports, peers) in enumerate(rules):
                 here = _SPEC.child(side).index(index)
@@ -225,7 +225,7 @@ class NetworkPolicyStrategy(Strategy[NetworkPolicy]):
                 for at, peer in enumerate(peers):
                     errors += _validate_peer(peer, here.child(whom).index(at))
                     if peer.ip_block is not None and request.options.strict_addresses:
-                        errors += _validate_ambiguous(
+                        errors += _validate_legacy_block(
                             peer.ip_block, before, here.child(whom).index(at).child("ipBlock")
                         )
         types = _SPEC.child("policyTypes")
@@ -239,7 +239,7 @@ class NetworkPolicyStrategy(Strategy[NetworkPolicy]):
         ]
 
 
-def _cidrs_of(policy: NetworkPolicy | None) -> frozenset[str]:
+def _all_cidrs(policy: NetworkPolicy | None) -> frozenset[str]:
     if policy is None:
         return frozenset()
     peers = [peer for rule in policy.spec.ingress for peer in rule.from_]
@@ -248,7 +248,7 @@ def _cidrs_of(policy: NetworkPolicy | None) -> frozenset[str]:
     return frozenset(text for block in blocks for text in (block.cidr, *block.except_))
 
 
-def _validate_ambiguous(block: IPBlock, before: frozenset[str], path: Path) -> Errors:
+def _validate_legacy_block(block: IPBlock, before: frozenset[str], path: Path) -> Errors:
     places = [(block.cidr, path.child("cidr"))]
     places += [(text, path.child("except").index(index)) for index, text in enumerate(block.except_)]
     return [

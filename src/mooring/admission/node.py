@@ -56,7 +56,7 @@ class NodeStrategy(Strategy[Node]):
             if (NOT_READY.key, NOT_READY.effect) not in {(taint.key, taint.effect) for taint in obj.spec.taints}:
                 obj.spec.taints.append(Taint(key=NOT_READY.key, effect=NOT_READY.effect))
         else:
-            _stamp_taints(obj.spec.taints, old.spec.taints, times.to_seconds(request.now))
+            _set_time_added(obj.spec.taints, old.spec.taints, times.to_seconds(request.now))
 
     def prepare_for_create(self, obj: Node, request: Request) -> None:
         obj.spec.config_source = None
@@ -114,7 +114,7 @@ def _validate_declared_features(features: list[str]) -> Errors:
     return errors
 
 
-def _stamp_taints(new: list[Taint], old: list[Taint], now: str) -> None:
+def _set_time_added(new: list[Taint], old: list[Taint], now: str) -> None:
     before = {(taint.key, taint.effect): taint for taint in old}
     sent_back = {(taint.key, parse_time_added(taint)) for taint in old}
     for taint in new:

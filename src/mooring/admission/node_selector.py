@@ -43,7 +43,7 @@ def validate_term(term: NodeSelectorTerm, path: Path, rules: NodeSelectorRules, 
             requirement, path.child("matchExpressions").index(index), rules, check_label_values
         )
     for index, requirement in enumerate(term.match_fields):
-        errors += _field_requirement(requirement, path.child("matchFields").index(index))
+        errors += _validate_field_requirement(requirement, path.child("matchFields").index(index))
     for index, expression in enumerate(term.match_cel_expressions):
         here = path.child("matchCELExpressions").index(index)
         if rules.check_expression is None:
@@ -71,14 +71,14 @@ def _validate_operator(requirement: NodeSelectorRequirement, path: Path, rules: 
     match requirement.operator:
         case "In" | "NotIn":
             if not values:
-                return [_required_values(path, "must be specified when `operator` is 'In' or 'NotIn'")]
+                return [_values_required(path, "must be specified when `operator` is 'In' or 'NotIn'")]
         case "Exists" | "DoesNotExist":
             if values:
                 detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
                 return [field_errors.forbidden(path.child("values"), detail)]
         case "Gt" | "Lt":
             if len(values) != 1:
-                return [_required_values(path, "must be specified single value when `operator` is 'Lt' or 'Gt'")]
+                return [_values_required(path, "must be specified single value when `operator` is 'Lt' or 'Gt'")]
         case "SemverLt" | "SemverGt" | "SemverEq" if rules.semver_operators:
             return _validate_semver_values(values, path)
         case operator:
@@ -89,7 +89,7 @@ def _validate_operator(requirement: NodeSelectorRequirement, path: Path, rules: 
 def _validate_semver_values(values: list[str], path: Path) -> Errors:
     if len(values) != 1:
         detail = "must be specified single value when `operator` is 'SemverLt', 'SemverGt' or 'SemverEq'"
-        return [_required_values(path, detail)]
+        return [_values_required(path, detail)]
     try:
         semver.parse_tolerant(values[0])
     except semver.SemverError as error:
@@ -97,17 +97,17 @@ def _validate_semver_values(values: list[str], path: Path) -> Errors:
     return []
 
 
-def _required_values(path: Path, detail: str) -> FieldError:
+def _values_required(path: Path, detail: str) -> FieldError:
     return field_errors.required(path.child("values"), detail)
 
 
-def _field_requirement(requirement: NodeSelectorRequirement, path: Path) -> Errors:
+def _validate_field_requirement(requirement: NodeSelectorRequirement, path: Path) -> Errors:
     errors: Errors = []
     if requirement.operator not in ("In", "NotIn"):
         errors.append(field_errors.invalid(path.child("operator"), requirement.operator, NOT_AN_OPERATOR))
     elif len(requirement.values) != 1:
         detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        errors.append(_required_values(path, detail))
+        errors.append(_values_required(path, detail))
     if requirement.key != "metadata.name":
         errors.append(field_errors.invalid(path.child("key"), requirement.key, "not a valid field selector key"))
         return errors

@@ -41,7 +41,7 @@ def _environments(subject: str) -> "Environments":
     return environments
 
 
-def _rules_of(version: Version) -> "Callable[[], Environment]":
+def _rule_environment_of(version: Version) -> "Callable[[], Environment]":
     def environment() -> "Environment":
         from mooring.constraints.celenv.environments import base_environment  # noqa: PLC0415 - see `_environments`
 
@@ -57,7 +57,7 @@ class PolicyEnvironment(Protocol):
         pass
 
 
-def _policies_of(version: Version | None) -> PolicyEnvironment:
+def _policy_environment_of(version: Version | None) -> PolicyEnvironment:
     def environment(*, params: bool = False, authorizer: bool = True, patches: bool = False) -> "Environment":
         from mooring.constraints.celenv.admission import admission_environment  # noqa: PLC0415 - see `_environments`
 
@@ -66,14 +66,16 @@ def _policies_of(version: Version | None) -> PolicyEnvironment:
     return environment
 
 
-stored_policies = _policies_of(None)
+stored_policies = _policy_environment_of(None)
 """The CEL environments for stored policy expressions and for evaluating them, with every library of this release."""
 
 
 class CustomOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The features that schemas of CustomResourceDefinitions may use at the minimum compatibility version."""
 
-    new_rules: Callable[[], "Environment"] = msgspec.field(default_factory=lambda: _rules_of(BINARY.minus(1)))
+    new_rules: Callable[[], "Environment"] = msgspec.field(
+        default_factory=lambda: _rule_environment_of(BINARY.minus(1))
+    )
     """The CEL environment for new rules: that of the minimum compatibility version."""
     new_formats: bool = True
 
@@ -124,7 +126,7 @@ class AdmissionOptions(msgspec.Struct, frozen=True, kw_only=True):
     pod_security_minor: int = BINARY.minor
     """The minor version that `latest` means in the Pod Security labels of namespaces."""
     custom: CustomOptions = msgspec.field(default_factory=CustomOptions)
-    new_policies: PolicyEnvironment = msgspec.field(default_factory=lambda: _policies_of(BINARY.minus(1)))
+    new_policies: PolicyEnvironment = msgspec.field(default_factory=lambda: _policy_environment_of(BINARY.minus(1)))
     """The CEL environments for new expressions of policies and match conditions."""
     static_names: bool = True
     """Whether names of webhook configurations that end with `.static.k8s.io` are reserved."""
@@ -187,7 +189,7 @@ def fields_of(
     from mooring.admission.release_fields import ReleaseFields  # noqa: PLC0415 - see `_environments`
     from mooring.api.history import changing_fields  # noqa: PLC0415 - as above
 
-    def is_young(of: "Field | Value") -> bool:
+    def is_too_new(of: "Field | Value") -> bool:
         since = of.releases.since
         return since is not None and since > compatible and not (ours - too_new) & set(of.gates)
 
@@ -200,7 +202,7 @@ def fields_of(
 
         return not any(gate not in off and gate_history.is_on_by_default(gate, emulation) for gate in of.gates)
 
-    return ReleaseFields(*changing_fields(), is_off, is_young)
+    return ReleaseFields(*changing_fields(), is_off, is_too_new)
 
 
 def for_component(component: Component) -> AdmissionOptions:
@@ -232,8 +234,8 @@ def for_component(component: Component) -> AdmissionOptions:
         relaxed_env_names=RELAXED_ENV_NAMES.is_on(component),
         relaxed_dns_searches=RELAXED_DNS_SEARCHES.is_on(component),
         container_restart_policy=CONTAINER_RESTART_POLICY.is_on(component),
-        custom=CustomOptions(new_rules=_rules_of(compatible), new_formats=compatible >= NEW_FORMATS),
-        new_policies=_policies_of(compatible),
+        custom=CustomOptions(new_rules=_rule_environment_of(compatible), new_formats=compatible >= NEW_FORMATS),
+        new_policies=_policy_environment_of(compatible),
         expression_checks=expression_checks_for(compatible, forced=on(gates.CEL)),
         release_fields=fields_of(component.versions.emulation, compatible, off, too_new),
     )

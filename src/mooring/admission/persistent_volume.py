@@ -71,7 +71,7 @@ class PersistentVolumeStrategy(Strategy[PersistentVolume]):
             *(
                 f"spec.nodeAffinity.required.nodeSelectorTerms[{index}].matchExpressions[{position}].key: "
                 f"{requirement.key} is {DEPRECATED_LABELS[requirement.key]}"
-                for index, term in enumerate(_terms(new.spec))
+                for index, term in enumerate(_affinity_terms(new.spec))
                 for position, requirement in enumerate(term.match_expressions)
                 if requirement.key in DEPRECATED_LABELS
             ),
@@ -103,8 +103,8 @@ def affinity_rules(options: AdmissionOptions, old: PersistentVolumeSpec | None) 
             semver_operators=options.semver_operators,
             check_expression=options.expression_checks.new_node if options.cel else None,
         )
-    stored = {expression for term in _terms(old) for expression in term.match_cel_expressions}
-    requirements = [requirement for term in _terms(old) for requirement in term.match_expressions]
+    stored = {expression for term in _affinity_terms(old) for expression in term.match_cel_expressions}
+    requirements = [requirement for term in _affinity_terms(old) for requirement in term.match_expressions]
 
     def check(expression: str) -> ExpressionError | None:
         checks = options.expression_checks
@@ -120,7 +120,7 @@ def affinity_rules(options: AdmissionOptions, old: PersistentVolumeSpec | None) 
     )
 
 
-def _terms(spec: PersistentVolumeSpec) -> Iterator[NodeSelectorTerm]:
+def _affinity_terms(spec: PersistentVolumeSpec) -> Iterator[NodeSelectorTerm]:
     if spec.node_affinity is not None and spec.node_affinity.required is not None:
         yield from spec.node_affinity.required.node_selector_terms
 
@@ -215,9 +215,11 @@ def _validate_attributes_class(spec: PersistentVolumeSpec, path: Path) -> Errors
 def _validate_changes(new: PersistentVolumeSpec, old: PersistentVolumeSpec, options: AdmissionOptions) -> Errors:
     errors = []
     detail = "spec.persistentvolumesource is immutable after creation"
-    errors += checks.forbidden_if(_sources(new, old) != _sources(old), Path("spec", "persistentvolumesource"), detail)
+    errors += checks.forbidden_if(
+        _all_sources(new, old) != _all_sources(old), Path("spec", "persistentvolumesource"), detail
+    )
     errors += checks.invalid_if(new.volume_mode != old.volume_mode, Path("volumeMode"), new.volume_mode, IMMUTABLE)
-    if not options.mutable_pv_node_affinity and old.node_affinity is not None and _moves_affinity(new, old):
+    if not options.mutable_pv_node_affinity and old.node_affinity is not None and _changes_affinity(new, old):
         detail = f"{IMMUTABLE}, except for updating from beta label to GA"
         errors.append(field_errors.invalid(Path("nodeAffinity"), new.node_affinity, detail))
     if old.volume_attributes_class_name is not None and new.volume_attributes_class_name is None:
@@ -226,7 +228,7 @@ def _validate_changes(new: PersistentVolumeSpec, old: PersistentVolumeSpec, opti
     return errors
 
 
-def _sources(spec: PersistentVolumeSpec, old: PersistentVolumeSpec | None = None) -> list[Any]:
+def _all_sources(spec: PersistentVolumeSpec, old: PersistentVolumeSpec | None = None) -> list[Any]:
     found = [source for _, source in checks.fields(spec, *_SOURCES)]
     if old is None or old.csi is None or old.csi.controller_expand_secret_ref is not None or spec.csi is None:
         return found
@@ -235,11 +237,11 @@ def _sources(spec: PersistentVolumeSpec, old: PersistentVolumeSpec | None = None
     return [csi if source is spec.csi else source for source in found]
 
 
-def _moves_affinity(new: PersistentVolumeSpec, old: PersistentVolumeSpec) -> bool:
+def _changes_affinity(new: PersistentVolumeSpec, old: PersistentVolumeSpec) -> bool:
     if new.node_affinity == old.node_affinity:
         return False
     renamed = copy_of(old)
-    for mine, theirs in zip(_terms(renamed), _terms(new), strict=False):
+    for mine, theirs in zip(_affinity_terms(renamed), _affinity_terms(new), strict=False):
         for before, after in zip(mine.match_expressions, theirs.match_expressions, strict=False):
             if _RENAMED_LABELS.get(before.key) == after.key:
                 before.key = after.key

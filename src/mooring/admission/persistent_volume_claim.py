@@ -91,7 +91,7 @@ class PersistentVolumeClaimStrategy(Strategy[PersistentVolumeClaim]):
 
     def admit(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> None:
         if old is not None:
-            _check_growth(new, old, request)
+            _check_expansion(new, old, request)
         if old is None or old.metadata.deletion_timestamp is None:
             limit_range.check_claim(new, request)
 
@@ -132,11 +132,11 @@ def validate_claim_spec(spec: PersistentVolumeClaimSpec, path: Path) -> Errors:
     errors += checks.invalid_if(is_negative, size, str(storage), "must be greater than zero")
     errors += validate_class_name(spec.storage_class_name, path.child("storageClassName"))
     errors += validate_volume_mode(spec.volume_mode, path.child("volumeMode"))
-    errors += _data_source_errors(spec, path)
+    errors += _validate_data_sources(spec, path)
     return errors + validate_class_name(spec.volume_attributes_class_name, path.child("volumeAttributesClassName"))
 
 
-def _data_source_errors(spec: PersistentVolumeClaimSpec, path: Path) -> Errors:
+def _validate_data_sources(spec: PersistentVolumeClaimSpec, path: Path) -> Errors:
     source, reference, here = spec.data_source, spec.data_source_ref, path.child("dataSourceRef")
     errors = checks.optional(source, path.child("dataSource"), _validate_data_source)
     errors += checks.optional(reference, here, _validate_data_source)
@@ -163,20 +163,22 @@ def _validate_data_source(source: TypedLocalObjectReference | TypedObjectReferen
 
 def _validate_changes(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Errors:
     errors = []
-    errors += checks.forbidden_if(_immutable_spec(new, old) != _immutable_spec(old, old), _SPEC, _SPEC_IS_IMMUTABLE)
-    wanted = _storage(new)
-    if wanted < _storage(old) and wanted <= old.status.capacity.get("storage", _NOTHING):
+    errors += checks.forbidden_if(
+        _without_mutable_fields(new, old) != _without_mutable_fields(old, old), _SPEC, _SPEC_IS_IMMUTABLE
+    )
+    wanted = _requested_storage(new)
+    if wanted < _requested_storage(old) and wanted <= old.status.capacity.get("storage", _NOTHING):
         errors.append(field_errors.forbidden(_STORAGE, "field can not be less than status.capacity"))
     if new.spec.volume_mode != old.spec.volume_mode:
         errors.append(field_errors.invalid(Path("volumeMode"), new.spec.volume_mode, IMMUTABLE))
     return errors + _validate_attributes_class(new, old)
 
 
-def _check_growth(new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request) -> None:
-    if old.status.phase != "Bound" or _storage(new) <= _storage(old):
+def _check_expansion(new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request) -> None:
+    if old.status.phase != "Bound" or _requested_storage(new) <= _requested_storage(old):
         return  # immutable before it is bound
-    wanted = _class_of(new)
-    if wanted != _class_of(old) or not request.lookups.allows_expansion(wanted):
+    wanted = _storage_class_of(new)
+    if wanted != _storage_class_of(old) or not request.lookups.allows_expansion(wanted):
         why = (
             "only dynamically provisioned pvc can be resized and "
             "the storageclass that provisions the pvc must support resize"
@@ -184,15 +186,15 @@ def _check_growth(new: PersistentVolumeClaim, old: PersistentVolumeClaim, reques
         raise api_errors.forbidden("persistentvolumeclaims", new.metadata.name, why)
 
 
-def _storage(claim: PersistentVolumeClaim) -> Quantity:
+def _requested_storage(claim: PersistentVolumeClaim) -> Quantity:
     return claim.spec.resources.requests.get("storage", _NOTHING)
 
 
-def _class_of(claim: PersistentVolumeClaim) -> str:
+def _storage_class_of(claim: PersistentVolumeClaim) -> str:
     return claim.metadata.annotations.get(CLASS_ANNOTATION) or claim.spec.storage_class_name or ""
 
 
-def _immutable_spec(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) -> PersistentVolumeClaimSpec:
+def _without_mutable_fields(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) -> PersistentVolumeClaimSpec:
     spec = copy_of(claim.spec)
     if claim.status.phase == "Bound":
         spec.volume_attributes_class_name = None

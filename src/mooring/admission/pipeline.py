@@ -54,7 +54,7 @@ def begin_create(obj: T, request: Request, *, defaulted: bool = False) -> None:
     if not defaulted:
         strategy.default(obj)
     if strategy.namespaced:
-        _check_namespace_lives(obj, strategy, request)
+        _check_namespace_is_active(obj, strategy, request)
     strategy.mutate(obj, None, request)
 
 
@@ -154,7 +154,7 @@ def _check_name(obj: meta_v1.Resource, request: Request) -> None:
         obj.metadata.name = request.name
 
 
-def _check_namespace_lives(obj: meta_v1.Resource, strategy: Strategy[Any], request: Request) -> None:
+def _check_namespace_is_active(obj: meta_v1.Resource, strategy: Strategy[Any], request: Request) -> None:
     namespace = obj.metadata.namespace
     phase = request.lookups.namespace_phase(namespace)
     if phase is None:
@@ -186,7 +186,7 @@ def new_uid() -> str:
     try:
         return _unused.pop()  # atomic
     except IndexError:
-        first, *others = _uids()
+        first, *others = _generate_uids()
         _unused.extend(others)
         return first
 
@@ -195,7 +195,7 @@ _unused: list[str] = []
 os.register_at_fork(after_in_child=_unused.clear)  # a child must not have the same chance as its parent
 
 
-def _uids() -> list[str]:
+def _generate_uids() -> list[str]:
     digits, found = os.urandom(16 * _UIDS_AT_ONCE).hex(), list[str]()
     for at in range(0, len(digits), 32):
         variant = "89ab"[int(digits[at + 16], 16) & 3]
@@ -211,10 +211,10 @@ def generate_another_name(obj: meta_v1.Resource) -> None:
     strategy_of(type(obj)).update_derived_names(obj, taken)
 
 
-def another_of_template(template: T, row: Row) -> T:
+def create_from_template(template: T, row: Row) -> T:
     """Return a further object of a batch: a copy of the admitted template with a row's values, a new uid and a name."""
     name = row.name or generated_name(template.metadata.generate_name)
-    return rows.fill(template, structs.replace(row, name=name, uid=new_uid()))
+    return rows.fill_template(template, structs.replace(row, name=name, uid=new_uid()))
 
 
 def generate_name(metadata: meta_v1.ObjectMeta) -> None:
@@ -225,10 +225,10 @@ def generate_name(metadata: meta_v1.ObjectMeta) -> None:
 
 def generated_name(base: str) -> str:
     """Return a random name that starts with `base`, cut to fit the length limit."""
-    return base[:MAX_GENERATED_BASE] + _suffix()
+    return base[:MAX_GENERATED_BASE] + _random_suffix()
 
 
-def _suffix() -> str:
+def _random_suffix() -> str:
     chance = bytes.fromhex(new_uid()[-10:])
     return "".join([_SUFFIX_ALPHABET[each % len(_SUFFIX_ALPHABET)] for each in chance])
 

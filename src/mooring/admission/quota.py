@@ -79,7 +79,7 @@ def _is_quota_resource(name: str) -> bool:
 
 def _validate_scopes(spec: ResourceQuotaSpec, path: Path) -> Errors:
     errors: Errors = []
-    unsuited = _count_unsuited(spec)
+    unsuited = _unsuitable_scopes(spec)
     for scope in spec.scopes:
         errors += checks.invalid_if(scope not in _SCOPES, path, spec.scopes, "unsupported scope")
         errors += checks.invalid_if(scope in unsuited, path, spec.scopes, "unsupported scope applied to resource")
@@ -89,13 +89,13 @@ def _validate_scopes(spec: ResourceQuotaSpec, path: Path) -> Errors:
     return errors
 
 
-def _count_unsuited(spec: ResourceQuotaSpec) -> set[str]:
+def _unsuitable_scopes(spec: ResourceQuotaSpec) -> set[str]:
     """Return the scopes that do not apply to all of the quota's resources."""
     resources = [name for name in spec.hard if _is_quota_resource(name)]
-    return {scope for scope in _SCOPES if not all(_suits(scope, name) for name in resources)}
+    return {scope for scope in _SCOPES if not all(_scope_applies(scope, name) for name in resources)}
 
 
-def _suits(scope: str, resource: str) -> bool:
+def _scope_applies(scope: str, resource: str) -> bool:
     if scope in _POD_SCOPES:
         return resource in _SCOPED_COMPUTE
     if scope == "BestEffort":
@@ -108,7 +108,7 @@ def _validate_scope_selector(spec: ResourceQuotaSpec) -> Errors:
         return []
     here = _SPEC.child("scopeSelector", "matchExpressions")
     errors: Errors = []
-    unsuited = _count_unsuited(spec)
+    unsuited = _unsuitable_scopes(spec)
     for requirement in spec.scope_selector.match_expressions:
         errors += _validate_scope_requirement(requirement, here)
         if requirement.scope_name in unsuited:
@@ -160,13 +160,13 @@ class LimitRangeStrategy(Strategy[LimitRange]):
         seen = checks.Unique()
         for index, item in enumerate(obj.spec.limits):
             here = _SPEC.child("limits").index(index)
-            errors += names.validate(here.child("type"), item.type, _type_problems(item.type))
+            errors += names.validate(here.child("type"), item.type, _check_type_name(item.type))
             errors += seen.add(item.type, here.child("type"))
             errors += _validate_limits(item, here)
         return errors
 
 
-def _type_problems(kind: str) -> names.Messages:
+def _check_type_name(kind: str) -> names.Messages:
     wrong = names.label_key(kind)
     if wrong or "/" in kind or kind in ("Pod", "Container", "PersistentVolumeClaim"):
         return wrong

@@ -39,31 +39,31 @@ class _Values(NamedTuple):
     left: tuple[str, ...]
 
 
-class _Part(msgspec.Struct):
+class _TypeFields(msgspec.Struct):
     """The fields of one API type that are off or too new, and the fields below which there are such fields."""
 
     off: set[str] = msgspec.field(default_factory=set)
     young: set[str] = msgspec.field(default_factory=set)
     values: dict[str, _Values] = msgspec.field(default_factory=dict)
-    below: "dict[str, _Part]" = msgspec.field(default_factory=dict)
+    below: "dict[str, _TypeFields]" = msgspec.field(default_factory=dict)
     _readers: dict[type, "_Reader"] = msgspec.field(default_factory=dict)
 
     @property
     def has_any(self) -> bool:
         return bool(self.off or self.young or self.values or self.below)
 
-    def touches(self, value: Any) -> bool:
-        """Return whether a value sets any of these fields, at any depth: a fast check before `_uses`."""
+    def may_set_any(self, value: Any) -> bool:
+        """Return whether a value sets any of these fields, at any depth: a fast check before `_find_set_fields`."""
         kind = type(value)
         if kind is list or kind is dict:
-            return any(map(self.touches, value if kind is list else value.values()))
+            return any(map(self.may_set_any, value if kind is list else value.values()))
         read, parts, optional = self._readers.get(kind) or self._reader(kind)
         for found, below, may_lack in zip(read(value), parts, optional, strict=True):
             if found or (may_lack and found is not None):
                 if below is None:
                     return True
                 for each in found if type(found) is list else (found,):
-                    if below.touches(each):
+                    if below.may_set_any(each):
                         return True
         return False
 
@@ -85,13 +85,13 @@ class _Reader(NamedTuple):
     """Reads all fields of a struct that must be checked, at once."""
 
     read: Callable[[Any], tuple[Any, ...]]
-    below: tuple[_Part | None, ...]
+    below: tuple[_TypeFields | None, ...]
     """For each field, the part to check below it; None for fields that are off or new themselves."""
     optional: tuple[bool, ...]
     """For each field, whether it can be None, so that false and 0 count as set."""
 
 
-class _Use(NamedTuple):
+class _SetField(NamedTuple):
     """A field that an object sets and the server drops or rejects."""
 
     names: Names
@@ -111,17 +111,17 @@ class ReleaseFields:
         is_off: Callable[[Field], bool],
         is_young: Callable[[Field | Value], bool],
     ) -> None:
-        self._parts = _parts(definitions, enums, is_off, is_young)
-        self._pod_spec = self._parts.get(_POD_SPEC)
-        self._found: dict[tuple[str, str], _Part | None] = {}
+        self._build_type_fields = _build_type_fields(definitions, enums, is_off, is_young)
+        self._pod_spec = self._build_type_fields.get(_POD_SPEC)
+        self._found: dict[tuple[str, str], _TypeFields | None] = {}
 
     def drop(self, obj: Resource, old: Resource | None) -> None:
         """Reset the fields that are off, unless the old object has them."""
         part = self._of(obj)
-        if part is None or not part.touches(obj):
+        if part is None or not part.may_set_any(obj):
             return
-        kept = {use.names for use in _uses(old, part, None, ())}
-        for use in list(_uses(obj, part, None, ())):
+        kept = {use.names for use in _find_set_fields(old, part, None, ())}
+        for use in list(_find_set_fields(obj, part, None, ())):
             if use.refusal is None and use.names not in kept:
                 made = use.field.default_factory is not msgspec.NODEFAULT
                 setattr(use.holder, use.field.name, use.field.default_factory() if made else use.field.default)
@@ -129,44 +129,44 @@ class ReleaseFields:
     def problems(self, obj: Resource, old: Resource | None) -> Errors:
         """Return errors for too new fields and values outside PodSpecs, unless the old object has them."""
         part = self._of(obj)
-        if part is None or isinstance(obj, Pod) or not part.touches(obj):
+        if part is None or isinstance(obj, Pod) or not part.may_set_any(obj):
             return []
-        kept = {use.names for use in _uses(old, part, None, (), self._pod_spec)}
-        return _validate_refusals(_uses(obj, part, None, (), self._pod_spec), kept)
+        kept = {use.names for use in _find_set_fields(old, part, None, (), self._pod_spec)}
+        return _validate_refusals(_find_set_fields(obj, part, None, (), self._pod_spec), kept)
 
     def in_pod_spec(self, spec: PodSpec) -> frozenset[Names]:
         """Return the paths of too new fields in a stored PodSpec, which updates may keep."""
-        if self._pod_spec is None or not self._pod_spec.touches(spec):
+        if self._pod_spec is None or not self._pod_spec.may_set_any(spec):
             return frozenset()
-        return frozenset(use.names for use in _uses(spec, self._pod_spec, None, ()) if use.refusal)
+        return frozenset(use.names for use in _find_set_fields(spec, self._pod_spec, None, ()) if use.refusal)
 
     def problems_of_pod_spec(self, spec: PodSpec, path: Path, kept: frozenset[Names]) -> Errors:
         """Return errors for too new fields of a PodSpec, except those at the `kept` paths."""
-        if self._pod_spec is None or not self._pod_spec.touches(spec):
+        if self._pod_spec is None or not self._pod_spec.may_set_any(spec):
             return []
-        return _validate_refusals(_uses(spec, self._pod_spec, path, ()), kept)
+        return _validate_refusals(_find_set_fields(spec, self._pod_spec, path, ()), kept)
 
-    def _of(self, obj: Resource) -> _Part | None:
+    def _of(self, obj: Resource) -> _TypeFields | None:
         key = (obj.api_version, obj.kind)
         if key not in self._found:
             if len(self._found) >= _KINDS:  # custom ones may come and go
                 self._found.clear()
             group, version = GroupVersion.parse(obj.api_version)
-            self._found[key] = self._parts.get(f"{package(group)}.{version}.{obj.kind}")
+            self._found[key] = self._build_type_fields.get(f"{package(group)}.{version}.{obj.kind}")
         return self._found[key]
 
 
-def _validate_refusals(uses: Iterator[_Use], kept: set[Names] | frozenset[Names]) -> Errors:
+def _validate_refusals(uses: Iterator[_SetField], kept: set[Names] | frozenset[Names]) -> Errors:
     return [use.refusal for use in uses if use.refusal and use.names not in kept]
 
 
-def _parts(
+def _build_type_fields(
     definitions: Definitions,
     enums: Enums,
     is_off: Callable[[Field], bool],
     is_young: Callable[[Field | Value], bool],
-) -> dict[str, _Part]:
-    parts = {name: _Part() for name in definitions}
+) -> dict[str, _TypeFields]:
+    parts = {name: _TypeFields() for name in definitions}
     for name, fields in definitions.items():
         for each in fields.values():
             if is_young(each) and each.name not in _SERVER_SET:
@@ -199,19 +199,23 @@ def _attributes(struct: type[msgspec.Struct]) -> dict[str, msgspec.structs.Field
     return {each.encode_name: each for each in msgspec.structs.fields(struct)}
 
 
-def _uses(value: Any, part: _Part, path: Path | None, names: Names, but: _Part | None = None) -> Iterator[_Use]:
+def _find_set_fields(
+    value: Any, part: _TypeFields, path: Path | None, names: Names, skipped: _TypeFields | None = None
+) -> Iterator[_SetField]:
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _uses(item, part, path.index(index) if path else None, names, but)
+            yield from _find_set_fields(item, part, path.index(index) if path else None, names, skipped)
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _uses(item, part, path.key(key) if path else None, names, but)
+            yield from _find_set_fields(item, part, path.key(key) if path else None, names, skipped)
     elif isinstance(value, msgspec.Struct):
         fields = _attributes(type(value))
         for name, below in part.below.items():
-            inner = getattr(value, fields[name].name) if name in fields and below is not but else None
+            inner = getattr(value, fields[name].name) if name in fields and below is not skipped else None
             if inner:
-                yield from _uses(inner, below, path.child(name) if path else Path(name), (*names, name), but)
+                yield from _find_set_fields(
+                    inner, below, path.child(name) if path else Path(name), (*names, name), skipped
+                )
         for name in (*part.off, *part.young, *part.values):
             if name not in fields:
                 continue
@@ -219,19 +223,19 @@ def _uses(value: Any, part: _Part, path: Path | None, names: Names, but: _Part |
             used = getattr(value, about.name)
             if used or (about.default is None and used is not None):
                 here = path.child(name) if path else Path(name)
-                for found in _own(used, part, about, here):
+                for found in _check_set_field(used, part, about, here):
                     yield found._replace(names=(*names, *found.names), holder=value)
 
 
-def _own(used: Any, part: _Part, about: msgspec.structs.FieldInfo, path: Path) -> Iterator[_Use]:
+def _check_set_field(used: Any, part: _TypeFields, about: msgspec.structs.FieldInfo, path: Path) -> Iterator[_SetField]:
     name = about.encode_name
     if name in part.off or (name in part.young and used == _SERVER_DEFAULTS.get(name)):
-        yield _Use((name,), None, about, None)
+        yield _SetField((name,), None, about, None)
     elif name in part.young:
-        yield _Use((name,), None, about, field_errors.forbidden(path, DETAIL))
+        yield _SetField((name,), None, about, field_errors.forbidden(path, DETAIL))
     else:
         for index, value in enumerate(used if isinstance(used, list) else [used]):
             if value in part.values[name].young:
                 here = path.index(index) if isinstance(used, list) else path
                 refusal = field_errors.not_supported(here, value, part.values[name].left)
-                yield _Use((name, value), None, about, refusal)
+                yield _SetField((name, value), None, about, refusal)

@@ -1,13 +1,13 @@
 """Split objects of one template into the template and per-row values, and declare which rules read these values.
 
-    template, row = split(pod)     # a client: the document with ROW in place of the row's values
-    own = take(stored_pod)         # the server, in place: the rest is equal for pods of one template
-    put(admitted_template, own)    # and back
+    template, row = split_template(pod)     # a client: the document with ROW in place of the row's values
+    own = extract_row(stored_pod)         # the server, in place: the rest is equal for pods of one template
+    insert_row(admitted_template, own)    # and back
 
 The API server admits a template once and reuses the outcome for its rows. That is sound because every admission rule
-that reads a per-row field is declared here: `READERS` names the rules that depend only on properties that `is_valid`
-checks, `may_share` excludes templates for which a rule derives a field from a row. An undeclared rule that reads a
-per-row field fails ``tests/unit/admission/test_rows.py``. Read next: ``pipeline.py``.
+that reads a per-row field is declared here: `READERS` names the rules that depend only on properties that
+`is_valid_row` checks, `may_share_admission` excludes templates for which a rule derives a field from a row. An
+undeclared rule that reads a per-row field fails ``tests/unit/admission/test_rows.py``. Read next: ``pipeline.py``.
 """
 
 from collections.abc import Iterator
@@ -34,41 +34,41 @@ READERS = frozenset(
     {
         "mooring.admission.meta.validate_object_meta",
         "mooring.admission.meta.validate_object_meta_update",
-        "mooring.admission.node_selector._field_requirement",
+        "mooring.admission.node_selector._validate_field_requirement",
         "mooring.admission.pipeline._check_name",
         "mooring.admission.pipeline._invalid",  # for the error, after which nothing is shared
         "mooring.admission.pipeline._keep_identity",
         "mooring.admission.pipeline.finish_update",
         "mooring.admission.pipeline.generate_name",
-        "mooring.admission.pod.spec._names_and_numbers",
+        "mooring.admission.pod.spec._validate_names_and_numbers",
         "mooring.admission.pod.strategy.mutate",
         "mooring.admission.pod.strategy.validate_create",
         "mooring.admission.pod.update._host_ip_errors",
         "mooring.admission.pod.update._pod_ips",
-        "mooring.admission.pod.update.agree_on_pod_ips",
+        "mooring.admission.pod.update.synchronize_pod_ips",
         "mooring.admission.pod.update.validate_status_update",
-        "mooring.admission.pod.volumes.validate_volumes",  # for claims named after the pod, which `may_share` excludes
+        "mooring.admission.pod.volumes.validate_volumes",  # for claims named after the pod
     }
 )
-"""Functions that read a value of a batch row, but depend only on properties of it that `is_valid` checks."""
+"""Functions that read a value of a batch row, but depend only on properties of it that `is_valid_row` checks."""
 
 
-class _Named(msgspec.Struct, rename="camel"):
+class _NamedItem(msgspec.Struct, rename="camel"):
     name: str = ""
     restart_policy: str | None = None
 
 
-class SpecRead(msgspec.Struct, rename="camel"):
+class PodSpecExcerpt(msgspec.Struct, rename="camel"):
     """The fields of a PodSpec that admission needs for status updates and deletions."""
 
     node_name: str = ""
     restart_policy: str = ""
     termination_grace_period_seconds: int | None = None
-    init_containers: list[_Named] = []
-    resource_claims: list[_Named] = []
+    init_containers: list[_NamedItem] = []
+    resource_claims: list[_NamedItem] = []
 
 
-_SPECS = msgspec.json.Decoder(SpecRead)
+_SPECS = msgspec.json.Decoder(PodSpecExcerpt)
 
 
 class LeanPod(msgspec.Struct, rename="camel"):
@@ -81,24 +81,24 @@ class LeanPod(msgspec.Struct, rename="camel"):
     status: PodStatus
 
 
-def spec_read(pod: LeanPod) -> SpecRead:
+def decode_spec_excerpt(pod: LeanPod) -> PodSpecExcerpt:
     """Decode the fields of a lean pod's spec that rules read; ROW stands for the node name."""
     read = _SPECS.decode(pod.spec)
     read.node_name = ROW if read.node_name else ""
     return read
 
 
-def split(obj: T) -> tuple[T, Row]:
+def split_template(obj: T) -> tuple[T, Row]:
     """Return the template of a batch, a copy of the object with ROW for values that vary, and a row of these values."""
     copied = replace(obj, metadata=_copied_metadata(obj.metadata))
     if isinstance(copied, Pod):
         copied.spec, copied.status = _copied_spec(copied.spec), _copied_status(copied.status)
     elif isinstance(copied, Binding):
         copied.target = replace(copied.target)
-    return copied, take(copied)
+    return copied, extract_row(copied)
 
 
-def take(obj: Resource | LeanPod) -> Row:
+def extract_row(obj: Resource | LeanPod) -> Row:
     """Replace the values of an object that vary within a batch by ROW, in place; return these values."""
     meta = obj.metadata
     row = Row(meta.name, meta.uid, meta.resource_version, meta.creation_timestamp or "")
@@ -115,8 +115,8 @@ def take(obj: Resource | LeanPod) -> Row:
     return row
 
 
-def put(obj: Resource | LeanPod, row: Row) -> None:
-    """Replace each ROW in an object by the row's value, in place: the reverse of `take`."""
+def insert_row(obj: Resource | LeanPod, row: Row) -> None:
+    """Replace each ROW in an object by the row's value, in place: the reverse of `extract_row`."""
     meta = obj.metadata
     if meta.name == ROW:
         meta.name = row.name
@@ -134,16 +134,16 @@ def put(obj: Resource | LeanPod, row: Row) -> None:
         _put_status(obj, row)
 
 
-def fill(template: T, row: Row) -> T:
+def fill_template(template: T, row: Row) -> T:
     """Return a copy of an admitted template with a row's values."""
     copied = replace(template, metadata=_copied_metadata(template.metadata))
     if isinstance(copied, Pod) and (row.hostname or row.target_node):
         copied.spec = _copied_spec(copied.spec)
-    put(copied, row)
+    insert_row(copied, row)
     return copied
 
 
-def is_valid(row: Row) -> bool:
+def is_valid_row(row: Row) -> bool:
     """Return whether all values of a row are valid. If not, its object is admitted in full, to get the errors."""
     return not (
         (row.name and names.dns1123_subdomain(row.name))
@@ -161,7 +161,7 @@ def _is_address(text: str) -> bool:
     return not validate_status_ips([text], [], Path("status", "podIPs"), strict=True)
 
 
-def may_share(template: Resource) -> bool:
+def may_share_admission(template: Resource) -> bool:
     """Return whether one admission of a template is valid for all rows: no rule derives a field from a row."""
     if not isinstance(template, Pod):
         return False
@@ -185,7 +185,7 @@ def _take_spec(spec: PodSpec, row: Row) -> None:
     row.node_name, row.hostname = spec.node_name, spec.hostname
     spec.node_name = ROW if spec.node_name else ""
     spec.hostname = ROW if spec.hostname else ""
-    if (target := _target(spec)) is not None:
+    if (target := _target_requirement(spec)) is not None:
         row.target_node = target.values[0]
         target.values = [ROW]
 
@@ -195,7 +195,7 @@ def _put_spec(spec: PodSpec, row: Row) -> None:
         spec.node_name = row.node_name
     if spec.hostname == ROW:
         spec.hostname = row.hostname
-    target = _target(spec)
+    target = _target_requirement(spec)
     if target is not None and target.values[0] == ROW:
         target.values = [row.target_node]
 
@@ -212,7 +212,7 @@ def _take_status(pod: Pod | LeanPod, row: Row) -> None:
     if status.host_ip and len(status.host_ips) == 1 and status.host_ips[0].ip == status.host_ip:
         row.host_ip, status.host_ip, status.host_ips = status.host_ip, ROW, []
         _rename_managed_address(pod.metadata, "f:hostIPs", f'k:{{"ip":"{row.host_ip}"}}', _KEYED_ROW)
-    for holder in _with_ids(status):
+    for holder in _container_id_holders(status):
         row.container_ids.append(holder.container_id)
         holder.container_id = ROW
 
@@ -228,11 +228,11 @@ def _put_status(pod: Pod | LeanPod, row: Row) -> None:
     if status.host_ip == ROW:
         status.host_ip, status.host_ips = row.host_ip, [HostIP(ip=row.host_ip)]
         _rename_managed_address(pod.metadata, "f:hostIPs", _KEYED_ROW, f'k:{{"ip":"{row.host_ip}"}}')
-    for holder, container_id in zip(_with_ids(status), row.container_ids, strict=False):
+    for holder, container_id in zip(_container_id_holders(status), row.container_ids, strict=False):
         holder.container_id = container_id
 
 
-def _with_ids(status: PodStatus) -> Iterator[Any]:
+def _container_id_holders(status: PodStatus) -> Iterator[Any]:
     for each in status.container_statuses:
         if each.container_id:
             yield each
@@ -241,7 +241,7 @@ def _with_ids(status: PodStatus) -> Iterator[Any]:
                 yield state.terminated
 
 
-def _target(spec: PodSpec) -> NodeSelectorRequirement | None:
+def _target_requirement(spec: PodSpec) -> NodeSelectorRequirement | None:
     """Return the node affinity requirement by which a DaemonSet assigns a pod to one node; None without one."""
     nodes = spec.affinity and spec.affinity.node_affinity
     required = nodes and nodes.required_during_scheduling_ignored_during_execution
@@ -266,7 +266,7 @@ def _copied_metadata(meta: ObjectMeta) -> ObjectMeta:
 
 
 def _copied_spec(spec: PodSpec) -> PodSpec:
-    if _target(spec) is None:
+    if _target_requirement(spec) is None:
         return replace(spec)
     affinity: Any = spec.affinity
     nodes = affinity.node_affinity

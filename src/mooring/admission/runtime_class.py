@@ -65,10 +65,10 @@ def apply_runtime_class(pod: Pod, request: Request) -> None:
             raise _forbidden(pod, "Pod's Overhead doesn't match RuntimeClass's defined Overhead")
         pod.spec.overhead = dict(found.overhead.pod_fixed)
     if found.scheduling is not None:
-        _place(pod, found.scheduling)
+        _apply_scheduling(pod, found.scheduling)
 
 
-def _place(pod: Pod, scheduling: Scheduling) -> None:
+def _apply_scheduling(pod: Pod, scheduling: Scheduling) -> None:
     selector = pod.spec.node_selector
     for key, value in scheduling.node_selector.items():
         if selector.setdefault(key, value) != value:

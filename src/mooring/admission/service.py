@@ -68,22 +68,22 @@ class ServiceStrategy(Strategy[Service]):
             obj.spec.cluster_ips = [obj.spec.cluster_ip]
         super().prepare_for_create(obj, request)
         _drop_internal_policy(obj.spec)
-        service_families.choose(obj, None, request.options.service_families)
+        service_families.set_families(obj, None, request.options.service_families)
 
     def prepare_for_update(self, new: Service, old: Service, request: Request) -> None:
         super().prepare_for_update(new, old, request)
         if new.spec.cluster_ip and not new.spec.cluster_ips:
             new.spec.cluster_ips = [new.spec.cluster_ip]
-        _keep_allocated(new.spec, old.spec)
-        _drop_useless(new.spec, old.spec)
+        _restore_allocated(new.spec, old.spec)
+        _drop_fields_of_old_type(new.spec, old.spec)
         _drop_internal_policy(new.spec)
         if new.spec.type != "LoadBalancer":
             new.status = replace(new.status, load_balancer=LoadBalancerStatus())
-        service_families.choose(new, old, request.options.service_families)
+        service_families.set_families(new, old, request.options.service_families)
 
     def rules(self, obj: Service, old: Service | None, request: Request) -> Errors:
         spec = obj.spec
-        if errors := service_families.validate(obj, old, request.options):
+        if errors := service_families.validate_families(obj, old, request.options):
             return errors
         errors = checks.require(spec.ports or spec.type == "ExternalName" or spec.cluster_ip == HEADLESS, _PORTS)
         errors += _validate_type_rules(spec)
@@ -155,7 +155,7 @@ def needs_health_check(spec: ServiceSpec) -> bool:
     return spec.type == "LoadBalancer" and spec.external_traffic_policy == "Local"
 
 
-def _keep_allocated(new: ServiceSpec, old: ServiceSpec) -> None:
+def _restore_allocated(new: ServiceSpec, old: ServiceSpec) -> None:
     if new.cluster_ip != old.cluster_ip and new.cluster_ips == old.cluster_ips:  # by a client that knows one field
         new.cluster_ips = [new.cluster_ip] if new.cluster_ip else []
     if "ExternalName" not in (new.type, old.type) and not new.cluster_ips:
@@ -176,7 +176,7 @@ def _drop_internal_policy(spec: ServiceSpec) -> None:
         spec.internal_traffic_policy = None
 
 
-def _drop_useless(new: ServiceSpec, old: ServiceSpec) -> None:
+def _drop_fields_of_old_type(new: ServiceSpec, old: ServiceSpec) -> None:
     if new.type == "ExternalName" != old.type:
         if (new.cluster_ip, new.cluster_ips) == (old.cluster_ip, old.cluster_ips):
             new.cluster_ip, new.cluster_ips = "", []

@@ -24,7 +24,7 @@ def family_of(address: str) -> str:
     return "IPv6" if ":" in address else "IPv4"
 
 
-def choose(new: Service, old: Service | None, families: tuple[str, ...]) -> None:
+def set_families(new: Service, old: Service | None, families: tuple[str, ...]) -> None:
     """Set the missing IP family policy and families; `families` are the cluster's, its default first."""
     spec = new.spec
     if spec.type == "ExternalName" or (old is not None and _keeps_families(spec, old.spec)):
@@ -62,7 +62,7 @@ def _reduce_to_single_stack(spec: ServiceSpec, old: ServiceSpec) -> None:
         spec.ip_families = spec.ip_families[:1]
 
 
-def validate(new: Service, old: Service | None, options: AdmissionOptions) -> Errors:
+def validate_families(new: Service, old: Service | None, options: AdmissionOptions) -> Errors:
     """Return the errors of cluster IPs, IP families and policy; with any, Kubernetes reports no others."""
     spec, families = new.spec, options.service_families
     if spec.type == "ExternalName":

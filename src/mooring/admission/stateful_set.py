@@ -14,13 +14,13 @@ from mooring.admission.workload import (
     STATUS,
     TEMPLATE,
     TemplateStrategy,
-    is_nothing,
     is_valid,
-    never_decremented,
-    runs_for_ever,
-    validate_lasting_template,
+    is_zero_or_malformed,
+    validate_collision_count,
     validate_match,
+    validate_permanent_template,
     validate_replica_counts,
+    validate_runs_forever,
     validate_selector,
 )
 from mooring.api import field_errors, names
@@ -78,7 +78,7 @@ class StatefulSetStrategy(TemplateStrategy[StatefulSet]):
         errors = checks.non_negative_fields(
             new.status, STATUS, "replicas", *parts, "observedGeneration", "collisionCount"
         )
-        errors += never_decremented(new.status.collision_count, old.status.collision_count)
+        errors += validate_collision_count(new.status.collision_count, old.status.collision_count)
         return errors + validate_replica_counts(new.status, "cannot be greater than status.readyReplicas", *parts)
 
 
@@ -101,8 +101,8 @@ def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: 
     errors += validate_match(spec.selector, spec.template, TEMPLATE)
     old_template = _with_claims(old) if old is not None else None
     if not is_valid(spec.selector):
-        return errors + runs_for_ever(spec.template, TEMPLATE, "StatefulSet")
-    return errors + validate_lasting_template(_with_claims(spec), old_template, TEMPLATE, "StatefulSet", request)
+        return errors + validate_runs_forever(spec.template, TEMPLATE, "StatefulSet")
+    return errors + validate_permanent_template(_with_claims(spec), old_template, TEMPLATE, "StatefulSet", request)
 
 
 def _with_claims(spec: StatefulSetSpec) -> PodTemplateSpec:
@@ -132,9 +132,9 @@ def _validate_update_strategy(spec: StatefulSetSpec, path: Path) -> Errors:
                 unavailable = here.child("maxUnavailable")
                 errors += checks.number_or_percent(pace.max_unavailable, unavailable)
                 errors += checks.invalid_if(
-                    is_nothing(pace.max_unavailable), unavailable, pace.max_unavailable, "cannot be 0"
+                    is_zero_or_malformed(pace.max_unavailable), unavailable, pace.max_unavailable, "cannot be 0"
                 )
-                errors += checks.at_most_all(pace.max_unavailable, unavailable)
+                errors += checks.at_most_100_percent(pace.max_unavailable, unavailable)
             return errors
         case _:
             return [field_errors.invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'")]

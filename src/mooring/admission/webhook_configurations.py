@@ -32,7 +32,7 @@ _HTTPS = 443
 _WEBHOOKS = Path("webhooks")
 
 
-class _Strictness(msgspec.Struct, frozen=True):
+class _WebhookRules(msgspec.Struct, frozen=True):
     """The rules that apply to the webhooks of one configuration; an update may keep violations."""
 
     no_side_effects: bool = True
@@ -58,11 +58,11 @@ class _ConfigurationStrategy(Strategy[T]):
 
     def rules(self, obj: T, old: T | None, request: Request) -> Errors:
         errors: Errors = []
-        strictness = _Strictness() if old is None else _relax_for_update(old, obj)
+        strictness = _WebhookRules() if old is None else _relax_for_update(old, obj)
         seen: set[str] = set()
         for index, webhook in enumerate(obj.webhooks):
             here = _WEBHOOKS.index(index)
-            errors += _webhook_errors(webhook, strictness, request, here)
+            errors += _validate_webhook(webhook, strictness, request, here)
             errors += _validate_reviews(
                 webhook.admission_review_versions, strictness, here.child("admissionReviewVersions")
             )
@@ -78,7 +78,7 @@ class _ConfigurationStrategy(Strategy[T]):
         for place, webhook in enumerate(new.webhooks):
             for index, rule in enumerate(webhook.rules):
                 here = _WEBHOOKS.index(place).child("rules").index(index)
-                found += [f"{here}: {name} {_EXCLUDED}" for name in _reviews_named(rule)]
+                found += [f"{here}: {name} {_EXCLUDED}" for name in _excluded_reviews(rule)]
         return found
 
 
@@ -101,7 +101,7 @@ _NEVER_INTERCEPTED = {
 """Authentication and authorization reviews: a webhook on them could lock out all users."""
 
 
-def _reviews_named(rule: v1.RuleWithOperations) -> list[str]:
+def _excluded_reviews(rule: v1.RuleWithOperations) -> list[str]:
     if "*" in rule.api_groups or "*" in rule.resources:
         return []
     named = [(group, name) for group in rule.api_groups for name in rule.resources]
@@ -126,11 +126,11 @@ def _default(webhook: v1.Webhook) -> None:
         set_missing(webhook.client_config.service, port=_HTTPS)
 
 
-def _relax_for_update(old: v1.WebhookConfiguration, new: v1.WebhookConfiguration) -> _Strictness:
+def _relax_for_update(old: v1.WebhookConfiguration, new: v1.WebhookConfiguration) -> _WebhookRules:
     webhooks: Sequence[v1.Webhook] = old.webhooks
     all_names = [webhook.name for webhook in webhooks]
     before = [webhook.match_conditions for webhook in webhooks]
-    return _Strictness(
+    return _WebhookRules(
         no_side_effects=all(webhook.side_effects in _WITHOUT_SIDE_EFFECTS for webhook in webhooks),
         known_reviews=not any(
             webhook.admission_review_versions and not {*webhook.admission_review_versions} & {*REVIEWS}
@@ -143,9 +143,9 @@ def _relax_for_update(old: v1.WebhookConfiguration, new: v1.WebhookConfiguration
     )
 
 
-def _webhook_errors(webhook: v1.Webhook, strictness: _Strictness, request: Request, path: Path) -> Errors:
+def _validate_webhook(webhook: v1.Webhook, strictness: _WebhookRules, request: Request, path: Path) -> Errors:
     errors = names.validate_fully_qualified_name(webhook.name, path.child("name"))
-    errors += checks.validate_items(webhook.rules, path.child("rules"), rules.rule_with_operations)
+    errors += checks.validate_items(webhook.rules, path.child("rules"), rules.validate_rule)
     errors += checks.optional_one_of(webhook.failure_policy, FAILURE_POLICIES, path.child("failurePolicy"))
     errors += checks.optional_one_of(webhook.match_policy, MATCH_POLICIES, path.child("matchPolicy"))
     allowed, here = _WITHOUT_SIDE_EFFECTS if strictness.no_side_effects else _SIDE_EFFECTS, path.child("sideEffects")
@@ -165,7 +165,7 @@ def _webhook_errors(webhook: v1.Webhook, strictness: _Strictness, request: Reque
     if strictness.check_conditions:
         here, known = path.child("matchConditions"), strictness.known_conditions
         new = request.options.new_policies
-        errors += rules.match_conditions(webhook.match_conditions, here, new, stored_policies, known)
+        errors += rules.validate_match_conditions(webhook.match_conditions, here, new, stored_policies, known)
     return errors
 
 
@@ -176,7 +176,7 @@ def _selector_errors(webhook: v1.Webhook, path: Path, *, strict: bool) -> Errors
     return errors
 
 
-def _validate_reviews(versions: Sequence[str], strictness: _Strictness, path: Path) -> Errors:
+def _validate_reviews(versions: Sequence[str], strictness: _WebhookRules, path: Path) -> Errors:
     if not versions:
         return [field_errors.required(path, f"must specify one of {', '.join(REVIEWS)}")]
     return validate_review_versions(versions, path, must_know_one=strictness.known_reviews)

@@ -121,13 +121,13 @@ def validate_match(selector: LabelSelector | None, template: PodTemplateSpec, pa
     return [field_errors.invalid(path.child("metadata", "labels"), template.metadata.labels or None, LABELS_DIFFER)]
 
 
-def validate_lasting_template(
+def validate_permanent_template(
     template: PodTemplateSpec, old: PodTemplateSpec | None, path: Path, kind: str, request: Request
 ) -> Errors:
-    return validate_template(template, old, path, request) + runs_for_ever(template, path, kind)
+    return validate_template(template, old, path, request) + validate_runs_forever(template, path, kind)
 
 
-def runs_for_ever(template: PodTemplateSpec, path: Path, kind: str) -> Errors:
+def validate_runs_forever(template: PodTemplateSpec, path: Path, kind: str) -> Errors:
     errors = []
     policy = template.spec.restart_policy
     if policy != "Always":
@@ -138,12 +138,12 @@ def runs_for_ever(template: PodTemplateSpec, path: Path, kind: str) -> Errors:
     return errors
 
 
-def rolling_numbers(unavailable: int | str, surge: int | str, path: Path) -> Errors:
+def validate_rolling_numbers(unavailable: int | str, surge: int | str, path: Path) -> Errors:
     errors = checks.number_or_percent(unavailable, path.child("maxUnavailable"))
     return errors + checks.number_or_percent(surge, path.child("maxSurge"))
 
 
-def is_nothing(value: int | str) -> bool:
+def is_zero_or_malformed(value: int | str) -> bool:
     """Return whether a number or percentage of pods is zero, or a malformed string."""
     if isinstance(value, str):
         number = _NUMBER.fullmatch(value)
@@ -164,7 +164,7 @@ def validate_replica_counts(status: msgspec.Struct, detail: str, *parts: str) ->
     return errors
 
 
-def never_decremented(collisions: int | None, before: int | None) -> Errors:
+def validate_collision_count(collisions: int | None, before: int | None) -> Errors:
     """Return an error if `collisionCount` of a status falls."""
     if before is None or (collisions or 0) >= before:
         return []

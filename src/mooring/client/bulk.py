@@ -124,7 +124,7 @@ class BulkBinding:
         """Send bindings; return the outcome of each, or None if the server does not support batches."""
         writes: dict[tuple[str, bytes], tuple[Write, list[int]]] = {}
         for index, binding in enumerate(bindings):
-            template, row = rows.split(binding)
+            template, row = rows.split_template(binding)
             place = (binding.metadata.namespace, codec.encode(template))
             if place not in writes:
                 writes[place] = (_binding_batch(*place), [])

@@ -635,7 +635,7 @@ class Client:
 
 def _split(obj: Resource) -> tuple[bytes, Row]:
     """Return an object's batch template as JSON, and the row of values that differ from it."""
-    template, row = rows.split(obj)
+    template, row = rows.split_template(obj)
     template.metadata.creation_timestamp, row.creation_timestamp = None, ""  # the server has it
     return codec.encode(template), row
 

@@ -60,7 +60,7 @@ def pod() -> Pod:
 @pytest.mark.req("W.1")
 def test_what_was_taken_out_of_a_pod_is_put_back() -> None:
     taken = pod()
-    row = rows.take(taken)
+    row = rows.extract_row(taken)
     assert asdict(row) == {
         "name": "web-1",
         "uid": "u",
@@ -77,7 +77,7 @@ def test_what_was_taken_out_of_a_pod_is_put_back() -> None:
     }
     text = codec.encode(taken)
     assert not [each for each in (b"web-1", b"10.0.0.1", b"10.1.0.1", b"x://", b'"n1"') if each in text]
-    rows.put(taken, row)
+    rows.insert_row(taken, row)
     assert taken == pod()
 
 
@@ -85,8 +85,8 @@ def test_what_was_taken_out_of_a_pod_is_put_back() -> None:
 def test_a_lean_pod_is_encoded_as_the_whole_pod_is() -> None:
     whole = codec.encode(pod())
     lean = codec.decode_own(whole, rows.LeanPod)
-    row = rows.take(lean)
-    rows.put(lean, row)
+    row = rows.extract_row(lean)
+    rows.insert_row(lean, row)
     assert codec.decode_own(codec.encode(lean), Pod) == pod()
     assert (row.pod_ip, row.node_name) == ("10.0.0.1", ""), "the spec stays as it is"
 
@@ -96,10 +96,10 @@ def test_a_lean_pod_is_encoded_as_the_whole_pod_is() -> None:
 def test_splitting_leaves_the_object_of_a_client_as_it_is(kind: str) -> None:
     obj = example(kind)
     before = copy_of(obj)
-    template, row = rows.split(obj)
+    template, row = rows.split_template(obj)
     assert obj == before
     assert (template.metadata.name, row.name) == (ROW, obj.metadata.name)
-    rows.put(template, row)
+    rows.insert_row(template, row)
     assert template == before
 
 
@@ -109,7 +109,7 @@ def test_splitting_leaves_the_object_of_a_client_as_it_is(kind: str) -> None:
     [Row(name="A"), Row(hostname="a.b"), Row(target_node="N"), Row(pod_name_label="-"), Row(pod_index_label="/")],
 )
 def test_a_value_that_a_rule_refuses_is_left_to_the_rules(row: Row) -> None:
-    assert not rows.is_valid(row)
+    assert not rows.is_valid_row(row)
 
 
 class Reads:
@@ -159,7 +159,7 @@ def test_every_rule_that_reads_a_per_row_field_of_a_new_pod_is_declared() -> Non
     for tree in trees:
         obj = codec.decode_tree(tree, Pod, FieldValidation.IGNORE).object
         obj.metadata, obj.spec = retyped(obj.metadata, classes[ObjectMeta]), retyped(obj.spec, classes[PodSpec])
-        if (target := rows._target(obj.spec)) is not None:
+        if (target := rows._target_requirement(obj.spec)) is not None:
             target.__class__ = classes[NodeSelectorRequirement]
         with suppress(StatusError):
             admit_create(obj, Request(options=ON, now=_NOW, namespace="default"))
@@ -184,10 +184,10 @@ def test_every_rule_that_reads_a_per_row_field_of_a_status_is_declared() -> None
 
 @pytest.mark.req("W.2")
 def test_rules_of_a_status_read_no_more_of_the_spec_than_is_declared() -> None:
-    reads, known = Reads(), frozenset(rows.SpecRead.__struct_fields__)
+    reads, known = Reads(), frozenset(rows.PodSpecExcerpt.__struct_fields__)
     others = frozenset(PodSpec.__struct_fields__) - known
     old, new = pod(), pod()
     new.spec = PodSpec()
     old.spec = retyped(old.spec, tracked(PodSpec, others, reads))
     admit_update(new, old, Request(options=ON, now=_NOW, namespace="default", name="web-1"), "status")
-    assert not reads.by, f"add to SpecRead in admission/rows.py what these rules of a status read: {reads.by}"
+    assert not reads.by, f"add to PodSpecExcerpt in admission/rows.py what these rules of a status read: {reads.by}"

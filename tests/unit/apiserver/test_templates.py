@@ -183,7 +183,7 @@ def items(kind: Kind, objects: Sequence[Resource], namespace: str) -> list[Tree]
     path = f"/{group}/{kind.version}/namespaces/{namespace}/{kind.plural}"
     by_template: dict[bytes, list[Row]] = {}
     for each in objects:
-        template, row = rows.split(each)
+        template, row = rows.split_template(each)
         by_template.setdefault(codec.encode(template), []).append(row)
     return [
         {"method": "POST", "path": path, "body": json.loads(body), "rows": msgspec.to_builtins(found)}
@@ -212,7 +212,7 @@ async def compare_creates(server: ApiServer, kind: Kind, objects: Sequence[Resou
     for item in items(kind, objects, APART):
         for row in item["rows"]:
             template = decoded_of(kind, item["body"])
-            rows.put(template, msgspec.convert(row, Row))
+            rows.insert_row(template, msgspec.convert(row, Row))
             whole = {"method": "POST", "path": item["path"], "body": json.loads(codec.encode(template))}
             apart += await written(server, whole)
     assert len(order) == len(answers)
@@ -354,7 +354,7 @@ def as_rows(made: Sequence[Tree], namespace: str) -> list[Tree]:
         subresource = "status" if each["path"].endswith("/status") else ""
         body, row = each["body"], Row(name)
         if each["method"] == "PUT":
-            template, row = rows.split(codec.decode_own(json.dumps(body).encode(), Pod))
+            template, row = rows.split_template(codec.decode_own(json.dumps(body).encode(), Pod))
             body = json.loads(codec.encode(template))
         elif each["method"] == "PATCH":
             row.uid, body = body["metadata"]["uid"], _RELEASE

@@ -38,23 +38,23 @@ class Change(msgspec.Struct):
         return errors.forbidden(self.evaluator.resource, name, why, group=self.evaluator.group)
 
 
-def concerns(quota: ResourceQuota, evaluator: Evaluator[Any]) -> bool:
+def limits_kind(quota: ResourceQuota, evaluator: Evaluator[Any]) -> bool:
     """Return whether a quota limits any resource that objects of this kind use."""
     return any(map(evaluator.measures, quota.status.hard)) or any(map(evaluator.measures, quota.spec.hard))
 
 
-def is_counted(quota: ResourceQuota) -> bool:
+def has_current_usage(quota: ResourceQuota) -> bool:
     """Return whether the quota's status has the usage of every resource that its spec limits; a new quota's has not."""
     return quota.spec.hard == quota.status.hard
 
 
-def used_after(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage | None:
+def usage_after(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage | None:
     """Return the usage after a write; None if it stays the same. Raise Forbidden if the write violates the quota."""
-    difference = difference_of(quota, used, change)
-    return used_with(quota, used, difference, change) if difference else None
+    difference = usage_difference(quota, used, change)
+    return add_difference(quota, used, difference, change) if difference else None
 
 
-def difference_of(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage:
+def usage_difference(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage:
     """Return how much a write adds to the usage of each limited resource. Raise Forbidden if the object lacks requests
     that the quota requires, or the usage is unknown.
     """
@@ -62,18 +62,18 @@ def difference_of(quota: ResourceQuota, used: Mapping[str, Quantity], change: Ch
     limited = evaluator.measured_names(quota.status.hard)
     if not limited:
         return {}
-    now = _usage_in(quota, evaluator, change.new)
-    before = _usage_in(quota, evaluator, change.old)
+    now = _usage_in_scope(quota, evaluator, change.new)
+    before = _usage_in_scope(quota, evaluator, change.old)
     if now is not None and change.new is not None and change.may_be_rejected:
         if missing := evaluator.missing(limited, change.new):
             raise change.forbidden(f"failed quota: {quota.metadata.name}: {missing}")
         if not all(name in used for name in limited):
             names = ",".join(sorted(limited))
             raise change.forbidden(f"status unknown for quota: {quota.metadata.name}, resources: {names}")
-    return _difference(now or {}, before or {}, limited)
+    return _subtract_usage(now or {}, before or {}, limited)
 
 
-def used_with(quota: ResourceQuota, used: Mapping[str, Quantity], difference: Usage, change: Change) -> Usage:
+def add_difference(quota: ResourceQuota, used: Mapping[str, Quantity], difference: Usage, change: Change) -> Usage:
     """Return the usage of a quota after adding a difference; raise Forbidden if that exceeds the quota."""
     after, hard, exceeded = dict(used), quota.status.hard, []
     for name, quantity in difference.items():
@@ -82,13 +82,17 @@ def used_with(quota: ResourceQuota, used: Mapping[str, Quantity], difference: Us
         if sum_ > hard[name] and quantity.sign() > 0:
             exceeded.append(name)
     if exceeded and change.may_be_rejected:
-        texts = (_text(difference, exceeded), _text(used, exceeded), _text(hard, exceeded))
+        texts = (
+            _format_amounts(difference, exceeded),
+            _format_amounts(used, exceeded),
+            _format_amounts(hard, exceeded),
+        )
         why = "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(quota.metadata.name, *texts)
         raise change.forbidden(why)
     return after
 
 
-def _usage_in(quota: ResourceQuota, evaluator: Evaluator[Any], obj: Resource | None) -> Usage | None:
+def _usage_in_scope(quota: ResourceQuota, evaluator: Evaluator[Any], obj: Resource | None) -> Usage | None:
     if obj is None or not is_in_scope(quota.spec, evaluator, obj):
         return None
     return evaluator.usage(obj)
@@ -107,7 +111,7 @@ def scopes_of(spec: ResourceQuotaSpec) -> list[ScopedResourceSelectorRequirement
     return named + (spec.scope_selector.match_expressions if spec.scope_selector else [])
 
 
-def _difference(now: Usage, before: Usage, names: list[str]) -> Usage:
+def _subtract_usage(now: Usage, before: Usage, names: list[str]) -> Usage:
     found: Usage = {}
     for name in names:
         quantity = now.get(name, ZERO)
@@ -118,5 +122,5 @@ def _difference(now: Usage, before: Usage, names: list[str]) -> Usage:
     return found
 
 
-def _text(resources: Mapping[str, Quantity], names: list[str]) -> str:
+def _format_amounts(resources: Mapping[str, Quantity], names: list[str]) -> str:
     return ",".join(f"{name}={resources[name]}" for name in sorted(names))

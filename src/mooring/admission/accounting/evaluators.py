@@ -60,7 +60,7 @@ class Evaluator(Generic[T]):
         """Return whether quotas may reject this write of an object. `old` is None for a create."""
         return old is None and not subresource
 
-    def may_differ(self, new: T, old: T) -> bool:
+    def may_change_usage(self, new: T, old: T) -> bool:
         """Return whether an update can change how much of a quota the object uses, or which scopes it matches."""
         return False
 
@@ -134,7 +134,7 @@ class PodEvaluator(Evaluator[Pod]):
             case "PriorityClass":
                 return selects(requirement, obj.spec.priority_class_name)
             case "CrossNamespacePodAffinity":
-                return _looks_into_other_namespaces(obj)
+                return _selects_other_namespaces(obj)
         return False
 
     def missing(self, required: Iterable[str], obj: Pod) -> str:
@@ -153,7 +153,7 @@ class PodEvaluator(Evaluator[Pod]):
             return True
         return not subresource and (old is None or _is_terminating(new) != _is_terminating(old))
 
-    def may_differ(self, new: Pod, old: Pod) -> bool:
+    def may_change_usage(self, new: Pod, old: Pod) -> bool:
         if has_ended(new) != has_ended(old) or _is_terminating(new) != _is_terminating(old):
             return True
         return total_resources(new, pod_level=True) != total_resources(old, pod_level=True)
@@ -187,7 +187,7 @@ def total_resources(pod: Pod, *, pod_level: bool) -> tuple[Resources, Resources]
     if status.container_statuses or status.init_container_statuses:
         statuses = {each.name: each for each in (*status.init_container_statuses, *status.container_statuses)}
         if any(each.resources or each.allocated_resources for each in statuses.values()):
-            requests, limits = _while_resized(pod, statuses, requests, limits)
+            requests, limits = _totals_during_resize(pod, statuses, requests, limits)
     if pod_level and spec.resources is not None and _has_pod_level_resources(pod):
         for total, given in ((requests, spec.resources.requests), (limits, spec.resources.limits)):
             total.update({name: quantity for name, quantity in given.items() if is_pod_level(name)})
@@ -197,7 +197,7 @@ def total_resources(pod: Pod, *, pod_level: bool) -> tuple[Resources, Resources]
     return requests, limits
 
 
-def _while_resized(
+def _totals_during_resize(
     pod: Pod, statuses: Mapping[str, ContainerStatus], requests: Usage, limits: Usage
 ) -> tuple[Usage, Usage]:
     infeasible = any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in pod.status.conditions)
@@ -223,12 +223,12 @@ def _while_resized(
     spec = pod.spec
     wanted, wanted_limits = ({}, {}) if infeasible else (requests, limits)
     return (
-        _largest(wanted, sum_containers(spec, actual), sum_containers(spec, allocated_to)),
-        _largest(wanted_limits, sum_containers(spec, actual_limits)),
+        _largest_amounts(wanted, sum_containers(spec, actual), sum_containers(spec, allocated_to)),
+        _largest_amounts(wanted_limits, sum_containers(spec, actual_limits)),
     )
 
 
-def _largest(*each: Resources) -> Usage:
+def _largest_amounts(*each: Resources) -> Usage:
     result: Usage = {}
     for resources in each:
         for name, quantity in resources.items():
@@ -246,7 +246,7 @@ def _is_terminating(pod: Pod) -> bool:
     return pod.spec.active_deadline_seconds is not None and pod.spec.active_deadline_seconds >= 0
 
 
-def _looks_into_other_namespaces(pod: Pod) -> bool:
+def _selects_other_namespaces(pod: Pod) -> bool:
     affinity = pod.spec.affinity
     if affinity is None:
         return False
@@ -279,7 +279,7 @@ class VolumeClaimEvaluator(Evaluator[PersistentVolumeClaim]):
 
     def usage(self, obj: PersistentVolumeClaim) -> Usage:
         usage = {self.count_name: ONE, _STORAGE[0]: ONE}
-        storage = _storage(obj)
+        storage = _requested_storage(obj)
         if storage is not None:
             usage[_STORAGE[1]] = storage
         by_class = obj.metadata.annotations.get(_BETA_CLASS, obj.spec.storage_class_name or "")
@@ -295,11 +295,11 @@ class VolumeClaimEvaluator(Evaluator[PersistentVolumeClaim]):
     def may_reject(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, subresource: str) -> bool:
         return not subresource
 
-    def may_differ(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> bool:
+    def may_change_usage(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> bool:
         return self.usage(new) != self.usage(old) or _attribute_classes(new) != _attribute_classes(old)
 
 
-def _storage(claim: PersistentVolumeClaim) -> Quantity | None:
+def _requested_storage(claim: PersistentVolumeClaim) -> Quantity | None:
     asked = claim.spec.resources.requests.get("storage")
     if asked is None:
         return None
@@ -368,7 +368,7 @@ class DeviceClaimEvaluator(Evaluator[ResourceClaim]):
     def may_reject(self, new: ResourceClaim, old: ResourceClaim | None, subresource: str) -> bool:
         return not subresource
 
-    def may_differ(self, new: ResourceClaim, old: ResourceClaim) -> bool:
+    def may_change_usage(self, new: ResourceClaim, old: ResourceClaim) -> bool:
         return new.spec != old.spec
 
 
@@ -403,7 +403,7 @@ class ServiceEvaluator(Evaluator[Service]):
     def may_reject(self, new: Service, old: Service | None, subresource: str) -> bool:
         return not subresource
 
-    def may_differ(self, new: Service, old: Service) -> bool:
+    def may_change_usage(self, new: Service, old: Service) -> bool:
         return new.spec != old.spec
 
 

@@ -25,7 +25,7 @@ _MAC = re.compile(
 _HEX = "[0-9a-fA-F]"
 
 
-def _parses(parse: Callable[[str], object], text: str) -> bool:
+def _can_parse(parse: Callable[[str], object], text: str) -> bool:
     try:
         parse(text)
     except ValueError:
@@ -33,58 +33,58 @@ def _parses(parse: Callable[[str], object], text: str) -> bool:
     return True
 
 
-def _matching(pattern: str) -> Callable[[str], bool]:
+def _pattern_matcher(pattern: str) -> Callable[[str], bool]:
     compiled = re.compile(pattern, re.ASCII)
     return lambda text: compiled.fullmatch(text) is not None
 
 
-def _uuid(third: str, fourth: str) -> Callable[[str], bool]:
-    return _matching(f"{_HEX}{{8}}-?{_HEX}{{4}}-?{third}-?{fourth}-?{_HEX}{{12}}")
+def _uuid_matcher(third: str, fourth: str) -> Callable[[str], bool]:
+    return _pattern_matcher(f"{_HEX}{{8}}-?{_HEX}{{4}}-?{third}-?{fourth}-?{_HEX}{{12}}")
 
 
-def _uri(text: str) -> bool:
+def _is_uri(text: str) -> bool:
     if not text or any(char <= " " or char == "\x7f" for char in text):
         return False
-    return _parses(lambda uri: urlsplit(uri).port, text) and (text.startswith("/") or bool(urlsplit(text).scheme))
+    return _can_parse(lambda uri: urlsplit(uri).port, text) and (text.startswith("/") or bool(urlsplit(text).scheme))
 
 
-def _email(text: str) -> bool:
+def _is_email(text: str) -> bool:
     address = parseaddr(text)[1]
     local, at, domain = address.rpartition("@")
     return bool(local and at and domain) and " " not in address
 
 
-def _hostname(text: str) -> bool:
+def _is_hostname(text: str) -> bool:
     if len(text) > 255 or not _HOST.fullmatch(text):
         return False
     last = text.rpartition(".")[2]
     return "." not in text or (len(last) >= 2 and last.isalpha())
 
 
-def _cidr(text: str) -> bool:
-    return text.rpartition("/")[2].isdigit() and "/" in text and _parses(ipaddress.ip_interface, text)
+def _is_cidr(text: str) -> bool:
+    return text.rpartition("/")[2].isdigit() and "/" in text and _can_parse(ipaddress.ip_interface, text)
 
 
-def _byte(text: str) -> bool:
-    return bool(text) and _parses(partial(base64.b64decode, validate=True), text)
+def _is_base64(text: str) -> bool:
+    return bool(text) and _can_parse(partial(base64.b64decode, validate=True), text)
 
 
 def _is_date(text: str) -> bool:
-    return len(text) == 10 and _parses(date.fromisoformat, text)
+    return len(text) == 10 and _can_parse(date.fromisoformat, text)
 
 
-def _date_time(text: str) -> bool:
+def _is_date_time(text: str) -> bool:
     return _DATE_TIME.fullmatch(text) is not None and _is_date(text[:10])
 
 
-def _duration(text: str) -> bool:
+def _is_duration(text: str) -> bool:
     if _GO_DURATION.fullmatch(text):
         return True
     units = [unit.lower() for _, unit in _DURATION_PART.findall(text)]
     return any(unit in _SHORT_UNITS or unit.startswith(_LONG_UNITS) for unit in units)
 
 
-def _isbn10(text: str) -> bool:
+def _is_isbn10(text: str) -> bool:
     digits = text.replace("-", "").replace(" ", "")
     if not _ISBN_10.fullmatch(digits):
         return False
@@ -92,14 +92,14 @@ def _isbn10(text: str) -> bool:
     return sum((10 - place) * value for place, value in enumerate(values)) % 11 == 0
 
 
-def _isbn13(text: str) -> bool:
+def _is_isbn13(text: str) -> bool:
     digits = text.replace("-", "").replace(" ", "")
     if len(digits) != 13 or not digits.isdecimal():
         return False
     return sum(int(digit) * (3 if place % 2 else 1) for place, digit in enumerate(digits)) % 10 == 0
 
 
-def _credit_card(text: str) -> bool:
+def _is_credit_card_number(text: str) -> bool:
     digits = [int(char) for char in text if char in "0123456789"]
     if not 12 <= len(digits) <= 19:
         return False
@@ -107,37 +107,37 @@ def _credit_card(text: str) -> bool:
     return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
 
 
-def _rgb_color(text: str) -> bool:
+def _is_rgb_color(text: str) -> bool:
     found = re.fullmatch(r"rgb\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)", text, re.ASCII)
     return found is not None and all(int(part) <= 255 for part in found.groups())
 
 
 _ANY_FOUR, _VARIANT = f"{_HEX}{{4}}", f"[89abAB]{_HEX}{{3}}"
 FORMATS: dict[str, Callable[[str], bool]] = {
-    "bsonobjectid": _matching(f"{_HEX}{{24}}"),
-    "uri": _uri,
-    "email": _email,
-    "hostname": _hostname,
-    "ipv4": partial(_parses, ipaddress.IPv4Address),
-    "ipv6": partial(_parses, ipaddress.IPv6Address),
-    "cidr": _cidr,
+    "bsonobjectid": _pattern_matcher(f"{_HEX}{{24}}"),
+    "uri": _is_uri,
+    "email": _is_email,
+    "hostname": _is_hostname,
+    "ipv4": partial(_can_parse, ipaddress.IPv4Address),
+    "ipv6": partial(_can_parse, ipaddress.IPv6Address),
+    "cidr": _is_cidr,
     "mac": lambda text: _MAC.fullmatch(text) is not None,
-    "uuid": _uuid(_ANY_FOUR, _ANY_FOUR),
-    "uuid3": _uuid(f"3{_HEX}{{3}}", _ANY_FOUR),
-    "uuid4": _uuid(f"4{_HEX}{{3}}", _VARIANT),
-    "uuid5": _uuid(f"5{_HEX}{{3}}", _VARIANT),
-    "isbn": lambda text: _isbn10(text) or _isbn13(text),
-    "isbn10": _isbn10,
-    "isbn13": _isbn13,
-    "creditcard": _credit_card,
-    "ssn": _matching(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
-    "hexcolor": _matching(f"#?({_HEX}{{3}}|{_HEX}{{6}})"),
-    "rgbcolor": _rgb_color,
-    "byte": _byte,
+    "uuid": _uuid_matcher(_ANY_FOUR, _ANY_FOUR),
+    "uuid3": _uuid_matcher(f"3{_HEX}{{3}}", _ANY_FOUR),
+    "uuid4": _uuid_matcher(f"4{_HEX}{{3}}", _VARIANT),
+    "uuid5": _uuid_matcher(f"5{_HEX}{{3}}", _VARIANT),
+    "isbn": lambda text: _is_isbn10(text) or _is_isbn13(text),
+    "isbn10": _is_isbn10,
+    "isbn13": _is_isbn13,
+    "creditcard": _is_credit_card_number,
+    "ssn": _pattern_matcher(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
+    "hexcolor": _pattern_matcher(f"#?({_HEX}{{3}}|{_HEX}{{6}})"),
+    "rgbcolor": _is_rgb_color,
+    "byte": _is_base64,
     "password": lambda _: True,
     "date": _is_date,
-    "duration": _duration,
-    "datetime": _date_time,
+    "duration": _is_duration,
+    "datetime": _is_date_time,
     "k8sshortname": lambda text: len(text) <= 63 and _SHORT_NAME.fullmatch(text) is not None,
     "k8slongname": lambda text: len(text) <= 253 and _LONG_NAME.fullmatch(text) is not None,
 }

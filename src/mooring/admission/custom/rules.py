@@ -83,7 +83,7 @@ class Rules:
     """The CEL validation rules in the schema of one version of a custom kind."""
 
     def __init__(self, schema: Structural) -> None:
-        self._root = _node(schema, is_root=True)
+        self._root = _build_node(schema, is_root=True)
 
     def errors(self, new: Any, old: Any, warn: Warn | None = None, path: Path | None = None) -> Errors:
         """Return an error for each violated rule. `old` is None for a create; `warn` gets violations by unchanged
@@ -97,13 +97,13 @@ class Rules:
             return _Evaluation(warn, counted=True).run(self._root, new, old, path)
 
 
-def _node(schema: Structural, *, is_root: bool = False) -> _Node | None:
+def _build_node(schema: Structural, *, is_root: bool = False) -> _Node | None:
     if not is_declared(schema.props):
         return None
-    found = {name: _node(child) for name, child in schema.properties.items()}
+    found = {name: _build_node(child) for name, child in schema.properties.items()}
     fields = {name: node for name, node in found.items() if node is not None}
     inner = schema.items or schema.additional
-    element = _node(inner) if inner is not None else None
+    element = _build_node(inner) if inner is not None else None
     return _Node(schema, is_root, fields, element) if schema.props.validations or fields or element else None
 
 
@@ -153,7 +153,7 @@ class _Evaluation:
                     continue
                 before = old.get(name) if isinstance(old, dict) else None
                 same = before == item if isinstance(old, dict) else unchanged
-                self._visit(below, item, before, _child(path, name, node), unchanged=same)
+                self._visit(below, item, before, _child_path(path, name, node), unchanged=same)
 
     def _evaluate(self, node: _Node, new: Any, old: Any, path: Path | None, unchanged: bool) -> None:
         shown_type = node.schema.props.type
@@ -172,14 +172,18 @@ class _Evaluation:
             bindings = {"self": value, "oldSelf": before}
             if each.is_optional:
                 bindings["oldSelf"] = NONE if before is None else Optional.of(before)
-            holds = self._holds(each, bindings, path, shown_type)
+            holds = self._evaluate_rule(each, bindings, path, shown_type)
             if holds is False:
-                self._broken(each, bindings, new, path, shown_type, forgiven=unchanged and not each.uses_old_self)
+                self._report_violation(
+                    each, bindings, new, path, shown_type, forgiven=unchanged and not each.uses_old_self
+                )
 
-    def _holds(self, each: CompiledRule, bindings: dict[str, Any], path: Path | None, shown_type: str) -> bool | None:
+    def _evaluate_rule(
+        self, each: CompiledRule, bindings: dict[str, Any], path: Path | None, shown_type: str
+    ) -> bool | None:
         text = (each.rule.message or each.rule.rule).strip()
         try:
-            return bool(self._value(each.program, bindings))
+            return bool(self._evaluate_program(each.program, bindings))
         except CostLimitExceeded as error:
             detail = (
                 f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {text}"
@@ -198,7 +202,7 @@ class _Evaluation:
             self._errors.append(field_errors.invalid(path, shown_type, detail))
         return None
 
-    def _value(self, program: Program, bindings: dict[str, Any]) -> Any:
+    def _evaluate_program(self, program: Program, bindings: dict[str, Any]) -> Any:
         if not self._counted:
             self._left -= program.max_cost
             if program.max_cost > PER_CALL or self._left < 0:
@@ -210,7 +214,7 @@ class _Evaluation:
         self._left -= cost
         return value
 
-    def _broken(
+    def _report_violation(
         self,
         each: CompiledRule,
         bindings: dict[str, Any],
@@ -223,19 +227,21 @@ class _Evaluation:
         here = path
         if each.where:
             here = path.child(each.where) if path else Path(each.where)
-        detail = self._message(each, bindings, here, shown_type) or _message_of(each.rule)
+        detail = self._evaluate_message(each, bindings, here, shown_type) or _default_message(each.rule)
         shown = OMIT_VALUE if shown_type in {"object", "array"} else value
-        error = _error(each.rule.reason, here, shown, detail)
+        error = _violation_error(each.rule.reason, here, shown, detail)
         if not forgiven:
             self._errors.append(error)
         elif self._warn is not None:
             self._warn(str(error))
 
-    def _message(self, each: CompiledRule, bindings: dict[str, Any], path: Path | None, shown_type: str) -> str:
+    def _evaluate_message(
+        self, each: CompiledRule, bindings: dict[str, Any], path: Path | None, shown_type: str
+    ) -> str:
         if each.message is None:
             return ""
         try:
-            text = self._value(each.message, bindings)
+            text = self._evaluate_program(each.message, bindings)
         except CostLimitExceeded:
             detail = (
                 "no further validation rules will be run due to call cost exceeds limit for messageExpression:"
@@ -262,17 +268,17 @@ class _OutOfBudgetError(Exception):
     """The counted cost of the CEL rules exceeds the budget of one object."""
 
 
-def _child(path: Path | None, name: str, node: _Node) -> Path:
+def _child_path(path: Path | None, name: str, node: _Node) -> Path:
     if path is None:
         return Path(name)
     return path.child(name) if name in node.schema.properties else path.key(name)
 
 
-def _message_of(rule: ValidationRule) -> str:
+def _default_message(rule: ValidationRule) -> str:
     return rule.message.strip() if rule.message else f"failed rule: {rule.rule.strip()}"
 
 
-def _error(reason: str | None, path: Path | None, value: Any, detail: str) -> FieldError:
+def _violation_error(reason: str | None, path: Path | None, value: Any, detail: str) -> FieldError:
     match reason:
         case "FieldValueForbidden":
             return field_errors.forbidden(path, detail)

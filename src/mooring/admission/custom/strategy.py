@@ -83,7 +83,7 @@ class CustomStrategy(Strategy[Dynamic]):
         return structure.any_node(self.schema, structure.has_list_type)
 
     @cached_property
-    def _looks_at_metadata(self) -> bool:
+    def _has_metadata_schema(self) -> bool:
         found = self.schema.props.properties.get("metadata")
         return found is not None and bool(found.properties)
 
@@ -111,7 +111,7 @@ class CustomStrategy(Strategy[Dynamic]):
             obj.metadata, namespaced=self.namespaced, name_check=names.dns1123_subdomain, any_finalizer=True
         )
         tree = self.tree(obj)
-        errors += unique(self._collect(self.check, tree, None).errors)
+        errors += unique(self._run_check(self.check, tree, None).errors)
         errors += self._scale_errors(obj)
         errors += self.structure_errors(obj, None)
         return errors + self.rule_errors(tree, None, errors, request)
@@ -134,20 +134,20 @@ class CustomStrategy(Strategy[Dynamic]):
 
     def tree(self, obj: Dynamic) -> dict[str, Any]:
         """Return the object as plain JSON values, with its metadata only if the schema has rules for it."""
-        metadata = msgspec.to_builtins(obj.metadata) if self._looks_at_metadata or self.cel_rules else {}
+        metadata = msgspec.to_builtins(obj.metadata) if self._has_metadata_schema or self.cel_rules else {}
         return {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata, **obj.content}
 
     def errors_at_changes(
         self, check: Check, new: Any, old: Any, schema: Structural | None, base: Path | None = None
     ) -> Errors:
         """Validate a new value by a schema check; return only the errors of values that the update changed."""
-        found = self._collect(check, new, base)
+        found = self._run_check(check, new, base)
         if not found.errors:
             return []
         return unique(errors_at_changed_values(zip(found.errors, found.places, strict=True), new, old, schema))
 
     @staticmethod
-    def _collect(check: Check, value: Any, base: Path | None) -> Findings:
+    def _run_check(check: Check, value: Any, base: Path | None) -> Findings:
         findings = Findings(base)
         check(value, None, findings)
         return findings

@@ -38,8 +38,8 @@ def embedded_errors(value: Any, schema: Structural, path: Path | None = None) ->
     if isinstance(value, dict):
         if schema.props.embedded_resource and path is not None:
             errors += _embedded_object_errors(value, path)
-        for name, child, item in _fields(value, schema):
-            errors += embedded_errors(item, child, _below(path, name, schema))
+        for name, child, item in _fields_with_schemas(value, schema):
+            errors += embedded_errors(item, child, _path_below(path, name, schema))
     elif isinstance(value, list) and schema.items is not None and path is not None:
         for index, item in enumerate(value):
             errors += embedded_errors(item, schema.items, path.index(index))
@@ -80,11 +80,11 @@ def list_errors(value: Any, schema: Structural, path: Path | None = None) -> Err
     """Return errors for duplicate items in lists of the list types `set` and `map`, at any depth of a value."""
     errors: Errors = []
     if isinstance(value, dict):
-        for name, child, item in _fields(value, schema):
+        for name, child, item in _fields_with_schemas(value, schema):
             if item.__class__ in _HOLDERS:
-                errors += list_errors(item, child, _below(path, name, schema))
+                errors += list_errors(item, child, _path_below(path, name, schema))
     elif isinstance(value, list) and path is not None:
-        errors += _validate_doubles(value, schema, path)
+        errors += _validate_duplicates(value, schema, path)
         if schema.items is not None:
             for index, item in enumerate(value):
                 if item.__class__ in _HOLDERS:
@@ -92,7 +92,7 @@ def list_errors(value: Any, schema: Structural, path: Path | None = None) -> Err
     return errors
 
 
-def _validate_doubles(items: list[Any], schema: Structural, path: Path) -> Errors:
+def _validate_duplicates(items: list[Any], schema: Structural, path: Path) -> Errors:
     if schema.props.list_type == "set":
         shown = items
     elif schema.props.list_type == "map":
@@ -114,14 +114,14 @@ def _validate_doubles(items: list[Any], schema: Structural, path: Path) -> Error
     return errors
 
 
-def _fields(value: dict[str, Any], schema: Structural) -> Iterator[tuple[str, Structural, Any]]:
+def _fields_with_schemas(value: dict[str, Any], schema: Structural) -> Iterator[tuple[str, Structural, Any]]:
     for name, item in value.items():
         child = schema.properties.get(name) or schema.additional
         if child is not None:
             yield name, child, item
 
 
-def _below(path: Path | None, name: str, schema: Structural) -> Path:
+def _path_below(path: Path | None, name: str, schema: Structural) -> Path:
     if path is None:
         return Path(name)
     return path.child(name) if name in schema.properties else path.key(name)

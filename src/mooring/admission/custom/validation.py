@@ -96,7 +96,7 @@ def _checks_for(cls: type, schema: JSONSchemaProps) -> list[Check]:
     found = [*_type_checks(cls, schema)]
     if cls is type(None):
         return found + _enum_checks(schema)
-    found += _checks_of_combinations(schema)
+    found += _combination_checks(schema)
     if cls is str:
         found += _text_checks(schema)
     elif cls in (int, float):
@@ -131,20 +131,20 @@ def _type_checks(cls: type, schema: JSONSchemaProps) -> list[Check]:
         return []
     wanted = ",".join(types)
     if cls is type(None):
-        return [_wrong_type(wanted, "null")] if types and not schema.nullable else []
+        return [_wrong_type_check(wanted, "null")] if types and not schema.nullable else []
     name = _NAMES[cls]
     fits = name in types or (cls is int and "number" in types)
     maybe = cls is float and "integer" in types
     if cls not in (str, list) and known and not (fits or maybe or _GO_FORMATS.get(cls, "") == known):
-        return [_wrong_type(known, _GO_FORMATS.get(cls, ""))]
+        return [_wrong_type_check(known, _GO_FORMATS.get(cls, ""))]
     if known and cls in (str, list) and not {"number", "integer"} & set(types):
         return []
     if maybe and not fits:
-        return [_whole_number(known or wanted, _GO_FORMATS[cls] if known else name)]
-    return [] if fits else [_wrong_type(wanted, name)]
+        return [_whole_number_check(known or wanted, _GO_FORMATS[cls] if known else name)]
+    return [] if fits else [_wrong_type_check(wanted, name)]
 
 
-def _wrong_type(wanted: str, given: str) -> Check:
+def _wrong_type_check(wanted: str, given: str) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:  # noqa: ARG001 - its class is what is wrong
         _add_type_error(place, findings, wanted, given)
 
@@ -156,7 +156,7 @@ def _add_type_error(place: Place, findings: Findings, wanted: str, given: str) -
     findings.add(place, field_errors.type_invalid(findings.at(place), given, detail))
 
 
-def _whole_number(wanted: str, given: str) -> Check:
+def _whole_number_check(wanted: str, given: str) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
         if not (value.is_integer() and abs(value) <= _SAFE_INTEGER):
             _add_type_error(place, findings, wanted, given)
@@ -164,16 +164,16 @@ def _whole_number(wanted: str, given: str) -> Check:
     return check
 
 
-def _checks_of_combinations(schema: JSONSchemaProps) -> list[Check]:
+def _combination_checks(schema: JSONSchemaProps) -> list[Check]:
     found: list[Check] = []
     if schema.any_of:
-        found.append(_any_of([compile_schema(each) for each in schema.any_of], schema.any_of))
+        found.append(_any_of_check([compile_schema(each) for each in schema.any_of], schema.any_of))
     if schema.one_of:
-        found.append(_one_of([compile_schema(each) for each in schema.one_of], schema.one_of))
+        found.append(_one_of_check([compile_schema(each) for each in schema.one_of], schema.one_of))
     if schema.all_of:
-        found.append(_check_all_of([compile_schema(each) for each in schema.all_of]))
+        found.append(_all_of_check([compile_schema(each) for each in schema.all_of]))
     if schema.not_ is not None:
-        found.append(_check_not(compile_schema(schema.not_)))
+        found.append(_not_check(compile_schema(schema.not_)))
     return found
 
 
@@ -185,11 +185,11 @@ def _try_check(check: Check, value: Any, place: Place, findings: Findings) -> Fi
 
 
 def _best_alternative(schemas: Sequence[JSONSchemaProps], failures: Sequence[Findings], value: Any) -> Findings:
-    counts = [checks_made(schema, value) for schema in schemas]
+    counts = [count_checks(schema, value) for schema in schemas]
     return failures[max(range(len(counts)), key=lambda index: (counts[index], -index))]
 
 
-def _any_of(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Check:
+def _any_of_check(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
         failures = []
         for each in checks:
@@ -202,7 +202,7 @@ def _any_of(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Chec
     return check
 
 
-def _one_of(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Check:
+def _one_of_check(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
         failures = [_try_check(each, value, place, findings) for each in checks]
         valid = sum(not failure.errors for failure in failures)
@@ -216,7 +216,7 @@ def _one_of(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Chec
     return check
 
 
-def _check_all_of(checks: Sequence[Check]) -> Check:
+def _all_of_check(checks: Sequence[Check]) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
         failures = [_try_check(each, value, place, findings) for each in checks]
         failed = [failure for failure in failures if failure.errors]
@@ -230,7 +230,7 @@ def _check_all_of(checks: Sequence[Check]) -> Check:
     return check
 
 
-def _check_not(inner: Check) -> Check:
+def _not_check(inner: Check) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
         if not _try_check(inner, value, place, findings).errors:
             _add_error(findings, place, f'"{format_place(place)}" must not validate the schema (not)')
@@ -242,17 +242,17 @@ def _add_error(findings: Findings, place: Place, text: str) -> None:
     findings.add(place, field_errors.invalid(findings.base, "", text))
 
 
-def checks_made(schema: JSONSchemaProps, value: Any) -> int:
+def count_checks(schema: JSONSchemaProps, value: Any) -> int:
     """Count the checks that validate a value; Kubernetes reports the failed `anyOf` alternative with the most."""
     if value is None:
         return 1
     count = 3 + bool(types_of(schema))
     if isinstance(value, dict):
-        count += 1 + sum(checks_made(child, value[name]) for name, child in schema.properties.items() if name in value)
+        count += 1 + sum(count_checks(child, value[name]) for name, child in schema.properties.items() if name in value)
     elif isinstance(value, list):
         count += 2
         if isinstance(schema.items, JSONSchemaProps):
-            count += sum(checks_made(schema.items, item) for item in value)
+            count += sum(count_checks(schema.items, item) for item in value)
     else:
         count += 1
     return count

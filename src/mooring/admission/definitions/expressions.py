@@ -76,7 +76,7 @@ class Expressions(msgspec.Struct):
             times = MAX_REQUEST_BYTES // (shared.min_bytes + 1)
         found: Errors = []
         for index, rule in enumerate(schema.validations):
-            found += self._rule(rule, place.index(index), shared, times, uncorrelated)
+            found += self._validate_rule(rule, place.index(index), shared, times, uncorrelated)
         return found
 
     def _shared_schema(self, schema: JSONSchemaProps, *, root: bool) -> "_SharedSchema | None":
@@ -87,15 +87,15 @@ class Expressions(msgspec.Struct):
             self._known_nodes[key] = made
         return self._known_nodes[key]
 
-    def _rule(
+    def _validate_rule(
         self, rule: ValidationRule, path: Path, shared: _SharedSchema, times: int, uncorrelated: Path | None
     ) -> Errors:
         program = self._compile(rule.rule, shared, rule, path)
-        if problem := _problem(program, "bool", "compilation failed: ", "cel expression must evaluate to a bool"):
+        if problem := _find_problem(program, "bool", "compilation failed: ", "cel expression must evaluate to a bool"):
             return [field_errors.invalid(path.child("rule"), rule, problem)]
-        errors = self._spend(path.child("rule"), min(program.max_cost * times, _MOST), "estimated rule cost")
+        errors = self._add_cost(path.child("rule"), min(program.max_cost * times, _MOST), "estimated rule cost")
         if rule.message_expression:
-            errors += self._message(rule, path.child("messageExpression"), shared)
+            errors += self._validate_message(rule, path.child("messageExpression"), shared)
         if uses_old_self(program):
             if uncorrelated is not None:
                 detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}"
@@ -105,12 +105,12 @@ class Expressions(msgspec.Struct):
             errors.append(field_errors.invalid(path.child("optionalOldSelf"), rule.optional_old_self, detail))
         return errors
 
-    def _message(self, rule: ValidationRule, path: Path, shared: _SharedSchema) -> Errors:
+    def _validate_message(self, rule: ValidationRule, path: Path, shared: _SharedSchema) -> Errors:
         program = self._compile(rule.message_expression, shared, rule, path)
         begin, wrong_type = "messageExpression compilation failed: ", "messageExpression must evaluate to a string"
-        if problem := _problem(program, "string", begin, wrong_type):
+        if problem := _find_problem(program, "string", begin, wrong_type):
             return [field_errors.invalid(path, rule, problem)]
-        return self._spend(path, program.max_cost, "estimated messageExpression cost")
+        return self._add_cost(path, program.max_cost, "estimated messageExpression cost")
 
     def _compile(self, text: str, shared: _SharedSchema, rule: ValidationRule, path: Path) -> Program:
         optional = bool(rule.optional_old_self)
@@ -122,13 +122,13 @@ class Expressions(msgspec.Struct):
             shared.programs[text, optional] = program
         return program
 
-    def _spend(self, path: Path, cost: int, name: str) -> Errors:
+    def _add_cost(self, path: Path, cost: int, name: str) -> Errors:
         self._total = min(self._total + cost, _MOST)
         if cost >= MAX_SCHEMA // 100:
             self._expensive = sorted([*self._expensive, (cost, path)], key=lambda each: -each[0])[:_SHOWN]
         if self.unchanged or cost <= MAX_RULE:
             return []
-        return [field_errors.forbidden(path, _too_much(name, cost, MAX_RULE))]
+        return [field_errors.forbidden(path, _format_excess(name, cost, MAX_RULE))]
 
     def total_errors(self, path: Path) -> Errors:
         """Return errors if the estimated cost of all rules of the schema exceeds the limit."""
@@ -137,10 +137,10 @@ class Expressions(msgspec.Struct):
         detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
         errors = [field_errors.forbidden(place, detail) for _, place in self._expensive]
         name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
-        return [*errors, field_errors.forbidden(path, _too_much(name, self._total, MAX_SCHEMA))]
+        return [*errors, field_errors.forbidden(path, _format_excess(name, self._total, MAX_SCHEMA))]
 
 
-def _problem(program: Program, wanted: str, begin: str, wrong_type: str) -> str:
+def _find_problem(program: Program, wanted: str, begin: str, wrong_type: str) -> str:
     if not program.issues:
         return "" if str(program.output_type) == wanted else wrong_type
     if not program.issues[0].line:  # without a position: constant folding failed
@@ -148,7 +148,7 @@ def _problem(program: Program, wanted: str, begin: str, wrong_type: str) -> str:
     return begin + "\n".join(map(str, program.issues))
 
 
-def _too_much(name: str, cost: int, limit: int) -> str:
+def _format_excess(name: str, cost: int, limit: int) -> str:
     factor = cost / limit
     shown = f"{factor:f}x" if factor < 1.5 else f"{factor:.1f}x"
     if factor > 100:

@@ -43,15 +43,15 @@ def steps_of(text: str, *, arrays: bool = True) -> list[str]:
     steps = []
     for part in tokens:
         if part == ".":
-            steps.append(_next(tokens))
+            steps.append(_next_token(tokens))
         elif part == "[":
             if not arrays:
                 raise FieldPathError("array notation is not allowed")
-            quoted = _next(tokens)
+            quoted = _next_token(tokens)
             if len(quoted) < 2 or quoted[0] != "'" or quoted[-1] != "'":
                 raise FieldPathError(f"expected single quoted string but got {quoted}")
             steps.append(quoted[1:-1].replace("\\'", "'"))
-            closing = _next(tokens)
+            closing = _next_token(tokens)
             if closing != "]":
                 raise FieldPathError(f"expected ] but got {closing}")
         else:
@@ -59,7 +59,7 @@ def steps_of(text: str, *, arrays: bool = True) -> list[str]:
     return steps
 
 
-def _next(tokens: Iterator[str]) -> str:
+def _next_token(tokens: Iterator[str]) -> str:
     part = next(tokens, None)
     if part is None:
         raise FieldPathError("unexpected end of JSON path")

@@ -73,7 +73,7 @@ _ENCODED = dict(zip(JSONSchemaProps.__struct_fields__, JSONSchemaProps.__struct_
 _GO_NAMES = _go_names()
 
 
-class _Place(msgspec.Struct, frozen=True):
+class _NodeContext(msgspec.Struct, frozen=True):
     """The constraints on one schema node by the nodes above it, for example that it must not have defaults."""
 
     no_defaults: str | None = None
@@ -124,12 +124,12 @@ class SchemaValidator(msgspec.Struct, frozen=True):
         expressions: Expressions | None = None
         impossible = structural.find_unsupported(nodes)
         if not impossible:
-            not_structural = structural.errors_in(schema, here) or default_errors(schema, here)
+            not_structural = structural.structural_errors(schema, here) or default_errors(schema, here)
             errors += not_structural
             if not not_structural and has_rules(nodes):
                 expressions = Expressions(self.options, self.known_rules, version in self.unchanged)
-        found = _Walk(self, expressions)
-        found.visit(schema, here, _Place(), is_root=True)
+        found = _SchemaWalk(self, expressions)
+        found.visit(schema, here, _NodeContext(), is_root=True)
         errors += found.schema_errors + found.rule_errors
         errors += checks.invalid_if(not errors and impossible, here, "", impossible)
         if expressions is not None:
@@ -169,7 +169,7 @@ def default_errors(schema: JSONSchemaProps, path: Path, *, in_metadata: bool = F
     """Return errors for default values in a schema that the schema itself would reject or prune."""
     errors: Errors = []
     if schema.default is not None:
-        errors += _default_errors(schema, path.child("default"), in_metadata)
+        errors += _own_default_errors(schema, path.child("default"), in_metadata)
     if isinstance(schema.items, JSONSchemaProps):
         errors += default_errors(schema.items, path.child("items"), in_metadata=in_metadata, root=False)
     for name, child in schema.properties.items():
@@ -178,7 +178,7 @@ def default_errors(schema: JSONSchemaProps, path: Path, *, in_metadata: bool = F
     return errors
 
 
-def _default_errors(schema: JSONSchemaProps, path: Path, in_metadata: bool) -> Errors:
+def _own_default_errors(schema: JSONSchemaProps, path: Path, in_metadata: bool) -> Errors:
     value = schema.default
     node = Structural(schema)
     errors: Errors = []
@@ -194,7 +194,7 @@ def _default_errors(schema: JSONSchemaProps, path: Path, in_metadata: bool) -> E
     return rules.errors(value, value, path=path) or rules.errors(value, None, path=path)
 
 
-class _Walk:
+class _SchemaWalk:
     """Collects the errors of all nodes of a schema."""
 
     def __init__(self, validator: SchemaValidator, expressions: Expressions | None) -> None:
@@ -204,11 +204,11 @@ class _Walk:
         self.rule_errors: Errors = []
 
     def visit(
-        self, schema: JSONSchemaProps, path: Path, place: _Place, *, is_root: bool = False, typed: bool = True
+        self, schema: JSONSchemaProps, path: Path, place: _NodeContext, *, is_root: bool = False, typed: bool = True
     ) -> None:
         """Validate a schema node and those below; `typed` is false below `not`, `allOf`, `anyOf` and `oneOf`."""
         before = len(self.schema_errors)
-        if _is_unusual(schema):
+        if _needs_standard_checks(schema):
             self.schema_errors += _standard_errors(schema, path, place, self._validator.lenient)
         self._visit_fields(schema, path, place, is_root, typed)
         if schema.not_ is not None:
@@ -221,14 +221,16 @@ class _Walk:
             if schema.list_type != "map" and place.uncorrelated is None:
                 below = replace(below, uncorrelated=path)
             self.visit(schema.items, path.child("items"), below, typed=typed)
-        if _is_extended(schema):
+        if _has_extensions(schema):
             self.schema_errors += _extension_errors(schema, path, self._validator.lenient)
         for index, rule in enumerate(schema.validations):
             self.schema_errors += _rule_errors(schema, rule, path.child("x-kubernetes-validations").index(index))
         if self._expressions and typed and schema.validations and len(self.schema_errors) == before:
             self.rule_errors += self._expressions.errors(schema, path, place.times, place.uncorrelated, root=is_root)
 
-    def _visit_fields(self, schema: JSONSchemaProps, path: Path, place: _Place, is_root: bool, typed: bool) -> None:
+    def _visit_fields(
+        self, schema: JSONSchemaProps, path: Path, place: _NodeContext, is_root: bool, typed: bool
+    ) -> None:
         more = schema.additional_properties
         if more is not None:
             here = path.child("additionalProperties")
@@ -251,7 +253,7 @@ def _multiply_limits(times: int | None, most: int | None) -> int | None:
     return None if times is None or most is None else times * max(most, 0)
 
 
-def _is_unusual(schema: JSONSchemaProps) -> bool:
+def _needs_standard_checks(schema: JSONSchemaProps) -> bool:
     return bool(
         schema.default is not None
         or (schema.type and schema.type not in _TYPES)
@@ -267,7 +269,7 @@ def _is_unusual(schema: JSONSchemaProps) -> bool:
     )
 
 
-def _is_extended(schema: JSONSchemaProps) -> bool:
+def _has_extensions(schema: JSONSchemaProps) -> bool:
     return bool(
         schema.preserve_unknown_fields is False
         or schema.map_type is not None
@@ -277,7 +279,7 @@ def _is_extended(schema: JSONSchemaProps) -> bool:
 
 
 def _standard_errors(
-    schema: JSONSchemaProps, path: Path, place: _Place, lenient: frozenset[str]
+    schema: JSONSchemaProps, path: Path, place: _NodeContext, lenient: frozenset[str]
 ) -> Iterator[FieldError]:
     if schema.type and schema.type not in _TYPES and "types" not in lenient:
         yield field_errors.not_supported(path.child("type"), schema.type, _TYPES)
@@ -311,12 +313,12 @@ def _extension_errors(schema: JSONSchemaProps, path: Path, lenient: frozenset[st
         here = path.child("x-kubernetes-preserve-unknown-fields")
         yield field_errors.invalid(here, False, "must be true or undefined")
     if schema.map_type is not None:
-        yield from _needs_type(schema, path, "object", "x-kubernetes-map-type")
+        yield from _wrong_type_errors(schema, path, "object", "x-kubernetes-map-type")
         if schema.map_type not in {"atomic", "granular"}:
             here = path.child("x-kubernetes-map-type")
             yield field_errors.not_supported(here, schema.map_type, ("atomic", "granular"))
     if schema.list_type is not None:
-        yield from _needs_type(schema, path, "array", "x-kubernetes-list-type")
+        yield from _wrong_type_errors(schema, path, "array", "x-kubernetes-list-type")
         if schema.type == "array" and "sets" not in lenient:
             yield from _set_errors(schema, path)
         if schema.list_type not in {"atomic", "set", "map"}:
@@ -335,7 +337,7 @@ def _extension_errors(schema: JSONSchemaProps, path: Path, lenient: frozenset[st
         yield from _map_errors(schema, path)
 
 
-def _needs_type(schema: JSONSchemaProps, path: Path, wanted: str, extension: str) -> Iterator[FieldError]:
+def _wrong_type_errors(schema: JSONSchemaProps, path: Path, wanted: str, extension: str) -> Iterator[FieldError]:
     if schema.type == wanted:
         return
     here, detail = path.child("type"), f"must be {wanted} if {extension} is specified"

@@ -2,7 +2,7 @@
 
 Kubernetes validates an older form, in which common parts stand above the versions. So errors name `spec.validation` if
 every version has the same schema and `spec.versions[i].schema` otherwise; likewise subresources, columns and selectable
-fields. `_Shared` is that form.
+fields. `_SharedSettings` is that form.
 """
 
 from collections.abc import Callable, Iterable
@@ -36,7 +36,7 @@ _MAX_WARNING = 256
 T = TypeVar("T")
 
 
-class _Shared(msgspec.Struct):
+class _SharedSettings(msgspec.Struct):
     """The schema, subresources, columns and selectable fields common to all versions; None where they differ."""
 
     schema: v1.JSONSchemaProps | None
@@ -60,7 +60,7 @@ def validate(
     errors += [
         field_errors.required(SPEC.child("versions").index(index).child("schema", "openAPIV3Schema"))
         for index, version in enumerate(spec.versions)
-        if _schema(version) is None
+        if _schema_of(version) is None
     ]
     errors += checks.validate_items(spec.versions, SPEC.child("versions"), _validate_version, shared, validator)
     errors += _validate_versions_together(spec.versions, shared)
@@ -72,22 +72,22 @@ def validate(
     return errors + checks.immutable_fields(obj, old, *fixed, "spec.group", "spec.names.plural")
 
 
-def _find_shared(versions: list[v1.CustomResourceDefinitionVersion]) -> _Shared:
+def _find_shared(versions: list[v1.CustomResourceDefinitionVersion]) -> _SharedSettings:
     def same(get: Callable[[v1.CustomResourceDefinitionVersion], T]) -> T | None:
         if not versions:
             return None
         first = get(versions[0])
         return first if all(get(version) == first for version in versions[1:]) else None
 
-    return _Shared(
-        same(_schema),
+    return _SharedSettings(
+        same(_schema_of),
         same(lambda version: version.subresources),
         same(lambda version: version.additional_printer_columns) or None,
         same(lambda version: version.selectable_fields) or None,
     )
 
 
-def _schema(version: v1.CustomResourceDefinitionVersion) -> v1.JSONSchemaProps | None:
+def _schema_of(version: v1.CustomResourceDefinitionVersion) -> v1.JSONSchemaProps | None:
     return version.schema.open_api_v3_schema if version.schema else None
 
 
@@ -105,16 +105,16 @@ def _validate_group(group: str, *, is_new: bool) -> Errors:
 
 
 def _validate_version(
-    version: v1.CustomResourceDefinitionVersion, path: Path, shared: _Shared, validator: schemas.SchemaValidator
+    version: v1.CustomResourceDefinitionVersion, path: Path, shared: _SharedSettings, validator: schemas.SchemaValidator
 ) -> Errors:
     errors: Errors = []
     if wrong := names.dns1035_label(version.name):
         errors.append(field_errors.invalid(path.child("name"), version.name, ",".join(wrong)))
     warning = path.child("deprecationWarning")
     errors += [
-        field_errors.invalid(warning, version.deprecation_warning, why) for why in _deprecation_problems(version)
+        field_errors.invalid(warning, version.deprecation_warning, why) for why in _find_deprecation_problems(version)
     ]
-    schema = _schema(version)
+    schema = _schema_of(version)
     if schema is not None and shared.schema is None:
         errors += validator.errors(
             schema, path.child("schema"), version.name, has_status=has_status(version.subresources)
@@ -135,7 +135,7 @@ def has_status(subresources: v1.CustomResourceSubresources | None) -> bool:
     return subresources is not None and subresources.status is not None
 
 
-def _deprecation_problems(version: v1.CustomResourceDefinitionVersion) -> list[str]:
+def _find_deprecation_problems(version: v1.CustomResourceDefinitionVersion) -> list[str]:
     text = version.deprecation_warning
     if text is None:
         return []
@@ -153,7 +153,7 @@ def _deprecation_problems(version: v1.CustomResourceDefinitionVersion) -> list[s
     return problems
 
 
-def _validate_versions_together(versions: list[v1.CustomResourceDefinitionVersion], shared: _Shared) -> Errors:
+def _validate_versions_together(versions: list[v1.CustomResourceDefinitionVersion], shared: _SharedSettings) -> Errors:
     path = SPEC.child("versions")
     shown = [_without_shared(version, shared) for version in versions]
     errors = []
@@ -166,7 +166,9 @@ def _validate_versions_together(versions: list[v1.CustomResourceDefinitionVersio
     return errors
 
 
-def _without_shared(version: v1.CustomResourceDefinitionVersion, shared: _Shared) -> v1.CustomResourceDefinitionVersion:
+def _without_shared(
+    version: v1.CustomResourceDefinitionVersion, shared: _SharedSettings
+) -> v1.CustomResourceDefinitionVersion:
     return structs.replace(
         version,
         schema=None if shared.schema else version.schema,
@@ -177,7 +179,7 @@ def _without_shared(version: v1.CustomResourceDefinitionVersion, shared: _Shared
 
 
 def _validate_shared(
-    spec: v1.CustomResourceDefinitionSpec, shared: _Shared, validator: schemas.SchemaValidator
+    spec: v1.CustomResourceDefinitionSpec, shared: _SharedSettings, validator: schemas.SchemaValidator
 ) -> Errors:
     errors: Errors = []
     if shared.schema is not None:
@@ -244,8 +246,8 @@ def _validate_labels(values: Iterable[str], path: Path) -> Errors:
 def validate_approval(obj: v1.CustomResourceDefinition, old: v1.CustomResourceDefinition | None) -> Errors:
     if not obj.spec.group.endswith((".k8s.io", ".kubernetes.io")) and obj.spec.group not in {"k8s.io", "kubernetes.io"}:
         return []
-    state = _approval(obj)
-    if state in {"approved", "bypassed"} or (old is not None and _approval(old) == state):
+    state = _approval_state(obj)
+    if state in {"approved", "bypassed"} or (old is not None and _approval_state(old) == state):
         return []
     path = Path("metadata", "annotations").key(APPROVED)
     why = "see https://github.com/kubernetes/enhancements/pull/1111"
@@ -256,7 +258,7 @@ def validate_approval(obj: v1.CustomResourceDefinition, old: v1.CustomResourceDe
     return [field_errors.invalid(path, obj.metadata.annotations.get(APPROVED, ""), detail)]
 
 
-def _approval(obj: v1.CustomResourceDefinition) -> str:
+def _approval_state(obj: v1.CustomResourceDefinition) -> str:
     text = obj.metadata.annotations.get(APPROVED, "")
     if not text:
         return "missing"

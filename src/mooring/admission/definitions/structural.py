@@ -63,31 +63,31 @@ def walk_schemas(schema: JSONSchemaProps) -> Iterator[JSONSchemaProps]:
                 pending += child
 
 
-def errors_in(schema: JSONSchemaProps, path: Path) -> Errors:
+def structural_errors(schema: JSONSchemaProps, path: Path) -> Errors:
     """Return the errors that prevent a schema from being structural."""
-    found = [*_invariants(schema, ROOT, path), *_completeness(schema, schema, path, path)]
+    found = [*_node_errors(schema, ROOT, path), *_undeclared_errors(schema, schema, path, path)]
     return sorted(found, key=str)
 
 
-def _invariants(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[FieldError]:
+def _node_errors(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[FieldError]:
     if schema.type == "array" and schema.items is None:
         yield field_errors.required(path.child("items"), "must be specified")
     if isinstance(schema.items, JSONSchemaProps):
-        yield from _invariants(schema.items, ITEM, path.child("items"))
+        yield from _node_errors(schema.items, ITEM, path.child("items"))
     for name, child in schema.properties.items():
-        yield from _invariants(child, FIELD, path.child("properties").key(name))
+        yield from _node_errors(child, FIELD, path.child("properties").key(name))
     more = schema.additional_properties
     if more is not None and level == ROOT:
         yield field_errors.forbidden(path.child("additionalProperties"), "must not be used at the root")
     if isinstance(more, JSONSchemaProps):
-        yield from _invariants(more, FIELD, path.child("additionalProperties"))
+        yield from _node_errors(more, FIELD, path.child("additionalProperties"))
     if schema.int_or_string:
-        yield from _extensions(schema, path)
+        yield from _int_or_string_errors(schema, path)
     if schema.any_of or schema.all_of or schema.one_of or schema.pattern or schema.not_ is not None:
         skip_first = bool(schema.all_of) and schema.all_of[0].any_of == _INT_OR_STRING
-        yield from _conditions(schema, path, skip_any=schema.any_of == _INT_OR_STRING, skip_first=skip_first)
+        yield from _condition_errors(schema, path, skip_any=schema.any_of == _INT_OR_STRING, skip_first=skip_first)
     if not schema.type or schema.embedded_resource or level == ROOT:
-        yield from _own_type(schema, level, path)
+        yield from _type_errors(schema, level, path)
     if level == ROOT or schema.embedded_resource:
         for name in ("kind", "apiVersion"):
             child_type = schema.properties[name].type if name in schema.properties else "string"
@@ -95,7 +95,7 @@ def _invariants(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[Fie
                 here = path.child("properties").key(name).child("type")
                 yield field_errors.invalid(here, child_type, "must be string")
     if "metadata" in schema.properties:
-        yield from _metadata(schema, level, path)
+        yield from _metadata_errors(schema, level, path)
     if schema.embedded_resource and not schema.preserve_unknown_fields and not schema.properties:
         detail = (
             "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
@@ -103,7 +103,7 @@ def _invariants(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[Fie
         yield field_errors.required(path.child("properties"), detail)
 
 
-def _extensions(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
+def _int_or_string_errors(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
     detail = "must be false if x-kubernetes-int-or-string is true"
     if schema.preserve_unknown_fields:
         yield field_errors.invalid(path.child("x-kubernetes-preserve-unknown-fields"), True, detail)
@@ -111,7 +111,7 @@ def _extensions(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
         yield field_errors.invalid(path.child("x-kubernetes-embedded-resource"), True, detail)
 
 
-def _own_type(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[FieldError]:
+def _type_errors(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[FieldError]:
     here = path.child("type")
     if schema.embedded_resource and schema.type != "object":
         yield (
@@ -128,7 +128,7 @@ def _own_type(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[Field
         yield field_errors.invalid(here, schema.type, "must be object at the root")
 
 
-def _metadata(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[FieldError]:
+def _metadata_errors(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[FieldError]:
     found = schema.properties["metadata"]
     here = path.child("properties").key("metadata")
     if (level == ROOT or schema.embedded_resource) and found.type != "object":
@@ -141,7 +141,7 @@ def _metadata(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[Field
             yield field_errors.forbidden(here, detail)
 
 
-def _conditions(
+def _condition_errors(
     schema: JSONSchemaProps, path: Path, *, skip_any: bool = False, skip_first: bool = False
 ) -> Iterator[FieldError]:
     if not skip_any:
@@ -162,7 +162,7 @@ def _conditions(
 
 
 def _nested_errors(schema: JSONSchemaProps, path: Path, *, skip_any: bool = False) -> Iterator[FieldError]:
-    yield from _conditions(schema, path, skip_any=skip_any)
+    yield from _condition_errors(schema, path, skip_any=skip_any)
     if isinstance(schema.items, JSONSchemaProps):
         yield from _nested_errors(schema.items, path.child("items"))
     for name, child in schema.properties.items():
@@ -189,35 +189,37 @@ def _nested_errors(schema: JSONSchemaProps, path: Path, *, skip_any: bool = Fals
         yield field_errors.forbidden(path.child("properties").key("metadata"), detail)
 
 
-def _completeness(
+def _undeclared_errors(
     conditions: JSONSchemaProps, schema: JSONSchemaProps | None, schema_path: Path, path: Path
 ) -> Iterator[FieldError]:
     if schema is None:
         yield field_errors.required(schema_path, f"because it is defined in {path}")
         return
     if conditions.not_ is not None:
-        yield from _nested_completeness(conditions.not_, schema, schema_path, path.child("not"))
+        yield from _nested_undeclared_errors(conditions.not_, schema, schema_path, path.child("not"))
     for name, clauses in (("allOf", conditions.all_of), ("anyOf", conditions.any_of), ("oneOf", conditions.one_of)):
         for index, each in enumerate(clauses):
-            yield from _nested_completeness(each, schema, schema_path, path.child(name).index(index))
+            yield from _nested_undeclared_errors(each, schema, schema_path, path.child(name).index(index))
 
 
-def _nested_completeness(
+def _nested_undeclared_errors(
     conditions: JSONSchemaProps, schema: JSONSchemaProps, schema_path: Path, path: Path
 ) -> Iterator[FieldError]:
-    yield from _completeness(conditions, schema, schema_path, path)
+    yield from _undeclared_errors(conditions, schema, schema_path, path)
     if isinstance(conditions.items, JSONSchemaProps):
         items = schema.items if isinstance(schema.items, JSONSchemaProps) else None
-        yield from _inner(conditions.items, items, schema_path.child("items"), path.child("items"))
+        yield from _inner_undeclared_errors(conditions.items, items, schema_path.child("items"), path.child("items"))
     for name, child in conditions.properties.items():
         here = schema_path.child("properties").key(name)
-        yield from _inner(child, schema.properties.get(name), here, path.child("properties").key(name))
+        yield from _inner_undeclared_errors(
+            child, schema.properties.get(name), here, path.child("properties").key(name)
+        )
 
 
-def _inner(
+def _inner_undeclared_errors(
     conditions: JSONSchemaProps, schema: JSONSchemaProps | None, schema_path: Path, path: Path
 ) -> Iterator[FieldError]:
     if schema is None:
         yield field_errors.required(schema_path, f"because it is defined in {path}")
     else:
-        yield from _nested_completeness(conditions, schema, schema_path, path)
+        yield from _nested_undeclared_errors(conditions, schema, schema_path, path)

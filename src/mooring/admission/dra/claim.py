@@ -74,8 +74,10 @@ class ResourceClaimStrategy(Strategy[v1.ResourceClaim]):
 
     def prepare_status(self, new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> None:
         if old.status.allocation is not None:  # device statuses are removed with the allocation
-            held, had = _devices(new.status.allocation), _devices(old.status.allocation)
-            new.status.devices = [each for each in new.status.devices if _id(each) in held or _id(each) not in had]
+            held, had = _allocated_devices(new.status.allocation), _allocated_devices(old.status.allocation)
+            new.status.devices = [
+                each for each in new.status.devices if _device_id(each) in held or _device_id(each) not in had
+            ]
 
 
 class ResourceClaimTemplateStrategy(Strategy[v1.ResourceClaimTemplate]):
@@ -117,13 +119,17 @@ def _forbid_admin_access(path: Path, request: Request) -> Errors:
 
 
 def _check_granted_admin_access(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> Errors:
-    if new.status.allocation is None or _admin_results(old):
+    if new.status.allocation is None or _results_with_admin_access(old):
         return []
     here = _STATUS.child("allocation", "devices", "results")
-    return [error for index in _admin_results(new)[:1] for error in _forbid_admin_access(here.index(index), request)]
+    return [
+        error
+        for index in _results_with_admin_access(new)[:1]
+        for error in _forbid_admin_access(here.index(index), request)
+    ]
 
 
-def _admin_results(claim: v1.ResourceClaim) -> list[int]:
+def _results_with_admin_access(claim: v1.ResourceClaim) -> list[int]:
     results = claim.status.allocation.devices.results if claim.status.allocation is not None else []
     return [index for index, result in enumerate(results) if result.admin_access]
 
@@ -136,13 +142,13 @@ def _validate_status(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Requ
     status = new.status
     reserved = _STATUS.child("reservedFor")
     errors = validate_set(status.reserved_for, MAX_RESERVED_FOR, reserved, _validate_consumer, lambda each: each.uid)
-    held = _devices(status.allocation)
+    held = _allocated_devices(status.allocation)
     errors += validate_set(
         status.devices,
         len(status.devices),
         _STATUS.child("devices"),
         lambda device, here: _validate_device_status(device, here, held),
-        _id,
+        _device_id,
     )
     if status.reserved_for and status.allocation is None:
         errors.append(field_errors.forbidden(reserved, "may not be specified when `allocated` is not set"))
@@ -159,12 +165,12 @@ def _validate_status(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Requ
     return errors + _validate_allocation(status.allocation, here, new.spec.devices, request)
 
 
-def _devices(allocation: v1.AllocationResult | None) -> set[Device]:
+def _allocated_devices(allocation: v1.AllocationResult | None) -> set[Device]:
     results = allocation.devices.results if allocation is not None else []
     return {(result.driver, result.pool, result.device, result.share_id) for result in results}
 
 
-def _id(device: v1.AllocatedDeviceStatus) -> Device:
+def _device_id(device: v1.AllocatedDeviceStatus) -> Device:
     return (device.driver, device.pool, device.device, device.share_id)
 
 
@@ -210,7 +216,7 @@ def _validate_result(
     # The scheduler copies the request's tolerations, which are stored already, whatever the state of the gate.
     numeric = request.options.comparison_operators
     errors += validate_tolerations(result.tolerations, path.child("tolerations"), numeric=numeric, stored=stored)
-    return errors + _validate_share(result.share_id, path)
+    return errors + _validate_share_id(result.share_id, path)
 
 
 def _validate_configuration(config: v1.DeviceAllocationConfiguration, path: Path, known: RequestNames) -> Errors:
@@ -219,7 +225,7 @@ def _validate_configuration(config: v1.DeviceAllocationConfiguration, path: Path
     return errors + validate_opaque(config.opaque, path)
 
 
-def _validate_share(share_id: str | None, path: Path) -> Errors:
+def _validate_share_id(share_id: str | None, path: Path) -> Errors:
     if share_id is None or _UID.fullmatch(share_id):
         return []
     return [field_errors.invalid(path.child("shareID"), share_id, _NOT_A_UID)]
@@ -229,9 +235,9 @@ def _validate_device_status(device: v1.AllocatedDeviceStatus, path: Path, held: 
     errors = validate_driver_name(device.driver, path.child("driver"))
     errors += validate_pool_name(device.pool, path.child("pool"))
     errors += validate_label(device.device, path.child("device"))
-    errors += _validate_share(device.share_id, path)
-    if _id(device) not in held:
-        shown = "/".join(filter(None, _id(device)))
+    errors += _validate_share_id(device.share_id, path)
+    if _device_id(device) not in held:
+        shown = "/".join(filter(None, _device_id(device)))
         errors.append(field_errors.invalid(path, shown, "must be an allocated device in the claim"))
     here = path.child("conditions")
     errors += checks.limit_items(device.conditions, _MAX_CONDITIONS, here)

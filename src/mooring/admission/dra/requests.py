@@ -130,12 +130,12 @@ def _validate_device_request(request: v1.DeviceRequest, path: Path, context: _Co
     errors = validate_label(request.name, path.child("name"))
     if request.exactly is not None and request.first_available:
         errors.append(field_errors.invalid(path, None, f"{_ONE_OF}, but multiple fields are set"))
-        errors += _validate_values(request.exactly, path.child("exactly"), context)
+        errors += _validate_surplus_request(request.exactly, path.child("exactly"), context)
         return errors + validate_set(
             request.first_available,
             MAX_ALTERNATIVES,
             path.child("firstAvailable"),
-            lambda each, here: _validate_class_name(each, here) + _validate_values(each, here, context),
+            lambda each, here: _validate_class_name(each, here) + _validate_surplus_request(each, here, context),
             lambda each: each.name,
         )
     if request.exactly is not None:
@@ -165,7 +165,9 @@ def _validate_class_name(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, p
     return checks.require_name(request.device_class_name, path.child("deviceClassName"), names.dns1123_subdomain)
 
 
-def _validate_values(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path, context: _Context) -> Errors:
+def _validate_surplus_request(
+    request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path, context: _Context
+) -> Errors:
     """Validate what Kubernetes checks of a request that wrongly has both `exactly` and `firstAvailable`."""
     errors = checks.limit_items(request.selectors, MAX_SELECTORS, path.child("selectors"))
     errors += checks.one_of(request.allocation_mode, _MODES, path.child("allocationMode"))

@@ -112,7 +112,7 @@ def _validate_pool(pool: ResourcePool, path: Path) -> Errors:
 
 
 def _validate_nodes(spec: ResourceSliceSpec) -> Errors:
-    chosen, errors = _node_choice(spec, _SPEC, "must be either unset or set to a non-empty string")
+    chosen, errors = _validate_node_choice(spec, _SPEC, "must be either unset or set to a non-empty string")
     if spec.node_selector is not None and len(spec.node_selector.node_selector_terms) != 1:
         terms = spec.node_selector.node_selector_terms
         here = _SPEC.child("nodeSelector", "nodeSelectorTerms")
@@ -137,7 +137,7 @@ def _validate_device_nodes(device: Device, path: Path, per_device: bool) -> Erro
             "in the ResourceSlice spec"
         )
         return [field_errors.invalid(path, None, detail)]
-    chosen, errors = _node_choice(device, path, "must not be empty")
+    chosen, errors = _validate_node_choice(device, path, "must not be empty")
     if not chosen:
         errors.append(field_errors.required(path, _DEVICE_IS_ONE_OF))
     elif len(chosen) > 1:
@@ -145,7 +145,7 @@ def _validate_device_nodes(device: Device, path: Path, per_device: bool) -> Erro
     return errors
 
 
-def _node_choice(of: ResourceSliceSpec | Device, path: Path, when_empty: str) -> tuple[list[str], Errors]:
+def _validate_node_choice(of: ResourceSliceSpec | Device, path: Path, when_empty: str) -> tuple[list[str], Errors]:
     chosen: list[str] = []
     errors: Errors = []
     if of.node_name is not None:
@@ -332,9 +332,9 @@ def _validate_step(
     return [
         field_errors.invalid(here, str(value), f"value is not a multiple of a given step ({step}) from ({valid.min})")
         for value in (default, valid.max)
-        if value is not None and _milli(value, valid.min) % max(_milli(step), 1)
+        if value is not None and _to_milli(value, valid.min) % max(_to_milli(step), 1)
     ]
 
 
-def _milli(value: Quantity, less: Quantity | None = None) -> int:
+def _to_milli(value: Quantity, less: Quantity | None = None) -> int:
     return (value - less if less is not None else value).scaled_value(MILLI)

@@ -41,14 +41,14 @@ def bind(pod: Pod, binding: Binding, now: datetime, labels: Mapping[str, str] = 
         raise _conflict(name, f'pod {name} is already assigned to node "{pod.spec.node_name}"')
     if pod.spec.scheduling_gates:
         raise _conflict(name, f"pod {name} has non-empty .spec.schedulingGates")
-    return _with_node(pod, binding, now, labels)
+    return _assign_node(pod, binding, now, labels)
 
 
 def _conflict(name: str, why: str) -> errors.Conflict:
     return errors.conflict("pods/binding", name, why)
 
 
-def _with_node(pod: Pod, binding: Binding, now: datetime, labels: Mapping[str, str]) -> Pod:
+def _assign_node(pod: Pod, binding: Binding, now: datetime, labels: Mapping[str, str]) -> Pod:
     scheduled = PodCondition(type="PodScheduled", status="True", last_transition_time=times.to_seconds(now))
     others = [condition for condition in pod.status.conditions if condition.type != "PodScheduled"]
     annotations = {**pod.metadata.annotations, **binding.metadata.annotations}

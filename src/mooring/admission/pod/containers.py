@@ -48,7 +48,7 @@ _EPHEMERAL_FIELDS = (
 )
 
 
-class _Pod(msgspec.Struct, frozen=True):
+class _PodValues(msgspec.Struct, frozen=True):
     """The values of a pod or template that the validation of its containers needs."""
 
     volumes: dict[str, Volume]
@@ -62,7 +62,7 @@ class _Pod(msgspec.Struct, frozen=True):
 def validate_all_containers(spec: PodSpec, volumes: dict[str, Volume], path: Path, rules: PodRules) -> Errors:
     """Validate regular, init and ephemeral containers of a pod; `volumes` are those that they may mount, by name."""
     claims = frozenset(claim.name for claim in spec.resource_claims if claim.name)
-    pod = _Pod(volumes, claims, spec.restart_policy, spec.host_users is not False, probe_context(spec), rules)
+    pod = _PodValues(volumes, claims, spec.restart_policy, spec.host_users is not False, probe_context(spec), rules)
     errors = _validate_regular(spec.containers, path.child("containers"), pod)
     if spec.init_containers:
         errors += _validate_init(spec, path.child("initContainers"), pod)
@@ -71,14 +71,14 @@ def validate_all_containers(spec: PodSpec, volumes: dict[str, Volume], path: Pat
     return errors
 
 
-def _validate_regular(containers: list[Container], path: Path, pod: _Pod) -> Errors:
+def _validate_regular(containers: list[Container], path: Path, pod: _PodValues) -> Errors:
     if not containers:
         return [field_errors.required(path)]
     errors: Errors = []
     taken: set[str] = set()
     for index, container in enumerate(containers):
         here = path.index(index)
-        errors += _common(container, here, pod)
+        errors += _validate_common(container, here, pod)
         if container.name in taken:
             errors.append(field_errors.duplicate(here.child("name"), container.name))
         taken.add(container.name)
@@ -88,12 +88,12 @@ def _validate_regular(containers: list[Container], path: Path, pod: _Pod) -> Err
     return errors + _validate_host_ports(containers, path)
 
 
-def _validate_init(spec: PodSpec, path: Path, pod: _Pod) -> Errors:
+def _validate_init(spec: PodSpec, path: Path, pod: _PodValues) -> Errors:
     errors: Errors = []
     taken = {container.name for container in spec.containers}
     for index, container in enumerate(spec.init_containers):
         here = path.index(index)
-        errors += _common(container, here, pod)
+        errors += _validate_common(container, here, pod)
         if container.restart_policy is not None or container.restart_policy_rules:
             errors += _validate_restart_policy(container, here, pod, init=True)
         if container.name in taken:
@@ -129,13 +129,13 @@ def _validate_not_for_init(container: Container, path: Path) -> Errors:
     return [field_errors.forbidden(path.child(name), _NOT_FOR_INIT) for name, value in given.items() if value]
 
 
-def _validate_ephemeral(spec: PodSpec, path: Path, pod: _Pod) -> Errors:
+def _validate_ephemeral(spec: PodSpec, path: Path, pod: _PodValues) -> Errors:
     errors: Errors = []
     others = {container.name for container in (*spec.containers, *spec.init_containers)}
     taken = set(others)
     for index, container in enumerate(spec.ephemeral_containers):
         here = path.index(index)
-        errors += _common(container, here, pod)
+        errors += _validate_common(container, here, pod)
         errors += image_without_spaces(container, here)
         if container.name in taken:
             errors.append(field_errors.duplicate(here.child("name"), container.name))
@@ -164,7 +164,7 @@ def image_without_spaces(container: Container, path: Path) -> Errors:
     return [field_errors.invalid(path.child("image"), container.image, "must not have leading or trailing whitespace")]
 
 
-def _common(container: Container, path: Path, pod: _Pod) -> Errors:
+def _validate_common(container: Container, path: Path, pod: _PodValues) -> Errors:
     errors: Errors = []
     if not container.name:
         errors.append(field_errors.required(path.child("name")))
@@ -214,7 +214,7 @@ def _validate_host_ports(containers: list[Container], path: Path) -> Errors:
     return errors
 
 
-def _validate_restart_policy(container: Container, path: Path, pod: _Pod, *, init: bool = False) -> Errors:
+def _validate_restart_policy(container: Container, path: Path, pod: _PodValues, *, init: bool = False) -> Errors:
     policy, here = container.restart_policy, path.child("restartPolicy")
     if not pod.rules.options.container_restart_policy:
         if not init:

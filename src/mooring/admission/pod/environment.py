@@ -69,7 +69,7 @@ def validate_env(variables: list[EnvVar], path: Path, options: AdmissionOptions,
     for index, variable in enumerate(variables):
         if not variable.name:
             errors.append(field_errors.required(path.index(index).child("name")))
-        elif wrong := _name(variable.name, options):
+        elif wrong := _check_variable_name(variable.name, options):
             errors += names.validate(path.index(index).child("name"), variable.name, wrong)
         if variable.value_from is not None:
             here = path.index(index).child("valueFrom")
@@ -82,7 +82,7 @@ def validate_env_from(sources: list[EnvFromSource], path: Path, options: Admissi
     for index, source in enumerate(sources):
         here = path.index(index)
         if source.prefix:
-            errors += names.validate(here.child("prefix"), source.prefix, _name(source.prefix, options))
+            errors += names.validate(here.child("prefix"), source.prefix, _check_variable_name(source.prefix, options))
         found = 0
         for name, reference in (("configMapRef", source.config_map_ref), ("secretRef", source.secret_ref)):
             if reference is not None:
@@ -95,7 +95,7 @@ def validate_env_from(sources: list[EnvFromSource], path: Path, options: Admissi
     return errors
 
 
-def _name(name: str, options: AdmissionOptions) -> names.Messages:
+def _check_variable_name(name: str, options: AdmissionOptions) -> names.Messages:
     return names.relaxed_env_var_name(name) if options.relaxed_env_names else names.env_var_name(name)
 
 
@@ -202,13 +202,13 @@ def validate_field_ref(selector: ObjectFieldSelector, path: Path, supported: tup
         key = subscripted[2].lower() if subscripted[1] == "metadata.annotations" else subscripted[2]
         return names.validate(path, key, names.label_key(key))
     if subscripted is not None:
-        return [_not_a_field(here, chosen, f"field label does not support subscript: {chosen}")]
+        return [_field_path_error(here, chosen, f"field label does not support subscript: {chosen}")]
     if chosen not in _POD_FIELDS:
-        return [_not_a_field(here, chosen, f"field label not supported: {chosen}")]
+        return [_field_path_error(here, chosen, f"field label not supported: {chosen}")]
     return checks.one_of(chosen, supported, here)
 
 
-def _not_a_field(path: Path, chosen: str, why: str) -> FieldError:
+def _field_path_error(path: Path, chosen: str, why: str) -> FieldError:
     return field_errors.invalid(path, chosen, f"error converting fieldPath: {why}")
 
 

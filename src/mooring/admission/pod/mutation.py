@@ -124,15 +124,15 @@ def merge_label_keys(pod: Pod, options: AdmissionOptions) -> None:
     if options.label_keys_in_pod_affinity:
         for term in pod_affinity_terms(spec):
             if term.label_selector is not None:
-                _merge(term.label_selector, "In", term.match_label_keys, labels)
-                _merge(term.label_selector, "NotIn", term.mismatch_label_keys, labels)
+                _add_requirements(term.label_selector, "In", term.match_label_keys, labels)
+                _add_requirements(term.label_selector, "NotIn", term.mismatch_label_keys, labels)
     if options.label_keys_in_spread and options.label_keys_in_spread_merge:
         for constraint in spec.topology_spread_constraints:
             if constraint.label_selector is not None:
-                _merge(constraint.label_selector, "In", constraint.match_label_keys, labels)
+                _add_requirements(constraint.label_selector, "In", constraint.match_label_keys, labels)
 
 
-def _merge(selector: LabelSelector, operator: str, keys: list[str], labels: dict[str, str]) -> None:
+def _add_requirements(selector: LabelSelector, operator: str, keys: list[str], labels: dict[str, str]) -> None:
     selector.match_expressions += [
         LabelSelectorRequirement(key=key, operator=operator, values=[labels[key]]) for key in keys if key in labels
     ]

@@ -211,19 +211,19 @@ def qos_class(spec: PodSpec) -> str:
     """
     resources = spec.resources
     if resources is not None and (resources.requests or resources.limits):
-        return _qos([(resources.requests, resources.limits)])
+        return _classify([(resources.requests, resources.limits)])
     containers = (*spec.containers, *spec.init_containers)
-    return _qos((container.resources.requests, container.resources.limits) for container in containers)
+    return _classify((container.resources.requests, container.resources.limits) for container in containers)
 
 
-def _qos(parts: Iterable[tuple[Resources, Resources]]) -> str:
+def _classify(parts: Iterable[tuple[Resources, Resources]]) -> str:
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
     guaranteed = True
     for asked, limited in parts:
-        _add(requests, _positive(asked))
-        found = _positive(limited)
-        _add(limits, found)
+        _add_amounts(requests, _positive_amounts(asked))
+        found = _positive_amounts(limited)
+        _add_amounts(limits, found)
         if len(found) != len(_QOS_RESOURCES):
             guaranteed = False
     if not requests and not limits:
@@ -231,10 +231,10 @@ def _qos(parts: Iterable[tuple[Resources, Resources]]) -> str:
     return "Guaranteed" if guaranteed and requests == limits else "Burstable"
 
 
-def _positive(resources: Resources) -> dict[str, Quantity]:
+def _positive_amounts(resources: Resources) -> dict[str, Quantity]:
     return {name: resources[name] for name in _QOS_RESOURCES if name in resources and resources[name].sign() > 0}
 
 
-def _add(total: dict[str, Quantity], more: Resources) -> None:
+def _add_amounts(total: dict[str, Quantity], more: Resources) -> None:
     for name, quantity in more.items():
         total[name] = total[name] + quantity if name in total else quantity

@@ -178,11 +178,11 @@ def _validate_windows_options(options: WindowsSecurityContextOptions, path: Path
         errors += checks.invalid_if(is_large, here, spec, detail)
     if user is not None:
         here = path.child("runAsUserName")
-        errors += [field_errors.invalid(here, user, f"runAsUserName{problem}") for problem in _user_problems(user)]
+        errors += [field_errors.invalid(here, user, f"runAsUserName{problem}") for problem in _find_user_problems(user)]
     return errors
 
 
-def _user_problems(name: str) -> list[str]:
+def _find_user_problems(name: str) -> list[str]:
     if not name:
         return [" cannot be an empty string"]
     if _CONTROL.search(name):
@@ -258,14 +258,14 @@ def _validate_linux(spec: PodSpec, path: Path) -> Errors:
 
 
 def _validate_windows(spec: PodSpec, path: Path) -> Errors:
-    errors = _set(spec.security_context, _WINDOWS_POD, path.child("securityContext"))
-    errors += _set(spec, _WINDOWS_SPEC, path)
+    errors = _forbid_set_fields(spec.security_context, _WINDOWS_POD, path.child("securityContext"))
+    errors += _forbid_set_fields(spec, _WINDOWS_SPEC, path)
     for container, here in containers_of(spec, path):
-        errors += _set(container.security_context, _WINDOWS_CONTAINER, here.child("securityContext"))
+        errors += _forbid_set_fields(container.security_context, _WINDOWS_CONTAINER, here.child("securityContext"))
     return errors
 
 
-def _set(
+def _forbid_set_fields(
     holder: PodSpec | PodSecurityContext | SecurityContext | None, attributes: tuple[str, ...], path: Path
 ) -> Errors:
     if holder is None:

@@ -31,7 +31,7 @@ def set_service_account(pod: core_v1.Pod, request: Request) -> None:
         _check_mirror(pod)
         return
     spec.service_account_name = spec.service_account = spec.service_account_name or DEFAULT
-    account = _find(pod, accounts, request.namespace)
+    account = _find_account(pod, accounts, request.namespace)
     wants_token = spec.automount_service_account_token
     if wants_token is None:
         wants_token = account.automount_service_account_token
@@ -41,7 +41,9 @@ def set_service_account(pod: core_v1.Pod, request: Request) -> None:
         spec.image_pull_secrets = list(account.image_pull_secrets)
 
 
-def _find(pod: core_v1.Pod, accounts: Mapping[str, core_v1.ServiceAccount], namespace: str) -> core_v1.ServiceAccount:
+def _find_account(
+    pod: core_v1.Pod, accounts: Mapping[str, core_v1.ServiceAccount], namespace: str
+) -> core_v1.ServiceAccount:
     name = pod.spec.service_account_name
     account = accounts.get(name)
     if account is None:
@@ -56,7 +58,7 @@ def _check_mirror(pod: core_v1.Pod) -> None:
         why = "a mirror pod may not reference service accounts"
     elif _uses_secrets(pod.spec):
         why = "a mirror pod may not reference secrets"
-    elif any(source.service_account_token is not None for source in _projections(pod.spec)):
+    elif any(source.service_account_token is not None for source in _all_projections(pod.spec)):
         why = "a mirror pod may not use ServiceAccountToken volume projections"
     if why:
         raise errors.forbidden("pods", pod.metadata.name, why)
@@ -67,7 +69,7 @@ def _uses_secrets(spec: core_v1.PodSpec) -> bool:
     return (
         bool(spec.image_pull_secrets)
         or any(volume.secret is not None for volume in spec.volumes)
-        or any(source.secret is not None for source in _projections(spec))
+        or any(source.secret is not None for source in _all_projections(spec))
         or any(source.secret_ref is not None for container in containers for source in container.env_from)
         or any(
             variable.value_from is not None and variable.value_from.secret_key_ref is not None
@@ -77,7 +79,7 @@ def _uses_secrets(spec: core_v1.PodSpec) -> bool:
     )
 
 
-def _projections(spec: core_v1.PodSpec) -> list[core_v1.VolumeProjection]:
+def _all_projections(spec: core_v1.PodSpec) -> list[core_v1.VolumeProjection]:
     return [source for volume in spec.volumes if volume.projected is not None for source in volume.projected.sources]
 
 

@@ -33,9 +33,9 @@ _NO_CONTEXT = PodSecurityContext()
 
 def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> Errors:
     """Validate the spec of a pod with this metadata; None for a pod template."""
-    errors = _validate_what_runs(spec, metadata, path, rules)
-    errors += _validate_how_and_where(spec, path, rules)
-    errors += _names_and_numbers(spec, path)
+    errors = _validate_running(spec, metadata, path, rules)
+    errors += _validate_placement(spec, path, rules)
+    errors += _validate_names_and_numbers(spec, path)
     if spec.tolerations:
         errors += validate_tolerations(spec.tolerations, path.child("tolerations"), rules)
     if spec.host_aliases:
@@ -52,7 +52,7 @@ def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, ru
     return errors
 
 
-def _validate_what_runs(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> Errors:
+def _validate_running(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> Errors:
     errors: Errors = []
     if spec.termination_grace_period_seconds is None:
         errors.append(field_errors.required(path.child("terminationGracePeriodSeconds")))
@@ -70,7 +70,7 @@ def _validate_what_runs(spec: PodSpec, metadata: ObjectMeta | None, path: Path, 
     return errors
 
 
-def _validate_how_and_where(spec: PodSpec, path: Path, rules: PodRules) -> Errors:
+def _validate_placement(spec: PodSpec, path: Path, rules: PodRules) -> Errors:
     errors = _validate_enumeration(spec.restart_policy, path, "restartPolicy", _RESTART_POLICIES)
     errors += _validate_enumeration(spec.dns_policy, path, "dnsPolicy", _DNS_POLICIES)
     if spec.node_selector:
@@ -152,7 +152,7 @@ def _validate_host_namespaces(spec: PodSpec, path: Path) -> Errors:
     return [field_errors.forbidden(place, "when `hostUsers` is false") for place in places]
 
 
-def _names_and_numbers(spec: PodSpec, path: Path) -> Errors:
+def _validate_names_and_numbers(spec: PodSpec, path: Path) -> Errors:
     errors: Errors = []
     for name, value in (("serviceAccountName", spec.service_account_name), ("nodeName", spec.node_name)):
         if value and (wrong := names.dns1123_subdomain(value)):

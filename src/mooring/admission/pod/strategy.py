@@ -21,7 +21,7 @@ from mooring.admission.pod.service_account import set_service_account
 from mooring.admission.pod.spec import validate_pod_spec
 from mooring.admission.pod.update import (
     SPEC,
-    agree_on_pod_ips,
+    synchronize_pod_ips,
     validate_ephemeral_update,
     validate_resize,
     validate_spec_update,
@@ -117,7 +117,7 @@ class PodStrategy(Strategy[Pod]):
     def prepare_status(self, new: Pod, old: Pod, request: Request) -> None:
         # An old client that does not know the field must not reset it.
         new.status.qos_class = new.status.qos_class or old.status.qos_class
-        agree_on_pod_ips(new)
+        synchronize_pod_ips(new)
 
     def status_rules(self, new: Pod, old: Pod, request: Request) -> Errors:
         errors = validate_annotation_updates(new.metadata, old.metadata, _ANNOTATIONS)

@@ -101,12 +101,12 @@ def number_problems(value: str) -> list[str]:
         problems.append("must be a valid decimal integer in canonical form" if value else "must be non-empty")
     if not _INTEGER.fullmatch(value):
         problems.append(f"strconv.ParseInt: parsing {go_quote(value)}: invalid syntax")
-    elif not _fits(value):
+    elif not _fits_in_64_bits(value):
         problems.append(f"strconv.ParseInt: parsing {go_quote(value)}: value out of range")
     return problems
 
 
-def _fits(value: str) -> bool:
+def _fits_in_64_bits(value: str) -> bool:
     digits = value.lstrip("+-").lstrip("0")
     return len(digits) < _MAX_DIGITS and -(2**63) <= int(f"{value[:1].strip('+0123456789')}{digits or 0}") < 2**63
 

@@ -75,7 +75,7 @@ def validate_spec_update(new: PodSpec, old: PodSpec) -> Errors:
         errors += _validate_narrowing(new, old)
         _mask_node_placement(masked, old)
     if masked != old:
-        detail = f"pod updates may not change fields other than {_MUTABLE}\n{difference(old, masked)}"
+        detail = f"pod updates may not change fields other than {_MUTABLE}\n{format_difference(old, masked)}"
         errors.append(field_errors.forbidden(SPEC, detail))
     return errors
 
@@ -209,7 +209,7 @@ def validate_ephemeral_update(new: list[EphemeralContainer], old: list[Ephemeral
             detail = f'existing ephemeral containers "{container.name}" may not be removed\n'
             errors.append(field_errors.forbidden(path, detail))
         elif container != now[container.name]:
-            shown = difference(container, now[container.name])
+            shown = format_difference(container, now[container.name])
             detail = f'existing ephemeral containers "{container.name}" may not be changed\n{shown}'
             errors.append(field_errors.forbidden(path, detail))
     return errors
@@ -305,7 +305,7 @@ def _validate_extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSp
     )
 
 
-def agree_on_pod_ips(pod: Pod) -> None:
+def synchronize_pod_ips(pod: Pod) -> None:
     """Make `podIP` the first of `podIPs`; where they differ, `podIP` wins, because old clients set only that."""
     status = pod.status
     if status.pod_ip and status.pod_ip != "".join(each.ip for each in status.pod_ips[:1]):
@@ -340,7 +340,7 @@ def _validate_transitions(
     return errors
 
 
-def difference(old: Any, new: Any) -> str:
+def format_difference(old: Any, new: Any) -> str:
     """Format up to ten differences between two PodSpecs or containers for an error message."""
     lines = []
     for path, before, after in _differences(
@@ -425,14 +425,14 @@ def _validate_container(new: Container, old: Container, path: Path, *, resizable
     ):
         if not before.keys() <= now.keys():
             errors.append(field_errors.forbidden(path.child(name), f"resource {name} cannot be removed"))
-    if _others(new.resources) != _others(old.resources) or new.resources.claims != old.resources.claims:
+    if _other_amounts(new.resources) != _other_amounts(old.resources) or new.resources.claims != old.resources.claims:
         errors.append(field_errors.forbidden(_SPEC, "only cpu and memory resources are mutable"))
     if new.resize_policy != old.resize_policy:
         errors.append(field_errors.invalid(path, new.resize_policy, meta.IMMUTABLE))
     return errors
 
 
-def _others(resources: ResourceRequirements) -> list[dict[str, Quantity]]:
+def _other_amounts(resources: ResourceRequirements) -> list[dict[str, Quantity]]:
     return [
         {name: quantity for name, quantity in given.items() if name not in _RESIZABLE}
         for given in (resources.requests, resources.limits)

@@ -55,36 +55,36 @@ def deprecated_sources(volume: Volume | PersistentVolumeSpec, path: Path) -> Ite
 
 def pod_spec_warnings(spec: PodSpec, path: Path) -> list[str]:
     return [
-        *_node_selector(spec, path),
-        *_affinity(spec, path),
-        *_spread(spec, path),
-        *_volumes(spec, path),
-        *_host_aliases(spec, path),
-        *_containers(spec, path),
-        *_numbers(spec, path),
+        *_node_selector_warnings(spec, path),
+        *_affinity_warnings(spec, path),
+        *_spread_warnings(spec, path),
+        *_volume_warnings(spec, path),
+        *_host_alias_warnings(spec, path),
+        *_container_warnings(spec, path),
+        *_number_warnings(spec, path),
     ]
 
 
-def _node_selector(spec: PodSpec, path: Path) -> Iterator[str]:
+def _node_selector_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
     for key in spec.node_selector:
         if key in DEPRECATED_LABELS:
             yield f"{path.child('nodeSelector').key(key)}: {DEPRECATED_LABELS[key]}"
 
 
-def _topology_key(key: str, path: Path) -> Iterator[str]:
+def _topology_key_warnings(key: str, path: Path) -> Iterator[str]:
     if key in DEPRECATED_LABELS:
         yield f"{path.child('topologyKey')}: {DEPRECATED_LABELS[key]}"
 
 
-def _spread(spec: PodSpec, path: Path) -> Iterator[str]:
+def _spread_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
     for index, constraint in enumerate(spec.topology_spread_constraints):
         here = path.child("topologySpreadConstraints").index(index)
-        yield from _topology_key(constraint.topology_key, here)
+        yield from _topology_key_warnings(constraint.topology_key, here)
         if constraint.label_selector is None:
             yield f"{here.child('labelSelector')}: {_NULL_SELECTOR}"
 
 
-def _affinity(spec: PodSpec, path: Path) -> Iterator[str]:
+def _affinity_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
     affinity = spec.affinity
     if affinity is None:
         return
@@ -92,22 +92,24 @@ def _affinity(spec: PodSpec, path: Path) -> Iterator[str]:
         here = path.child("affinity", "nodeAffinity")
         required = affinity.node_affinity.required_during_scheduling_ignored_during_execution
         for index, term in enumerate(required.node_selector_terms if required is not None else ()):
-            yield from _term(term, here.child(_REQUIRED, "nodeSelectorTerms").index(index), preferred=False)
+            yield from _node_term_warnings(
+                term, here.child(_REQUIRED, "nodeSelectorTerms").index(index), preferred=False
+            )
         for index, weighted in enumerate(affinity.node_affinity.preferred_during_scheduling_ignored_during_execution):
-            yield from _term(
+            yield from _node_term_warnings(
                 weighted.preference, here.child(_PREFERRED).index(index).child("preference"), preferred=True
             )
     for name, pods in (("podAffinity", affinity.pod_affinity), ("podAntiAffinity", affinity.pod_anti_affinity)):
         if pods is not None:
             here = path.child("affinity", name)
             for index, pod_term in enumerate(pods.required_during_scheduling_ignored_during_execution):
-                yield from _pod_term(pod_term, here.child(_REQUIRED).index(index))
+                yield from _pod_term_warnings(pod_term, here.child(_REQUIRED).index(index))
             for index, weighted_pod in enumerate(pods.preferred_during_scheduling_ignored_during_execution):
                 at = here.child(_PREFERRED).index(index).child("podAffinityTerm")
-                yield from _pod_term(weighted_pod.pod_affinity_term, at)
+                yield from _pod_term_warnings(weighted_pod.pod_affinity_term, at)
 
 
-def _term(term: NodeSelectorTerm, path: Path, *, preferred: bool) -> Iterator[str]:
+def _node_term_warnings(term: NodeSelectorTerm, path: Path, *, preferred: bool) -> Iterator[str]:
     for index, requirement in enumerate(term.match_expressions):
         if requirement.key in DEPRECATED_LABELS:
             here = path.child("matchExpressions").index(index).child("key")
@@ -118,13 +120,13 @@ def _term(term: NodeSelectorTerm, path: Path, *, preferred: bool) -> Iterator[st
                 yield f"{here}: {value} is invalid, {message}"
 
 
-def _pod_term(term: PodAffinityTerm, path: Path) -> Iterator[str]:
+def _pod_term_warnings(term: PodAffinityTerm, path: Path) -> Iterator[str]:
     if term.label_selector is None:
         yield f"{path.child('labelSelector')}: {_NULL_SELECTOR}"
-    yield from _topology_key(term.topology_key, path)
+    yield from _topology_key_warnings(term.topology_key, path)
 
 
-def _host_aliases(spec: PodSpec, path: Path) -> Iterator[str]:
+def _host_alias_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
     seen: set[str] = set()
     for index, alias in enumerate(spec.host_aliases):
         if alias.ip in seen:
@@ -140,15 +142,15 @@ def _host_aliases(spec: PodSpec, path: Path) -> Iterator[str]:
         secrets.add(secret.name)
 
 
-def _containers(spec: PodSpec, path: Path) -> Iterator[str]:
+def _container_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
     for container, here in containers_of(spec, path):
         if container.resources.limits or container.resources.requests:
             yield from fractional_bytes(container.resources, here, "memory", "ephemeral-storage")
-        yield from _variables(container, here)
-    yield from _ports(spec, path)
+        yield from _variable_warnings(container, here)
+    yield from _port_warnings(spec, path)
 
 
-def _volumes(spec: PodSpec, path: Path) -> Iterator[str]:
+def _volume_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
     for index, volume in enumerate(spec.volumes):
         here = path.child("volumes").index(index)
         yield from deprecated_sources(volume, here)
@@ -169,7 +171,7 @@ def fractional_bytes(
                 yield f"{here}: fractional byte value {shown} is invalid, must be an integer"
 
 
-def _variables(container: Container, path: Path) -> Iterator[str]:
+def _variable_warnings(container: Container, path: Path) -> Iterator[str]:
     values: dict[str, str] = {}
     for index, variable in enumerate(container.env):
         own_reference = f"$({variable.name})" in variable.value
@@ -181,7 +183,7 @@ def _variables(container: Container, path: Path) -> Iterator[str]:
         values[variable.name] = variable.value
 
 
-def _ports(spec: PodSpec, path: Path) -> Iterator[str]:
+def _port_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
     names_seen: dict[str, Path] = {}
     seen: dict[tuple[str, int], list[tuple[Path, ContainerPort]]] = defaultdict(list)
     for container, where in containers_of(spec, path):
@@ -204,7 +206,7 @@ def _ports(spec: PodSpec, path: Path) -> Iterator[str]:
                 yield f"{here}: duplicate port name {go_quote(port.name)} with {first}, {use}"
 
 
-def _numbers(spec: PodSpec, path: Path) -> Iterator[str]:
+def _number_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
     grace = spec.termination_grace_period_seconds
     if grace is not None and grace < 0:
         here = path.child("terminationGracePeriodSeconds")

@@ -45,7 +45,7 @@ def check_namespace(new: Namespace, old: Namespace | None, request: Request) -> 
     enforce = policy.enforce
     relaxed = enforce.version == was.enforce.version and enforce.strictness <= was.enforce.strictness
     if old is not None and enforce.level != PRIVILEGED and not relaxed:
-        _warn_of_pods(new.metadata.name, enforce, request)
+        _warn_about_pods(new.metadata.name, enforce, request)
 
 
 def _policy(request: Request) -> Policy | None:
@@ -87,7 +87,7 @@ def _has_new_images(new: PodSpec, old: PodSpec) -> bool:
     return any(known.get(each.name) != each.image for each in new.ephemeral_containers)
 
 
-def _warn_of_pods(namespace: str, enforce: Standard, request: Request) -> None:
+def _warn_about_pods(namespace: str, enforce: Standard, request: Request) -> None:
     total, pods = request.lookups.pods(namespace)
     names: dict[str, list[str]] = {}
     for pod in islice(pods, MAX_CHECKED_PODS):
@@ -99,11 +99,11 @@ def _warn_of_pods(namespace: str, enforce: Standard, request: Request) -> None:
         request.warn(f"new PodSecurity enforce level only checked against {first}")
     if names:
         request.warn(f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce level "{enforce}"')
-    for text in sorted(f"{_first_of(pods_so)}: {reasons}" for reasons, pods_so in names.items()):
+    for text in sorted(f"{_format_pod_names(pods_so)}: {reasons}" for reasons, pods_so in names.items()):
         request.warn(text)
 
 
-def _first_of(names: list[str]) -> str:
+def _format_pod_names(names: list[str]) -> str:
     others = len(names) - 1
     if not others:
         return names[0]

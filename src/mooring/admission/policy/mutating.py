@@ -70,7 +70,7 @@ class _Mutation(NamedTuple):
     program: Compiled
 
 
-class _Invocation(NamedTuple):
+class _PolicyInvocation(NamedTuple):
     policy: "MutatingPolicy"
     invocation: Invocation[MutatingAdmissionPolicyBinding]
 
@@ -101,7 +101,7 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
 
     def mutate(
         self,
-        question: _Invocation,
+        policy_invocation: _PolicyInvocation,
         attributes: Attributes,
         cluster: PolicyLookups,
         patching: Patching,
@@ -111,14 +111,14 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
     ) -> Iterator[str]:
         """Apply the mutations of a policy for one binding and parameter; yield an error for each that fails."""
         conditions, mutations, variables = self.program
-        invocation = question.invocation
+        invocation = policy_invocation.invocation
         try:
             if not conditions.are_met(values_of(invocation, attributes, cluster)):
                 return
         except ConditionError as error:
             yield str(error)
             return
-        if reinvocation.should_skip(question.key):
+        if reinvocation.should_skip(policy_invocation.key):
             return
         kind, changed = invocation.match.kind, False
         for mutation in mutations:
@@ -142,7 +142,7 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
         if changed:
             reinvocation.record_change()
         if self.policy.spec.reinvocation_policy == IF_NEEDED:
-            reinvocation.record_invocation(question.key)
+            reinvocation.record_invocation(policy_invocation.key)
 
 
 def _apply_mutation(
@@ -230,19 +230,21 @@ class MutatingPolicies(BoundPolicies[MutatingAdmissionPolicy, MutatingAdmissionP
         reinvocation = reinvocation or Reinvocation()
         checks = [] if checks is None else checks
         problems: list[tuple[MutatingPolicy, Problem]] = []
-        questions: list[_Invocation] = []
+        policy_invocations: list[_PolicyInvocation] = []
         for policy, match in self._index.candidates_with_views(attributes):
             own: list[Problem] = []
-            questions += [_Invocation(policy, each) for each in policy.invocations(attributes, cluster, own, match)]
+            policy_invocations += [
+                _PolicyInvocation(policy, each) for each in policy.invocations(attributes, cluster, own, match)
+            ]
             problems += [(policy, each) for each in own]
         failed: list[tuple[str, str]] = [
             (_format_problem(each), "") for policy, each in problems if not policy.ignores_errors
         ]
-        for question in questions:
-            policy, binding = question.policy, question.invocation.binding.metadata.name
+        for policy_invocation in policy_invocations:
+            policy, binding = policy_invocation.policy, policy_invocation.invocation.binding.metadata.name
             if asked is not None:
                 asked.append((policy.name, binding))
-            messages = [*policy.mutate(question, attributes, cluster, patching, reinvocation, checks=checks)]
+            messages = [*policy.mutate(policy_invocation, attributes, cluster, patching, reinvocation, checks=checks)]
             if not policy.ignores_errors:
                 failed += [(_format_problem(Problem(policy.name, binding, each)), "Invalid") for each in messages]
         if failed:

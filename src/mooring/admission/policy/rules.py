@@ -36,21 +36,21 @@ def default_rules(rules: Iterable[RuleWithOperations]) -> None:
         set_missing(rule, scope=_ANY)
 
 
-def default_match(match: MatchResources) -> None:
+def default_match_resources(match: MatchResources) -> None:
     match.match_policy = match.match_policy or EQUIVALENT
     set_missing(match, namespace_selector=LabelSelector(), object_selector=LabelSelector())
     default_rules([*match.resource_rules, *match.exclude_resource_rules])
 
 
-def one_of(value: str | None, choices: Collection[str], path: Path) -> Errors:
+def require_choice(value: str | None, choices: Collection[str], path: Path) -> Errors:
     """Return an error for an enum value that is None or not among the choices."""
     if value is None:
         return [field_errors.required(path)]
     return [] if value in choices else [field_errors.not_supported(path, value, choices)]
 
 
-def match_resources(match: MatchResources, path: Path) -> Errors:
-    errors = one_of(match.match_policy, MATCH_POLICIES, path.child("matchPolicy"))
+def validate_match_resources(match: MatchResources, path: Path) -> Errors:
+    errors = require_choice(match.match_policy, MATCH_POLICIES, path.child("matchPolicy"))
     for name, selector in checks.fields(match, "namespaceSelector", "objectSelector"):
         errors += checks.require(selector is not None, path.child(name))
         errors += label_selector.validate(selector, path.child(name))
@@ -66,10 +66,10 @@ def _validate_named_rule(rule: NamedRuleWithOperations, path: Path) -> Errors:
         here = path.child("resourceNames").index(index)
         errors += names.validate(here, name, names.path_segment_name(name))
         errors += seen.add(name, here)
-    return errors + rule_with_operations(rule, path)
+    return errors + validate_rule(rule, path)
 
 
-def rule_with_operations(rule: RuleWithOperations, path: Path) -> Errors:
+def validate_rule(rule: RuleWithOperations, path: Path) -> Errors:
     operations, here = rule.operations, path.child("operations")
     errors = checks.require(operations, here)
     if len(operations) > 1 and _ANY in operations:
@@ -127,7 +127,7 @@ def _validate_resources(resources: Sequence[str], path: Path) -> Errors:
     return errors
 
 
-def match_conditions(
+def validate_match_conditions(
     conditions: Sequence[MatchCondition], path: Path, new: Environments, stored: Environments, known: Collection[str]
 ) -> Errors:
     """Return the errors of match conditions; those in `known` are compiled in the environment `stored`."""
@@ -140,7 +140,7 @@ def match_conditions(
             errors.append(field_errors.required(here.child("expression")))
         else:
             environment = stored if text in known else new
-            errors += expression(environment(), text, here.child("expression"), ("bool",))
+            errors += validate_expression(environment(), text, here.child("expression"), ("bool",))
         errors += checks.require_name(name, here.child("name"), names.label_key)
         if name and name in seen:
             errors.append(field_errors.duplicate(here.child("name"), name))
@@ -148,7 +148,7 @@ def match_conditions(
     return errors
 
 
-def expression(
+def validate_expression(
     environment: Environment, text: str, path: Path, results: Sequence[str], *, shown: str | None = None
 ) -> Errors:
     field_errors.spend(_COMPILING + _EACH_CHARACTER * len(text), path)

@@ -66,7 +66,7 @@ class _Compiler:
             self._variables[name] = found
 
     def errors(self, text: str, path: Path, results: Sequence[str], **environment: bool) -> Errors:
-        return rules.expression(self.environment(text, **environment), text, path, results)
+        return rules.validate_expression(self.environment(text, **environment), text, path, results)
 
 
 class _PolicyStrategy(Strategy[P]):
@@ -75,7 +75,7 @@ class _PolicyStrategy(Strategy[P]):
     def default(self, obj: P) -> None:
         obj.spec.failure_policy = obj.spec.failure_policy or "Fail"
         if obj.spec.match_constraints is not None:
-            rules.default_match(obj.spec.match_constraints)
+            rules.default_match_resources(obj.spec.match_constraints)
 
 
 class _BindingStrategy(Strategy[B]):
@@ -83,7 +83,7 @@ class _BindingStrategy(Strategy[B]):
 
     def default(self, obj: B) -> None:
         if obj.spec.match_resources is not None:
-            rules.default_match(obj.spec.match_resources)
+            rules.default_match_resources(obj.spec.match_resources)
 
 
 class ValidatingAdmissionPolicyStrategy(_PolicyStrategy[v1.ValidatingAdmissionPolicy]):
@@ -91,14 +91,14 @@ class ValidatingAdmissionPolicyStrategy(_PolicyStrategy[v1.ValidatingAdmissionPo
         self, obj: v1.ValidatingAdmissionPolicy, old: v1.ValidatingAdmissionPolicy | None, request: Request
     ) -> Errors:
         spec, before = obj.spec, None if old is None else old.spec
-        known = set() if before is None else _expressions(before.validations, before.audit_annotations)
+        known = set() if before is None else _all_expressions(before.validations, before.audit_annotations)
         compiler = _Compiler(
             request.options.new_policies,
             params=spec.param_kind is not None,
             variables=bool(spec.variables),
             known=known,
         )
-        errors = rules.one_of(spec.failure_policy, rules.FAILURE_POLICIES, _SPEC.child("failurePolicy"))
+        errors = rules.require_choice(spec.failure_policy, rules.FAILURE_POLICIES, _SPEC.child("failurePolicy"))
         errors += _validate_param_kind(spec.param_kind)
         errors += _validate_constraints(spec.match_constraints)
         errors += _validate_conditions(obj, old, compiler)
@@ -126,10 +126,10 @@ class MutatingAdmissionPolicyStrategy(_PolicyStrategy[v1.MutatingAdmissionPolicy
         self, obj: v1.MutatingAdmissionPolicy, old: v1.MutatingAdmissionPolicy | None, request: Request
     ) -> Errors:
         spec = obj.spec
-        known = set() if old is None else {_patch_of(each) for each in old.spec.mutations}
+        known = set() if old is None else {_expression_of_patch(each) for each in old.spec.mutations}
         params = spec.param_kind is not None
         compiler = _Compiler(request.options.new_policies, params=params, variables=True, known=known)
-        errors = rules.one_of(spec.failure_policy, rules.FAILURE_POLICIES, _SPEC.child("failurePolicy"))
+        errors = rules.require_choice(spec.failure_policy, rules.FAILURE_POLICIES, _SPEC.child("failurePolicy"))
         errors += _validate_param_kind(spec.param_kind)
         errors += _validate_constraints(spec.match_constraints)
         errors += _validate_operations(spec.match_constraints, _SPEC.child("matchConstraints"))
@@ -137,7 +137,7 @@ class MutatingAdmissionPolicyStrategy(_PolicyStrategy[v1.MutatingAdmissionPolicy
         errors += _validate_variables(spec.variables, compiler)
         errors += checks.require(spec.mutations, _SPEC.child("mutations"), "mutations must contain at least one item")
         errors += checks.validate_items(spec.mutations, _SPEC.child("mutations"), _validate_mutation, compiler)
-        return errors + rules.one_of(
+        return errors + rules.require_choice(
             spec.reinvocation_policy or None, (v1.IF_NEEDED, v1.NEVER), _SPEC.child("reinvocationPolicy")
         )
 
@@ -163,7 +163,7 @@ class MutatingAdmissionPolicyBindingStrategy(_BindingStrategy[v1.MutatingAdmissi
         return errors + _validate_operations(spec.match_resources, _SPEC.child("matchResources"))
 
 
-def _expressions(validations: Sequence[v1.Validation], annotations: Sequence[v1.AuditAnnotation]) -> set[str]:
+def _all_expressions(validations: Sequence[v1.Validation], annotations: Sequence[v1.AuditAnnotation]) -> set[str]:
     texts = [text for each in validations for text in (each.expression, each.message_expression)]
     return {*texts, *(each.value_expression for each in annotations)}
 
@@ -199,7 +199,7 @@ def _validate_constraints(match: v1.MatchResources | None) -> Errors:
     here = _SPEC.child("matchConstraints")
     if match is None:
         return [field_errors.required(here)]
-    errors = rules.match_resources(match, here)
+    errors = rules.validate_match_resources(match, here)
     return errors if match.resource_rules else [*errors, field_errors.required(here.child("resourceRules"))]
 
 
@@ -224,7 +224,7 @@ def _validate_conditions(obj: Policy, old: Policy | None, compiler: _Compiler) -
             return []
         known = {each.expression for each in old.spec.match_conditions}
     here = _SPEC.child("matchConditions")
-    return rules.match_conditions(
+    return rules.validate_match_conditions(
         spec.match_conditions,
         here,
         lambda: compiler.plain(stored=False),
@@ -246,7 +246,7 @@ def _validate_variables(variables: Sequence[v1.Variable], compiler: _Compiler) -
             errors.append(field_errors.required(at, "expression is not specified"))
             continue
         environment = compiler.environment(text)
-        errors += rules.expression(environment, text, at, ())
+        errors += rules.validate_expression(environment, text, at, ())
         found = compile_expression(environment, text)
         compiler.declare(each.name, declared_type(found.program.output_type) if not found.error else DYN)
     return errors
@@ -301,12 +301,12 @@ def _validate_annotations(obj: v1.ValidatingAdmissionPolicy, compiler: _Compiler
             errors.append(field_errors.required(at, f"must not exceed {_MAX_VALUE_EXPRESSION} bytes in length"))
         else:
             environment = compiler.environment(each.value_expression)
-            errors += rules.expression(environment, text, at, ("string", "null"), shown=each.value_expression)
+            errors += rules.validate_expression(environment, text, at, ("string", "null"), shown=each.value_expression)
         errors += seen.add(each.key, here.child("key"))
     return errors
 
 
-def _patch_of(mutation: v1.Mutation) -> str:
+def _expression_of_patch(mutation: v1.Mutation) -> str:
     patch = mutation.apply_configuration or mutation.json_patch
     return patch.expression if patch else ""
 
@@ -328,7 +328,7 @@ def _validate_mutation(each: v1.Mutation, path: Path, compiler: _Compiler) -> Er
         errors.append(field_errors.required(path.child(name, "expression")))
     else:
         environment = compiler.environment(patch.expression, patches=True)
-        errors += rules.expression(environment, text, path.child(name, "expression"), (result,))
+        errors += rules.validate_expression(environment, text, path.child(name, "expression"), (result,))
     ((other, unwanted, _),) = ways.values()
     detail = f"must not be specified when patchType is {each.patch_type}"
     errors += checks.invalid_if(unwanted is not None, path.child(other), f"{{{other}}}", detail)
@@ -342,7 +342,7 @@ def _validate_binding(policy_name: str, param_ref: v1.ParamRef | None, match: v1
     else:
         errors = [field_errors.required(here)]
     errors += checks.optional(param_ref, _SPEC.child("paramRef"), _validate_param_ref)
-    return errors if match is None else errors + rules.match_resources(match, _SPEC.child("matchResources"))
+    return errors if match is None else errors + rules.validate_match_resources(match, _SPEC.child("matchResources"))
 
 
 def _validate_param_ref(ref: v1.ParamRef, path: Path) -> Errors:
@@ -355,7 +355,7 @@ def _validate_param_ref(ref: v1.ParamRef, path: Path) -> Errors:
         errors += label_selector.validate(ref.selector, path.child("selector"))
         errors += checks.forbidden_if(ref.name, path.child("selector"), both)
     errors += checks.require(ref.name or ref.selector is not None, path, "one of name or selector must be specified")
-    return errors + rules.one_of(
+    return errors + rules.require_choice(
         ref.parameter_not_found_action or None, _NOT_FOUND_ACTIONS, path.child("parameterNotFoundAction")
     )
 

@@ -33,8 +33,8 @@ def expression_warnings(
 ) -> list[ExpressionWarning]:
     """Return a warning for each expression with type errors, listing the errors for all kinds that the policy names."""
     known = _TypeLookup(scheme, definitions)
-    kinds = sorted(_kinds(policy, known).items())[:_MAX_KINDS]
-    environments = [(kind, _environment(policy, types, known)) for kind, types in kinds]
+    kinds = sorted(_matched_kinds(policy, known).items())[:_MAX_KINDS]
+    environments = [(kind, _build_environment(policy, types, known)) for kind, types in kinds]
     warnings = []
     for index, validation in enumerate(policy.spec.validations):
         place = f"spec.validations[{index}]"
@@ -65,7 +65,7 @@ class _TypeLookup(NamedTuple):
             return GroupVersionKind.of(kind), declare_struct(kind.type, kind.kind)
         for each in self.definitions:
             if (each.spec.group, each.spec.names.plural) == (group, resource):
-                types = _custom(each, version, each.spec.names.kind)
+                types = _custom_types(each, version, each.spec.names.kind)
                 return None if types is None else (GroupVersionKind(group, version, each.spec.names.kind), types)
         return None
 
@@ -79,11 +79,11 @@ class _TypeLookup(NamedTuple):
         group, version = GroupVersion.parse(wanted.api_version)
         for each in self.definitions:
             if (each.spec.group, each.spec.names.kind) == (group, wanted.kind):
-                return _custom(each, version, name)
+                return _custom_types(each, version, name)
         return None
 
 
-def _custom(definition: CustomResourceDefinition, version: str, name: str) -> _Types | None:
+def _custom_types(definition: CustomResourceDefinition, version: str, name: str) -> _Types | None:
     schemas = [each.schema for each in definition.spec.versions if each.name == version and each.served]
     schema = schemas[0].open_api_v3_schema if schemas and schemas[0] is not None else None
     declared = declare(schema, name) if schema is not None else None
@@ -96,7 +96,7 @@ def _custom(definition: CustomResourceDefinition, version: str, name: str) -> _T
     return ObjectType(own.name, {**own.fields, **fields}), *others, *metadata
 
 
-def _kinds(policy: ValidatingAdmissionPolicy, known: _TypeLookup) -> dict[GroupVersionKind, _Types]:
+def _matched_kinds(policy: ValidatingAdmissionPolicy, known: _TypeLookup) -> dict[GroupVersionKind, _Types]:
     constraints = policy.spec.match_constraints
     found: dict[GroupVersionKind, _Types] = {}
     for rule in constraints.resource_rules if constraints else ():
@@ -109,7 +109,7 @@ def _kinds(policy: ValidatingAdmissionPolicy, known: _TypeLookup) -> dict[GroupV
     return found
 
 
-def _environment(policy: ValidatingAdmissionPolicy, types: _Types, known: _TypeLookup) -> Environment:
+def _build_environment(policy: ValidatingAdmissionPolicy, types: _Types, known: _TypeLookup) -> Environment:
     variables: dict[str, Type] = {"object": types[0].type, "oldObject": types[0].type}
     params = known.params(policy.spec.param_kind)
     if params is not None:

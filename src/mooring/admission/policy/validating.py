@@ -182,7 +182,7 @@ class _Program:
             )
             for each in spec.validations
         ]
-        self._questions = (
+        self._evaluators = (
             None if any(rule.program.error for rule in self._rules) else [*map(_evaluator_of, self._rules)]
         )
         self._annotations = [
@@ -204,7 +204,7 @@ class _Program:
         try:
             if not self._conditions.are_met(values):
                 return
-            decided = [self._decide_timed(rule, activation, budget) for rule in self._rules]
+            decided = [self._evaluate_timed(rule, activation, budget) for rule in self._rules]
             annotations = [self._annotation(key, each, values) for key, each in self._annotations]
         except (ConditionError, OutOfBudgetError) as error:
             recorder.record(0, _Finding(str(error), is_ignored=self._ignores), 0)
@@ -222,11 +222,11 @@ class _Program:
 
     def all_hold(self, values: Tree) -> bool:
         """Return whether every validation passes within all budgets, without finding out why not: `run` does."""
-        if self._questions is None:
+        if self._evaluators is None:
             return False
         left = BUDGET
         try:
-            for evaluate, counted in self._questions:
+            for evaluate, counted in self._evaluators:
                 met, cost = evaluate(values, PER_CALL) if counted is None else (evaluate(values), counted)
                 left -= cost
                 if met is not True:
@@ -235,12 +235,12 @@ class _Program:
             return False
         return left >= 0
 
-    def _decide_timed(self, rule: _Rule, activation: Activation, budget: Budget) -> tuple["_Finding | None", float]:
+    def _evaluate_timed(self, rule: _Rule, activation: Activation, budget: Budget) -> tuple["_Finding | None", float]:
         began = perf_counter()
-        finding = self._decide(rule, activation, budget)
+        finding = self._evaluate_rule(rule, activation, budget)
         return finding, perf_counter() - began
 
-    def _decide(self, rule: _Rule, activation: Activation, budget: Budget) -> "_Finding | None":
+    def _evaluate_rule(self, rule: _Rule, activation: Activation, budget: Budget) -> "_Finding | None":
         outcome = budget.evaluate(rule.program, activation)
         if outcome.error:
             return _Finding(outcome.error, is_ignored=self._ignores)
@@ -290,7 +290,7 @@ class _ActionRecorder:
     def __init__(self, policy: str, binding: ValidatingAdmissionPolicyBinding, result: PolicyResult) -> None:
         self._policy = policy
         self._binding = binding
-        self._judgement = result
+        self._result = result
 
     def record(self, index: int, finding: _Finding, seconds: float) -> None:
         message = finding.message
@@ -302,11 +302,11 @@ class _ActionRecorder:
         for action in actions:
             self._count(action.lower(), message, seconds)
             if action == DENY:
-                self._judgement.denials.append(decision)
+                self._result.denials.append(decision)
             elif action == WARN:
-                self._judgement.warnings.append(decision)
+                self._result.warnings.append(decision)
             elif action == AUDIT:
-                self._judgement.failures.append(
+                self._result.failures.append(
                     {
                         "message": message,
                         "policy": self._policy,
@@ -318,12 +318,12 @@ class _ActionRecorder:
 
     def deny_for_annotation(self, problem: str) -> None:
         """Deny the request because an audit annotation failed to evaluate, whatever the validation actions are."""
-        self._judgement.denials.append(Decision(self._policy, self._binding.metadata.name, problem))
+        self._result.denials.append(Decision(self._policy, self._binding.metadata.name, problem))
         self._count("deny", problem, 0)
 
     def _count(self, action: str, message: str, seconds: float) -> None:
         check = Check(self._policy, self._binding.metadata.name, action, message, seconds)
-        self._judgement.checks.append(check)
+        self._result.checks.append(check)
 
 
 class ValidatingPolicies(BoundPolicies[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingPolicy]):
@@ -338,11 +338,11 @@ class ValidatingPolicies(BoundPolicies[ValidatingAdmissionPolicy, ValidatingAdmi
         before: "ValidatingPolicies | None" = None,
     ) -> None:
         super().__init__(policies, bindings, before)
-        self._asked: dict[MatchKey, _Candidates] = {}
+        self._candidates: dict[MatchKey, _Candidates] = {}
 
     def validate(self, attributes: Attributes, cluster: PolicyLookups) -> PolicyResult:
         """Evaluate all policies that match a request."""
-        asked = self._asked.get(attributes.match_key) or self._asked_about(attributes)
+        asked = self._candidates.get(attributes.match_key) or self._find_candidates(attributes)
         result = PolicyResult()
         seen = asked.seen
         last: RequestView | None = None
@@ -357,10 +357,10 @@ class ValidatingPolicies(BoundPolicies[ValidatingAdmissionPolicy, ValidatingAdmi
             policy.evaluate(attributes, cluster, seen, result, match)
         return result
 
-    def _asked_about(self, attributes: Attributes) -> "_Candidates":
-        if len(self._asked) >= MAX_CACHED_KEYS:
-            self._asked.clear()
-        asked = self._asked[attributes.match_key] = _Candidates.of(self._index.candidates_with_views(attributes))
+    def _find_candidates(self, attributes: Attributes) -> "_Candidates":
+        if len(self._candidates) >= MAX_CACHED_KEYS:
+            self._candidates.clear()
+        asked = self._candidates[attributes.match_key] = _Candidates.of(self._index.candidates_with_views(attributes))
         return asked
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mooring.admission.accounting.enforcement import Change, is_in_scope, used_after
+from mooring.admission.accounting.enforcement import Change, is_in_scope, usage_after
 from mooring.admission.accounting.evaluators import ZERO, Evaluator, Evaluators, Usage, add_usage
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod_security.enforcement import security_labels
@@ -95,7 +95,7 @@ class NamespaceRules:
             return ""
         change = Change(evaluator, obj, None)
         try:
-            charges = [(quota, used_after(quota.object, quota.used, change)) for quota in quotas]
+            charges = [(quota, usage_after(quota.object, quota.used, change)) for quota in quotas]
         except errors.StatusError as refusal:
             return refusal.status.message
         for quota, after in charges:
@@ -108,7 +108,7 @@ class NamespaceRules:
         evaluator = self._evaluator(obj) if quotas else None
         if evaluator is not None:
             for quota in quotas:
-                quota.used = used_after(quota.object, quota.used, Change(evaluator, None, obj)) or quota.used
+                quota.used = usage_after(quota.object, quota.used, Change(evaluator, None, obj)) or quota.used
 
     def refusal_if_recreated(self, obj: Resource) -> str:
         """Return the refusal if an existing object were deleted and created again; empty if quotas allow it."""

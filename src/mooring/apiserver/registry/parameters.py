@@ -154,7 +154,7 @@ def read_object(request: Request, kind: Kind, validation: FieldValidation) -> co
     """Decode the object in the body, in the version of the path; raise BadRequest for another kind."""
     decoded = read_body(request, kind.type, kind.kind, kind.api_version, validation)
     if request.row is not None:
-        rows.put(decoded.object, request.row)
+        rows.insert_row(decoded.object, request.row)
     check_object(decoded.object, kind)
     return decoded
 

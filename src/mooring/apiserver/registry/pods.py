@@ -85,7 +85,7 @@ class Pods:
         binding = read_body(call.request, Binding, "Binding", "v1", options.validation).object
         check_type(binding, self.kind)
         if call.request.row is not None:
-            rows.put(binding, call.request.row)
+            rows.insert_row(binding, call.request.row)
         meta = binding.metadata
         if call.name and meta.name not in {"", call.name}:
             raise errors.bad_request("name in URL does not match name in Binding object")

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mooring.admission import rows
-from mooring.admission.rows import LeanPod, SpecRead
+from mooring.admission.rows import LeanPod, PodSpecExcerpt
 from mooring.api import codec
 from mooring.api.batch_writes import Row
 from mooring.api.meta_v1 import Resource
@@ -48,7 +48,7 @@ class _Kept(msgspec.Struct, frozen=True):
     """An admitted change without the values that differ between the writes of the batch."""
 
     before: Resource | LeanPod
-    read: SpecRead | None
+    read: PodSpecExcerpt | None
     after: Resource | LeanPod
     is_gone: bool
     pattern: tuple[bool, ...]
@@ -59,7 +59,7 @@ class Template:
 
     def __init__(self, *, keeps_spec: bool) -> None:
         self._keeps_spec = keeps_spec
-        """Whether the writes leave the spec unchanged, and no rule reads more of it than `SpecRead` contains."""
+        """Whether the writes leave the spec unchanged, and no rule reads more of it than `PodSpecExcerpt` contains."""
         self.admitted: Resource | None = None
         """For creates, the admitted object of the first row without its per-row values."""
         self.first = Row()
@@ -74,10 +74,10 @@ class Template:
         """Return the outcome of a write for a stored object; `given` are its row's values if the update writes them."""
         if self._admitted:
             self._compare(stored)
-        if not self._kept or (given is not None and not rows.is_valid(given)):
+        if not self._kept or (given is not None and not rows.is_valid_row(given)):
             return None
         old = self._decode_object(stored, kv.value)
-        own, read = rows.take(old), _read(old)
+        own, read = rows.extract_row(old), _read(old)
         pattern = _pattern(own, given)
         for kept in self._kept:
             if kept.pattern == pattern and kept.read == read and _is_equal(kept.before, old):
@@ -97,7 +97,7 @@ class Template:
         """Replace the values of the last outcome that differ between writes of the batch by placeholders."""
         (last,), self._admitted = self._admitted, []
         before, after = self._decode_object(stored, last.kv.value), self._decode_object(stored, last.value)
-        own, written = rows.take(before), rows.take(after)
+        own, written = rows.extract_row(before), rows.extract_row(after)
         has_other_spec = isinstance(before, LeanPod) and isinstance(after, LeanPod) and before.spec != after.spec
         if written != _merge_rows(own, last.given) or has_other_spec:
             self._is_usable, self._kept = False, []  # the write changes more than the row's values
@@ -108,8 +108,8 @@ class Template:
         return codec.decode_own(value, LeanPod) if self._keeps_spec else stored.decode(value, 0)
 
 
-def _read(obj: Resource | LeanPod) -> SpecRead | None:
-    return rows.spec_read(obj) if isinstance(obj, LeanPod) else None
+def _read(obj: Resource | LeanPod) -> PodSpecExcerpt | None:
+    return rows.decode_spec_excerpt(obj) if isinstance(obj, LeanPod) else None
 
 
 def _is_equal(before: Resource | LeanPod, old: Resource | LeanPod) -> bool:
@@ -121,13 +121,13 @@ def _is_equal(before: Resource | LeanPod, old: Resource | LeanPod) -> bool:
 def _fill_row(stored: Stored, kept: _Kept, old: Resource | LeanPod, row: Row) -> bytes:
     """Return the stored form of an admitted change with the values of a batch row filled in."""
     after = kept.after
-    rows.put(after, row)
+    rows.insert_row(after, row)
     if isinstance(after, LeanPod) and isinstance(old, LeanPod):
         after.spec = old.spec
         value = codec.encode(after)
     else:
         value = stored.encode(cast("Resource", after))
-    rows.take(after)
+    rows.extract_row(after)
     return value
 
 

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from mooring.admission import rows
 from mooring.admission.accounting.enforcement import Change as Charge
 from mooring.admission.pipeline import (
-    another_of_template,
     begin_create,
     begin_update,
+    create_from_template,
     finish_create,
     finish_update,
     generate_another_name,
@@ -104,20 +104,20 @@ class Creation(Write, eq=False):
         obj = await run(self.read, is_long=takes_long(call))
         self.has_generated_name = bool(obj.metadata.generate_name and not obj.metadata.name)
         obj = await writing.admit_new(call, obj, self.options, managed_already=self.managed_already)
-        if self.template is not None and rows.may_share(obj):
-            self.template.admitted, self.template.first = rows.split(obj)
+        if self.template is not None and rows.may_share_admission(obj):
+            self.template.admitted, self.template.first = rows.split_template(obj)
             self.template.warnings = list(call.warnings)
         return obj
 
     def _reuse_admitted(self) -> Resource | None:
         """Return a copy of the batch template's first admitted object with this row's values."""
         template, row = self.template, self.call.request.row
-        if template is None or template.admitted is None or row is None or not rows.is_valid(row):
+        if template is None or template.admitted is None or row is None or not rows.is_valid_row(row):
             return None
         self.call.warn(*template.warnings)
         self.has_generated_name = not row.name
         created = template.first.creation_timestamp
-        obj = another_of_template(template.admitted, replace(row, creation_timestamp=created))
+        obj = create_from_template(template.admitted, replace(row, creation_timestamp=created))
         self.context.guard(self.call.request.user, obj, None, "")
         return obj
 

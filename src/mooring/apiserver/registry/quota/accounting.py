@@ -16,7 +16,13 @@ from typing import NamedTuple, cast
 import msgspec
 from msgspec.structs import replace
 
-from mooring.admission.accounting.enforcement import Change, concerns, difference_of, is_counted, used_with
+from mooring.admission.accounting.enforcement import (
+    Change,
+    add_difference,
+    has_current_usage,
+    limits_kind,
+    usage_difference,
+)
 from mooring.admission.accounting.evaluators import Evaluators, Usage
 from mooring.api import errors
 from mooring.api.core_v1 import Pod, ResourceQuota
@@ -68,10 +74,10 @@ class Quota(msgspec.Struct):
 
     def charge(self, change: Change) -> "tuple[Quota, Usage] | None":
         """Add a change to the usage, if this quota counts it; raise Forbidden if the quota is exceeded."""
-        difference = difference_of(self.object, self.used, change)
+        difference = usage_difference(self.object, self.used, change)
         if difference:
-            return self, used_with(self.object, self.used, difference, change)
-        if not is_counted(self.object) and concerns(self.object, change.evaluator):
+            return self, add_difference(self.object, self.used, difference, change)
+        if not has_current_usage(self.object) and limits_kind(self.object, change.evaluator):
             return self, self.used
         return None
 
@@ -149,9 +155,9 @@ class QuotaAccounting:
             return None
         items = self._store.peek_all(self._stored.prefix_of(obj.metadata.namespace))
         evaluator = self._evaluators.of(kind) if items else None
-        if evaluator is None or (new is not None and old is not None and not evaluator.may_differ(new, old)):
+        if evaluator is None or (new is not None and old is not None and not evaluator.may_change_usage(new, old)):
             return None
-        if not any(concerns(self._decode_quota(kv), evaluator) for kv in items):
+        if not any(limits_kind(self._decode_quota(kv), evaluator) for kv in items):
             return None
         if new is None and isinstance(old, Pod) and self._evaluators.pods.is_overdue(old):
             self.recount(old.metadata.namespace)  # whether its usage counted depends on the time
