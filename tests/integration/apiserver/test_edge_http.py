@@ -14,6 +14,7 @@ import pytest
 from mooring.apiserver.access.pki import Pki
 from mooring.apiserver.edge.http_server import ListenError
 from mooring.apiserver.edge.limits import Limits
+from mooring.apiserver.messages.http import Request, Response
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.server import ApiServer
 from mooring.base.clock import SystemClock
@@ -419,6 +420,30 @@ async def test_a_watch_ends_when_its_client_hangs_up(server: ApiServer, tmp_path
             break
         await asyncio.sleep(0.01)
     assert (server.app.limiter.watches.taken, server.app.resources.open_watches) == (0, 0)
+
+
+async def test_a_stream_ends_when_its_client_hangs_up_after_another_request(server: ApiServer, tmp_path: Path) -> None:
+    ended = asyncio.Event()
+
+    async def endless() -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield b"more"
+                await asyncio.sleep(0.01)
+        finally:
+            ended.set()
+
+    async def handle(_: Request) -> Response:
+        return Response(200, endless(), "text/plain")
+
+    server.app.paths["/endless"] = handle
+    client = await Connection.open(server, _tls(tmp_path))
+    client.writer.write(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+    await client.reader.readuntil(b"\r\n\r\n")
+    client.writer.write(b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n")
+    await asyncio.sleep(0.05)
+    client.close()
+    await asyncio.wait_for(ended.wait(), 10)
 
 
 async def test_a_port_in_use_is_reported(server: ApiServer, tmp_path: Path) -> None:
