@@ -12,8 +12,7 @@ import re
 import socket
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
@@ -58,11 +57,6 @@ class HttpsTransport:
         self._last_headers: tuple[Mapping[str, str], Credential | None, str] = ({}, None, "")
         self._closed = False
 
-    @property
-    def open_connections(self) -> int:
-        """Return the number of connections: of requests, of streams, and idle ones."""
-        return len(self._open)
-
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
         try:
             async with asyncio.timeout(timeout):
@@ -75,15 +69,15 @@ class HttpsTransport:
                     self._slots.release()
         except TimeoutError:
             raise self._deadline_error(request, timeout) from None
-        return Response(reply.status, Headers(reply.lines), b"".join(reply.parts), _warnings_in(reply.lines))
+        return Response(reply.status, reply.headers, b"".join(reply.parts), _warnings_in(reply.lines))
 
     async def stream(self, request: Request, timeout: float) -> "HttpsStream":  # noqa: ASYNC109 - as above
         try:
             async with asyncio.timeout(timeout):
-                stream = HttpsStream(await self._exchange(request, in_pieces=True))
+                stream = await self._exchange(request, in_pieces=True)
                 if stream.status == 401 and self._connection.credentials.reject():
                     await stream.close()
-                    stream = HttpsStream(await self._exchange(request, in_pieces=True))
+                    stream = await self._exchange(request, in_pieces=True)
                 return stream
         except TimeoutError:
             raise self._deadline_error(request, timeout) from None
@@ -100,7 +94,7 @@ class HttpsTransport:
             channel.abort()
         await asyncio.sleep(0)  # lets the loop tell the connections that they are gone
 
-    async def _exchange(self, request: Request, *, in_pieces: bool = False) -> "_Reply":
+    async def _exchange(self, request: Request, *, in_pieces: bool = False) -> "HttpsStream":
         """Send a request; return the whole response, or only its head if it is read in pieces."""
         credential = await self._connection.credentials.current()
         data = self._serialize_request(request, credential)
@@ -232,56 +226,7 @@ class HttpsTransport:
         return DeadlineError(f"{request.method} {where}: no answer within {seconds:g} s")
 
 
-class Headers(Mapping[str, str]):
-    """The headers of a response, by lower-case names, decoded on first access."""
-
-    def __init__(self, lines: Sequence[tuple[bytes, bytes]]) -> None:
-        self._lines = lines
-
-    @cached_property
-    def _texts(self) -> dict[str, str]:
-        texts: dict[str, list[str]] = {}
-        for name, text in self._lines:
-            texts.setdefault(name.decode("latin-1").lower(), []).append(text.decode("latin-1"))
-        return {name: ", ".join(parts) for name, parts in texts.items()}
-
-    def __getitem__(self, name: str) -> str:
-        return self._texts[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._texts)
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-
 class HttpsStream:
-    """A response body in pieces, on a connection of its own."""
-
-    def __init__(self, reply: "_Reply") -> None:
-        self._reply = reply
-        self.status = reply.status
-        self.headers = Headers(reply.lines)
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        reply = self._reply
-        while True:
-            if reply.parts:
-                data = b"".join(reply.parts)
-                reply.parts.clear()
-                reply.channel.resume()
-                yield data
-            elif reply.end.done():
-                reply.end.result()  # raises when the stream broke off
-                return
-            else:
-                await reply.wait_for_data()
-
-    async def close(self) -> None:
-        self._reply.channel.abort()
-
-
-class _Reply:
     """A response while it is received. `end` is done when it is complete, `head` when status and headers are."""
 
     def __init__(self, channel: "_PooledConnection", *, in_pieces: bool, longest: int) -> None:
@@ -300,10 +245,32 @@ class _Reply:
         self.end: asyncio.Future[None] = loop.create_future()
         self._waiter: asyncio.Future[None] | None = None
 
-    async def wait_for_data(self) -> None:
-        """Wait until more of the response has arrived."""
-        self._waiter = asyncio.get_running_loop().create_future()
-        await self._waiter
+    @property
+    def headers(self) -> dict[str, str]:
+        """Return the headers by lower-case name; repeated ones are joined by commas."""
+        headers: dict[str, str] = {}
+        for raw_name, raw_value in self.lines:
+            name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        return headers
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body in pieces, each with the bytes received since the last one; raise if it breaks off."""
+        while True:
+            if self.parts:
+                data = b"".join(self.parts)
+                self.parts.clear()
+                self.channel.resume()
+                yield data
+            elif self.end.done():
+                self.end.result()  # raises when the stream broke off
+                return
+            else:
+                self._waiter = asyncio.get_running_loop().create_future()
+                await self._waiter
+
+    async def close(self) -> None:
+        self.channel.abort()
 
     def wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -334,7 +301,7 @@ class _PooledConnection(asyncio.Protocol):
         self._all = open_channels
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
-        self._reply: _Reply | None = None
+        self._reply: HttpsStream | None = None
         self._buffered = 0
         self._paused = False
         self._broken = False
@@ -350,7 +317,7 @@ class _PooledConnection(asyncio.Protocol):
         """Return whether another request can be sent on this connection."""
         return self._reply is None and not self._broken and self._transport is not None
 
-    def ask(self, data: bytes, *, in_pieces: bool = False, longest: int = 0) -> _Reply:
+    def ask(self, data: bytes, *, in_pieces: bool = False, longest: int = 0) -> HttpsStream:
         """Send a request on this connection; return the response, which is still being received.
 
         It fails with TooLongError once it is longer than `longest` bytes (0 for no limit).
@@ -358,7 +325,7 @@ class _PooledConnection(asyncio.Protocol):
         if not self.usable or self._transport is None:
             raise DisconnectedError("the connection was closed")
         self.has_received = False
-        self._reply = reply = _Reply(self, in_pieces=in_pieces, longest=longest)
+        self._reply = reply = HttpsStream(self, in_pieces=in_pieces, longest=longest)
         self._transport.write(data)
         return reply
 
@@ -409,7 +376,7 @@ class _PooledConnection(asyncio.Protocol):
         self._broken = True
         self._all.discard(self)
         reply = self._reply
-        if reply is not None and reply.has_head and exc is None and ends_with_connection(Headers(reply.lines)):
+        if reply is not None and reply.has_head and exc is None and ends_with_connection(reply.headers):
             self._reply = None
             reply.finish()
             return

@@ -10,7 +10,7 @@ once into its type. Pods for caches, the most frequent objects, are decoded toge
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from copy import copy
-from typing import Any, Generic, Literal, Self, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar, cast, get_args
 
 import msgspec
 
@@ -54,12 +54,7 @@ class _PodFrame(msgspec.Struct, gc=False):
 
 _FRAMES = msgspec.json.Decoder(_Frame)
 _POD_FRAMES = msgspec.json.Decoder(_PodFrame)
-_CHANGES: dict[str, EventType] = {
-    "ADDED": "ADDED",
-    "MODIFIED": "MODIFIED",
-    "DELETED": "DELETED",
-    "BOOKMARK": "BOOKMARK",
-}
+_EVENT_TYPES = frozenset(get_args(EventType))
 
 
 class Watch(Generic[T]):
@@ -135,9 +130,9 @@ class Watch(Generic[T]):
         return WatchEvent(frame.type, lean_pods.build_pod(seen, parts))
 
     def _decode_event(self, frame: _Frame) -> WatchEvent[T]:
-        change = _CHANGES.get(frame.type)
-        if change is None:
+        if frame.type not in _EVENT_TYPES:
             raise _error_of(frame)
+        change = cast("EventType", frame.type)
         if change == "DELETED" and not self._last_states:
             return WatchEvent(change, self._metadata_alone(identity_of(frame.object)))
         obj = decode_item(frame.object, self._kind, self._cls, self._conversion, self._parts)

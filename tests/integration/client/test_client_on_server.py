@@ -358,7 +358,7 @@ async def test_new_connections_resume_a_session_and_are_known_by_the_same_certif
             (channel,) = transport._open
             seen.append((channel.tls is not None and channel.tls.session_reused, review.status.user_info.username))
             channel.abort()
-            await until(lambda: not transport.open_connections)
+            await until(lambda: not transport._open)
     assert seen == [(False, ADMIN.username), (True, ADMIN.username), (True, ADMIN.username)]
 
 
