@@ -113,60 +113,53 @@ async def _open_first(hosts: Sequence[str], port: int) -> tuple[asyncio.StreamRe
     return await asyncio.open_connection(hosts[-1], port, limit=CHUNK)
 
 
-class _Received(msgspec.Struct):
-    headers: list[tuple[str, str]] = []
-    parts: list[bytes] = []
-    status: int = 0
-    """The status code; 0 until the headers are complete."""
-    is_complete: bool = False
-    parser: httptools.HttpResponseParser | None = None
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
-
-    def on_headers_complete(self) -> None:
-        code = self.parser.get_status_code() if self.parser else 0
-        if code < 200 and code != 101:  # announces the real response
-            self.headers.clear()
-        else:
-            self.status = code
-
-    def on_body(self, body: bytes) -> None:
-        self.parts.append(body)
-
-    def on_message_complete(self) -> None:
-        self.is_complete = bool(self.status)
-
-
 class NodeResponse:
     """A response whose head was read. It iterates over the body in pieces and must be closed."""
 
     def __init__(self, connection: Connection, *, is_head: bool = False) -> None:
         self._connection = connection
         self._is_head = is_head
-        self._received = _Received()
-        self._parser = self._received.parser = httptools.HttpResponseParser(self._received)
+        self._parser = httptools.HttpResponseParser(self)
+        self._parts: list[bytes] = []
+        self._is_complete = False
         self._rest = b""
+        self.headers: list[tuple[str, str]] = []
         self.status = 0
+        """The status code; 0 until the headers are complete."""
+
+    # -- called by the parser
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
+
+    def on_headers_complete(self) -> None:
+        code = self._parser.get_status_code()
+        if code < 200 and code != 101:  # announces the real response
+            self.headers.clear()
+        else:
+            self.status = code
+
+    def on_body(self, body: bytes) -> None:
+        self._parts.append(body)
+
+    def on_message_complete(self) -> None:
+        self._is_complete = bool(self.status)
+
+    # -- reading
 
     async def read_head(self) -> None:
         """Read to the end of the headers; raise ConnectionLostError if they are no HTTP."""
-        received, size = self._received, 0
-        while not received.status:
+        size = 0
+        while not self.status:
             data = await self._connection.read()
             size += len(data)
             if not data or size > _HEAD_BYTES + CHUNK:
                 raise ConnectionLostError("the connection ended before the answer" if not data else "endless headers")
             self._feed(data)
-        self.status = received.status
-
-    @property
-    def headers(self) -> Sequence[tuple[str, str]]:
-        return self._received.headers
 
     def first(self) -> Mapping[str, str]:
         """Return headers by name; of repeated ones the first."""
-        return dict(reversed(self._received.headers))
+        return dict(reversed(self.headers))
 
     def _feed(self, data: bytes) -> None:
         try:
@@ -188,9 +181,8 @@ class NodeResponse:
         return piece
 
     async def _next_piece(self) -> bytes:
-        received = self._received
-        while not received.parts:
-            if received.is_complete or self._is_head:
+        while not self._parts:
+            if self._is_complete or self._is_head:
                 return b""
             data = await self._connection.read()
             if data:
@@ -200,8 +192,8 @@ class NodeResponse:
             else:
                 await self.aclose()
                 raise ConnectionLostError("the node hung up in the middle")
-        piece = b"".join(received.parts)
-        received.parts.clear()
+        piece = b"".join(self._parts)
+        self._parts.clear()
         return piece
 
     async def aclose(self) -> None:
