@@ -43,6 +43,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(50_000, 20, 50)
         gc.enable()
 
 

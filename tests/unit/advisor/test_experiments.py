@@ -3,6 +3,7 @@
 import gc
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -36,6 +37,13 @@ profiles:
   - name: NodeResourcesFit
     args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _frozen() -> Iterator[None]:
+    """Freeze again what conftest.py has frozen: each run thaws what the one before has left."""
+    yield
+    gc.freeze()
 
 
 @pytest.fixture

@@ -25,8 +25,9 @@ def defer_collection() -> Iterator[None]:
         yield
     finally:
         if collected:
-            gc.freeze()  # with `unfreeze`: what was loaded counts as old, and is not visited at once
-            gc.unfreeze()
+            if not gc.get_freeze_count():  # otherwise this would thaw what the process has frozen
+                gc.freeze()  # with `unfreeze`: what was loaded counts as old, and is not visited at once
+                gc.unfreeze()
             gc.enable()
 
 
