@@ -253,7 +253,7 @@ async def directly(cluster: Watching, pods: int, a_second: int, seconds: float) 
             for old in olds
             if old is not None
         ]
-        await cluster.take_in(changes)
+        await cluster.apply_changes(changes)
         number += a_second
         await asyncio.sleep(1)
     return number

@@ -1,4 +1,4 @@
-"""Where the dashboard reads a cluster from, and how that cluster decides. Put together by the command."""
+"""The source of a dashboard's cluster and its scheduler settings. The command line builds it."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -15,7 +15,7 @@ Connect = Callable[[], AbstractAsyncContextManager[Client]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """A live cluster has a `connect`; a dump or a data directory was `read` before."""
+    """The cluster that a dashboard shows: a live one has `connect`; a dump or a data directory has `read`."""
 
     origin: str
     """For people: `the dump cluster.yaml`."""
@@ -36,7 +36,7 @@ class Access:
 
     @property
     def follows_server(self) -> bool:
-        """Whether the versions and gates of the cluster's server count, live or recorded in a dump."""
+        """Whether to use the versions and gates that the cluster's server reports, because no flags name others."""
         return self.settings_for is not None or self.running is None
 
     @property

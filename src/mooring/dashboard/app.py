@@ -40,7 +40,7 @@ log = logs.get(__name__)
 
 
 class App:
-    """One dashboard."""
+    """The HTTP application of one dashboard: routes requests to views."""
 
     def __init__(self, cluster: Watching, gate: Gate) -> None:
         self._cluster = cluster

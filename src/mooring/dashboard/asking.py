@@ -1,4 +1,4 @@
-"""What a view is asked, and what it answers: the border between ``app.py`` and ``views/``."""
+"""Requests to views and their results: the types between ``app.py`` and ``views/``."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from mooring.dashboard.watching import Watching
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The content of a page as data, which `?format=json` returns."""
+    """The base class of page contents as data, which `?format=json` returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request to a view."""
+    """A request to a view: the cluster, the path and the query or form."""
 
     cluster: Watching
     links: Links
@@ -70,7 +70,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A part that a script puts into the page."""
+    """A part of a page in HTML, which a script inserts into the open page."""
 
     body: Markup
     model: Any = None
@@ -78,7 +78,7 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """Something to save."""
+    """A file for the browser to download."""
 
     name: str
     body: bytes
@@ -86,11 +86,11 @@ class File:
 
 
 class NotFoundError(Exception):
-    """There is no such thing; the message says what there is instead."""
+    """The requested object or page does not exist; the message names similar ones. Becomes status 404."""
 
 
 class BadRequestError(Exception):
-    """The request is invalid; the message says why."""
+    """The request is invalid; the message says why. Becomes status 400."""
 
 
 Answer = Page | Fragment | File

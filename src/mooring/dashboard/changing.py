@@ -66,8 +66,8 @@ class Proposals:
             self._open.popitem(last=False)
         return name
 
-    def take(self, name: str) -> Proposal | None:
-        """Return a proposal and remove it."""
+    def pop(self, name: str) -> Proposal | None:
+        """Remove and return the proposal of a name; None if there is none."""
         return self._open.pop(name, None)
 
 
@@ -75,7 +75,7 @@ class Proposals:
 
 
 def takes_one_step(suggestion: Suggestion) -> bool:
-    """Whether each of its changes is one request; what takes several (delete and make again) is left to people."""
+    """Return whether each change of a suggestion is one API request; those that need several get no button."""
     return bool(suggestion.changes) and all(map(_is_one_request, suggestion.changes))
 
 
@@ -85,7 +85,7 @@ def _is_one_request(change: Change) -> bool:
     return bool(change.command) and not _TOGETHER.intersection(shlex.split(change.command))
 
 
-def of_suggestion(snapshot: Snapshot, suggestion: Suggestion) -> Proposal:
+def propose_suggestion(snapshot: Snapshot, suggestion: Suggestion) -> Proposal:
     targets = [change.target for change in suggestion.changes]
     befores = tuple(snapshot.find(_type_of(each), each.namespace, each.name) for each in targets)
     return Proposal(
@@ -101,7 +101,7 @@ def _type_of(target: Target) -> type[Resource]:
 
 
 def cordon(node: Node, *, wanted: bool) -> Proposal:
-    """Keep new pods from a node, or let them come again."""
+    """Return the proposal that cordons a node, or uncordons it if cordoning is not `wanted`."""
 
     def change(after: Node) -> None:
         after.spec.unschedulable = wanted
@@ -114,7 +114,7 @@ def cordon(node: Node, *, wanted: bool) -> Proposal:
 
 
 def taint(node: Node, key: str, value: str, effect: str, caveat: str = "") -> Proposal:
-    """Give a node a taint, or a taint of it another value."""
+    """Return the proposal that adds a taint to a node, or changes the value of one that it has."""
     old = next((each for each in node.spec.taints if (each.key, each.effect) == (key, effect)), None)
     made = Taint(key=key, value=value, effect=effect)
 
@@ -129,7 +129,7 @@ def taint(node: Node, key: str, value: str, effect: str, caveat: str = "") -> Pr
 
 
 def untaint(node: Node, key: str, effect: str) -> Proposal:
-    """Take a taint from a node."""
+    """Return the proposal that removes a taint from a node."""
 
     def change(after: Node) -> None:
         after.spec.taints = [each for each in after.spec.taints if not _is(each, key, effect)]
@@ -166,7 +166,7 @@ def delete_pod(pod: Pod) -> Proposal:
 
 
 async def carry_out(client: Client, proposal: Proposal) -> Outcome:
-    """Make the changes in their order, up to the first that is refused."""
+    """Send the changes of a proposal to the API server in order, up to the first that is refused."""
     done: list[Change] = []
     for change, before in zip(proposal.changes, proposal.befores, strict=True):
         try:

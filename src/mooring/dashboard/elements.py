@@ -1,4 +1,4 @@
-"""Parts of pages that only the dashboard has: links, commands to copy, forms, pages of long lists."""
+"""HTML elements of the dashboard's pages: links, commands to copy, forms, pagination of long lists."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -26,13 +26,13 @@ def pod_link(links: Links, name: str) -> Markup:
 
 
 def command(text: str) -> Markup:
-    """Show a command with a button that copies it."""
+    """Return a shell command as HTML, with a button that copies it."""
     button = tag("button", "Copy", type="button", class_="copy", data_copy=text, aria_label=f"Copy: {text}")
     return tag("div", tag("code", text), button, class_="command")
 
 
 def change_form(links: Links, text: str, label: str, **fields: str) -> Markup:
-    """Show a button that requests a change of the cluster; nothing where pages may not change it."""
+    """Return a form with a button that requests a change of the cluster; nothing without `--allow-changes`."""
     if not links.changing:
         return Markup("")
     hidden = [tag("input", type="hidden", name=name, value=value) for name, value in fields.items()]
@@ -41,7 +41,7 @@ def change_form(links: Links, text: str, label: str, **fields: str) -> Markup:
 
 
 def change_button(links: Links, text: str, what: str) -> Markup:
-    """Show the same button within a form that has other fields."""
+    """Return a button that requests a change with the fields of its form; nothing without `--allow-changes`."""
     if not links.changing:
         return Markup("")
     return tag("button", text, type="submit", name="what", value=what, formmethod="post",
@@ -49,7 +49,7 @@ def change_button(links: Links, text: str, what: str) -> Markup:
 
 
 def with_code(text: str) -> Markup:
-    """Show a sentence with its parts in backticks as code."""
+    """Return a sentence as HTML, with its parts in backticks as code."""
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return together(text)
@@ -57,12 +57,12 @@ def with_code(text: str) -> Markup:
 
 
 def badge(text: object, mood: str = "") -> Markup:
-    """Show a word in a frame; `mood` is `good`, `bad`, `warn` or empty."""
+    """Return a word in a coloured frame; `mood` is `good`, `bad`, `warn` or empty."""
     return tag("span", text, class_=f"badge {mood}".strip())
 
 
 def time_ago(text: str, now: datetime) -> Markup:
-    """Return how long ago a timestamp was, with the timestamp itself as a tooltip."""
+    """Return how long ago a timestamp was as HTML, with the timestamp itself as a tooltip."""
     since = ago(text, now)
     return tag("time", f"{since} ago", datetime=text, title=text) if since else Markup("-")
 
@@ -76,7 +76,7 @@ def notice(*text: object) -> Markup:
 
 
 def fold_notices(what: str, lines: Sequence[str]) -> Markup:
-    """Show notices: a few as they are, many folded."""
+    """Return notices as HTML: up to three in full, more of them folded behind their number."""
     if len(lines) <= _UNFOLDED:
         return together(*map(notice, lines))
     return tag("details", tag("summary", f"{len(lines):,} {what}"), tag("ul", *(tag("li", line) for line in lines)),
@@ -84,12 +84,12 @@ def fold_notices(what: str, lines: Sequence[str]) -> Markup:
 
 
 def unread(plural: str, why: str) -> Markup:
-    """Show that the user may not read objects of a kind, in their place."""
+    """Return the notice that the user may not read objects of a kind, to stand in their place."""
     return notice(f"Your rights do not let you read {plural}, so nothing can be shown here: {why}")
 
 
 def field(label: str, control: Markup, more: str = "") -> Markup:
-    """Show a control with its label; `more` are CSS classes."""
+    """Return a form control with its label; `more` are CSS classes."""
     return tag("label", tag("span", label), control, class_=f"field {more}".strip())
 
 
@@ -98,7 +98,7 @@ def text_input(name: str, value: str = "", **attributes: object) -> Markup:
 
 
 def choice(name: str, options: Iterable[tuple[str, str]], chosen: str, **attributes: object) -> Markup:
-    """Show a drop-down list of values and their labels."""
+    """Return a drop-down list of values and their labels."""
     made = [
         tag("option", text, value=value, selected="selected" if value == chosen else None) for value, text in options
     ]
@@ -106,30 +106,30 @@ def choice(name: str, options: Iterable[tuple[str, str]], chosen: str, **attribu
 
 
 def chooser(*controls: object, text: str = "Show", is_main: bool = False, **attributes: object) -> Markup:
-    """Show a form that asks for another view of a page; `text` is on its button."""
+    """Return a form that filters or changes what a page shows; `text` is on its button."""
     button = tag("button", text, type="submit", class_="main" if is_main else None)
     return tag("form", *controls, button, class_="chooser", method="get", **attributes)
 
 
 def and_more(number: int, rest: str = "") -> Markup:
-    """Show how many entries of a list are left out; nothing where there are none."""
+    """Return the line `and 12 more` for entries of a list that are not shown; empty if there are none."""
     return soft(f"and {number:,} more{rest}") if number > 0 else Markup("")
 
 
 def found_table(head: Sequence[str], rows: Sequence[Sequence[object]], plural: str, why: str) -> Markup:
-    """Show what was found; without any, why the user may read none, if that is so."""
+    """Return the table of the found objects; without any, the reason why the user may read none, or `None.`."""
     if rows:
         return table(head, rows, plural.capitalize())
     return unread(plural, why) if why else soft("None.")
 
 
 def options_for(identity: str, values: Iterable[str]) -> Markup:
-    """Show the values that a text field suggests."""
+    """Return the list of values that a text field suggests while typing."""
     return tag("datalist", *(tag("option", value=value) for value in values), id=identity)
 
 
 def bar(part: float, label: str) -> Markup:
-    """Show a share as a small bar with its number."""
+    """Return a fraction as a small bar with its label."""
     shade = "over" if part > 1 else f"h{min(int(part * 10), 9)}"
     meter = tag("rect", x="0", y="0", width=f"{min(part, 1.0) * 60:.1f}", height="8", class_=shade)
     drawn = tag("svg", meter, viewBox="0 0 60 8", class_="bar", aria_hidden="true", focusable="false")
@@ -137,12 +137,12 @@ def bar(part: float, label: str) -> Markup:
 
 
 def scrollable_picture(picture: Markup, label: str) -> Markup:
-    """Show a picture that keeps its size on narrow screens and scrolls."""
+    """Return a picture in a frame that scrolls on narrow screens instead of shrinking."""
     return tag("div", picture, class_="drawn", tabindex="0", role="group", aria_label=label)
 
 
 def pager(asked: Asked, path: Sequence[str], number: int, kept: Mapping[str, str]) -> Markup:
-    """Show links to the other pages of a long list, with the rest of the query; nothing for a single page."""
+    """Return links to the other pages of a long list, which keep the rest of the query; nothing for a single page."""
     at, last = asked.number("page", 1), max((number + PER_PAGE - 1) // PER_PAGE, 1)
     if last == 1:
         return Markup("")
@@ -159,14 +159,14 @@ def pager(asked: Asked, path: Sequence[str], number: int, kept: Mapping[str, str
 
 
 def of_page(asked: Asked, found: Sequence[object]) -> slice:
-    """Return the part of a long list that is on this page."""
+    """Return the slice of a long list that the requested page shows."""
     last = max((len(found) + PER_PAGE - 1) // PER_PAGE, 1)
     at = min(max(asked.number("page", 1), 1), last)
     return slice((at - 1) * PER_PAGE, at * PER_PAGE)
 
 
 def chips(links: Links, names: Sequence[str], number: int) -> Markup:
-    """Show the first of many nodes, as links."""
+    """Return the first nodes of a list as links, and the number of the others."""
     shown = [node_link(links, name) for name in names[:number]]
     rest = f" and {len(names) - number:,} more" if len(names) > number else ""
     return together(Markup(", ").joined(shown), rest)

@@ -46,7 +46,7 @@ Remedies = Mapping[OwnerKey, str]
 
 
 class Labels(NamedTuple):
-    """The labels of a series of pending pods."""
+    """The labels of a Prometheus series of pending pods."""
 
     namespace: str
     owner: str
@@ -58,7 +58,7 @@ class Labels(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """One look at the cluster."""
+    """The values of all metrics at one moment."""
 
     pending: Counter[Labels]
     unsatisfiable: Counter[Labels]
@@ -70,7 +70,7 @@ class Measurement(NamedTuple):
 
 
 class Exporter(Collector):
-    """Measures a cluster and serves the last measurement."""
+    """A Prometheus collector that measures a cluster at intervals and serves the last measurement."""
 
     def __init__(self, cluster: Watching, interval: float, clock: Clock | None = None) -> None:
         self._cluster = cluster
@@ -86,7 +86,7 @@ class Exporter(Collector):
         return self.last is not None
 
     async def run(self) -> str:
-        """Measure until the cluster cannot be followed any more; return why."""
+        """Measure at intervals until the cluster cannot be followed any more; return the reason."""
         while await self._cluster.ready() and not self._cluster.problem:
             before = time.process_time()
             self.last = await self._cluster.ask(lambda live: self.measure(live, self._clock.now()))
@@ -95,7 +95,7 @@ class Exporter(Collector):
         return self._cluster.problem
 
     def search(self, live: LiveSnapshot) -> None:
-        """Search for remedies again: where owners have none, or when the last ones are old."""
+        """Search for the remedies of all owners if some were not searched yet or the last search is long ago."""
         rested = self._clock.monotonic() - self._searched_at
         has_new = any(labels.remedy == NOT_SEARCHED for labels in self.last.pending) if self.last else True
         is_old = rested > _REMEDY_SECONDS
@@ -107,7 +107,7 @@ class Exporter(Collector):
         self._searched_at = self._clock.monotonic()
 
     def measure(self, live: LiveSnapshot, now: datetime) -> Measurement:
-        """Look at all pods that wait and at all nodes."""
+        """Count the pending pods by reason, and the nodes by requested share of each resource."""
         pending: Counter[Labels] = Counter()
         unsatisfiable: Counter[Labels] = Counter()
         groups = sorted(_groups(live).values(), key=lambda pods: -len(pods))
@@ -167,7 +167,7 @@ def _family(name: str, text: str, counts: Counter[Labels]) -> GaugeMetricFamily:
 
 
 def _groups(live: LiveSnapshot) -> dict[Hashable, list[Pod]]:
-    """Pending pods with the same answer: from one template, or on their own."""
+    """Group pending pods that come from one template and so have one explanation."""
     groups: dict[Hashable, list[Pod]] = {}
     for pod in live.waiting.values():
         gates = tuple(gate.name for gate in pod.spec.scheduling_gates)
@@ -213,7 +213,7 @@ def _explained_reason(found: SchedulingExplanation) -> tuple[str, bool]:
 
 
 def remedies_of(live: LiveSnapshot) -> Remedies:
-    """Return what the first verified remedy of every owner changes."""
+    """Return for every owner of pending pods what its first verified remedy changes: `patch Deployment`."""
     found = overview(live.snapshot, live.settings, engine=live.engine)
     remedies: dict[OwnerKey, str] = {}
     for group in found.groups:

@@ -32,7 +32,7 @@ _OWN_SITES = frozenset({"same-origin", "none"})
 
 
 class RefusedError(Exception):
-    """A request that is not answered; the message may be shown to the client."""
+    """A request that is refused with an HTTP status; the message may be shown to the client."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ def new_token() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """For one server: its token and its port."""
+    """The access check of one dashboard server: its token, its port, and the token for changes."""
 
     token: str
     port: int
@@ -53,7 +53,7 @@ class Gate:
     """The token of requests that change the cluster; empty where nothing does."""
 
     def check(self, method: str, path: str, headers: Mapping[str, str]) -> str:
-        """Return the path after the token. Raise `RefusedError`."""
+        """Check host, token and origin of a request; return the path after the token. Raise `RefusedError`."""
         if headers.get("host", "") not in {f"{name}:{self.port}" for name in _NAMES}:
             raise RefusedError(421, "this address is not the dashboard's: use the one that the command has printed")
         given, _, rest = path.removeprefix("/").partition("/")
@@ -70,7 +70,7 @@ class Gate:
         return rest
 
     def check_change(self, headers: Mapping[str, str]) -> None:
-        """Check a request that changes the cluster, after `check`. Raise `RefusedError`."""
+        """Check the header that requests for changes need, after `check`. Raise `RefusedError`."""
         given = headers.get(CHANGING, "")
         if not self.changing or not hmac.compare_digest(given.encode(), self.changing.encode()):
             raise RefusedError(403, "only the dashboard's own pages may change the cluster: load the page again")

@@ -1,4 +1,4 @@
-"""What happened lately: pods and nodes that came, went and changed, how long pods waited, and counts over time.
+"""Recent changes of pods and nodes, how long pods waited for a node, and counts of pods over time.
 
 The timestamps of a snapshot's objects show the past; from then on every change is noted as it comes. Of a crowd
 of identical changes within a second one line is kept, and of everything only the last.
@@ -27,7 +27,7 @@ _WAITS = 1000
 
 
 class Line(NamedTuple):
-    """One thing that happened."""
+    """One recent change of the cluster, as a line of text."""
 
     at: str
     """RFC 3339, to the second."""
@@ -46,7 +46,7 @@ class Wait(NamedTuple):
 
 
 class History:
-    """The last that happened."""
+    """The recent changes of a cluster, the waiting times of pods, and counts over time."""
 
     def __init__(self, snapshot: Snapshot, now: datetime) -> None:
         self.began = now
@@ -78,8 +78,8 @@ class History:
         if len(self.moments) > _MOMENTS:
             del self.moments[1:-1:2], self.evicted_by[1:-1:2]
 
-    def note(self, changes: Sequence[Change[Any]], now: datetime) -> None:
-        """Take in what has changed."""
+    def record_changes(self, changes: Sequence[Change[Any]], now: datetime) -> None:
+        """Add lines for changed pods and nodes, one for many identical changes; count bound and evicted pods."""
         at = times.to_seconds(now)
         crowds: Counter[tuple[str, str]] = Counter()
         examples: dict[tuple[str, str], str] = {}
@@ -99,8 +99,8 @@ class History:
             gone = what == "deleted"
             self.lines.append(Line(at, f"{subject}: {what}", "" if gone else "pod", example))
 
-    def tell(self, text: str, kind: str, name: str, now: datetime) -> None:
-        """Add a line that no change of an object shows."""
+    def add_line(self, text: str, kind: str, name: str, now: datetime) -> None:
+        """Add a line about something that no change of an object shows."""
         self.lines.append(Line(times.to_seconds(now), text, kind, name))
 
     def _pod_news(self, old: Pod | None, new: Pod | None) -> str:

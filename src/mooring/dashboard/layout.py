@@ -1,4 +1,4 @@
-"""What is around every page: the menu, the cluster's name, whether it is live, what could not be read."""
+"""The frame of every page: the menu, the cluster's name, whether it is live, and what could not be read."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ _CHANGES = "Changes are shown before they are made, and made with your credentia
 
 
 def page(shown: Page, cluster: Watching, links: Links) -> str:
-    """Return the whole HTML document."""
+    """Return a page as a whole HTML document, with menu and notices."""
     notices = together(
         _forbidden(cluster.forbidden), fold_notices("notes about what was read", list(map(str, cluster.notes)))
     )
@@ -47,12 +47,11 @@ def _forbidden(missing: Mapping[str, str]) -> Markup:
 
 
 def waiting(cluster: Watching, links: Links) -> str:
-    """While the cluster is read, or when it cannot be."""
+    """Return the page that is shown while the cluster is being read, or why it cannot be read."""
     if cluster.problem:
         return _document("The cluster cannot be read", "", notice(cluster.problem), cluster, links)
-    label = (
-        f"Reading {cluster.access.origin}: {cluster.read_so_far():,} objects so far. The page shows it when it is done."
-    )
+    read = f"Reading {cluster.access.origin}: {cluster.number_of_objects_read():,} objects so far."
+    label = f"{read} The page shows it when it is done."
     body = tag("p", label, class_="soft", data_waiting="", id="waiting", role="status")
     return _document("Reading the cluster", "", body, cluster, links)
 

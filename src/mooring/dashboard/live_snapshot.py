@@ -30,7 +30,7 @@ MAX_CACHED_EXPLANATIONS = 64
 
 
 class LiveSnapshot:
-    """The current objects of a cluster."""
+    """The current objects of a cluster with the scheduler's engine over them, updated by changes."""
 
     def __init__(self, snapshot: Snapshot, settings: Settings, now: datetime) -> None:
         self.snapshot = snapshot
@@ -52,7 +52,7 @@ class LiveSnapshot:
     # -- changes
 
     def apply(self, changes: Iterable[Change[Any]], now: datetime) -> None:
-        """Apply changes of the cluster."""
+        """Update objects, engine, counts and history with changes of the cluster, and drop cached explanations."""
         put: list[Resource] = []
         removed: list[Resource] = []
         taken = [Change(old and newest_of(old), new and newest_of(new)) for old, new in changes]
@@ -71,12 +71,12 @@ class LiveSnapshot:
         self._explained.clear()
         self._overviews.clear()
         self.__dict__.pop("usage", None)
-        self.history.note(taken, now)
+        self.history.record_changes(taken, now)
         self.history.sample(now, self.running, len(self.waiting), self.engine.cluster)
 
     def record(self, text: str, kind: str, name: str, now: datetime) -> None:
-        """Record something that happened and that no object shows."""
-        self.history.tell(text, kind, name, now)
+        """Add a line to the history about something that no object shows."""
+        self.history.add_line(text, kind, name, now)
         self.revision += 1
 
     def _put(self, old: Resource | None, new: Resource) -> None:
@@ -116,12 +116,12 @@ class LiveSnapshot:
 
     @property
     def unread(self) -> dict[str, str]:
-        """Why the user may read no nodes or no pods, by plural."""
+        """The reasons why the user may read no nodes or no pods, by plural."""
         return {plural: why for plural in ("nodes", "pods") if (why := self.snapshot.unread(plural))}
 
     @cached_property
     def usage(self) -> Usage:
-        """How much of which resource is requested on which node."""
+        """The requested and allocatable amounts of every resource, by node."""
         return usage_of(self.engine.cluster)
 
     @cached_property
@@ -133,17 +133,17 @@ class LiveSnapshot:
         return self.engine.cluster.node(name)
 
     def subject(self, kind: str, namespace: str, name: str) -> Subject:
-        """Return the subject of a name. Raise `NotThereError`."""
+        """Return the pod or workload of a kind and name as the subject of an explanation. Raise `NotThereError`."""
         return find(self.snapshot, kind, namespace, name, self.settings.admission)
 
     def engine_for(self, subject: Subject) -> tuple[ExplainEngine, SchedulerFeatures]:
-        """Return the engine for questions about a subject, and its features."""
+        """Return the scheduler engine with which to explain a subject, and its scheduler features."""
         if is_answered_by_any(subject):
             return self.engine, self.settings.features
         return engine_for(self.snapshot, subject, self.settings)
 
     def explain(self, kind: str, namespace: str, name: str, suggestions: int = 5) -> SchedulingExplanation:
-        """Return what `mooring explain KIND NAMESPACE/NAME` says. Raises `NotThereError`."""
+        """Return the explanation that `mooring explain KIND NAMESPACE/NAME` prints, cached. Raise `NotThereError`."""
         key = (kind, namespace, name, suggestions)
         found = self._explained.get(key)
         if found is None:
@@ -155,7 +155,7 @@ class LiveSnapshot:
         return found
 
     def overview(self, namespace: str = "", owner: str = "") -> Overview:
-        """Return what `mooring explain -A` says, without remedies; cached until something changes."""
+        """Return the groups that `mooring explain -A` prints, without remedies; cached until something changes."""
         key = (namespace, owner)
         if key not in self._overviews:
             if len(self._overviews) >= MAX_CACHED_EXPLANATIONS:

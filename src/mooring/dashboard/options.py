@@ -1,4 +1,4 @@
-"""The versions and gates of the cluster that is shown: given on the command line, or reported by its server.
+"""The versions and feature gates of the cluster: given on the command line, or reported by its server.
 
 The only place of the dashboard that reads them. Called by ``watching.py``, and by ``views/versions.py`` for what they
 were at which version.
@@ -28,13 +28,13 @@ class Running:
 
 
 def running_of(snapshot: Snapshot) -> Running | None:
-    """Return how the server of a snapshot runs; None for manifests. Raises `QuestionError`."""
+    """Return the versions and gates of the server of a snapshot; None for manifests. Raise `QuestionError`."""
     found = component_of_snapshot(snapshot)
     return None if found is None else Running(*found)
 
 
 class GateRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A feature gate through the versions."""
+    """A feature gate with its stage at every version that can be emulated."""
 
     name: str
     about: str
@@ -57,7 +57,7 @@ def compatible() -> list[str]:
 
 
 def gate_rows(running: Running) -> list[GateRow]:
-    """Return all gates with their default at every version, and whether each is on."""
+    """Return all feature gates with their stage and default at every version, and whether each is on."""
     states, made = running.component.gates.states, []
     for gate in known_gates.KNOWN:
         stages = []
@@ -79,5 +79,5 @@ def gate_rows(running: Running) -> list[GateRow]:
 
 
 def compile_new(running: Running, environments: Environments, expression: str) -> Program:
-    """Compile an expression as the cluster's server would validate a new one."""
+    """Compile a CEL expression with the functions that the cluster's server allows in new objects."""
     return environments.new_expressions(running.component.versions.min_compatibility).compile(expression)

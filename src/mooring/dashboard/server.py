@@ -1,4 +1,4 @@
-"""Listens for browsers of this machine alone.
+"""The dashboard's HTTP server, which listens on the loopback address.
 
 async with DashboardServer(access, port=0) as server:
     print(server.url)
@@ -20,7 +20,7 @@ _GRACE_SECONDS = 2.0
 
 
 class DashboardServer:
-    """Listens while it is entered."""
+    """A dashboard server as an async context manager: it listens while entered."""
 
     def __init__(self, access: Access, *, port: int = 0, token: str = "") -> None:
         self._access = access
@@ -29,7 +29,7 @@ class DashboardServer:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        """Raise OSError when the port is taken, and what `Watching` raises."""
+        """Listen and start to follow the cluster. Raise OSError for a taken port, and what `Watching` raises."""
         async with AsyncExitStack() as stack:
             listening = stack.enter_context(_listening(self._port))
             self.port: int = listening.getsockname()[1]
@@ -49,7 +49,7 @@ class DashboardServer:
 
     @property
     def url(self) -> str:
-        """The address, with the token."""
+        """The address of the dashboard, with its token."""
         return f"http://{ADDRESS}:{self.port}/{self._token}/"
 
 

@@ -1,4 +1,4 @@
-"""Follows a cluster for the dashboard, and answers questions about it in one thread.
+"""Follow a cluster for the dashboard, and run all functions that read its live snapshot in one thread.
 
     async with Watching(access) as cluster:
         page = await cluster.ask(lambda live: overview(live))
@@ -43,7 +43,7 @@ log = logs.get(__name__)
 
 
 class Watching:
-    """A cluster, kept up to date while this is entered."""
+    """A cluster whose live snapshot is kept current while this context manager is entered."""
 
     def __init__(self, access: Access, clock: Clock | None = None) -> None:
         self.access = access
@@ -67,7 +67,7 @@ class Watching:
         self._running = access.running
 
     async def __aenter__(self) -> Self:
-        """Connect and follow. Raise `SnapshotError` for a source that cannot be read, ClientError for no cluster."""
+        """Connect to the cluster and start to follow it. Raise ClientError if it does not answer."""
         if self.access.connect is not None:
             self.client = await self._stack.enter_async_context(self.access.connect())
         self._task = asyncio.create_task(self._keep(), name="dashboard: follow the cluster")
@@ -95,17 +95,17 @@ class Watching:
 
     @property
     def is_behind(self) -> bool:
-        """Whether a live cluster does not answer any more, so that pages show the past."""
+        """Whether a live cluster no longer answers, so that pages show an old state."""
         return any(informer.is_failing for informer in self._informers)
 
     @property
     def forbidden(self) -> Mapping[str, str]:
-        """What the user may not read, and why: it is missing from every page."""
+        """The kinds that the user may not read, each with the reason."""
         return self._live.snapshot.forbidden if self._live is not None else {}
 
     @property
     def notes(self) -> Sequence[Note]:
-        """What could not be read for other reasons."""
+        """Notes about objects that could not be read for other reasons than rights."""
         return self._live.snapshot.notes if self._live is not None else ()
 
     @property
@@ -115,48 +115,48 @@ class Watching:
     def now(self) -> datetime:
         return self._clock.now()
 
-    def read_so_far(self) -> int:
-        """Return how many objects have been read so far, while the first read goes on."""
+    def number_of_objects_read(self) -> int:
+        """Return how many objects the first, unfinished read has received."""
         return sum(map(len, self._informers))
 
     async def ready(self) -> bool:
-        """Wait until there is something to see, or a `problem`: whether there is."""
+        """Wait until the cluster has been read, or cannot be (see `problem`); return whether it has."""
         async with self._news:
             await self._news.wait_for(lambda: self._live is not None or self.problem)
         return self._live is not None
 
     async def wait_for_change(self, after: int) -> int:
-        """Wait until the revision is another one than `after`."""
+        """Wait until the revision differs from `after`; return the new one."""
         async with self._news:
             await self._news.wait_for(lambda: self.revision != after)
         return self.revision
 
     async def ask(self, question: Callable[[LiveSnapshot], T]) -> T:
-        """Answer a question in the thread of the live snapshot. Call `ready` first."""
+        """Call a function with the live snapshot in its thread, and return the result. Wait for `ready` first."""
         live = self._live
         if live is None:
             raise RuntimeError("nothing is known yet: wait for `ready`")
         return await asyncio.get_running_loop().run_in_executor(self._asking, question, live)
 
     async def compute(self, work: Callable[[], T]) -> T:
-        """Run slow work in a thread of its own. It must not touch the live snapshot."""
+        """Call a slow function in a second thread, and return the result. It must not read the live snapshot."""
         return await asyncio.get_running_loop().run_in_executor(self._computing, work)
 
-    async def tell(self, text: str, kind: str, name: str) -> None:
-        """Add to what changed lately."""
+    async def record(self, text: str, kind: str, name: str) -> None:
+        """Add a line to the recent changes, and notify open pages."""
         now = self._clock.now()
         await self.ask(lambda live: live.record(text, kind, name, now))
         async with self._news:
             self._news.notify_all()
 
     def running(self) -> Running:
-        """Return the versions and gates of the cluster. Raises `QuestionError` where they are not known."""
+        """Return the versions and gates of the cluster. Raise `QuestionError` if they are not known."""
         if self._running is None:
             raise QuestionError("neither flags nor the cluster say which release it runs: give --emulation-version")
         return self._running
 
-    async def whole(self) -> Snapshot:
-        """Return a snapshot with all objects as they were read, for an audit. Raise `SnapshotError`."""
+    async def read_snapshot(self) -> Snapshot:
+        """Read all objects of the cluster again, in their original form, for an audit. Raise `SnapshotError`."""
         if self.client is not None:
             return await live(self.client, self.access.origin, namespace=self.access.namespace)
         return await self.ask(lambda live: live.snapshot)
@@ -215,10 +215,10 @@ class Watching:
                 changes = self._waiting[:]
                 self._waiting.clear()
                 if changes:
-                    await self.take_in(changes)
+                    await self.apply_changes(changes)
 
-    async def take_in(self, changes: Sequence[Change[Any]]) -> None:
-        """Apply changes and notify waiters."""
+    async def apply_changes(self, changes: Sequence[Change[Any]]) -> None:
+        """Apply changes to the live snapshot, and notify open pages."""
         now = self._clock.now()
         await self.ask(lambda live: live.apply(changes, now))
         async with self._news:

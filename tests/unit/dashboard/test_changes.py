@@ -211,7 +211,7 @@ async def test_no_other_user_changes_the_cluster(case: Attack) -> None:
         for path, form in sent:
             answer = await page.change_with(headers, path, form)
             assert answer.status == case.status, answer.text
-        assert page.cluster.proposals.take(shown["name"]) is not None  # it still waits to be confirmed
+        assert page.cluster.proposals.pop(shown["name"]) is not None  # it still waits to be confirmed
 
 
 async def test_a_change_is_not_made_by_following_a_link() -> None:
@@ -219,7 +219,7 @@ async def test_a_change_is_not_made_by_following_a_link() -> None:
         shown = (await page.change(what="cordon", node="east-0")).json
         answer = await page.send("GET", f"/a-token-of-tests/changes/{shown['name']}", headers=OWN)
         assert answer.status == 404
-        assert page.cluster.proposals.take(shown["name"]) is not None
+        assert page.cluster.proposals.pop(shown["name"]) is not None
 
 
 @pytest.mark.parametrize(

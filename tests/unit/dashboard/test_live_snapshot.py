@@ -144,6 +144,6 @@ def test_how_long_pods_waited_is_what_their_timestamps_say() -> None:
 async def test_every_waiting_client_hears_of_a_change() -> None:
     async with dashboard(Snapshot("the test", shop())) as caller:
         before = caller.cluster.revision
-        await caller.cluster.take_in([Change(None, pod("late", cpu="100"))])
+        await caller.cluster.apply_changes([Change(None, pod("late", cpu="100"))])
         assert await caller.cluster.wait_for_change(before) == before + 1
         assert (await caller.data())["pending"] == 4

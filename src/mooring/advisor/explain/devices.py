@@ -28,8 +28,8 @@ _DRIVER = re.compile(r"""device\.driver\s*==\s*['"]([^'"]+)['"]""")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The devices of one node for one device request (or one alternative of it), narrowed down step by step."""
+class RequestDevices:
+    """The devices of one node that a device request of the pod selects, tolerates and could get, step by step."""
 
     claim: ResourceClaim
     request: Request
@@ -68,7 +68,7 @@ def claims_of(view: View) -> list[ResourceClaim]:
     return found
 
 
-def requests_on(view: View, node: str) -> list[Found]:
+def requests_on(view: View, node: str) -> list[RequestDevices]:
     """Return the devices of a node for each request of the pod's unallocated claims."""
     inventory, allocated = _stock(view)
     pools = inventory.on(view.info(node).row)
@@ -114,7 +114,7 @@ def _stock(view: View) -> tuple[Inventory, Allocated]:
 
 def _matched(
     view: View, claim: ResourceClaim, way: Request, devices: Sequence[PooledDevice], allocated: Allocated
-) -> Found:
+) -> RequestDevices:
     of_class, failing = _selected(way.device_class.spec.selectors, devices)
     selected, own_failing = _selected(way.selectors, of_class)
     options = view.features.constraints
@@ -122,7 +122,9 @@ def _matched(
         each for each in selected if find_untolerated_device_taint(each.taints, way.tolerations, options) is None
     ]
     free = [each for each in tolerated if way.admin_access or not allocated.has(each.id)]
-    return Found(claim, way, devices, of_class, selected, tolerated, free, own_failing if of_class else failing)
+    return RequestDevices(
+        claim, way, devices, of_class, selected, tolerated, free, own_failing if of_class else failing
+    )
 
 
 def _selected(
@@ -144,7 +146,7 @@ def _selected(
     return devices, ("", "")
 
 
-def lacking_text(found: Found) -> str:
+def lacking_text(found: RequestDevices) -> str:
     """Return a text saying what a device request lacks on a node."""
     asked = (
         "all devices"

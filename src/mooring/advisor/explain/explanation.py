@@ -35,7 +35,15 @@ from mooring.advisor.explain.results import (
     Suggestion,
     Victim,
 )
-from mooring.advisor.explain.search import CORRECTION, Candidate, Search, candidate_of, joined, targets, with_more_nodes
+from mooring.advisor.explain.search import (
+    CORRECTION,
+    Candidate,
+    Search,
+    candidate_of,
+    join_candidates,
+    targets,
+    with_more_nodes,
+)
 from mooring.advisor.explain.subject import Subject, setting
 from mooring.advisor.explain.view import View, full_name
 from mooring.advisor.node_facts import NodeFacts
@@ -464,7 +472,7 @@ class _Explaining:
     ) -> list[tuple[bool, int, Suggestion]]:
         """Simulate combined remedies if no single one helps all pods: with a second remedy, or more new nodes."""
         partial = {id(suggestion.changes): suggestion for _, _, suggestion in kept}
-        further = [joined(each, other) for each in self.candidates[:_MOST_JOINED] for other in self.beside]
+        further = [join_candidates(each, other) for each in self.candidates[:_MOST_JOINED] for other in self.beside]
         for each in self.candidates:
             found = partial.get(id(each.suggestion.changes))
             if found is not None and found.helps > before:

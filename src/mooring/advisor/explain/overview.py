@@ -18,7 +18,7 @@ from msgspec import structs
 from mooring.advisor.explain.causes.creation import creation, missing_pods
 from mooring.advisor.explain.causes.running import not_running
 from mooring.advisor.explain.explanation import explain, loaded, proposed
-from mooring.advisor.explain.rehearsal import Played, Rehearsal
+from mooring.advisor.explain.rehearsal import Rehearsal, RehearsalResult
 from mooring.advisor.explain.results import PROBLEMS, Result, SchedulingExplanation, Suggestion
 from mooring.advisor.explain.search import Candidate
 from mooring.advisor.explain.subject import WORKLOADS, Subject, of
@@ -315,7 +315,7 @@ def _with_remedies(
             made[index] = (structs.replace(group, remedy=left[0].suggestion), entry)
     first = {index: left[0] for index, left in waiting.items() if left}
 
-    def take(index: int, candidate: Candidate, result: Played) -> None:
+    def take(index: int, candidate: Candidate, result: RehearsalResult) -> None:
         if result.is_enough and made[index][0].remedy is None:
             group, entry = made[index]
             remedy = structs.replace(candidate.suggestion, helps=result.helps, wanted=result.wanted)

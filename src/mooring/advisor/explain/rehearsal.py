@@ -45,8 +45,8 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """The result of simulating a remedy."""
+class RehearsalResult:
+    """The result of simulating a remedy: how many pods of the workload run, and which other pods it hurts."""
 
     helps: int
     """How many pods of the workload have a node with the remedy."""
@@ -77,20 +77,20 @@ class Rehearsal:
     def _pending_before(self) -> Counter[str]:
         return _pending(self._run(()).world)
 
-    def unchanged(self, subject: Subject) -> Played:
+    def unchanged(self, subject: Subject) -> RehearsalResult:
         """Return how many pods of a workload get a node in a simulation without any change."""
         return self.play(Proposal(subject, subject))
 
-    def play(self, proposal: Proposal) -> Played:
+    def play(self, proposal: Proposal) -> RehearsalResult:
         """Simulate one remedy; return its result."""
         return self.play_all((proposal,))[0]
 
-    def play_all(self, proposals: Sequence[Proposal]) -> list[Played]:
+    def play_all(self, proposals: Sequence[Proposal]) -> list[RehearsalResult]:
         """Simulate several remedies in one simulation; return the result of each."""
         try:
             world = self._run(proposals).world
         except ScenarioError:
-            return [Played(0, 1) for _ in proposals]
+            return [RehearsalResult(0, 1) for _ in proposals]
         own = {_owner_name(each.after) for each in proposals}
         before = self._pending_before
         hurt = tuple(
@@ -148,20 +148,20 @@ def _steps(snapshot: Snapshot, proposal: Proposal) -> Iterator[Step]:
     yield Step((Add((source,)),))
 
 
-def _result(world: World, proposal: Proposal, hurt: tuple[str, ...], *, is_placed: bool) -> Played:
+def _result(world: World, proposal: Proposal, hurt: tuple[str, ...], *, is_placed: bool) -> RehearsalResult:
     """Count the pods of a workload that have a node, or those that exist where nodes may not be read."""
     source = proposal.after.source
     meta = source.metadata
     if isinstance(source, Pod):
         pods = [pod for pod in world.pods.values() if pod.name == f"{meta.namespace}/{meta.name}"]
-        return Played(sum(bool(pod.node) for pod in pods), 1, hurt)
+        return RehearsalResult(sum(bool(pod.node) for pod in pods), 1, hurt)
     owner = world.workloads.current_workload(source.kind, meta.namespace, meta.name)
     if owner is None:  # a CronJob: its Jobs create pods
         names = {f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in proposal.before.siblings if waits(pod)}
         pods = [pod for pod in world.pods.values() if pod.name in names]
-        return Played(sum(bool(pod.node) for pod in pods), max(len(names), 1), hurt)
+        return RehearsalResult(sum(bool(pod.node) for pod in pods), max(len(names), 1), hurt)
     wanted = max(owner.desired, len(owner.pods)) if owner.kind != "DaemonSet" else len(owner.pods)
-    return Played(owner.placed if is_placed else len(owner.pods), max(wanted, 1), hurt)
+    return RehearsalResult(owner.placed if is_placed else len(owner.pods), max(wanted, 1), hurt)
 
 
 def _pending(world: World) -> Counter[str]:

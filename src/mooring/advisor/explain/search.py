@@ -103,7 +103,7 @@ def candidate_of(
     return Candidate(suggestion, Proposal(before, after))
 
 
-def joined(one: Candidate, other: Candidate) -> Candidate | None:
+def join_candidates(one: Candidate, other: Candidate) -> Candidate | None:
     """Return the candidate that combines the changes of two; None if both change the workload."""
     subject, first, second = one.proposal.before, one.proposal.after, other.proposal.after
     if first.source is not subject.source and second.source is not subject.source:
@@ -200,12 +200,12 @@ class Search:
             view = View(self._engine, subject, self._features) if idea.chosen else self._untouched
             if idea.was_global and not is_global:  # nodes are evaluated only now
                 for node in targets(view):
-                    self._answer(idea, view, node, *self._engine.refusals_on(subject.pod, node))
+                    self._queue_remedies(idea, view, node, *self._engine.refusals_on(subject.pod, node))
             else:
-                self._answer(idea, view, idea.node, statuses, is_global)
+                self._queue_remedies(idea, view, idea.node, statuses, is_global)
 
-    def _answer(self, idea: _Idea, view: View, node: str, statuses: Sequence[Status], is_global: bool) -> None:
-        """Queue the remedies for each node's first rejection, except those of a family that was already queued."""
+    def _queue_remedies(self, idea: _Idea, view: View, node: str, statuses: Sequence[Status], is_global: bool) -> None:
+        """Queue the remedies for a node's first rejection, except those of a family that the idea already has."""
         for remedy in remedies(view, view.info(node), statuses[0]) if statuses else ():
             if remedy.family not in {each.family for each in idea.chosen if each.plugin == remedy.plugin}:
                 self._push((*idea.chosen, remedy), remedy.node or node, was_global=is_global)

@@ -117,11 +117,11 @@ class PolicyEvaluator:
         return not any(isinstance(each, _ACTIVE) for each in self._objects)
 
     def verdict(self, obj: Resource, *, old: Resource | None = None, operation: str = "CREATE") -> Verdict:
-        """Evaluate the policies for a write of an object; the object is not modified."""
+        """Return the verdict of the policies on a write of an object, which is not modified."""
         return Verdict() if self.is_idle else self._prepared().verdict(obj, old, operation, self._user)
 
     def verdict_on_tree(self, tree: Tree, *, plural: str = "", operation: str = "CREATE") -> Verdict:
-        """Evaluate the policies for an object of a kind unknown to Mooring."""
+        """Return the verdict of the policies on a write of an object of a kind unknown to Mooring, given as a tree."""
         return Verdict() if self.is_idle else self._prepared().verdict_on_tree(tree, plural, operation, self._user)
 
     def _prepared(self) -> "_Ready":

@@ -9,7 +9,7 @@ ROUTES: Mapping[tuple[str, tuple[str, ...]], View] = {
     ("GET", ("",)): overview.page,
     ("GET", ("map",)): overview.squares,
     ("GET", ("pending",)): pending.page,
-    ("GET", ("pending", "help", "*", "*", "*")): pending.helps,
+    ("GET", ("pending", "help", "*", "*", "*")): pending.show_remedies,
     ("GET", ("pods",)): pods.search,
     ("GET", ("pods", "*", "*")): pods.page,
     ("GET", ("nodes",)): nodes.search,

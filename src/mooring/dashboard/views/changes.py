@@ -1,4 +1,4 @@
-"""Changes: what a button would do, shown before it is done, and what came of it.
+"""Changes: what a button would change, shown before it is done, and the result.
 
 These addresses exist only with `--allow-changes`, and ask for the header that only own pages know (``gate.py``). What
 is written, and how it is kept to what was shown, is in ``changing.py``.
@@ -18,7 +18,7 @@ from mooring.dashboard.live_snapshot import LiveSnapshot
 from mooring.dashboard.views.nodes import eviction
 
 
-class Proposed(Model, frozen=True, kw_only=True):
+class ProposedChange(Model, frozen=True, kw_only=True):
     """The content of the page that shows a proposed change."""
 
     name: str
@@ -29,7 +29,7 @@ class Proposed(Model, frozen=True, kw_only=True):
     caveat: str
 
 
-class Done(Model, frozen=True, kw_only=True):
+class ExecutedChange(Model, frozen=True, kw_only=True):
     """The content of the page that shows an executed change."""
 
     commands: list[str]
@@ -38,12 +38,12 @@ class Done(Model, frozen=True, kw_only=True):
 
 
 async def propose(asked: Asked) -> Fragment:
-    """Show the change that a button stands for, and ask for confirmation."""
+    """Answer `POST /changes`: show the change that a button requests, and ask for confirmation."""
     make = _MADE.get(asked.value("what"))
     if make is None:
         raise BadRequestError(f"there is no change {asked.value('what')!r}: there are {', '.join(_MADE)}")
     proposal = await asked.cluster.ask(lambda live: make(live, asked))
-    model = Proposed(
+    model = ProposedChange(
         name=asked.cluster.proposals.remember(proposal),
         summary=proposal.summary,
         objects=[str(change.target) for change in proposal.changes],
@@ -54,19 +54,19 @@ async def propose(asked: Asked) -> Fragment:
 
 
 async def carry_out(asked: Asked) -> Fragment:
-    """Do what was shown under a name."""
+    """Answer `POST /changes/NAME`: make the change that was shown and confirmed."""
     (name,) = asked.path
     cluster = asked.cluster
-    proposal = cluster.proposals.take(name)
+    proposal = cluster.proposals.pop(name)
     if proposal is None:
         raise NotFoundError("nothing was done: this change was made already, or is forgotten; look again")
     if cluster.client is None:
         raise BadRequestError("there is no cluster here to change")
     outcome = await changing.carry_out(cluster.client, proposal)
     if outcome.done:
-        await cluster.tell(*_line(proposal, outcome))
+        await cluster.record(*_line(proposal, outcome))
     commands = [change.command for change in outcome.done]
-    return Fragment(_answer(proposal, outcome), Done(commands=commands, problem=outcome.problem))
+    return Fragment(_answer(proposal, outcome), ExecutedChange(commands=commands, problem=outcome.problem))
 
 
 def _line(proposal: Proposal, outcome: Outcome) -> tuple[str, str, str]:
@@ -115,7 +115,7 @@ def _suggestion(live: LiveSnapshot, asked: Asked) -> Proposal:
         raise NotFoundError(str(error)) from error
     for each in found.suggestions:
         if each.summary == asked.value("summary") and changing.takes_one_step(each):
-            return changing.of_suggestion(live.snapshot, each)
+            return changing.propose_suggestion(live.snapshot, each)
     raise NotFoundError("as things are now, this is not suggested any more: look again")
 
 
@@ -133,7 +133,7 @@ _MADE: Mapping[str, Callable[[LiveSnapshot, Asked], Proposal]] = {
 # -- what people see
 
 
-def _question(model: Proposed, asked: Asked) -> Markup:
+def _question(model: ProposedChange, asked: Asked) -> Markup:
     shown = [
         tag("li", obj, tag("div", tag("code", command), class_="command"))
         for obj, command in zip(model.objects, model.commands, strict=True)

@@ -1,4 +1,4 @@
-"""An explanation as parts of pages: which plugin refuses which nodes, what would help, which node wins."""
+"""Render an explanation: its cause, the rejected nodes by plugin, suggestions, scores."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ Explanation = SchedulingExplanation
 
 
 def summary(found: SchedulingExplanation) -> Markup:
-    """Return the state and the cause, then further facts."""
+    """Return the state, the cause and the facts of an explanation as HTML."""
     facts: object = tag("ul", *(tag("li", fact) for fact in found.facts), class_="facts") if found.facts else ""
     if len(found.facts) > _FACTS:
         facts = tag("details", tag("summary", f"{len(found.facts)} more facts"), facts, class_="facts")
@@ -47,7 +47,7 @@ def summary(found: SchedulingExplanation) -> Markup:
 
 
 def message(found: SchedulingExplanation) -> Markup:
-    """Return kube-scheduler's message, folded."""
+    """Return kube-scheduler's message and the cluster's events as HTML, folded; empty without any."""
     words = [*([found.message] if found.message else []), *found.words]
     if not words:
         return Markup("")
@@ -55,7 +55,7 @@ def message(found: SchedulingExplanation) -> Markup:
 
 
 def refusals(found: SchedulingExplanation, links: Links) -> Markup:
-    """Return the rejected nodes by plugin, with the compared values."""
+    """Return the rejected nodes by plugin and reason as an HTML table; empty for scheduled pods."""
     shown = found.refusals[:_GROUPS]
     if not shown or found.state == "Scheduled":
         return Markup("")
@@ -77,7 +77,7 @@ def preemption(found: SchedulingExplanation, links: Links) -> Markup:
 
 
 def suggestions(found: SchedulingExplanation, links: Links) -> Markup:
-    """Return the suggestions, which were tried for the whole workload; otherwise what to check by hand."""
+    """Return the verified suggestions as an HTML list; without any, what to check by hand."""
     if found.suggestions:
         return tag("ol", *(_suggestion(found, each, links) for each in found.suggestions), class_="suggestions")
     if found.checks:
@@ -105,7 +105,7 @@ def _suggestion(found: SchedulingExplanation, each: Suggestion, links: Links) ->
 
 
 def points(found: Sequence[NodeScore], links: Links) -> Markup:
-    """Show the scores of the node that was or would be chosen, beside the next best."""
+    """Return an HTML table of the scores of the chosen node and of the next best, by plugin."""
     if not found:
         return Markup("")
     plugins = dict.fromkeys(name for each in found for name, number in each.scores.items() if number)

@@ -51,8 +51,8 @@ class Issue(Model, frozen=True, kw_only=True):
     message: str
 
 
-class Tried(Model, frozen=True, kw_only=True):
-    """The result of evaluating an expression."""
+class ExpressionResult(Model, frozen=True, kw_only=True):
+    """The result of checking an expression and evaluating it on nodes or taints."""
 
     expression: str
     """What was compiled: a range of versions is a call of `semver.compare`."""
@@ -74,7 +74,7 @@ class Tried(Model, frozen=True, kw_only=True):
 
 
 async def page(asked: Asked) -> Page:
-    """`/expressions?kind=node&expression=…&key=LABEL`."""
+    """Answer `/expressions?kind=node&expression=…&key=LABEL`: the form for expressions."""
     kind = asked.value("kind", "node")
     kind = kind if kind in _EXAMPLES else "node"
     text = asked.value("expression") or _EXAMPLES[kind]
@@ -120,7 +120,7 @@ def _labels(live: LiveSnapshot) -> list[str]:
 
 
 async def try_expression(asked: Asked) -> Fragment:
-    """`/expressions/try`: type, cost, what is wrong, and where it holds."""
+    """Answer `/expressions/try`: type, cost and errors of an expression, and the nodes or taints where it is true."""
     kind, text = asked.value("kind", "node"), asked.value("expression")
     if kind not in _EXAMPLES:
         raise BadRequestError(f"there is no kind {kind!r} of expression: there are {', '.join(_EXAMPLES)}")
@@ -142,7 +142,7 @@ async def try_expression(asked: Asked) -> Fragment:
     try_on = on_taints if kind == "taint" else on_nodes
     snapshot = await asked.cluster.ask(lambda live: live.snapshot)
     outcomes = await asked.cluster.ask(lambda _: try_on(program, snapshot.all(Node)))
-    model = Tried(
+    model = ExpressionResult(
         expression=text,
         valid=not problems,
         problems=tuple(problems),
@@ -158,11 +158,11 @@ async def try_expression(asked: Asked) -> Fragment:
     return Fragment(_render_result(model, asked), model)
 
 
-def _wrong(text: str, issues: list[Issue]) -> Tried:
-    return Tried(expression=text, valid=False, issues=tuple(issues))
+def _wrong(text: str, issues: list[Issue]) -> ExpressionResult:
+    return ExpressionResult(expression=text, valid=False, issues=tuple(issues))
 
 
-def _render_result(model: Tried, asked: Asked) -> Markup:
+def _render_result(model: ExpressionResult, asked: Asked) -> Markup:
     if model.issues:
         made = [_issue(model.expression, each) for each in model.issues[:_SHOWN]]
         return card("It would not be accepted", *made)
@@ -191,7 +191,7 @@ def _issue(text: str, issue: Issue) -> Markup:
     )
 
 
-def _outcomes(model: Tried, asked: Asked) -> Markup:
+def _outcomes(model: ExpressionResult, asked: Asked) -> Markup:
     rows = [
         (
             f"{each.count:,}",

@@ -1,4 +1,4 @@
-"""Node: the list of nodes, and one of them: what is on it, who tolerates its taints, who would have to go.
+"""Nodes: the list of nodes; and one node with its pods, its taints, and the pods that a changed taint would evict.
 
 What a changed taint would do is computed by the rules of eviction, at once, so that a slider can ask; the pods that it
 names are those that `mooring simulate --taint` evicts. Nothing is written; with `--allow-changes` there are buttons
@@ -57,8 +57,8 @@ class Amount(Model, frozen=True, kw_only=True):
     part: float
 
 
-class Listed(Model, frozen=True, kw_only=True):
-    """A node of the list."""
+class ListedNode(Model, frozen=True, kw_only=True):
+    """A node in the list of nodes: its state, taints and use."""
 
     name: str
     ready: bool
@@ -68,7 +68,7 @@ class Listed(Model, frozen=True, kw_only=True):
 
 
 class PlacedPod(Model, frozen=True, kw_only=True):
-    """A pod on the node."""
+    """A pod on the node, with its priority and requests."""
 
     name: str
     priority: int
@@ -103,8 +103,8 @@ class NodeView(Model, frozen=True, kw_only=True):
     taints: list[NodeTaint]
 
 
-class Leaving(Model, frozen=True, kw_only=True):
-    """A pod that would have to go."""
+class LeavingPod(Model, frozen=True, kw_only=True):
+    """A pod that a changed taint would evict."""
 
     pod: str
     after: int
@@ -115,15 +115,15 @@ class Leaving(Model, frozen=True, kw_only=True):
 
 
 class Eviction(Model, frozen=True, kw_only=True):
-    """The effect of a changed taint on the pods of a node."""
+    """The pods of a node that a changed taint would evict."""
 
     node: str
     taint: str
     pods: int
-    leaving: list[Leaving]
+    leaving: list[LeavingPod]
 
 
-def list_nodes(live: LiveSnapshot, contains: str = "", sort: str = "", label: str = "") -> list[Listed]:
+def list_nodes(live: LiveSnapshot, contains: str = "", sort: str = "", label: str = "") -> list[ListedNode]:
     """Return the nodes whose name contains a text and that have a label (`key` or `key=value`), sorted."""
     key, _, value = label.partition("=")
     found = []
@@ -139,9 +139,9 @@ def list_nodes(live: LiveSnapshot, contains: str = "", sort: str = "", label: st
     return found
 
 
-def _summarize_node(live: LiveSnapshot, info: NodeInfo) -> Listed:
+def _summarize_node(live: LiveSnapshot, info: NodeInfo) -> ListedNode:
     node = info.node
-    return Listed(
+    return ListedNode(
         name=info.name,
         ready=is_ready(node),
         cordoned=node.spec.unschedulable,
@@ -248,7 +248,7 @@ def eviction(live: LiveSnapshot, name: str, key: str, value: str, effect: str) -
             shown_taint(structs.replace(changed, value=stay.taint.value, key=stay.taint.key)) if stay.taint else ""
         )
         leaving.append(
-            Leaving(pod=full_name(pod), after=stay.seconds, because=because, already=before.seconds is not None)
+            LeavingPod(pod=full_name(pod), after=stay.seconds, because=because, already=before.seconds is not None)
         )
     leaving.sort(key=lambda each: (each.after, natural_key(each.pod)))
     return Eviction(node=name, taint=shown_taint(changed), pods=len(info.placed), leaving=leaving)
@@ -258,10 +258,10 @@ def eviction(live: LiveSnapshot, name: str, key: str, value: str, effect: str) -
 
 
 async def search(asked: Asked) -> Page:
-    """`/nodes?q=TEXT&label=KEY=VALUE&sort=RESOURCE`."""
+    """Answer `/nodes?q=TEXT&label=KEY=VALUE&sort=RESOURCE`: the list of nodes."""
     text, sort, label = asked.value("q"), asked.value("sort"), asked.value("label")
 
-    def question(live: LiveSnapshot) -> tuple[list[Listed], list[str], str]:
+    def question(live: LiveSnapshot) -> tuple[list[ListedNode], list[str], str]:
         found = list_nodes(live, text, sort, label)
         return found, list(live.usage.allocatable), live.snapshot.unread("nodes")
 
@@ -283,7 +283,7 @@ async def search(asked: Asked) -> Page:
     return Page("Which node?", body, {"nodes": len(found), "found": shown}, "nodes")
 
 
-def _line(each: Listed, columns: Sequence[str], links: Links) -> list[object]:
+def _line(each: ListedNode, columns: Sequence[str], links: Links) -> list[object]:
     amounts = {amount.resource: amount for amount in each.amounts}
     cells: list[object] = [node_link(links, each.name)]
     for resource in columns:
@@ -304,7 +304,7 @@ def _state(ready: bool, cordoned: bool) -> Markup:
 
 
 async def page(asked: Asked) -> Page:
-    """`/nodes/NAME`."""
+    """Answer `/nodes/NAME`: the page of a node."""
     (name,) = asked.path
     model = await asked.cluster.ask(lambda live: node_view(live, name))
     labels = [tag("li", f"{key}={value}" if value else key) for key, value in model.labels.items()]
@@ -366,7 +366,7 @@ def _slider(node: str, taint: NodeTaint, index: int, links: Links) -> Markup:
 def _eviction_form(
     node: str, links: Links, fields: Sequence[Markup], change: str, place: str, **attributes: object
 ) -> Markup:
-    """Show a form for a taint, and the place for the pods that it would evict; `change` is on the second button."""
+    """Return a form for a taint, and the element for the pods it would evict; `change` labels the second button."""
     form = tag(
         "form",
         *fields,
@@ -395,7 +395,7 @@ def _new_taint(node: str, links: Links) -> Markup:
 
 
 async def show_evictions(asked: Asked) -> Fragment:
-    """`/nodes/NAME/eviction?key=K&value=V&effect=NoExecute`."""
+    """Answer `/nodes/NAME/eviction?key=K&value=V&effect=NoExecute`: the pods that the taint would evict."""
     (name,) = asked.path
     key, value, effect = asked.value("key"), asked.value("value"), asked.value("effect", NO_EXECUTE)
     model = await asked.cluster.ask(lambda live: eviction(live, name, key, value, effect))

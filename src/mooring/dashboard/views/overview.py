@@ -1,4 +1,4 @@
-"""Overview: how full the cluster is and where, what waits, what the scheduler does, what changed lately.
+"""Overview: use of resources by node, pending pods, waiting times, and recent changes.
 
 Counts and utilisation are those that `mooring simulate --keep-pending` begins with.
 """
@@ -45,7 +45,7 @@ _WAIT_STEPS = ((1.0, "up to 1 s"), (5.0, "1 to 5 s"), (30.0, "5 to 30 s"), (300.
 
 
 class Group(Model, frozen=True, kw_only=True):
-    """Nodes with the same value of a label."""
+    """A group of nodes with the same value of a label, with its use of the chosen resource."""
 
     value: str
     nodes: list[str]
@@ -97,7 +97,7 @@ class Overview(Model, frozen=True, kw_only=True):
 
 
 class Square(NamedTuple):
-    """A node of the map."""
+    """A node of the map: its colour, tooltip and marks."""
 
     name: str
     shade: str
@@ -109,7 +109,7 @@ class Square(NamedTuple):
 
 
 def overview(live: LiveSnapshot, by: str = "", show: str = "") -> Overview:
-    """Return the model of the page: the map by a label, coloured by a resource or by state."""
+    """Return the content of the page, with the nodes grouped `by` a label and coloured by a resource or by state."""
     infos = [info for name in live.node_names if (info := live.node(name)) is not None]
     use = list(live.usage.whole())
     resources = [each.resource for each in use]
@@ -206,7 +206,7 @@ def _seconds(text: str) -> float:
 
 
 async def page(asked: Asked) -> Page:
-    """`/?by=LABEL&show=RESOURCE`."""
+    """Answer `/?by=LABEL&show=RESOURCE`: the overview page."""
     by, show = asked.value("by"), asked.value("show")
     model, drawn = await asked.cluster.ask(lambda live: _drawn(live, by, show))
     room = together(_chooser(model, asked.links), drawn)
@@ -223,7 +223,7 @@ async def page(asked: Asked) -> Page:
 
 
 async def squares(asked: Asked) -> Fragment:
-    """Return the tooltips of the map as data: names and texts, group by group."""
+    """Answer `/map`: the node names and tooltips of the map as data, by group."""
     by, show = asked.value("by"), asked.value("show")
 
     def label(live: LiveSnapshot) -> list[list[tuple[str, str]]]:

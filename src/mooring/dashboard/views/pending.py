@@ -41,7 +41,7 @@ class Pending(Model, frozen=True, kw_only=True):
 
 
 def pending(live: LiveSnapshot, namespace: str = "", owner: str = "", words: str = "") -> Pending:
-    """Return everything that does not run; of a namespace, an owner, or whose cause or name contains some words."""
+    """Return the pods that do not run, by cause: all, of a namespace or owner, or whose cause or name has the words."""
     found = live.overview()
     spaces = sorted({each.namespace for group in found.groups for each in group.members})
     if namespace or owner:
@@ -85,8 +85,8 @@ def _filter(model: Pending, namespace: str, owner: str, words: str, asked: Asked
     )
 
 
-async def helps(asked: Asked) -> Fragment:
-    """Answer `/pending/help/KIND/NAMESPACE/NAME`: why not, and what would help, for a group of the page."""
+async def show_remedies(asked: Asked) -> Fragment:
+    """Answer `/pending/help/KIND/NAMESPACE/NAME`: the suggestions and rejected nodes for a group of the page."""
     kind, namespace, name = asked.path
     found, events = await asked.cluster.ask(lambda live: _explain_member(live, kind, namespace, name))
     if not found.total_nodes:
@@ -105,7 +105,7 @@ async def helps(asked: Asked) -> Fragment:
 def _explain_member(
     live: LiveSnapshot, kind: str, namespace: str, name: str
 ) -> tuple[explained.Explanation, list[str]]:
-    """Explain a member of a group, and list the events after which the scheduler tries it again."""
+    """Return the explanation of a workload, and the events after which the scheduler tries its pods again."""
     found = live.explain(kind, namespace, name)
     profile = next(iter(live.engine.profiles.values()))
     events = wakers(profile, dict.fromkeys(each.plugin for each in found.refusals))

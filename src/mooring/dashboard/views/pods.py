@@ -1,4 +1,4 @@
-"""Pod: one pod against all nodes and plugins, its tolerations against all taints, its expressions with their values.
+"""Pods: the list of pods; and one pod with the verdicts of all plugins on all nodes, its tolerations and expressions.
 
 What stands above the matrix is what `mooring explain` prints; the matrix goes on from there, node by node.
 """
@@ -48,7 +48,7 @@ _MOST_EXPRESSIONS = 20
 
 
 class ListedPod(Model, frozen=True, kw_only=True):
-    """A pod of the list."""
+    """A pod in the list of pods."""
 
     name: str
     """`namespace/name`."""
@@ -57,7 +57,7 @@ class ListedPod(Model, frozen=True, kw_only=True):
 
 
 class Tolerated(Model, frozen=True, kw_only=True):
-    """A taint of the cluster against the pod's tolerations."""
+    """A taint of the cluster, and the toleration of the pod that tolerates it or why none does."""
 
     taint: str
     nodes: int
@@ -108,7 +108,7 @@ def pod_view(
     plugin: str = "",
     on: str = "",
 ) -> PodView:
-    """Return the model of a pod's page. Raise `NotThereError`."""
+    """Return the content of a pod's page; `part` is the slice of nodes to show. Raise `NotThereError`."""
     found = live.explain(kind, namespace, name)
     subject = live.subject(kind, namespace, name)
     engine, features = live.engine_for(subject)
@@ -187,7 +187,7 @@ def _shown_parts(found: Iterable[tracing.Part]) -> list[Part]:
 
 
 async def search(asked: Asked) -> Page:
-    """`/pods?q=TEXT`: find a pod."""
+    """Answer `/pods?q=TEXT`: the list of pods whose name contains a text."""
     text = asked.value("q").strip()
 
     def find_pods(live: LiveSnapshot) -> tuple[list[ListedPod], str]:
@@ -212,7 +212,7 @@ async def search(asked: Asked) -> Page:
 
 
 async def page(asked: Asked) -> Page:
-    """`/pods/NAMESPACE/NAME`, with `kind=deployment` for a workload."""
+    """Answer `/pods/NAMESPACE/NAME`, with `kind=deployment` for a workload: why it has no node or this one."""
     namespace, name = asked.path
     kind = asked.value("kind", "pod")
     at = max(asked.number("page", 1), 1)

@@ -24,7 +24,7 @@ _MOST_AT_ONCE = 10
 
 
 class Versions(Model, frozen=True, kw_only=True):
-    """The content of the page about versions, as first shown."""
+    """The content of the page about versions and feature gates, without an audit."""
 
     emulation: str
     min_compatibility: str
@@ -42,7 +42,7 @@ def running_of(asked: Asked) -> Running:
 
 
 async def page(asked: Asked) -> Page:
-    """`/versions`, with `to=1.36`, `compat=1.35`, `off=GATE` and `on=GATE` for a question."""
+    """Answer `/versions`: gates by version; `to=1.36`, `compat=1.35`, `off=GATE`, `on=GATE` ask for an audit."""
     running = running_of(asked)
     versions = running.component.versions
     emulation, lowest = str(versions.emulation), str(versions.min_compatibility)
@@ -100,7 +100,7 @@ def _gates(model: Versions) -> Markup:
 
 
 async def audit_versions(asked: Asked) -> Fragment:
-    """`/versions/audit?to=1.36&off=GATE`: what `mooring audit` says."""
+    """Answer `/versions/audit?to=1.36&off=GATE` with the report of `mooring audit`."""
     running, cluster = running_of(asked), asked.cluster
     off, on = ([asked.value(name)] if asked.value(name) else [] for name in ("off", "on"))
     try:
@@ -111,7 +111,7 @@ async def audit_versions(asked: Asked) -> Fragment:
             disable=off,
             enable=on,
         )
-        snapshot = await cluster.whole()
+        snapshot = await cluster.read_snapshot()
     except QuestionError as error:
         return Fragment(notice(str(error)), {"problem": str(error)})
     except SnapshotError as error:
@@ -188,7 +188,7 @@ def _steps(steps: Sequence[Step]) -> Markup:
 
 
 async def upgrade_page(asked: Asked) -> Page:
-    """Show `/upgrade`: the form, and the answer for `to=1.37`, `start=1.36`, `surge` and `unavailable`."""
+    """Answer `/upgrade`: the form, which `to=1.37`, `start=1.36`, `surge` and `unavailable` fill in."""
     versions = options.emulated_versions()
     running = str(asked.cluster.running().component.versions.emulation)
     numbers = [(str(number), str(number)) for number in range(_MOST_AT_ONCE + 1)]
@@ -221,7 +221,7 @@ async def check_upgrade(asked: Asked) -> Fragment:
     cluster = asked.cluster
     try:
         crossing = Crossing.between(asked.value("start"), asked.value("to"))
-        snapshot = await cluster.whole()
+        snapshot = await cluster.read_snapshot()
     except CrossingError as error:
         return Fragment(notice(str(error)), {"problem": str(error)})
     except SnapshotError as error:

@@ -1,4 +1,4 @@
-"""What if: a scenario made by clicking, simulated, with before and after side by side.
+"""What if: a scenario built by clicking, and its simulation with the states before and after.
 
 The scenario is the file that `mooring simulate --scenario` takes: it stands on the page, every click adds a step to it,
 and it can be saved, as can the report. The simulation is of the cluster as it stands, in a thread of its own; nothing
@@ -78,7 +78,7 @@ _STEPS: dict[str, tuple[str, Callable[[str, Asked], dict[str, Any]]]] = {
 
 
 def with_step(text: str, name: str, asked: Asked) -> str:
-    """Add a step to a scenario. Raise `ScenarioError`."""
+    """Return a scenario file with a further step, made of the fields of the form. Raise `ScenarioError`."""
     tree = _tree(text)
     found = _STEPS.get(name)
     if found is None:
@@ -102,7 +102,7 @@ def _tree(text: str) -> dict[str, Any]:
 
 
 async def run_simulation(asked: Asked, text: str) -> tuple[str, Simulation]:
-    """Simulate a scenario; return a name for the result, and the result. Raise `ScenarioError`."""
+    """Simulate a scenario file; return the name for its report, and the result. Raise `ScenarioError`."""
     scenario, wanted = scenario_file.read(text or yaml.safe_dump(_tree("")))
     if wanted != scenario_file.ClusterWanted():
         raise ScenarioError("cluster: the simulation is of the cluster that you see; leave it out")
@@ -120,7 +120,7 @@ async def run_simulation(asked: Asked, text: str) -> tuple[str, Simulation]:
 
 
 async def page(asked: Asked) -> Page:
-    """`/what-if?scenario=YAML`."""
+    """Answer `/what-if?scenario=YAML`: the form to build a scenario."""
     text = asked.value("scenario")
     body = together(
         soft("Nothing is done to the cluster: this is what would happen. Build a scenario, then run it."),
@@ -203,7 +203,7 @@ def _builder(asked: Asked) -> Markup:
 
 
 async def step(asked: Asked) -> Fragment:
-    """Add a step to the scenario of the form."""
+    """Answer `POST /what-if/step`: the scenario of the form with one more step."""
     text = asked.value("scenario")
     try:
         made = with_step(text, asked.value("step"), asked)
@@ -213,7 +213,7 @@ async def step(asked: Asked) -> Fragment:
 
 
 async def run(asked: Asked) -> Fragment:
-    """Simulate the scenario of the form."""
+    """Answer `POST /what-if/run`: the simulation of the scenario of the form."""
     try:
         name, result = await run_simulation(asked, asked.value("scenario"))
     except ScenarioError as error:
@@ -224,12 +224,12 @@ async def run(asked: Asked) -> Fragment:
 
 
 async def scenario(asked: Asked) -> File:
-    """Return the scenario of the form, to save."""
+    """Answer `POST /what-if/scenario`: the scenario of the form as a file to save."""
     return File("scenario.yaml", asked.value("scenario").encode(), "application/yaml; charset=utf-8")
 
 
 async def report(asked: Asked) -> File:
-    """`/what-if/report/NAME`: one of the last simulations as a file of its own."""
+    """Answer `/what-if/report/NAME`: the report of one of the last simulations as an HTML file."""
     (name,) = asked.path
     result = asked.cluster.simulations.get(name)
     if result is None:

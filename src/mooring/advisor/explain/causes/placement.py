@@ -82,7 +82,7 @@ class Placement:
             rows = rows[passing]
         return Cause("Unschedulable", f"none of {len(all_nodes)} nodes fits")
 
-    def why_not_in(self, key: str, domain: str) -> str:
+    def rejection_in_domain(self, key: str, domain: str) -> str:
         """Return why the nodes of a topology domain refuse the pod, to append to a sentence."""
         infos = [each for each in self.view.engine.cluster.node_infos() if each.node.metadata.labels.get(key) == domain]
         status = self._diagnosis.status_on(infos[0].row) if infos else None
@@ -435,7 +435,7 @@ def _spread(self: Placement, infos: Sequence[NodeInfo]) -> Cause | None:
     counts = {each.domain: each.count for each in broken if each.constraint.topology_key == key and each.domain}
     there = ", ".join(f"{domain} has {number}" for domain, number in sorted(counts.items())[:_MOST_VALUES])
     text = f"spread over {key} with maxSkew {skew}: {there}, and {first.least_domain} only {first.least},"
-    text += f" where no node fits{self.why_not_in(key, first.least_domain)}"
+    text += f" where no node fits{self.rejection_in_domain(key, first.least_domain)}"
     old = self.view.old_pods_counted(first.index)
     if old:
         text += f"; {old} of them are old pods of the rollout, which the constraint counts too"

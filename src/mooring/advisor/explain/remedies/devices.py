@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from mooring.advisor.explain import patches
-from mooring.advisor.explain.devices import Found, claims_of, driver_of, holders, requests_on
+from mooring.advisor.explain.devices import RequestDevices, claims_of, driver_of, holders, requests_on
 from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL, Remedy, delete_pods
 from mooring.advisor.explain.results import Change
 from mooring.advisor.explain.view import View, full_name
@@ -48,7 +48,7 @@ def devices(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
             yield from _for_request(view, found)
 
 
-def _for_request(view: View, found: Found) -> Iterator[Remedy]:
+def _for_request(view: View, found: RequestDevices) -> Iterator[Remedy]:
     name, count = f"request {found.request.name} of claim {full_name(found.claim)}", len(found.free)
     if count and not found.request.wants_all:
         idea = Remedy("fewer devices", MODEST, f"let {name} ask for {count} instead of {found.request.count}")
@@ -114,7 +114,7 @@ def _stands_for(view: View, entry: PodResourceClaim, claim: ResourceClaim) -> bo
         return False
 
 
-def _in_request(found: Found, change: Callable[[Asked], None]) -> Callable[[ResourceClaimSpec], None]:
+def _in_request(found: RequestDevices, change: Callable[[Asked], None]) -> Callable[[ResourceClaimSpec], None]:
     def edit(spec: ResourceClaimSpec) -> None:
         for request in spec.devices.requests:
             if request.name != found.request.base:

@@ -93,7 +93,7 @@ def affinity(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     own = [each for each in apart if each.kind != "existing"]
     if own and len(own) == len(apart):
         terms = " and ".join(f"the {each.kind} to pods with {term_text(each.term)}" for each in own)
-        soften, drop = partial(_take, apart=own, softly=True), partial(_take, apart=own, softly=False)
+        soften, drop = partial(_remove_terms, apart=own, softly=True), partial(_remove_terms, apart=own, softly=False)
         yield Remedy("soften affinity", MODEST * len(own), f"make {terms} a preference", soften)
         yield Remedy("drop affinity", LARGE * len(own), f"drop {terms}", drop)
     if apart and all(each.kind != "affinity" for each in apart):
@@ -148,7 +148,7 @@ def _edit_pod_terms(apart: UnmetPodTerm, change: Callable[[PodAffinityTerm], Non
     return edit
 
 
-def _take(spec: PodSpec, apart: list[UnmetPodTerm], *, softly: bool) -> bool:
+def _remove_terms(spec: PodSpec, apart: list[UnmetPodTerm], *, softly: bool) -> bool:
     """Remove required terms from a pod's affinity; with `softly`, add them as preferred terms."""
     if spec.affinity is None:
         return False
