@@ -14,7 +14,7 @@ from mooring.api.policy_v1 import PodDisruptionBudget
 from mooring.scheduler.deciding import preemption
 from mooring.scheduler.deciding.engine import NOTHING_DONE, Engine, Outcome, fit_message
 from mooring.scheduler.deciding.pod_evaluation import only_resources_decide
-from mooring.scheduler.deciding.preemption import Candidate, harm_of
+from mooring.scheduler.deciding.preemption import Candidate, cost_of
 from mooring.scheduler.deciding.profiles import ProfileSpec
 from mooring.scheduler.framework import PostFilterResult, Status
 from mooring.testing.builders import made, node, pod
@@ -269,7 +269,7 @@ def test_without_the_plugin_nothing_is_tried() -> None:
 def test_a_sum_of_priorities_counts_every_victim_as_harm() -> None:
     one = Candidate("a", (started("x", "1", "a", 5),), 0)
     two = Candidate("b", (started("y", "1", "b", 5), started("z", "1", "b", -1000)), 0)
-    assert harm_of(one) < harm_of(two)
+    assert cost_of(one) < cost_of(two)
 
 
 def random_things(lot: random.Random) -> list[Any]:
@@ -310,7 +310,7 @@ def test_it_is_the_same_whether_nodes_are_tried_together_or_one_by_one_and_share
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(preemption, "_AT_ONCE", 1 + seed % 7)
             if not kept:
-                patch.setattr(preemption, "_least_known", lambda *_: None)
+                patch.setattr(preemption, "_find_cheapest_cached", lambda *_: None)
             if not together:
                 patch.setattr(preemption, "_tried_together", lambda *_: None)
             if not shared:
@@ -407,7 +407,7 @@ def test_what_is_kept_of_other_pods_makes_no_difference_whatever_changes(seed: i
         kept = engine.post_filter(outcome)
         engine._random.setstate(lots)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(preemption, "_least_known", lambda *_: None)
+            patch.setattr(preemption, "_find_cheapest_cached", lambda *_: None)
             assert engine.post_filter(outcome) == kept
 
 

@@ -34,7 +34,14 @@ from mooring.scheduler.columns.ports import PortColumns
 from mooring.scheduler.columns.priorities import PriorityColumn
 from mooring.scheduler.columns.ranked_pods import RankedPods
 from mooring.scheduler.columns.resources import ResourceColumns
-from mooring.scheduler.columns.signatures import PodInfo, PodSignature, SignatureTable, group_of, label_keys, shares_all
+from mooring.scheduler.columns.signatures import (
+    PodInfo,
+    PodSignature,
+    SignatureTable,
+    group_of,
+    label_keys,
+    shares_signed_fields,
+)
 from mooring.scheduler.columns.term_owners import TermOwners
 from mooring.scheduler.columns.topology import Topologies
 from mooring.scheduler.columns.trial import Trial
@@ -143,7 +150,8 @@ class Cluster:
         self._objects: dict[type[Resource], dict[str, Resource]] = {}
         self._objects_changed_at: dict[type[Resource], int] = {}
         self._object_changes: dict[type[Resource], ChangeLog[str]] = {}
-        self._homeless: dict[str, dict[str, PlacedPod]] = {}
+        self._waiting: dict[str, dict[str, PlacedPod]] = {}
+        """The pods on nodes that do not exist yet, by node name and pod key."""
 
     # -- reading
 
@@ -152,7 +160,7 @@ class Cluster:
 
     @property
     def layout(self) -> int:
-        """Return a number that rises when node rows or resources are added; caches for another number are invalid."""
+        """Return a number that rises when node rows or resources are added, so that cached arrays are stale."""
         return self.resources.layout
 
     def node(self, name: str) -> NodeInfo | None:
@@ -279,7 +287,7 @@ class Cluster:
             return
         for placed in list(info.placed.values()):
             self.displace(placed)
-            self._homeless.setdefault(name, {})[pod_key(placed.pod)] = placed
+            self._waiting.setdefault(name, {})[pod_key(placed.pod)] = placed
         del self.row_of[name]
         self.nodes[row] = None
         self.labels.remove(row)
@@ -305,7 +313,7 @@ class Cluster:
             return
         key = pod_key(pod)
         before = self._pods.get(key)
-        if before is not None and before.node_name == node_name and _is_the_same(before.pod, pod):
+        if before is not None and before.node_name == node_name and _has_same_fields(before.pod, pod):
             before.pod = pod
             return
         placed = self.as_placed(pod, node_name)
@@ -316,7 +324,7 @@ class Cluster:
             placed.held = before.held if before.node_name == node_name else placed.held
             self.displace(before)
         if node_name not in self.row_of:
-            self._homeless.setdefault(node_name, {})[key] = placed
+            self._waiting.setdefault(node_name, {})[key] = placed
             return
         self.place(placed)
 
@@ -326,10 +334,10 @@ class Cluster:
         if placed is not None:
             self.displace(placed)
             return
-        for name in (pod.spec.node_name,) if pod.spec.node_name in self._homeless else tuple(self._homeless):
-            self._homeless[name].pop(key, None)
-            if not self._homeless[name]:
-                del self._homeless[name]
+        for name in (pod.spec.node_name,) if pod.spec.node_name in self._waiting else tuple(self._waiting):
+            self._waiting[name].pop(key, None)
+            if not self._waiting[name]:
+                del self._waiting[name]
 
     # -- how
 
@@ -369,7 +377,7 @@ class Cluster:
         self.nodes_changed_at = next_revision()
         self._fill(row, node)
         self.inputs.note_node(row)
-        for key, placed in self._homeless.pop(name, {}).items():
+        for key, placed in self._waiting.pop(name, {}).items():
             if key not in self._pods:  # else it has turned up elsewhere
                 self.place(placed)
 
@@ -488,12 +496,12 @@ def _log_failure(observer: PodObserver, problem: Exception) -> None:
     log.error("a plugin did not take in a pod", exc_info=problem, extra={"fields": fields})
 
 
-def _is_the_same(before: Pod, pod: Pod) -> bool:
+def _has_same_fields(before: Pod, pod: Pod) -> bool:
     was_terminating, is_terminating = (
         before.metadata.deletion_timestamp is not None,
         pod.metadata.deletion_timestamp is not None,
     )
-    return shares_all(pod, before) and is_terminating == was_terminating
+    return shares_signed_fields(pod, before) and is_terminating == was_terminating
 
 
 def _priority_of(placed: PlacedPod) -> int:

@@ -106,10 +106,9 @@ class CountedDomains:
             self._present = None
 
     def among(self, rows: Mask) -> NDArray[np.bool_]:
-        """Return, by level and domain, whether the group contains one of `rows`; the same array while the answer is
-        unchanged.
+        """Return, by level and domain, whether a group contains one of `rows`; the same array while nothing changes.
 
-        The cost depends on how many rows differ from the last call's.
+        The cost depends on how many rows differ from those of the last call.
         """
         if self._rows is None:
             self._numbers = np.bincount(self.codes[rows], minlength=self.levels * len(self.domains))

@@ -48,7 +48,7 @@ class PodChoice(msgspec.Struct, frozen=True):
 
 
 class PodSet(RowCounts):
-    """The placed pods that all of several selections (`choices`) match, with their number on each node row."""
+    """The placed pods that match every one of `choices`, counted by node row."""
 
     def __init__(self, choices: tuple[PodChoice, ...]) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """The pods of a node ordered by importance, as arrays, for preemption.
 
-Cached until the node's pods, their importance or the layout of the columns change (`Cluster.ranked`). Pods with the
+Cached until the node's pods, their importance or the layout of the columns change (`NodeInfo.ranked`). Pods with the
 same priority and start time keep the order in which they were placed.
 """
 
@@ -58,8 +58,7 @@ class RankedPods:
 
     @staticmethod
     def tables(nodes: Sequence["RankedPods"], resources: ResourceColumns) -> "list[NDArray[np.int64]]":
-        """Return a table for each node: a column for each pod, and as lines its negated priority, start time and
-        usage.
+        """Return a table for each node, with a column for each of its pods.
 
         The lines are the negated priority, the start time, and the amounts that the pod adds to the resource columns.
         """

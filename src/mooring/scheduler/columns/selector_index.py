@@ -17,9 +17,9 @@ from typing import Generic, TypeAlias, TypeVar
 from mooring.api.label_selector import REQUIRES_A_LABEL, REQUIRES_A_VALUE, Requirement, Selector
 
 T = TypeVar("T")
-_SelectorPlace: TypeAlias = tuple[str | None, str | None, str | None]
+_FilingKey: TypeAlias = tuple[str | None, str | None, str | None]
 """A namespace, label key and label value under which a selector is filed; None stands for any."""
-_MAX_PLACES = 16
+_MAX_FILING_KEYS = 16
 """The maximum number of label values under which one selector is filed; beyond it, only the key is used."""
 
 
@@ -27,33 +27,33 @@ class SelectorIndex(Generic[T]):
     """Label selectors with their items, each filed under one label that the selector requires."""
 
     def __init__(self) -> None:
-        self._buckets: dict[_SelectorPlace, dict[T, None]] = {}
-        self._places: dict[T, list[_SelectorPlace]] = {}
+        self._buckets: dict[_FilingKey, dict[T, None]] = {}
+        self._keys: dict[T, list[_FilingKey]] = {}
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self._places)
+        return iter(self._keys)
 
     def add(self, item: T, selector: Selector, namespaces: Iterable[str] | None = None) -> None:
         """File an item under its selector; without `namespaces`, the selector applies to all namespaces."""
         if not selector.selectable:
             return
         wanted = [None] if namespaces is None else list(namespaces)
-        filed: list[_SelectorPlace] = [(name, None, None) for name in wanted]
+        filed: list[_FilingKey] = [(name, None, None) for name in wanted]
         for key, values in _required(selector):
-            places: list[_SelectorPlace] = [(name, key, value) for name in wanted for value in values]
-            filed = min(filed, places, key=self._cost)
-        self._places[item] = filed
-        for place in filed:
-            self._buckets.setdefault(place, {})[item] = None
+            keys: list[_FilingKey] = [(name, key, value) for name in wanted for value in values]
+            filed = min(filed, keys, key=self._cost)
+        self._keys[item] = filed
+        for filing_key in filed:
+            self._buckets.setdefault(filing_key, {})[item] = None
 
     def remove(self, item: T) -> None:
-        for place in self._places.pop(item, ()):
-            bucket = self._buckets[place]
+        for filing_key in self._keys.pop(item, ()):
+            bucket = self._buckets[filing_key]
             del bucket[item]
             if not bucket:
-                del self._buckets[place]
-        if not self._places:
-            self._places, self._buckets = {}, {}  # a dict does not shrink by itself
+                del self._buckets[filing_key]
+        if not self._keys:
+            self._keys, self._buckets = {}, {}  # a dict does not shrink by itself
 
     def candidates(self, namespace: str, labels: Mapping[str, str]) -> list[T]:
         """Return the items that may select pods with these labels, each once."""
@@ -68,9 +68,9 @@ class SelectorIndex(Generic[T]):
             found += buckets.get((name, None, None), ())
         return found
 
-    def _cost(self, places: list[_SelectorPlace]) -> tuple[int, int]:
-        return max([place.count(None) for place in places], default=0), sum(
-            len(self._buckets.get(place, ())) for place in places
+    def _cost(self, keys: list[_FilingKey]) -> tuple[int, int]:
+        return max([filing_key.count(None) for filing_key in keys], default=0), sum(
+            len(self._buckets.get(filing_key, ())) for filing_key in keys
         )
 
 
@@ -96,10 +96,10 @@ class LabelIndex(Generic[T]):
     def remove(self, item: T, labels: Mapping[str, str]) -> None:
         del self._all[item]
         for key, value in labels.items():
-            for place in ((key, value), (key, None)):
-                del self._buckets[place][item]
-                if not self._buckets[place]:
-                    del self._buckets[place]
+            for filing_key in ((key, value), (key, None)):
+                del self._buckets[filing_key][item]
+                if not self._buckets[filing_key]:
+                    del self._buckets[filing_key]
 
     def candidates(self, selector: Selector) -> list[T]:
         """Return the items whose labels a selector may match, for the caller to check."""
@@ -115,7 +115,7 @@ class LabelIndex(Generic[T]):
 
 def _required(selector: Selector) -> Iterator[tuple[str, tuple[str | None, ...]]]:
     for requirement in selector.requirements:
-        if requirement.operator in REQUIRES_A_VALUE and len(requirement.values) <= _MAX_PLACES:
+        if requirement.operator in REQUIRES_A_VALUE and len(requirement.values) <= _MAX_FILING_KEYS:
             yield requirement.key, requirement.values
         elif _requires_label(requirement):
             yield requirement.key, (None,)

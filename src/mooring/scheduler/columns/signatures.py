@@ -1,7 +1,7 @@
 """Pod signatures: the fields of a pod that scheduling reads, interned, so that pods from the same template share one.
 
-A signature is looked up by the encoded bytes of the `Signed` fields and built from these alone, so that plugins cannot
-read a field that is not signed. Each plugin declares the `Part`s that it reads and receives only these (`View`). A
+A signature is looked up by the encoded bytes of these fields and built from them alone, so that plugins cannot read a
+field that is not in it. Each plugin declares the `Part`s that it reads and receives only these (`View`). A
 signature is freed with the last placed pod or cache entry that refers to it.
 
 The pod's name, volumes and resource claims are not signed: plugins that need them declare `Part.POD`, or sign the
@@ -186,7 +186,7 @@ def _without_pinned_node(affinity: Affinity) -> Affinity | None:
 def resized_resources(pod: Pod) -> PodStatus | None:
     """Return a status with the actual resources after an in-place resize; None if they equal those of the spec."""
     status = pod.status
-    if not (status.container_statuses or status.init_container_statuses) or _has_what_it_asks_for(pod):
+    if not (status.container_statuses or status.init_container_statuses) or _has_requested_resources(pod):
         return None
     running, starting = (
         [_resources_of(each) for each in statuses if each.resources is not None]
@@ -198,7 +198,7 @@ def resized_resources(pod: Pod) -> PodStatus | None:
     return PodStatus(container_statuses=running, init_container_statuses=starting, conditions=pending)
 
 
-def _has_what_it_asks_for(pod: Pod) -> bool:
+def _has_requested_resources(pod: Pod) -> bool:
     asked = {each.name: each.resources.requests for each in (*pod.spec.containers, *pod.spec.init_containers)}
     for status in (*pod.status.container_statuses, *pod.status.init_container_statuses):
         if status.resources is None:
@@ -313,7 +313,7 @@ class View:
         return self._key(signature), codec.encode(signature.signed_by(self._signer))
 
     def of(self, pod: PodInfo) -> PodInfo:
-        """Return a copy of a pod signature that has the declared parts only."""
+        """Return a pod whose signature has the declared parts only, for the plugins that declare them."""
         signature, seen = pod.signature, object.__new__(PodSignature)
         seen.__dict__ = {name: getattr(signature, name) for name in self._names}
         if self._spec_names or self._has_node_affinity:
@@ -378,7 +378,7 @@ class SignatureTable:
 
     def signature_of(self, pod: Pod) -> PodSignature:
         last, signature = self._last_pod, self._last_signature
-        if last is not None and signature is not None and shares_all(pod, last):
+        if last is not None and signature is not None and shares_signed_fields(pod, last):
             return signature
         labels, affinity, is_pinned = self._labels(pod.metadata.labels), pod.spec.affinity, False
         if affinity is not None and Part.NODE_AFFINITY not in self.read and pinned_node(pod.spec):
@@ -421,7 +421,7 @@ class SignatureTable:
         return True
 
     def likeness(self, pod: Pod) -> Hashable:
-        """Return a key that is equal for pods with the same pod signature, labels and pinned node."""
+        """Return a key that is equal for pods with the same pod signature, labels and only possible node."""
         signature = self.signature_of(pod)
         return signature, group_of(pod, signature), pinned_node(pod.spec) if signature.is_pinned else ""
 
@@ -444,8 +444,8 @@ def label_keys(selector: LabelSelector) -> Iterator[str]:
     yield from (each.key for each in selector.match_expressions)
 
 
-def shares_all(pod: Pod, other: Pod) -> bool:
-    """Return whether two pods share the objects in every field of a pod signature, as pods of simulations do."""
+def shares_signed_fields(pod: Pod, other: Pod) -> bool:
+    """Return whether two pods have identical objects (not just equal ones) in every field that a signature contains."""
     mine, its = pod.metadata, other.metadata
     return (
         pod.spec is other.spec

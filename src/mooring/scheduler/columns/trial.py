@@ -24,24 +24,24 @@ class Trial:
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
-        self._objects: list[Callable[[], None]] = []
-        self._came: dict[int, PlacedPod] = {}
-        self._left: dict[int, PlacedPod] = {}
-        self._before: dict[str, tuple[NodeInfo, dict[str, PlacedPod], RankedPods | None]] = {}
+        self._undo_objects: list[Callable[[], None]] = []
+        self._placed: dict[int, PlacedPod] = {}
+        self._displaced: dict[int, PlacedPod] = {}
+        self._nodes_before: dict[str, tuple[NodeInfo, dict[str, PlacedPod], RankedPods | None]] = {}
 
     def place(self, placed: "PlacedPod") -> None:
         """Place a pod on its node for the time of the trial."""
-        self._remember(placed)
+        self._copy_node(placed)
         self._cluster.place(placed)
-        if self._left.pop(id(placed), None) is None:
-            self._came[id(placed)] = placed
+        if self._displaced.pop(id(placed), None) is None:
+            self._placed[id(placed)] = placed
 
     def displace(self, placed: "PlacedPod") -> None:
         """Remove a pod from its node for the time of the trial."""
-        self._remember(placed)
+        self._copy_node(placed)
         self._cluster.displace(placed)
-        if self._came.pop(id(placed), None) is None:
-            self._left[id(placed)] = placed
+        if self._placed.pop(id(placed), None) is None:
+            self._displaced[id(placed)] = placed
 
     def change(self, put: Iterable[Resource], remove: Iterable[Resource]) -> None:
         """Put and remove objects for the time of the trial, pods last."""
@@ -62,26 +62,26 @@ class Trial:
     def _change(self, thing: Resource, *, is_there: bool) -> None:
         cluster, before = self._cluster, self._cluster.find(thing)
         if before is not None:
-            self._objects.append(lambda: cluster.put(before))
+            self._undo_objects.append(lambda: cluster.put(before))
         elif is_there:
-            self._objects.append(lambda: cluster.remove(thing))
+            self._undo_objects.append(lambda: cluster.remove(thing))
         if is_there:
             cluster.put(thing)
         elif before is not None:
             cluster.remove(before)
 
     def undo(self) -> None:
-        for placed in self._came.values():
+        for placed in self._placed.values():
             self._cluster.displace(placed)
-        for placed in self._left.values():
+        for placed in self._displaced.values():
             self._cluster.place(placed)
-        for info, there, ranked in self._before.values():
-            info.placed, info.ranked = there, ranked  # in their order, by which equals are ranked
-        for undo in reversed(self._objects):
+        for info, pods, ranked in self._nodes_before.values():
+            info.placed, info.ranked = pods, ranked  # in their order, by which equals are ranked
+        for undo in reversed(self._undo_objects):
             undo()
 
-    def _remember(self, placed: "PlacedPod") -> None:
+    def _copy_node(self, placed: "PlacedPod") -> None:
         info = self._cluster.node(placed.node_name)
-        if info is not None and info.name not in self._before:
-            self._before[info.name] = info, info.placed, info.ranked
+        if info is not None and info.name not in self._nodes_before:
+            self._nodes_before[info.name] = info, info.placed, info.ranked
             info.placed = dict(info.placed)

@@ -34,11 +34,11 @@ class Driver:
     def record_evaluation(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
         """Record the result of filtering and scoring a pod, and how long it took."""
 
-    def ran(self, point: str, status: Status, profile: str, seconds: float) -> None:
-        """Record that all plugins of an extension point ran for a pod."""
+    def record_point(self, point: str, status: Status, profile: str, seconds: float) -> None:
+        """Record the status and duration of an extension point, after its plugins ran for a pod."""
 
-    def plugin_ran(self, plugin: str, point: str, status: Status, seconds: float) -> None:
-        """Record that one plugin ran at an extension point."""
+    def record_plugin(self, plugin: str, point: str, status: Status, seconds: float) -> None:
+        """Record the status and duration of one plugin at an extension point."""
 
     def assume(self, assumed: AssumedPod) -> None:
         """Assume a pod on its chosen node."""
@@ -101,7 +101,7 @@ class Attempts:
             log.exception("scheduling a pod failed", extra={"fields": {"pod": queued.name}})
             status = error(f"{type(problem).__name__}: {problem}")
             if assumed is not None:
-                self.back(assumed, status)
+                self.requeue_rejected(assumed, status)
             else:
                 self._driver.handle_error(queued, status.message, begun)
         return False
@@ -117,7 +117,7 @@ class Attempts:
         if status.is_success:
             self._driver.bind_pod(assumed, timeouts)
         else:
-            self.back(assumed, status)
+            self.requeue_rejected(assumed, status)
 
     def _reserve(self, assumed: AssumedPod) -> Status:
         profile = assumed.profile.name
@@ -126,12 +126,12 @@ class Attempts:
         for name, plugin in self._reserve_plugins[profile]:
             status = plugin.reserve(assumed.cycle, assumed.pod, assumed.node)
             now = perf_counter()
-            self._driver.plugin_ran(name, "Reserve", status, now - started)
+            self._driver.record_plugin(name, "Reserve", status, now - started)
             started = now
             if not status.is_success:
                 status = status.by(name)
                 break
-        self._driver.ran("Reserve", status, profile, perf_counter() - begun)
+        self._driver.record_point("Reserve", status, profile, perf_counter() - begun)
         return status
 
     def _permit(self, assumed: AssumedPod, timeouts: dict[str, float]) -> Status:
@@ -141,7 +141,7 @@ class Attempts:
         for name, plugin in self._permit_plugins[profile]:
             status, seconds = plugin.permit(assumed.cycle, assumed.pod, assumed.node)
             now = perf_counter()
-            self._driver.plugin_ran(name, "Permit", status, now - started)
+            self._driver.record_plugin(name, "Permit", status, now - started)
             started = now
             if status.code is Code.WAIT:
                 timeouts[name] = seconds
@@ -150,12 +150,12 @@ class Attempts:
                 status = status.by(name)
                 break
         said = Status(Code.WAIT) if timeouts and status.is_success else status
-        self._driver.ran("Permit", said, profile, perf_counter() - begun)
+        self._driver.record_point("Permit", said, profile, perf_counter() - begun)
         return status
 
-    def back(self, assumed: AssumedPod, status: Status) -> None:
+    def requeue_rejected(self, assumed: AssumedPod, status: Status) -> None:
         """Undo all reservations of a pod that was rejected after filtering or failed, and requeue the pod."""
-        if not self.give_back(assumed):
+        if not self.undo_reservations(assumed):
             self._queue.forget_in_flight(assumed.key)
         elif status.is_rejected:
             self._driver.handle_rejection(assumed.queued, status.message, None, assumed.begun)
@@ -164,7 +164,7 @@ class Attempts:
         else:
             self._driver.handle_error(assumed.queued, status.message, assumed.begun)
 
-    def give_back(self, assumed: AssumedPod) -> bool:
+    def undo_reservations(self, assumed: AssumedPod) -> bool:
         """Undo a pod's assumed placement and the plugins' reservations; return whether it was still assumed."""
         for plugin in reversed(assumed.profile.reserve):
             with log_exceptions(plugin, "unreserve"):
@@ -192,7 +192,7 @@ class Attempts:
     def _post_filter(self, outcome: Outcome) -> PostFilterResult:
         started = perf_counter()
         found = self._ask_post_filter(outcome)
-        self._driver.ran("PostFilter", found.status, outcome.profile.name, perf_counter() - started)
+        self._driver.record_point("PostFilter", found.status, outcome.profile.name, perf_counter() - started)
         return found
 
     def _nominate(self, pod: Pod, found: PostFilterResult) -> str | None:

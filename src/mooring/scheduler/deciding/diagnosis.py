@@ -59,7 +59,7 @@ class Diagnosis:
         return self.table.get(int(self.verdicts[row]))
 
     @cached_property
-    def rows_for_now(self) -> NDArray[np.intp]:
+    def unschedulable_rows(self) -> NDArray[np.intp]:
         """Return the node rows with the code Unschedulable, where preemption may help."""
         wanted = [verdict for verdict, status in self.table.items() if status.code is Code.UNSCHEDULABLE]
         if len(wanted) > _FEW:

@@ -37,37 +37,43 @@ _Table: TypeAlias = NDArray[np.int64]
 
 
 class DryRun:
-    """The victims and costs of preemption on several nodes. A place is a node's index in the list of these nodes."""
+    """The victims and costs of preemption on several nodes, by a node's index in the list of these nodes."""
 
     def __init__(
-        self, refused: dict[int, Status], places: NDArray[np.intp], victims: Mask, layers: "_Layers", *, without: _Table
+        self,
+        refused: dict[int, Status],
+        helpful: NDArray[np.intp],
+        victims: Mask,
+        layers: "_Layers",
+        *,
+        without: _Table,
     ) -> None:
         self.refused = refused
-        """By place, the reason why preemption does not help even if all pods of lower priority are evicted."""
+        """By node index, the reason why preemption does not help even if all pods of lower priority are evicted."""
         self.without = without
         """The used amounts on each node without its pods of lower priority."""
-        self.places = places
-        """The places where preemption helps."""
-        self.harms = layers.harms(victims)
-        """The costs at `places`: a line for each part of a `Cost`, a column for each place."""
+        self.helpful = helpful
+        """The indexes of the nodes where preemption helps."""
+        self.costs = layers.costs(victims)
+        """The costs on the nodes of `helpful`: a line for each part of a `Cost`, a column for each node."""
         self._victims = victims
         self._orders = layers.orders
 
     def outcomes(self) -> list[Cost | Status]:
         """Return for each node the cost of preemption, or the status that says why preemption does not help there."""
-        found: list[Cost | Status] = [NO_VICTIMS] * (len(self.refused) + len(self.places))
-        for place, status in self.refused.items():
-            found[place] = status
-        for place, harm in zip(self.places.tolist(), zip(*self.harms.tolist(), strict=True), strict=True):
-            found[place] = harm
+        found: list[Cost | Status] = [NO_VICTIMS] * (len(self.refused) + len(self.helpful))
+        for index, status in self.refused.items():
+            found[index] = status
+        for index, cost in zip(self.helpful.tolist(), zip(*self.costs.tolist(), strict=True), strict=True):
+            found[index] = cost
         return found
 
-    def victims(self, place: int) -> list[int]:
+    def victims(self, index: int) -> list[int]:
         """Return the victims on the node at an index, as indexes into its pods of lower priority, by importance."""
-        column = int(np.searchsorted(self.places, place))
+        column = int(np.searchsorted(self.helpful, index))
         gone: list[int] = self._victims[:, column].nonzero()[0].tolist()
-        order = self._orders.get(place)
-        return gone if order is None else sorted(order[index] for index in gone)
+        order = self._orders.get(index)
+        return gone if order is None else sorted(order[rank] for rank in gone)
 
 
 def dry_run(
@@ -89,20 +95,20 @@ def dry_run(
     layers = _Layers(cluster, tried, least, budgets)
     allocatable = cluster.resources.allocatable.take(rows, axis=1)
     used = cluster.resources.used.take(rows, axis=1) - layers.usage.sum(axis=0)
-    promised = None if expected is None or not expected.is_on[rows].any() else expected.usage.take(rows, axis=1)
+    reserved = None if expected is None or not expected.is_on[rows].any() else expected.usage.take(rows, axis=1)
     fits = layers.numbers > 0
     refused = dict.fromkeys((~fits).nonzero()[0].tolist(), NO_VICTIMS)
-    for amounts in (used,) if promised is None else (used + promised, used):
-        refused |= refusals(evaluation, rows, allocatable, amounts, fits)
+    for amounts in (used,) if reserved is None else (used + reserved, used):
+        refused |= find_refusals(evaluation, rows, allocatable, amounts, fits)
     left = fits.nonzero()[0]
     layers.keep(left)
-    more = None if promised is None else promised.take(left, axis=1)
+    more = None if reserved is None else reserved.take(left, axis=1)
     there, without = allocatable.take(left, axis=1), used.take(left, axis=1)
-    victims = _spare(evaluation, rows[left], there, without, layers, promised=more)
+    victims = _spare(evaluation, rows[left], there, without, layers, reserved=more)
     return DryRun(refused, left, victims, layers, without=used)
 
 
-def refusals(
+def find_refusals(
     evaluation: PodEvaluation, rows: NDArray[np.intp], allocatable: _Table, used: _Table, fits: Mask
 ) -> dict[int, Status]:
     """Return, by node index, why the pod would not fit with the given used amounts; clear these nodes in `fits`."""
@@ -110,8 +116,8 @@ def refusals(
     for slot in evaluation.filters:
         ok = slot.fits_with(rows, allocatable, used)
         if ok is not None and len(lacking := (fits & ~ok).nonzero()[0]):
-            for status, places in slot.refusals_with(rows[lacking], allocatable[:, lacking], used[:, lacking]):
-                found |= dict.fromkeys(lacking[places].tolist(), status)
+            for status, indexes in slot.refusals_with(rows[lacking], allocatable[:, lacking], used[:, lacking]):
+                found |= dict.fromkeys(lacking[indexes].tolist(), status)
             fits &= ok
     return found
 
@@ -123,7 +129,7 @@ def _spare(
     used: _Table,
     layers: "_Layers",
     *,
-    promised: _Table | None,
+    reserved: _Table | None,
 ) -> Mask:
     victims = layers.there.copy()
     # Filters that read the node alone have passed it before.
@@ -131,7 +137,7 @@ def _spare(
     for layer, usage in enumerate(layers.usage):
         including = used + usage
         refused = np.zeros(len(rows), np.bool_)
-        for amounts in (including,) if promised is None else (including, including + promised):
+        for amounts in (including,) if reserved is None else (including, including + reserved):
             for slot in filters:
                 ok = slot.fits_with(rows, allocatable, amounts)
                 if ok is not None:
@@ -146,20 +152,20 @@ class _Layers:
 
     def __init__(self, cluster: Cluster, rows: Sequence[int], least: int, budgets: Budgets) -> None:
         self.orders: dict[int, list[int]] = {}
-        """By place, the order of the pods on nodes where a disruption budget changes it."""
+        """By node index, the order of the pods on nodes where a disruption budget changes it."""
         violating = [0] * len(rows)
         nodes = [cluster.rank_pods(row) for row in rows]
         tables = RankedPods.tables(nodes, cluster.resources)
         has_budgets = len(budgets) > 0
-        for place, ranked in enumerate(nodes):
+        for index, ranked in enumerate(nodes):
             first = ranked.first_below(least)
             if first:
-                tables[place] = tables[place][:, first:]
+                tables[index] = tables[index][:, first:]
             if has_budgets:
                 broken, others = budgets.split(ranked.placed[first:])
                 if broken:
-                    self.orders[place], violating[place] = [*broken, *others], len(broken)
-                    tables[place] = tables[place][:, self.orders[place]]
+                    self.orders[index], violating[index] = [*broken, *others], len(broken)
+                    tables[index] = tables[index][:, self.orders[index]]
         self._stack(tables, len(cluster.resources.used))
         depths = np.arange(len(self.usage))[:, None]
         self.there: Mask = depths < self.numbers
@@ -181,7 +187,7 @@ class _Layers:
             self._priorities, self._started = self._priorities[:, columns], self._started[:, columns]
             self.there, self._violating = self.there[:, columns], self._violating[:, columns]
 
-    def harms(self, victims: Mask) -> _Table:
+    def costs(self, victims: Mask) -> _Table:
         violations = np.add.reduce(victims & self._violating, dtype=np.int64)
         priorities = np.where(victims, self._priorities, -OFFSET)
         highest = np.maximum.reduce(priorities, initial=-OFFSET)

@@ -95,7 +95,7 @@ class Outcome(msgspec.Struct):
 
 
 class NodeExplanation(msgspec.Struct, frozen=True):
-    """The status and the scores that each plugin gave one node."""
+    """The status of one node for a pod, and the scores that plugins gave the node."""
 
     status: fwk.Status
     scores: Mapping[str, int]
@@ -158,7 +158,7 @@ class Engine:
         self._release(placed.signature if placed is not None else self.cluster.signatures.signature_of(thing))
 
     def release(self, pod: Pod) -> None:
-        """Evict the cached results for a pending pod that has changed."""
+        """Evict the cached results for the signature of a pending pod, unless placed pods have it."""
         self._release(self.cluster.signatures.signature_of(pod))
 
     def _release(self, signature: PodSignature) -> None:
@@ -280,7 +280,10 @@ class ExplainEngine(Engine):
         return first_rejection(plugin.pre_enqueue(pod).by(getattr(plugin, "name", "")) for plugin in plugins)
 
     def refusals_on(self, pod: Pod, node: str) -> tuple[list[fwk.Status], bool]:
-        """Return all rejections of a node in the profile's order, and whether the first rules out all nodes."""
+        """Return all rejections of a node in the profile's order, and whether the first one is for all nodes.
+
+        A pod that PreEnqueue or PreFilter rejects has only that rejection, for all nodes.
+        """
         early = self.before_queue(pod)
         if not early.is_success:
             return [early], True

@@ -96,7 +96,7 @@ class _Entry:
 
     @property
     def names_nodes(self) -> bool:
-        """Return whether a plugin restricts the signature to named nodes, so that another pod with it is unlikely."""
+        """Return whether a plugin allows only named nodes; the entry is not cached, as another such pod is unlikely."""
         return not self.is_settled and any(each.node_names for group in self.groups for each in group.filters)
 
     def find_plugins(
@@ -106,7 +106,7 @@ class _Entry:
         filters: Sequence[tuple[FilterUse | NodeFilterUse, FilterVector]],
         scores: Sequence[tuple[ScoreUse | NodeScoreUse, ScoreVector]],
     ) -> None:
-        """Find the plugins that apply to a pod, as far as its spec alone decides that.
+        """Set `filters`, `scores` and the plugins to call for every pod, for pods with the spec of this one.
 
         `filters` and `scores` are the plugins that read the pod itself, with the vector of one that accepts all nodes.
         """
@@ -128,8 +128,8 @@ class _Entry:
                 self.scores.append(zeros)
             elif not is_skip(state):
                 self.scores_to_call = (*self.scores_to_call, scoring)
-        self.filters.sort(key=_place_of)
-        self.scores.sort(key=_place_of)
+        self.filters.sort(key=_index_of)
+        self.scores.sort(key=_index_of)
         self._spec = spec
 
 
@@ -290,7 +290,7 @@ class Evaluator:
             return
         called = [vector for use in entry.filters_to_call if (vector := self._vector_of_pod(use, evaluation))]
         naming: list[FilterVector] = []
-        for vector in sorted([*entry.filters, *called], key=_place_of):
+        for vector in sorted([*entry.filters, *called], key=_index_of):
             if vector.is_pinned:
                 vector.node_names = frozenset({pinned_node(evaluation.pod.pod.spec)})
             if vector.node_names is not None:
@@ -384,7 +384,7 @@ class Evaluator:
         feasible, scores = evaluation.feasible, entry.scores
         if entry.scores_to_call:
             called = [vector for use in entry.scores_to_call if (vector := self._scores_of_pod(use, evaluation))]
-            scores = sorted([*scores, *called], key=_place_of)
+            scores = sorted([*scores, *called], key=_index_of)
         shared, own = list[SharedScores](), list[ScoreVector]()
         for each in scores:
             each.refresh(feasible)
@@ -424,7 +424,7 @@ class Evaluator:
         return total
 
 
-_place_of: Callable[[Vector], int] = attrgetter("place")
+_index_of: Callable[[Vector], int] = attrgetter("index")
 
 
 def _counts(filters: Sequence[FilterVector], feasible: Feasible) -> list[tuple[str, int, int, int]]:

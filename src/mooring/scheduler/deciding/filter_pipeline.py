@@ -1,4 +1,4 @@
-"""Combine several filter vectors into the set of feasible nodes, cached for the next pod with the same filters.
+"""Combine filter vectors into the set of feasible nodes, cached for the next pod with the same vectors.
 
 A pipeline contains only vectors that reject some node, so pods that differ in other filters share it. Called by
 ``evaluation.py``.
@@ -45,10 +45,10 @@ class FilterPipeline:
     def refresh(self) -> Feasible:
         """Recompute the feasible nodes from the first changed filter vector on; the vectors must be up to date."""
         first, found = len(self.vectors), self._found
-        for place, vector in enumerate(self.vectors):
-            if vector.changed_at != self._verified_at[place]:
-                self._verified_at[place] = vector.changed_at
-                first = min(first, place)
+        for index, vector in enumerate(self.vectors):
+            if vector.changed_at != self._verified_at[index]:
+                self._verified_at[index] = vector.changed_at
+                first = min(first, index)
         if self._cluster.nodes_changed_at != self._nodes_at:
             self._nodes_at, first, found = self._cluster.nodes_changed_at, 0, None
             nodes = self._cluster.labels.nodes.copy()

@@ -53,7 +53,7 @@ class FilterVector(Vector):
     _statuses: dict[int, fwk.Status] | None = None
 
     def __init__(self, use: FilterUse | NodeFilterUse, cluster: Cluster) -> None:
-        super().__init__(use.name, use.place)
+        super().__init__(use.name, use.index)
         self.has_pre_point = use.has_pre_point
         self._cluster = cluster
 
@@ -81,7 +81,7 @@ class FilterVector(Vector):
         """Return the verdicts on a few node rows for one caller; the others count as passing."""
         return self
 
-    def may_apply_after(self, _shapes: Iterable[PodSignature]) -> bool:
+    def may_apply_after(self, _signatures: Iterable[PodSignature]) -> bool:
         """Return whether the plugin, which skips this pod now, may apply once pods with these signatures are placed."""
         return True
 

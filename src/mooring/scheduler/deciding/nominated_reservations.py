@@ -15,9 +15,9 @@ from mooring.scheduler.columns.resources import ResourceColumns
 from mooring.scheduler.deciding.pod_evaluation import (
     Overruled,
     PodEvaluation,
-    likeness_on,
     only_resources_decide,
     status_with,
+    verdict_key,
 )
 from mooring.scheduler.framework import Status
 from mooring.scheduler.framework.nominations import Expected
@@ -28,7 +28,7 @@ def leave_room(evaluation: PodEvaluation, cluster: Cluster, expected: Expected) 
     rows = (evaluation.feasible & expected.is_on).nonzero()[0]
     if not len(rows):
         return
-    if only_resources_decide(evaluation) and promises_only_use(evaluation, cluster, expected):
+    if only_resources_decide(evaluation) and nominated_pods_only_use(evaluation, cluster, expected):
         evaluation.overruled = _evaluate_together(evaluation, cluster.resources, rows, expected)
     else:
         _evaluate_one_by_one(evaluation, cluster, rows, expected)
@@ -53,16 +53,16 @@ def _evaluate_together(
             continue
         refused = rows[~ok]
         statuses = vector.refusals_with(refused, allocatable[:, ~ok], used[:, ~ok])
-        found += [(status, refused[places]) for status, places in statuses]
+        found += [(status, refused[indexes]) for status, indexes in statuses]
         rows = rows[ok]
     return found
 
 
-def promises_only_use(evaluation: PodEvaluation, cluster: Cluster, expected: Expected) -> bool:
+def nominated_pods_only_use(evaluation: PodEvaluation, cluster: Cluster, expected: Expected) -> bool:
     """Return whether the nominated pods, once placed, change only resource usage: no other filter is affected."""
-    if evaluation.promises_only_use is None:
-        evaluation.promises_only_use = _changes_nothing_else(evaluation, cluster, expected)
-    return evaluation.promises_only_use
+    if evaluation.nominated_pods_only_use is None:
+        evaluation.nominated_pods_only_use = _changes_nothing_else(evaluation, cluster, expected)
+    return evaluation.nominated_pods_only_use
 
 
 def _changes_nothing_else(evaluation: PodEvaluation, cluster: Cluster, expected: Expected) -> bool:
@@ -85,7 +85,7 @@ def _evaluate_one_by_one(
     refused: dict[Status, list[int]] = {}
     for row in rows.tolist():
         pods = expected.on(row)
-        likeness = likeness_on(evaluation, cluster, row, pods)
+        likeness = verdict_key(evaluation, cluster, row, pods)
         status = known.get(likeness) or status_with(evaluation, cluster, row, pods)
         if likeness is not None:
             known[likeness] = status

@@ -35,7 +35,7 @@ class PodEvaluation(msgspec.Struct, eq=False):
     reached: str = "PreFilter"
     """The last extension point that ran; it rejected the pod if any did."""
     considered: Mask = _NO_MASK
-    """The number of evaluated nodes: all, or those that a `pre_filter` named."""
+    """The evaluated nodes: all, or those that a `pre_filter` named."""
     naming: tuple[str, ...] = ()
     """The PreFilter plugins that limited the pod to nodes that they named."""
     number_considered: int = 0
@@ -44,8 +44,8 @@ class PodEvaluation(msgspec.Struct, eq=False):
     overruled: Overruled = ()
     only_resources: bool | None = None
     """The cached result of `only_resources_decide`."""
-    promises_only_use: bool | None = None
-    """The cached result of `promises_only_use`."""
+    nominated_pods_only_use: bool | None = None
+    """The cached result of `nominated_pods_only_use`."""
     is_shared_by_template: bool = True
     """Whether the verdicts hold for every pod with the same pod signature."""
     asked: list[tuple[str, int, int, int]] = []
@@ -82,8 +82,11 @@ def status_with(
         return status_on(evaluation, row, only_pods_moved=only_pods_moved)
 
 
-def likeness_on(evaluation: PodEvaluation, cluster: Cluster, row: int, moved: Sequence[PlacedPod]) -> Hashable | None:
-    """Return a key equal for node rows with equal `status_on`, even if pods like `moved` move there, or None."""
+def verdict_key(evaluation: PodEvaluation, cluster: Cluster, row: int, moved: Sequence[PlacedPod]) -> Hashable | None:
+    """Return a key that is equal for node rows with equal verdicts; None if a plugin cannot compare rows.
+
+    It stays equal if pods with the same signatures as `moved` are placed on or removed from both rows.
+    """
     seen = tuple(slot.row_state(row) for slot in evaluation.filters)
     if None in seen:
         return None

@@ -26,8 +26,8 @@ from mooring.scheduler.columns.ranked_pods import started_at
 from mooring.scheduler.deciding.diagnosis import Diagnosis, Rejection
 from mooring.scheduler.deciding.disruptions import Budgets
 from mooring.scheduler.deciding.dry_run import NO_VICTIMS, OFFSET, Cost, DryRun, dry_run
-from mooring.scheduler.deciding.nominated_reservations import promises_only_use
-from mooring.scheduler.deciding.pod_evaluation import PodEvaluation, likeness_on, status_on, status_with
+from mooring.scheduler.deciding.nominated_reservations import nominated_pods_only_use
+from mooring.scheduler.deciding.pod_evaluation import PodEvaluation, status_on, status_with, verdict_key
 from mooring.scheduler.deciding.preemption_cost import PreemptionCosts
 from mooring.scheduler.framework import Code, Handle, PostFilterResult, Status, unschedulable
 from mooring.scheduler.framework.nominations import Expected, Nominations
@@ -59,7 +59,7 @@ class _Attempt(msgspec.Struct):
     expected: Expected | None
     """Nominated pods that need room as well."""
     budgets: Budgets
-    harms: PreemptionCosts
+    costs: PreemptionCosts
     refusals: Counter[Status] = msgspec.field(default_factory=Counter)
     """The number of nodes for each reason why preemption does not help."""
     known: dict[Hashable, _Spared | Status] = msgspec.field(default_factory=dict)
@@ -72,20 +72,23 @@ class _Attempt(msgspec.Struct):
 
 
 def preempt(
-    refusals: Rejection, handle: Handle, candidates: Callable[[int], int], harms: PreemptionCosts
+    refusals: Rejection, handle: Handle, candidates: Callable[[int], int], costs: PreemptionCosts
 ) -> PostFilterResult:
-    """Find the node with the lowest preemption cost. `candidates` limits the tried nodes; `harms` are cached costs."""
+    """Find the node with the lowest preemption cost, with the victims there.
+
+    `candidates` returns how many helpful nodes to find among a number of nodes; `costs` are cached.
+    """
     evaluation, diagnosis, cluster = refusals.evaluation, refusals.diagnosis, handle.cluster
     nominations = Nominations(cluster) if handle.nominations is None else handle.nominations
     pod = evaluation.pod
     refusal = _ineligible(pod.pod, diagnosis, cluster, nominations)
     if refusal:
         return PostFilterResult(unschedulable(f"preemption: {refusal}"), keeps_nomination=True)
-    rows = diagnosis.rows_for_now
+    rows = diagnosis.unschedulable_rows
     budgets = Budgets(cluster.objects(PodDisruptionBudget).values())
-    attempt = _Attempt(evaluation, cluster, nominations.find_expected(pod.pod), budgets, harms)
+    attempt = _Attempt(evaluation, cluster, nominations.find_expected(pod.pod), budgets, costs)
     first = handle.lot.randrange(len(rows)) if len(rows) else 0
-    best = _least_harmful(attempt, rows, first, candidates(len(rows)))
+    best = _find_cheapest(attempt, rows, first, candidates(len(rows)))
     if best is None:
         return PostFilterResult(unschedulable(f"preemption: {_message(attempt, diagnosis.number_of_nodes)}"))
     text = f"found a potential placement for pod on node {best.node}, preempting {len(best.victims)} victims"
@@ -132,14 +135,14 @@ def _with_lower(attempt: _Attempt, rows: NDArray[np.intp]) -> NDArray[np.intp]:
 class _Try(NamedTuple):
     """The result of trying preemption on one node: its cost, or why it does not help, and how to find the victims."""
 
-    harm: Cost | Status
+    cost: Cost | Status
     row: int
     together: DryRun | None
-    place: int
+    number: int
     """The index of the node among the nodes that were tried together."""
 
 
-def _least_harmful(attempt: _Attempt, rows: NDArray[np.intp], first: int, wanted: int) -> Candidate | None:
+def _find_cheapest(attempt: _Attempt, rows: NDArray[np.intp], first: int, wanted: int) -> Candidate | None:
     """Try nodes until enough would help and one violates no budget; return the first with the lowest cost.
 
     Nodes are tried in the order of `rows`, starting at index `first` and wrapping around.
@@ -149,52 +152,52 @@ def _least_harmful(attempt: _Attempt, rows: NDArray[np.intp], first: int, wanted
         attempt.refusals[NO_VICTIMS] = len(rows)
         return None
     turned = rows[first:], rows[:first]
-    if not len(attempt.budgets) and (expected is None or promises_only_use(evaluation, cluster, expected)):
-        found = _least_known(attempt, turned, max(1, wanted))
+    if not len(attempt.budgets) and (expected is None or nominated_pods_only_use(evaluation, cluster, expected)):
+        found = _find_cheapest_cached(attempt, turned, max(1, wanted))
         if found is not None:
             return found if isinstance(found, Candidate) else None
-    return _least_tried(attempt, _with_lower(attempt, np.concatenate(turned)).tolist(), wanted)
+    return _find_cheapest_tried(attempt, _with_lower(attempt, np.concatenate(turned)).tolist(), wanted)
 
 
-def _least_known(
+def _find_cheapest_cached(
     attempt: _Attempt, turned: Sequence[NDArray[np.intp]], wanted: int
 ) -> Candidate | Counter[Status] | None:
     evaluation, least = attempt.evaluation, priority(attempt.evaluation.pod.pod)
-    harms, lowest = (
-        attempt.harms.of(evaluation.pod.signature, least, attempt.expected),
+    costs, lowest = (
+        attempt.costs.of(evaluation.pod.signature, least, attempt.expected),
         attempt.cluster.priorities.lowest,
     )
     fitting = NO_ROWS
     at_once = min(wanted, _AT_ONCE)
     for part in (rows[begin : begin + at_once] for rows in turned for begin in range(0, len(rows), at_once)):
         with_lower = part[lowest[part] < least]
-        if not harms.know(evaluation, with_lower):
+        if not costs.compute_missing(evaluation, with_lower):
             return None
-        fits = with_lower[harms.fits[with_lower]]
+        fits = with_lower[costs.fits[with_lower]]
         fitting = np.concatenate((fitting, fits)) if len(fitting) else fits
         if len(fitting) >= wanted:
             break
     if not len(fitting):
-        attempt.refusals.update(harms.refusals(evaluation, _with_lower(attempt, np.concatenate(turned))))
+        attempt.refusals.update(costs.count_refusals(evaluation, _with_lower(attempt, np.concatenate(turned))))
         return attempt.refusals
-    row = harms.least(fitting[:wanted])
-    together, place = harms.find_dry_run(row)
-    return _with_victims(attempt, row, together.victims(place), violations=0)
+    row = costs.cheapest(fitting[:wanted])
+    together, index = costs.dry_run_of(row)
+    return _with_victims(attempt, row, together.victims(index), violations=0)
 
 
-def _least_tried(attempt: _Attempt, rows: Sequence[int], wanted: int) -> Candidate | None:
+def _find_cheapest_tried(attempt: _Attempt, rows: Sequence[int], wanted: int) -> Candidate | None:
     best: _Try | None = None
     least: Cost | None = None
     number, spares_budgets = 0, False
     for tried in _tries(attempt, rows, at_once=max(1, min(wanted, _AT_ONCE))):
-        harm = tried.harm
-        if isinstance(harm, Status):
-            attempt.refusals[harm] += 1
+        cost = tried.cost
+        if isinstance(cost, Status):
+            attempt.refusals[cost] += 1
             continue
         number += 1
-        spares_budgets = spares_budgets or not harm[0]
-        if least is None or harm < least:
-            best, least = tried, harm
+        spares_budgets = spares_budgets or not cost[0]
+        if least is None or cost < least:
+            best, least = tried, cost
         if spares_budgets and number >= wanted:
             break
     return None if best is None else _candidate(attempt, best)
@@ -209,20 +212,20 @@ def _tries(attempt: _Attempt, rows: Sequence[int], at_once: int) -> Iterator[_Tr
             yield from map(_Try, together.outcomes(), part, repeat(together), count())
             continue
         outcomes = together.outcomes() if together is not None else []
-        for place, row in enumerate(part):
+        for index, row in enumerate(part):
             if together is not None and (expected is None or not expected.is_on[row]):
-                yield _Try(outcomes[place], row, together, place)
+                yield _Try(outcomes[index], row, together, index)
             else:
                 found = _victims_on(attempt, row)
-                yield _Try(found if isinstance(found, Status) else harm_of(found), row, None, place)
+                yield _Try(found if isinstance(found, Status) else cost_of(found), row, None, index)
 
 
 def _candidate(attempt: _Attempt, tried: _Try) -> Candidate | None:
     info = attempt.cluster.nodes[tried.row]
-    if tried.together is None or info is None or isinstance(tried.harm, Status):
+    if tried.together is None or info is None or isinstance(tried.cost, Status):
         found = _victims_on(attempt, tried.row)
         return None if isinstance(found, Status) else found
-    return _with_victims(attempt, tried.row, tried.together.victims(tried.place), tried.harm[0])
+    return _with_victims(attempt, tried.row, tried.together.victims(tried.number), tried.cost[0])
 
 
 def _with_victims(attempt: _Attempt, row: int, ranks: Sequence[int], violations: int) -> Candidate | None:
@@ -263,7 +266,7 @@ def _likeness(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> 
     if attempt.budgets.name_pods:
         return None
     moved = (*lower, *attempt.expected_on(info.row))
-    seen = likeness_on(attempt.evaluation, attempt.cluster, info.row, moved)
+    seen = verdict_key(attempt.evaluation, attempt.cluster, info.row, moved)
     return None if seen is None else (seen, tuple(priority(placed.pod) for placed in lower))
 
 
@@ -290,7 +293,7 @@ def _fits(attempt: _Attempt, info: NodeInfo, *, only_pods_moved: bool = False) -
     return status_on(attempt.evaluation, info.row, only_pods_moved=only_pods_moved) if status.is_success else status
 
 
-def harm_of(candidate: Candidate) -> Cost:
+def cost_of(candidate: Candidate) -> Cost:
     priorities = [priority(pod) for pod in candidate.victims]
     highest = max(priorities, default=-OFFSET)
     started = [started_at(pod) for pod in candidate.victims if priority(pod) == highest]

@@ -21,10 +21,10 @@ class PluginUse:
     refresh: Callable[..., Derived | Input] | None = None
     """The method that updates a state after inputs of the cluster changed; None if the plugin declares none."""
 
-    def __init__(self, plugin: Any, declared: Declaration, signer: Signer, place: int, cluster: Cluster) -> None:
+    def __init__(self, plugin: Any, declared: Declaration, signer: Signer, index: int, cluster: Cluster) -> None:
         self.plugin = plugin
         self.name: str = plugin.name
-        self.place = place
+        self.index = index
         """The index of the plugin among the filters or scores of its profile."""
         self.declared = declared
         self.has_pre_point = declared.has_pre_point
@@ -43,8 +43,8 @@ class FilterUse(PluginUse):
     plugin: FilterPlugin[Any]
     is_per_node: Literal[False] = False
 
-    def __init__(self, plugin: Any, declared: Declaration, signer: Signer, place: int, cluster: Cluster) -> None:
-        super().__init__(plugin, declared, signer, place, cluster)
+    def __init__(self, plugin: Any, declared: Declaration, signer: Signer, index: int, cluster: Cluster) -> None:
+        super().__init__(plugin, declared, signer, index, cluster)
         self.refresh = plugin.refresh if declared.cluster else None
 
 
@@ -54,10 +54,10 @@ class NodeFilterUse:
     is_per_node: Literal[True] = True
     reads_pod = True
 
-    def __init__(self, plugin: Any, place: int) -> None:
+    def __init__(self, plugin: Any, index: int) -> None:
         self.plugin = plugin
         self.name: str = plugin.name
-        self.place = place
+        self.index = index
         self.pre_filter: Callable[..., Any] | None = getattr(plugin, "pre_filter_pod", None)
         self.has_pre_point = self.pre_filter is not None
         self.applies_to: Callable[[PodSpec], Status | None] = _depends_on_pod
@@ -68,9 +68,9 @@ class ScoreUse(PluginUse):
     is_per_node: Literal[False] = False
 
     def __init__(
-        self, plugin: Any, declared: Declaration, signer: Signer, place: int, cluster: Cluster, *, weight: int
+        self, plugin: Any, declared: Declaration, signer: Signer, index: int, cluster: Cluster, *, weight: int
     ) -> None:
-        super().__init__(plugin, declared, signer, place, cluster)
+        super().__init__(plugin, declared, signer, index, cluster)
         self.weight = weight
         self.refresh = plugin.refresh_score if declared.cluster else None
 
@@ -82,10 +82,10 @@ class NodeScoreUse:
     reads_pod = True
     has_pre_point = False
 
-    def __init__(self, plugin: Any, place: int, weight: int) -> None:
+    def __init__(self, plugin: Any, index: int, weight: int) -> None:
         self.plugin = plugin
         self.name: str = plugin.name
-        self.place = place
+        self.index = index
         self.weight = weight
         self.normalize: Callable[..., dict[str, int]] | None = getattr(plugin, "normalize_scores", None)
         self.applies_to: Callable[[PodSpec], Status | None] = _depends_on_pod
@@ -103,16 +103,16 @@ class Plan:
     ) -> None:
         """Resolve the plugins of a profile; `timed` wraps each plugin to measure its calls."""
         self.filters: Sequence[FilterUse | NodeFilterUse] = [
-            FilterUse(timed(plugin), plugin.filters, (profile.name, plugin.name), place, cluster)
+            FilterUse(timed(plugin), plugin.filters, (profile.name, plugin.name), index, cluster)
             if isinstance(plugin, FilterPlugin)
-            else NodeFilterUse(timed(plugin), place)
-            for place, plugin in enumerate(profile.filters)
+            else NodeFilterUse(timed(plugin), index)
+            for index, plugin in enumerate(profile.filters)
         ]
         self.scores: Sequence[ScoreUse | NodeScoreUse] = [
-            ScoreUse(timed(plugin), plugin.scores, (profile.name, plugin.name), place, cluster, weight=entry.weight)
+            ScoreUse(timed(plugin), plugin.scores, (profile.name, plugin.name), index, cluster, weight=entry.weight)
             if isinstance(plugin := entry.plugin, ScorePlugin)
-            else NodeScoreUse(timed(plugin), place, entry.weight)
-            for place, entry in enumerate(profile.scores)
+            else NodeScoreUse(timed(plugin), index, entry.weight)
+            for index, entry in enumerate(profile.scores)
         ]
         self.parts = self._group_by_part(signers)
         self.read = Part(0)

@@ -54,7 +54,7 @@ class Totals:
 
 
 class BestRows:
-    """The node rows with the highest total score. A row whose total has fallen is noticed when it is picked."""
+    """The feasible node rows with the highest total score; rows whose total has fallen are skipped when picking."""
 
     def __init__(self, totals: Scores) -> None:
         self._totals = totals
@@ -195,12 +195,12 @@ def best_once(vectors: Sequence[SharedScores], feasible: Mask) -> BestRows:
 
 
 def best_of(sums: Scores, own: Sequence[Scores], feasible: Mask) -> BestRows:
-    """Return the best node rows for a pod whose score vectors no other pod shares."""
+    """Return the best node rows by a cached sum of scores plus `own`, score vectors that hold for one pod only."""
     return BestRows(np.where(feasible, np.add.reduce([sums, *own]), _OUT))
 
 
 def _sum(arrays: Sequence[Scores]) -> Scores:
-    """Add up score vectors into a new array, in 32 bits if all scores are."""
+    """Add up score vectors into a new array of the largest integer type among them."""
     total = arrays[0].astype(np.result_type(*arrays))
     for scores in arrays[1:]:
         total += scores

@@ -31,7 +31,7 @@ class ScoreVector(Vector):
     """The scores by node row: weighted, or raw if they are normalised later."""
 
     def __init__(self, use: ScoreUse | NodeScoreUse) -> None:
-        super().__init__(use.name, use.place)
+        super().__init__(use.name, use.index)
         self.weight = use.weight
         self.has_pre_point = use.has_pre_point
         """Whether metrics count a call of the plugin's `pre_score`."""

@@ -1,4 +1,4 @@
-"""Vectors of plugins: an array of results by node row, which are stale after a change of a declared input.
+"""Vectors: the results of one plugin by node row, evaluated again where an input that the plugin declares changed.
 
 A `PluginVector` compares its positions with the inputs that its plugin declares, and collects the rows to evaluate
 again. Verdicts are in ``filter_vectors.py``, scores in ``score_vectors.py``; ``evaluation.py`` makes and combines them.
@@ -32,9 +32,9 @@ class Vector(Derived):
     combinations: tuple[Hashable, ...] = ()
     """The keys of cached combinations that may use it."""
 
-    def __init__(self, name: str, place: int) -> None:
+    def __init__(self, name: str, index: int) -> None:
         self.name = name
-        self.place = place
+        self.index = index
         """The index of the plugin in its profile."""
         self.serial = next(_serials)
 
@@ -54,7 +54,7 @@ class PluginVector(Vector):
 
     def __init__(self, use: PluginUse, state: Any, inputs: Inputs) -> None:
         self.name = use.name
-        self.place = use.place
+        self.index = use.index
         self.serial = next(_serials)
         self.use = use
         self.state = state

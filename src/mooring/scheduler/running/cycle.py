@@ -167,10 +167,10 @@ class Cycle(Driver):
             }
             log.warning("choosing a node took long", extra={"fields": fields})
 
-    def ran(self, point: str, status: fwk.Status, profile: str, seconds: float) -> None:
+    def record_point(self, point: str, status: fwk.Status, profile: str, seconds: float) -> None:
         self._metrics.point_durations.observe((point, status.code, profile), seconds)
 
-    def plugin_ran(self, plugin: str, point: str, status: fwk.Status, seconds: float) -> None:
+    def record_plugin(self, plugin: str, point: str, status: fwk.Status, seconds: float) -> None:
         self._times.ran(plugin, point, status, seconds)
 
     def assume(self, assumed: AssumedPod) -> None:
@@ -227,17 +227,17 @@ class Cycle(Driver):
             if waiting is not None:
                 started = perf_counter()
                 status = await self._waiting.wait_for_decision(waiting, self._clock)
-                self.ran("WaitOnPermit", status, assumed.profile.name, perf_counter() - started)
+                self.record_point("WaitOnPermit", status, assumed.profile.name, perf_counter() - started)
             if status.is_success:
                 self._queue.forget_in_flight(assumed.key)  # from here on no plugin rejects the pod; errors are retried
                 status = await self._pre_bind(assumed)
             if status.is_success:
                 await self._bind(assumed)
             else:
-                self._attempts.back(assumed, status)
+                self._attempts.requeue_rejected(assumed, status)
         except Exception as problem:
             log.exception("preparing a pod for its node failed", extra={"fields": {"pod": assumed.queued.name}})
-            self._attempts.back(assumed, fwk.error(f"{type(problem).__name__}: {problem}"))
+            self._attempts.requeue_rejected(assumed, fwk.error(f"{type(problem).__name__}: {problem}"))
 
     async def _pre_bind(self, assumed: AssumedPod) -> fwk.Status:
         started = begun = perf_counter()
@@ -245,11 +245,11 @@ class Cycle(Driver):
         for name, plugin in self._pre_binders(assumed):
             status = (await plugin.pre_bind(assumed.cycle, assumed.pod, assumed.node)).by(name)
             now = perf_counter()
-            self.plugin_ran(name, "PreBind", status, now - started)
+            self.record_plugin(name, "PreBind", status, now - started)
             started = now
             if not status.is_success:
                 break
-        self.ran("PreBind", status, assumed.profile.name, perf_counter() - begun)
+        self.record_point("PreBind", status, assumed.profile.name, perf_counter() - begun)
         return status
 
     async def _bind(self, assumed: AssumedPod) -> None:
@@ -262,12 +262,12 @@ class Cycle(Driver):
             said = (await plugin.bind(assumed.cycle, assumed.pod, assumed.node)).by(name_of(plugin))
             if not said.is_skip:
                 status = said
-                self.ran("Bind", status, assumed.profile.name, perf_counter() - started)
+                self.record_point("Bind", status, assumed.profile.name, perf_counter() - started)
                 break
         if status.is_success:
             self._finish_attempt(assumed, None)
         else:
-            self._attempts.back(assumed, status)
+            self._attempts.requeue_rejected(assumed, status)
 
     # -- the outcome of binding
 
@@ -275,13 +275,13 @@ class Cycle(Driver):
         if assumed.submitted:
             status = fwk.SUCCESS if problem is None else fwk.Status(fwk.Code.ERROR)
             seconds = perf_counter() - assumed.submitted
-            self.ran("Bind", status, assumed.profile.name, seconds)
-            self.plugin_ran(name_of(assumed.binder), "Bind", status, seconds)
+            self.record_point("Bind", status, assumed.profile.name, seconds)
+            self.record_plugin(name_of(assumed.binder), "Bind", status, seconds)
         if problem is not None:
             if isinstance(problem, NotFound) and self._latest(assumed.pod) is None:
-                self._attempts.give_back(assumed)  # it was deleted on its way
+                self._attempts.undo_reservations(assumed)  # it was deleted on its way
             else:
-                self._attempts.back(assumed, fwk.error(f"binding rejected: {problem}"))
+                self._attempts.requeue_rejected(assumed, fwk.error(f"binding rejected: {problem}"))
             return
         now = self._clock.monotonic()
         for plugin in assumed.profile.post_bind:
