@@ -11,7 +11,7 @@ from mooring.apiserver.registry.loopback_client import LoopbackClient
 from mooring.apiserver.registry.services.kubernetes_service import (
     INTERVAL_SECONDS,
     KubernetesService,
-    Place,
+    ServerAddress,
     find_advertised_address,
 )
 
@@ -22,7 +22,7 @@ ENDPOINTS = "/api/v1/namespaces/default/endpoints/kubernetes"
 SLICE = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
 
 
-def keeper(api: ApiCaller, own: Place | None, *, is_shared: bool = False) -> KubernetesService:
+def keeper(api: ApiCaller, own: ServerAddress | None, *, is_shared: bool = False) -> KubernetesService:
     return KubernetesService(LoopbackClient(api.resources), api.clock, own, "10.0.0.1", is_shared=is_shared)
 
 
@@ -37,7 +37,7 @@ async def addresses(api: ApiCaller) -> list[str]:
 
 
 async def test_the_service_leads_to_the_server(api: ApiCaller) -> None:
-    await keeper(api, Place(6443, "192.168.7.1")).reconcile()
+    await keeper(api, ServerAddress(6443, "192.168.7.1")).reconcile()
     service = (await api.get(SERVICE)).body
     assert service["spec"]["clusterIP"] == "10.0.0.1"
     assert service["spec"]["ports"] == [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443}]
@@ -46,16 +46,16 @@ async def test_the_service_leads_to_the_server(api: ApiCaller) -> None:
 
 
 async def test_what_is_as_it_should_be_is_not_written_again(api: ApiCaller) -> None:
-    kept = keeper(api, Place(6443, "192.168.7.1"))
+    kept = keeper(api, ServerAddress(6443, "192.168.7.1"))
     await kept.reconcile()
     before = await api.store.revision()
     await kept.reconcile()
     assert await api.store.revision() == before
 
 
-@pytest.mark.parametrize("own", [Place(6443, "192.168.7.1"), None], ids=str)
+@pytest.mark.parametrize("own", [ServerAddress(6443, "192.168.7.1"), None], ids=str)
 async def test_a_server_alone_has_an_identity_lease_that_it_renews_now_and_then(
-    api: ApiCaller, own: Place | None
+    api: ApiCaller, own: ServerAddress | None
 ) -> None:
     leases, renewed = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", set()
     kept = keeper(api, own)
@@ -73,7 +73,7 @@ async def test_a_server_alone_has_an_identity_lease_that_it_renews_now_and_then(
 
 @pytest.mark.parametrize("url", [SERVICE, ENDPOINTS, SLICE])
 async def test_what_a_user_deletes_is_created_again(api: ApiCaller, url: str) -> None:
-    kept = keeper(api, Place(6443, "192.168.7.1"))
+    kept = keeper(api, ServerAddress(6443, "192.168.7.1"))
     await kept.reconcile()
     await api.delete(url)
     await kept.reconcile()
@@ -81,8 +81,8 @@ async def test_what_a_user_deletes_is_created_again(api: ApiCaller, url: str) ->
 
 
 async def test_a_server_that_moved_replaces_its_old_address(api: ApiCaller) -> None:
-    await keeper(api, Place(6443, "192.168.7.1")).reconcile()
-    await keeper(api, Place(6443, "192.168.7.2")).reconcile()
+    await keeper(api, ServerAddress(6443, "192.168.7.1")).reconcile()
+    await keeper(api, ServerAddress(6443, "192.168.7.2")).reconcile()
     assert await addresses(api) == ["192.168.7.2"]
 
 
@@ -93,7 +93,7 @@ async def test_without_an_address_there_is_a_service_and_no_endpoint(api: ApiCal
 
 
 async def test_servers_that_share_a_store_are_all_endpoints_until_one_leaves(api: ApiCaller) -> None:
-    first, second = (keeper(api, Place(6443, f"192.168.7.{number}"), is_shared=True) for number in (1, 2))
+    first, second = (keeper(api, ServerAddress(6443, f"192.168.7.{number}"), is_shared=True) for number in (1, 2))
     await first.reconcile()
     await second.reconcile()
     assert await addresses(api) == ["192.168.7.1", "192.168.7.2"]
@@ -103,7 +103,7 @@ async def test_servers_that_share_a_store_are_all_endpoints_until_one_leaves(api
 
 
 async def test_a_server_that_died_is_forgotten(api: ApiCaller) -> None:
-    first, second = (keeper(api, Place(6443, f"192.168.7.{number}"), is_shared=True) for number in (1, 2))
+    first, second = (keeper(api, ServerAddress(6443, f"192.168.7.{number}"), is_shared=True) for number in (1, 2))
     await second.reconcile()
     for _ in range(4):
         await first.reconcile()
@@ -114,7 +114,7 @@ async def test_a_server_that_died_is_forgotten(api: ApiCaller) -> None:
 
 
 async def test_servers_with_different_ports_agree_on_one(api: ApiCaller) -> None:
-    first, second = (keeper(api, Place(port, "192.168.7.1"), is_shared=True) for port in (6444, 6443))
+    first, second = (keeper(api, ServerAddress(port, "192.168.7.1"), is_shared=True) for port in (6444, 6443))
     for _ in range(2):
         await first.reconcile()
         await second.reconcile()
@@ -135,7 +135,7 @@ class SlowCalls(LoopbackClient):
 @pytest.mark.parametrize("turns", range(8))
 async def test_a_server_that_leaves_finishes_what_it_has_begun(api: ApiCaller, turns: int) -> None:
     calls = SlowCalls(api.resources)
-    kept = KubernetesService(calls, api.clock, Place(6443, "192.168.7.1"), "10.0.0.1", is_shared=False)
+    kept = KubernetesService(calls, api.clock, ServerAddress(6443, "192.168.7.1"), "10.0.0.1", is_shared=False)
     running = asyncio.create_task(kept.run())
     for _ in range(turns):
         await asyncio.sleep(0)
@@ -152,7 +152,7 @@ async def test_a_server_that_leaves_finishes_what_it_has_begun(api: ApiCaller, t
     ],
 )
 def test_where_a_server_can_be_reached(address: str, bound: str, expected: str) -> None:
-    assert find_advertised_address(address, bound, 6443) == Place(6443, expected)
+    assert find_advertised_address(address, bound, 6443) == ServerAddress(6443, expected)
 
 
 def test_a_loopback_is_never_advertised() -> None:

@@ -82,7 +82,7 @@ async def test_a_client_that_reads_nothing_gets_all_at_once_when_it_reads_again(
         await settle()
     assert reported.events == [("ADDED", "first")]
     reported.is_ready = True
-    body.tell()
+    body.push()
     assert reported.events[1:] == [("ADDED", "second"), ("ADDED", "third")]
 
 
@@ -117,7 +117,7 @@ async def test_a_watcher_that_fell_behind_the_history_is_asked_to_list_again(api
     await api.post(CONFIG_MAPS, config_map("third"))
     await api.store.compact(await api.store.revision())
     reported.is_ready = True
-    body.tell()
+    body.push()
     assert reported.events[-1][0] == "ERROR"
     assert json.loads(reported.chunks[-1])["object"]["code"] == 410
     assert reported.how_it_ended == "whole"
@@ -179,7 +179,7 @@ async def test_a_mistake_breaks_one_watch_off_and_leaves_the_others_alone(
 
     monkeypatch.setattr(broken, "_watcher", Failing())
     with pytest.raises(StorageFailed):
-        broken.tell()
+        broken.push()
     assert reported.how_it_ended == "broken off"
     await api.post(CONFIG_MAPS, config_map("second"))
     await settle()

@@ -491,7 +491,7 @@ class HttpProtocol(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._allow_writing()
         if self._pushed:
-            self._pushed.tell()
+            self._pushed.push()
 
     def _allow_writing(self) -> None:
         """Wake the task that waits until the client reads; stop the timer for a client that does not."""

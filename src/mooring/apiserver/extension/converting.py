@@ -49,7 +49,7 @@ def stored_with_conversion(caller: WebhookCaller) -> StoredAs:
 class Converting(Stored):
     """Reads and writes the objects of one version of a kind with a conversion webhook."""
 
-    asks = True
+    needs_webhook = True
 
     def __init__(self, scheme: Scheme, kind: Kind, webhook: WebhookConversion, caller: WebhookCaller) -> None:
         super().__init__(scheme, kind)

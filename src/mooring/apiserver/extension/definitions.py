@@ -25,7 +25,13 @@ from mooring.api.apiextensions_v1 import (
 from mooring.api.kinds import Kind
 from mooring.api.scheme import Scheme
 from mooring.apiserver.registry import Resources
-from mooring.apiserver.registry.definition_status import end, report_progress, status_of, usurpers, without_names
+from mooring.apiserver.registry.definition_status import (
+    definitions_losing_names,
+    finish_deletion,
+    report_progress,
+    status_of,
+    without_names,
+)
 from mooring.apiserver.registry.objects import KindsFollower
 from mooring.base import logs
 from mooring.base.clock import Clock
@@ -104,8 +110,8 @@ class Definitions(KindsFollower):
             self._update(definition, groups[definition.spec.group])
         for definition in news:
             group = groups[definition.spec.group]
-            for usurper in usurpers(definition, group):
-                self._settle(usurper, group, from_scratch=True)
+            for loser in definitions_losing_names(definition, group):
+                self._settle(loser, group, from_scratch=True)
 
     def _update(self, definition: CustomResourceDefinition, group: list[CustomResourceDefinition]) -> None:
         name = definition.metadata.name
@@ -220,7 +226,7 @@ class Definitions(KindsFollower):
                 return
             served = self._served.get(name)
             is_empty = served is None or await self._resources.delete_all(served[1].storage)
-            finish = partial(end, now=self._now(), established=served is not None)
+            finish = partial(finish_deletion, now=self._now(), established=served is not None)
             if is_empty and await self._write(name, finish, uid=uid):
                 return
             await self._clock.sleep(_RETRY_SECONDS)

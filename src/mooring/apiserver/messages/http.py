@@ -24,7 +24,7 @@ PRODUCED = (JSON, YAML, PROTOBUF)
 
 Format = Literal["json", "yaml", "protobuf"]
 TakeOver = Callable[[Connection], Awaitable[None]]
-_LONGEST_REMEMBERED = 256
+_LONGEST_CACHED = 256
 _PATCHES = frozenset(f"application/{way}+json" for way in ("json-patch", "merge-patch", "strategic-merge-patch"))
 _COMMON = _PATCHES | {JSON, PROTOBUF}
 """The most frequent media types of request bodies, to be compared first."""
@@ -85,7 +85,7 @@ class Request(msgspec.Struct, kw_only=True):
 
 
 class Sink(Protocol):
-    """The connection that receives a pushed body; when it can accept data again, it calls `Pushed.tell`."""
+    """The connection that receives a pushed body; when it can accept data again, it calls `Pushed.push`."""
 
     @property
     def is_ready(self) -> bool: ...
@@ -107,7 +107,7 @@ class Pushed(ABC):
 
     __slots__ = ("_pulled",)
     can_follow: bool
-    """Return whether the producer can push into a connection (`follow`)."""
+    """Whether the producer can push into a connection (`follow`)."""
     _pulled: AsyncGenerator[bytes, None] | None
 
     @abstractmethod
@@ -123,8 +123,8 @@ class Pushed(ABC):
         """Push all further pieces into a connection as they occur."""
 
     @abstractmethod
-    def tell(self) -> None:
-        """Push the pieces that the connection could not accept before; it can now."""
+    def push(self) -> None:
+        """Push the pieces that are ready, as the connection can accept them now."""
 
     @abstractmethod
     def close(self) -> None:
@@ -174,8 +174,8 @@ def negotiate_accept(header: str, *, protobuf: bool = True) -> Accepted:
     """Return the first clause of an Accept header that can be served, the highest `q` first."""
     if not header or header in {"*/*", JSON}:
         return _PLAIN
-    # A client says the same every time; what is longer than clients are is not remembered.
-    return _remembered(header, protobuf) if len(header) <= _LONGEST_REMEMBERED else _choose_format(header, protobuf)
+    # clients send the same header with every request; those that are longer than clients send are not cached
+    return _choose_cached(header, protobuf) if len(header) <= _LONGEST_CACHED else _choose_format(header, protobuf)
 
 
 def _choose_format(header: str, protobuf: bool) -> Accepted:
@@ -186,7 +186,7 @@ def _choose_format(header: str, protobuf: bool) -> Accepted:
     raise errors.not_acceptable(PRODUCED if protobuf else (JSON, YAML))
 
 
-_remembered = lru_cache(maxsize=256)(_choose_format)
+_choose_cached = lru_cache(maxsize=256)(_choose_format)
 
 
 def warning_header(text: str) -> str:

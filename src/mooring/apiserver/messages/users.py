@@ -13,7 +13,7 @@ UNAUTHENTICATED = "system:unauthenticated"
 ANONYMOUS = "system:anonymous"
 SERVICE_ACCOUNTS = "system:serviceaccounts"
 SERVER = UserInfo(username="system:apiserver", groups=[MASTERS, AUTHENTICATED])
-"""The user name of the API server for its own writes."""
+"""The user as which the API server writes its own objects."""
 NODES = "system:nodes"
 """The group of kubelets; their users are `system:node:` and the name of the node."""
 BOOTSTRAPPERS = "system:bootstrappers"
@@ -66,7 +66,7 @@ def of_certificate(peer: Mapping[str, Any]) -> UserInfo | None:
 
 @lru_cache(maxsize=1024)
 def _of_subject(subject: tuple[tuple[tuple[str, str], ...], ...]) -> UserInfo | None:
-    """Return the user of a certificate subject. All connections of a user share the object."""
+    """Return the user of a certificate subject; cached, so that connections of one user share the object."""
     name, groups = "", []
     for part in subject:
         for key, value in part:

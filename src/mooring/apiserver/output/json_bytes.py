@@ -13,7 +13,7 @@ an object is shown by putting a head and its revision before the rest:
 import re
 from collections.abc import Iterable, Iterator
 
-from msgspec import json
+from msgspec import Raw, Struct, json
 
 Pieces = Iterator[bytes | memoryview]
 """The pieces of a JSON document as bytes, to be joined once, when it is sent."""
@@ -50,6 +50,18 @@ def revision_size(revision: int) -> int:
 def metadata_begin(value: bytes) -> int:
     """Return the offset of the first metadata field in an object's JSON."""
     return value.index(b"{", 1) + 1
+
+
+class _Metadata(Struct):
+    metadata: Raw
+
+
+_METADATA_ALONE = json.Decoder(_Metadata)
+
+
+def metadata(value: bytes) -> bytes:
+    """Return the metadata of an object as a JSON object."""
+    return bytes(_METADATA_ALONE.decode(value).metadata)
 
 
 def managed_fields_begin(value: bytes) -> int:

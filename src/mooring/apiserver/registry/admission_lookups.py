@@ -38,23 +38,23 @@ R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
 
 
-class Collection(Generic[R, T]):
-    """A value derived from all objects of a kind that has few, recomputed only after one of them changed."""
+class DerivedValue(Generic[R, T]):
+    """A value computed from all objects of a kind, and computed again only after one of them has changed."""
 
-    def __init__(self, store: Store, prefix: str, object_type: type[R], sum_up: Callable[[list[R]], T]) -> None:
+    def __init__(self, store: Store, prefix: str, object_type: type[R], derive: Callable[[list[R]], T]) -> None:
         self._store = store
         self._prefix = prefix
         self._type = object_type
-        self._sum_up = sum_up
+        self._derive = derive
         self._seen: list[KeyValue] = []
-        self._summary = sum_up([])
+        self._value = derive([])
 
-    def summary(self) -> T:
+    def value(self) -> T:
         items = self._store.peek_all(self._prefix)
         if items != self._seen:
-            self._summary = self._sum_up([codec.decode_own(kv.value, self._type) for kv in items])
+            self._value = self._derive([codec.decode_own(kv.value, self._type) for kv in items])
             self._seen = items
-        return self._summary
+        return self._value
 
 
 class AdmissionLookups(msgspec.Struct, frozen=True):
@@ -62,10 +62,10 @@ class AdmissionLookups(msgspec.Struct, frozen=True):
 
     store: Store
     decoded: DecodedCache
-    priorities: Collection[PriorityClass, tuple[dict[str, Priority], Priority | None]]
-    storage_classes: Collection[StorageClass, tuple[str | None, frozenset[str]]]
-    ingress_classes: Collection[IngressClass, str | None]
-    device_classes: Collection[DeviceClass, dict[str, str]]
+    priorities: DerivedValue[PriorityClass, tuple[dict[str, Priority], Priority | None]]
+    storage_classes: DerivedValue[StorageClass, tuple[str | None, frozenset[str]]]
+    ingress_classes: DerivedValue[IngressClass, str | None]
+    device_classes: DerivedValue[DeviceClass, dict[str, str]]
     accounts: Mapping[str, ServiceAccount] | None = None
     """The service accounts that a new pod may name."""
 
@@ -74,14 +74,14 @@ class AdmissionLookups(msgspec.Struct, frozen=True):
         return cls(
             store,
             decoded,
-            Collection(store, "/registry/priorityclasses/", PriorityClass, _priorities),
-            Collection(store, "/registry/storageclasses/", StorageClass, _storage_classes),
-            Collection(store, "/registry/ingressclasses/", IngressClass, _default_ingress_class),
-            Collection(store, "/registry/deviceclasses/", DeviceClass, _extended_resources),
+            DerivedValue(store, "/registry/priorityclasses/", PriorityClass, _priorities),
+            DerivedValue(store, "/registry/storageclasses/", StorageClass, _storage_classes),
+            DerivedValue(store, "/registry/ingressclasses/", IngressClass, _default_ingress_class),
+            DerivedValue(store, "/registry/deviceclasses/", DeviceClass, _extended_resources),
         )
 
     async def about(self, obj: Resource | None, namespace: str) -> "AdmissionLookups":
-        """Return the lookups for admission of a write of `obj`, after loading the objects that it names."""
+        """Load the objects that a write of `obj` refers to from the store; return lookups that find them in memory."""
         if namespace and self.store.peek(f"/registry/namespaces/{namespace}") is None:
             await self.store.get(f"/registry/namespaces/{namespace}")
         if not isinstance(obj, Pod):
@@ -98,11 +98,9 @@ class AdmissionLookups(msgspec.Struct, frozen=True):
         return self.store.peek(key) or await self.store.get(key)
 
     async def _service_accounts(self, pod: Pod, namespace: str) -> Mapping[str, ServiceAccount] | None:
-        """Return the account `default` and the one that a new pod names; None if the namespace has no account
-        `default`.
+        """Return the account `default` and that of a new pod; None without a `default`, after waiting for it a second.
 
-        The service account controller creates the account `default` a moment after the namespace. As in upstream
-        Kubernetes, a pod created in between waits for it, at most a second; but only if that controller runs, which the
+        The service account controller creates it a moment after the namespace. Whether that controller runs at all, the
         account of the namespace `default` shows.
         """
         default = await self._account(namespace, _DEFAULT_ACCOUNT)
@@ -136,19 +134,19 @@ class AdmissionLookups(msgspec.Struct, frozen=True):
         return self.security_labels(namespace).get(ADMIN_ACCESS_LABEL) == "true"
 
     def priority_class(self, name: str) -> Priority | None:
-        return self.priorities.summary()[0].get(name)
+        return self.priorities.value()[0].get(name)
 
     def default_priority_class(self) -> Priority | None:
-        return self.priorities.summary()[1]
+        return self.priorities.value()[1]
 
     def default_storage_class(self) -> str | None:
-        return self.storage_classes.summary()[0]
+        return self.storage_classes.value()[0]
 
     def allows_expansion(self, storage_class: str) -> bool:
-        return storage_class in self.storage_classes.summary()[1]
+        return storage_class in self.storage_classes.value()[1]
 
     def default_ingress_class(self) -> str | None:
-        return self.ingress_classes.summary()
+        return self.ingress_classes.value()
 
     def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount] | None:  # noqa: ARG002 - the pod's own
         return self.accounts
@@ -177,7 +175,7 @@ class AdmissionLookups(msgspec.Struct, frozen=True):
 
     def extended_resources(self) -> Mapping[str, str]:
         """Return the extended resource of each DeviceClass that names one."""
-        return self.device_classes.summary()
+        return self.device_classes.value()
 
     def pod_of_claim(self, claim: ResourceClaim) -> Pod | None:
         """Return the pod for whose extended resources the scheduler created a claim; None for other claims.
@@ -208,7 +206,7 @@ class AdmissionLookups(msgspec.Struct, frozen=True):
 
 
 def _priorities(classes: list[PriorityClass]) -> tuple[dict[str, Priority], Priority | None]:
-    """Return the default StorageClass, and the classes that allow volume expansion."""
+    """Return all PriorityClasses by name, and the default one; of several, that with the lowest value."""
     found = {
         each.metadata.name: Priority(each.metadata.name, each.value, each.preemption_policy or "PreemptLowerPriority")
         for each in classes
@@ -222,7 +220,7 @@ def _default_ingress_class(classes: list[IngressClass]) -> str | None:
 
 
 def _storage_classes(classes: list[StorageClass]) -> tuple[str | None, frozenset[str]]:
-    """Return the default class, and the classes whose volumes may grow."""
+    """Return the name of the default StorageClass, and the names of those that allow volume expansion."""
     default = _newest(
         each
         for each in classes

@@ -28,7 +28,7 @@ from mooring.apiserver.output.tables import Tables
 from mooring.apiserver.registry.admission_chain import Chain
 from mooring.apiserver.registry.admission_lookups import AdmissionLookups
 from mooring.apiserver.registry.decoded_cache import DecodedCache
-from mooring.apiserver.registry.lowering_for_nodes import NodeLowering, Rendering
+from mooring.apiserver.registry.lowering_for_nodes import NodeLowering, Renderer
 from mooring.apiserver.registry.parameters import options_tree
 from mooring.apiserver.registry.quota.accounting import QuotaAccounting
 from mooring.apiserver.registry.selection import Selections
@@ -85,9 +85,7 @@ class Allocation(Protocol):
     """Allocates the addresses and ports of Services (``services/allocation.py``)."""
 
     async def reserve(self, new: Service, old: Service | None, *, dry_run: bool) -> Reserved:
-        """Allocate addresses and ports that a Service lacks and set its fields; raise a `StatusError` if
-        none are left.
-        """
+        """Allocate what addresses and ports a Service lacks, in its fields; raise a `StatusError` if none is left."""
 
     async def release(self, service: Service) -> None:
         """Release all addresses and ports of a deleted Service."""
@@ -144,7 +142,7 @@ class HandlerContext:
         return self.stored_kind(self.scheme.hub_of(ResourceQuota))
 
     def every_stored(self) -> Iterable[Stored]:
-        """Return every stored kind once, whatever versions it has."""
+        """Return the `Stored` of every kind: one for all versions of a kind."""
         custom = {stored.prefix: stored for stored in self._custom.values()}
         return (*self._stored.values(), *custom.values())
 
@@ -161,7 +159,7 @@ class HandlerContext:
         self.accounting.recount("")
 
     def expect_current(self, kinds: Iterable[Kind], after: int) -> None:
-        """Record that custom objects written after a revision conform to their schema: they need no pruning."""
+        """Record that custom objects with a revision above `after` conform to their schema and need no pruning."""
         for kind in kinds:
             if kind in self._custom:
                 self._custom[kind].current_after = after
@@ -172,8 +170,8 @@ class HandlerContext:
             self._custom.pop(kind, None)
             unregister(kind.type)
 
-    def read_by(self, call: Call) -> Rendering:
-        """Return the renderer of stored objects for a request: lowered for a node, or unchanged."""
+    def renderer_for(self, call: Call) -> Renderer:
+        """Return the renderer of stored objects for the user: for a kubelet, it lowers them to older operators."""
         return self._node_lowering.of(call.request, call.stored)
 
     def strategy(self, stored: Stored) -> admission.Strategy[Any]:
@@ -184,18 +182,13 @@ class HandlerContext:
         if self._create_check is not None:
             self._create_check(call.request.user, call.kind, call.namespace, call.name)
 
-    async def release(self, deleted: Resource) -> None:
-        """Release the addresses and ports of a deleted Service."""
-        if self.allocation is not None and isinstance(deleted, Service):
-            await self.allocation.release(deleted)
-
     async def find(self, call: Call) -> KeyValue:
         """Return the stored object that a request names; raise NotFound."""
         await self.store.revision()
         kv = self.store.peek(call.stored.key(call.namespace, call.name))
         if kv is None:
             raise call.not_found()
-        if call.stored.asks:
+        if call.stored.needs_webhook:
             await call.stored.prepare([kv.value], call.stored.hub)
         return kv
 
@@ -215,7 +208,7 @@ class HandlerContext:
         return not self.extensions.ignores(MatchKey(call.kind, call.subresource, operation, bool(call.namespace)))
 
     def may_share(self, call: Call, operation: str) -> bool:
-        """Return whether one admission may serve all objects of a batch template: no policy must see each."""
+        """Return whether the objects of a batch template may share one admission: no policy or quota needs each one."""
         return (
             call.stored.hub.type is Pod
             and call.kind is call.stored.hub
@@ -272,7 +265,7 @@ class HandlerContext:
             await self.extensions.admit(attributes)
 
     async def admission_request(self, call: Call, obj: Resource | None = None) -> admission.Request:
-        """Return the input of admission for a request; its lookups have loaded the objects that `obj` refers to."""
+        """Return the input of built-in admission for a request, with lookups for the objects that `obj` refers to."""
         return admission.Request(
             options=self.options,
             lookups=await self.lookups.about(obj, call.namespace),
@@ -294,7 +287,7 @@ class KindCheck(Protocol):
 
 
 def guard_of(checks: Iterable[KindCheck], nodes: Guard) -> Guard:
-    """Combine the checks of certain kinds with the guard for nodes, which looks at every write of theirs."""
+    """Combine the checks of single kinds with the guard that checks every write of a kubelet (`nodes`)."""
     by_kind = {kind: each.check for each in checks for kind in each.kinds}
 
     def guard(user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:

@@ -13,6 +13,7 @@ import msgspec
 from mooring.admission.pod_security.enforcement import security_labels
 from mooring.api import codec
 from mooring.api.core_v1 import LimitRange, Namespace, ServiceAccount
+from mooring.apiserver.output import json_bytes
 from mooring.base.bounded_cache import BoundedCache
 from mooring.store.kv import KeyValue
 
@@ -22,11 +23,13 @@ _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 class DecodedCache:
+    """Caches what was decoded from stored objects."""
+
     def __init__(self) -> None:
         self._entries: BoundedCache[tuple[Hashable, str], tuple[int, Any]] = BoundedCache(_MAX_ENTRIES)
 
     def get(self, kv: KeyValue, decode: Callable[[KeyValue], T], view: Hashable = None) -> T:
-        """Return `decode(value)` of a stored object, from the cache if possible. `view` is part of the cache key."""
+        """Return `decode(kv)`, from the cache if possible; the key of the cache has `view`, or else `decode`, in it."""
         place = (decode if view is None else view, kv.key)
         entry = self._entries.get(place)
         if entry is None or entry[0] != kv.mod_revision:
@@ -44,16 +47,23 @@ class DecodedCache:
 
 
 class _Labels(msgspec.Struct):
-    labels: dict[str, str] = {}
+    labels: dict[str, str] | None = None
 
 
 class _Labelled(msgspec.Struct):
     metadata: _Labels
 
 
+_LABELS, _LABELLED = msgspec.json.Decoder(_Labels), msgspec.json.Decoder(_Labelled)
+
+
 def labels_of(kv: KeyValue) -> Mapping[str, str]:
-    """Return all PriorityClasses by name, and the default one; of several, that with the lowest value."""
-    return msgspec.json.decode(kv.value, type=_Labelled).metadata.labels
+    """Decode the labels alone, which are stored before the managed fields."""
+    try:
+        labels = _LABELS.decode(json_bytes.metadata_without_managed(kv.value)).labels
+    except msgspec.MsgspecError:  # it has no managed fields, unless something in its spec has
+        labels = _LABELLED.decode(kv.value).metadata.labels
+    return labels or {}
 
 
 def topology_labels(kv: KeyValue) -> Mapping[str, str]:

@@ -42,7 +42,7 @@ def status_of(
     return status
 
 
-def usurpers(
+def definitions_losing_names(
     definition: CustomResourceDefinition, group: Iterable[CustomResourceDefinition]
 ) -> list[CustomResourceDefinition]:
     """Return the definitions that must give up their names because an older one has accepted the same names.
@@ -58,7 +58,7 @@ def usurpers(
 
 
 def _has_one_of(taken: CustomResourceDefinitionNames, resources: set[str], kinds: set[str]) -> bool:
-    """Return whether names are among others, without building sets as `_names` does: there may be thousands."""
+    """Return whether one of the taken names is in `resources` or `kinds`; without sets, as there may be thousands."""
     return (
         taken.plural in resources
         or taken.kind in kinds
@@ -69,7 +69,7 @@ def _has_one_of(taken: CustomResourceDefinitionNames, resources: set[str], kinds
 
 
 def without_names(definition: CustomResourceDefinition) -> CustomResourceDefinition:
-    """Return a definition without accepted names."""
+    """Return a copy of a definition whose status has no accepted names and no conditions."""
     status = CustomResourceDefinitionStatus(stored_versions=[*definition.status.stored_versions])
     return structs.replace(definition, status=status)
 
@@ -142,7 +142,7 @@ def report_progress(definition: CustomResourceDefinition, now: str) -> None:
     set_condition(definition.status, TERMINATING, "True", why=("InstanceDeletionInProgress", message), now=now)
 
 
-def end(definition: CustomResourceDefinition, now: str, *, established: bool) -> None:
+def finish_deletion(definition: CustomResourceDefinition, now: str, *, established: bool) -> None:
     """Set the condition that all objects are deleted, and remove the definition's finalizer."""
     why = ("InstanceDeletionCompleted", "removed all instances")
     if not established:

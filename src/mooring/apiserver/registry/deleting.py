@@ -87,13 +87,13 @@ class Deletion(Write, eq=False):
         if (reused := self._reuse_outcome(kv)) is not None:
             write = Delete(kv.key, kv.mod_revision) if reused.is_gone else Put(kv.key, reused.value, kv.mod_revision)
             return self.draft_deletion(kv, write, reused.uid)
-        if call.stored.asks:
+        if call.stored.needs_webhook:
             await call.stored.prepare([kv.value], call.stored.hub)
         self.options = self.options or self.read()
         return await self.draft_of(kv, self.options)
 
     def _reuse_outcome(self, kv: KeyValue) -> Reused | None:
-        """Return the outcome of another row of the batch, if that deleted an equal stored object."""
+        """Return what the deletion would store, if another row of the batch deleted an equal stored object."""
         row = self.call.request.row
         if self.template is None or row is None:
             return None
@@ -135,7 +135,7 @@ class Deletion(Write, eq=False):
     def draft_deletion(
         self, kv: KeyValue, write: Put | Delete | None, uid: str, *, is_gone: bool = False, last: bytes = b""
     ) -> Draft:
-        """Return the draft of a deletion; `last` is the object in the response."""
+        """Return the draft that commits `write` (None: nothing to store) and responds with the object `last`."""
         value = write.value if isinstance(write, Put) else last or kv.value
         is_gone = is_gone or isinstance(write, Delete)
 
@@ -194,7 +194,7 @@ class LastUpdate(Write, eq=False):
         return Draft((*first.puts, *last.puts), respond, settle=last.settle, value=last.value)
 
     async def _one_by_one(self) -> Draft:
-        """Commit the update alone; return the draft of the deletion."""
+        """Commit the update at once; return the draft of the deletion, which is committed next."""
         done = await self.update.writing.writer.one(self.update)
         try:
             draft = await self.deletion.draft()
@@ -238,7 +238,7 @@ class Deleting:
         """Return the response to a deletion."""
         if gone and call.kind.plural not in _SHOWN_WHEN_DELETED:
             return responded(call, codec.encode(_success(call, uid)))
-        if call.stored.asks:
+        if call.stored.needs_webhook:
             await call.stored.prepare([written.value], call.kind)
         body = view_for(self.context, call).object(written.value, written.revision)
         accepted = not gone and options.orphan_dependents is False
@@ -250,7 +250,7 @@ class Deleting:
         view = view_for(self.context, call)
         found = await self._reading.select_objects(call, selection)
         shown = await self._delete_each(call, found, options)
-        if call.stored.asks:
+        if call.stored.needs_webhook:
             await call.stored.prepare([kv.value for kv in shown], call.kind)
         revision = await self.context.store.revision()
         return responded(call, view.list(shown, ListMeta(resource_version=str(revision))))

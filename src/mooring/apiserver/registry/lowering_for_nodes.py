@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _MAX_ENTRIES = 16_384
 
 
-class Rendering(Protocol):
+class Renderer(Protocol):
     """Renders stored objects in a version: `Stored` for users, `NodeReader` for nodes."""
 
     def render(self, value: bytes, revision: int, kind: Kind) -> bytes: ...
@@ -60,7 +60,7 @@ class NodeLowering:
         """By revision, the taints and labels that a lowered object depends on; False if equal for all nodes."""
         self._lowered: BoundedCache[tuple[int, Hashable], KeyValue] = BoundedCache(_MAX_ENTRIES)
 
-    def of(self, request: Request, stored: Stored) -> Rendering:
+    def of(self, request: Request, stored: Stored) -> Renderer:
         """Return the renderer of a kind's objects for the sender of a request: lowered if it is a node."""
         if stored.hub.type not in {Pod, PersistentVolume}:
             return stored

@@ -25,6 +25,7 @@ CONSUMED = (JSON, YAML)
 MAX_MANAGER = 128
 _YAML_TYPES = frozenset({YAML, "text/yaml", "application/x-yaml", "application/apply-patch+yaml"})
 _POLICIES = ("Background", "Foreground", "Orphan")
+_TYPE_META = msgspec.json.Decoder(TypeMeta)
 _VALIDATIONS = [each.value for each in (FieldValidation.IGNORE, FieldValidation.STRICT, FieldValidation.WARN)]
 T = TypeVar("T", bound=TypeMeta)
 
@@ -197,14 +198,6 @@ def _wrong_body(request: Request, kind: str, api_version: str, error: DecodeErro
         pass
     version = api_version.rpartition("/")[2]
     return errors.bad_request(f'{given} in version "{version}" cannot be handled as a {kind}: {error}')
-
-
-class _TypeMeta(msgspec.Struct, rename="camel"):
-    api_version: str = ""
-    kind: str = ""
-
-
-_TYPE_META = msgspec.json.Decoder(_TypeMeta)
 
 
 def _dry_run_errors(values: list[str]) -> Errors:

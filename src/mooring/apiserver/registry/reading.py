@@ -65,7 +65,7 @@ class Reading:
         selection = self._context.selections.of(request, call.kind, call.stored)
         wanted = list_version(call)
         page = await self._page(call, selection, wanted)
-        if call.stored.asks:
+        if call.stored.needs_webhook:
             await call.stored.prepare([kv.value for kv in page.items], call.kind)
         metadata = ListMeta(resource_version=str(page.revision))
         if page.last_key:
@@ -88,29 +88,23 @@ class Reading:
     async def _page(self, call: Call, selection: Selection, wanted: ListVersion) -> _Page:
         limit = _limit(call)
         token = _decode_token(call.request.parameter("continue"))
+        after_key = call.stored.prefix + token.start if token else ""
         if token:
-            return await self._continue_list(call, selection, token, limit)
-        if wanted.version and not wanted.exact:
-            await self._check_not_in_the_future(wanted.version)
-        revision = wanted.version if wanted.exact else None
-        try:
-            return await self._scan(call, selection, after_key="", limit=limit, revision=revision)
-        except Compacted:
-            raise errors.expired(_LIST_TOO_OLD) from None
-        except FutureRevision as error:
-            raise too_large_version(error.requested, error.current) from None
-
-    async def _continue_list(self, call: Call, selection: Selection, token: _Token, limit: int) -> _Page:
-        after_key = call.stored.prefix + token.start
-        revision = token.revision if token.revision > 0 else None
+            revision = token.revision if token.revision > 0 else None
+        else:
+            revision = wanted.version if wanted.exact else None
+            await self._check_not_in_the_future(0 if wanted.exact else wanted.version)
         try:
             return await self._scan(call, selection, after_key=after_key, limit=limit, revision=revision)
         except Compacted:
-            expired = errors.expired(_CONTINUE_TOO_OLD)
-            expired.status.metadata.continue_ = _encode_token(_Token(-1, token.start))
+            expired = errors.expired(_CONTINUE_TOO_OLD if token else _LIST_TOO_OLD)
+            if token:
+                expired.status.metadata.continue_ = _encode_token(_Token(-1, token.start))
             raise expired from None
-        except FutureRevision:
-            raise errors.bad_request("continue key is not valid: it is from the future") from None
+        except FutureRevision as error:
+            if token:
+                raise errors.bad_request("continue key is not valid: it is from the future") from None
+            raise too_large_version(error.requested, error.current) from None
 
     async def _scan(
         self, call: Call, selection: Selection, *, after_key: str, limit: int, revision: int | None
@@ -123,7 +117,7 @@ class Reading:
         if name is not None and revision is None and not after_key and (namespace or not stored.hub.namespaced):
             now = await store.revision()
             kv = await store.get(stored.key(namespace, name)) if name else None
-            if kv and selection.asks:
+            if kv and selection.needs_webhook:
                 await stored.prepare([kv.value], call.kind)
             return _Page([kv] if kv and selection.matches(kv) else [], now)
         found: list[KeyValue] = []
@@ -133,7 +127,7 @@ class Reading:
             if selection.is_everything:
                 last = page.items[-1].key if page.remaining else ""
                 return _Page(page.items, page.revision, last, page.remaining)
-            if selection.asks:
+            if selection.needs_webhook:
                 await stored.prepare([kv.value for kv in page.items], call.kind)
             for index, kv in enumerate(page.items):
                 if index % _SCAN == _SCAN - 1:

@@ -18,7 +18,7 @@ from mooring.apiserver.registry.parameters import WriteOptions, check_type, read
 from mooring.apiserver.registry.patch import PatchError, patcher_for
 from mooring.apiserver.registry.views import respond
 from mooring.apiserver.registry.writes import Written
-from mooring.apiserver.registry.writing import APPLY, Change, Plan, Update, View, Writing
+from mooring.apiserver.registry.writing import APPLY, Change, Plan, Projection, Update, Writing
 
 _GROUP, _VERSION = "autoscaling", "v1"
 _IDENTITY = frozenset({"name", "namespace", "resourceVersion"})
@@ -101,10 +101,10 @@ class Scaling:
             if isinstance(scale, Scale):
                 _set_replicas(obj, scale.spec.replicas, paths)
 
-        view = View(self._kind, lambda obj: scale_of(obj, paths), into)
+        view = Projection(self._kind, lambda obj: scale_of(obj, paths), into)
 
         async def answer(written: Written) -> Response:
-            if call.stored.asks:
+            if call.stored.needs_webhook:
                 await call.stored.prepare([written.value], call.kind)
             obj = call.stored.decode(written.value, written.revision)
             return respond(call, codec.encode(scale_of(obj, paths)))

@@ -21,6 +21,7 @@ from mooring.api.kinds import Kind
 from mooring.api.label_selector import Selector, SelectorError
 from mooring.apiserver.messages.http import Request
 from mooring.apiserver.output import json_bytes
+from mooring.apiserver.registry.decoded_cache import labels_of
 from mooring.apiserver.registry.stored import Stored
 from mooring.base.bounded_cache import BoundedCache
 from mooring.store.kv import KeyValue
@@ -92,7 +93,7 @@ _Read = Callable[[KeyValue], _Selectable]
 
 
 class _Hint(NamedTuple):
-    """Bytes that the JSON of all matching objects contains, so that most others need not be decoded."""
+    """Bytes that the JSON of every matching object contains; objects without them are not decoded."""
 
     mark: bytes
     in_metadata: bool
@@ -105,7 +106,7 @@ class _Hint(NamedTuple):
 class Selection:
     """The label and field selectors of one request."""
 
-    __slots__ = ("_hint", "_read", "asks", "fields", "is_everything", "labels")
+    __slots__ = ("_hint", "_read", "fields", "is_everything", "labels", "needs_webhook")
 
     def __init__(
         self,
@@ -114,11 +115,11 @@ class Selection:
         read: _Read,
         hint: _Hint | None,
         *,
-        asks: bool = False,
+        needs_webhook: bool = False,
     ) -> None:
         self.labels = labels
         self.fields = fields
-        self.asks = asks
+        self.needs_webhook = needs_webhook
         """Whether a conversion webhook must be called before objects can be matched (`Stored.prepare`)."""
         self._read = read
         self._hint = hint
@@ -151,13 +152,13 @@ class Selections:
         labels, fields = _selectors_of(request, kind)
         if name:
             fields = FieldSelector((*fields.terms, *field_selector.one_field("metadata.name", name).terms))
-        asks = stored.asks and any(term.field not in _COMMON_FIELDS for term in fields.terms)
-        key = (kind, stored if asks else None, fields.is_empty())
+        needs_webhook = stored.needs_webhook and any(term.field not in _COMMON_FIELDS for term in fields.terms)
+        key = (kind, stored if needs_webhook else None, fields.is_empty())
         reader = self._readers.get(key)
         if reader is None:
             reader = _cache_selectable(_reader_for(*key))
             self._readers.put(key, reader)
-        return Selection(labels, fields, reader, _hint_of(labels, fields, kind), asks=asks)
+        return Selection(labels, fields, reader, _hint_of(labels, fields, kind), needs_webhook=needs_webhook)
 
 
 def _hint_of(labels: Selector, fields: FieldSelector, kind: Kind) -> _Hint | None:
@@ -196,28 +197,8 @@ def _selectors_of(request: Request, kind: Kind) -> tuple[Selector, FieldSelector
 
 def _reader_for(kind: Kind, converted: Stored | None, labels_only: bool) -> _Read:
     if labels_only:
-        return _read_labels
+        return lambda kv: _Selectable(labels_of(kv), {})
     return _custom_reader(kind, converted) if kind.custom else _reader(kind)
-
-
-def _read_labels(kv: KeyValue) -> _Selectable:
-    """Decode the labels alone, which are stored before the managed fields."""
-    try:
-        labels = _LABELS.decode(json_bytes.metadata_without_managed(kv.value)).labels
-    except msgspec.MsgspecError:  # it has no managed fields, unless something in its spec has
-        labels = _LABELLED.decode(kv.value).metadata.labels
-    return _Selectable(labels or {}, {})
-
-
-class _Labels(msgspec.Struct):
-    labels: dict[str, str] | None = None
-
-
-class _Labelled(msgspec.Struct):
-    metadata: _Labels
-
-
-_LABELS, _LABELLED = msgspec.json.Decoder(_Labels), msgspec.json.Decoder(_Labelled)
 
 
 @cache

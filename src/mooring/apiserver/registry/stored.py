@@ -41,8 +41,8 @@ def check_elements(value: bytes, kind: Kind) -> None:
 class Stored:
     """Encodes, decodes and renders the stored objects of one kind, in every version."""
 
-    asks = False
-    """Return whether a webhook converts objects between versions, so that `prepare` must be awaited first."""
+    needs_webhook = False
+    """Whether a webhook converts objects between versions, so that `prepare` must be awaited first."""
 
     def __init__(self, scheme: Scheme, kind: Kind) -> None:
         self.hub = scheme.hub(kind)

@@ -71,7 +71,10 @@ class Template:
         self._misses = 0
 
     def reuse(self, stored: Stored, kv: KeyValue, given: Row | None) -> Reused | None:
-        """Return the outcome of a write for a stored object; `given` are its row's values if the update writes them."""
+        """Return what a write would store, if another write of the batch changed an equal object; None otherwise.
+
+        `given` are the values of the row if the update writes them.
+        """
         if self._admitted:
             self._compare(stored)
         if not self._kept or (given is not None and not rows.is_valid_row(given)):

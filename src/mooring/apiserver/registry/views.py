@@ -11,8 +11,6 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-import msgspec
-
 from mooring.api import codec, errors, for_caches
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ListMeta
@@ -24,7 +22,7 @@ from mooring.apiserver.output.json_bytes import Pieces
 from mooring.apiserver.output.tables import Tables
 from mooring.apiserver.output.tables.row import Ages
 from mooring.apiserver.registry.context import Call, HandlerContext
-from mooring.apiserver.registry.lowering_for_nodes import Rendering
+from mooring.apiserver.registry.lowering_for_nodes import Renderer
 from mooring.apiserver.registry.stored import Stored
 from mooring.base.clock import Clock
 from mooring.store.kv import Event, KeyValue
@@ -43,7 +41,7 @@ _PIECE = 64 * 1024 - len("ffff\r\n\r\n")
 class View(ABC):
     """Renders the objects of a kind for clients, in one form (whole, metadata, table) and version."""
 
-    def __init__(self, stored: Rendering, kind: Kind, frame: Frame = json_bytes.watch_event) -> None:
+    def __init__(self, stored: Renderer, kind: Kind, frame: Frame = json_bytes.watch_event) -> None:
         self.stored = stored
         self.kind = kind
         self.frame = frame
@@ -127,7 +125,7 @@ class MetadataView(View):
 
     def object(self, value: bytes, revision: int) -> bytes:
         rendered = self.stored.render_item(value, revision, self.kind)
-        return json_bytes.partial_metadata(_PARTIAL_HEAD, bytes(_METADATA.decode(rendered).metadata))
+        return json_bytes.partial_metadata(_PARTIAL_HEAD, json_bytes.metadata(rendered))
 
     def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Pieces:
         shown = json_bytes.with_commas(self.object(kv.value, kv.mod_revision) for kv in items)
@@ -145,7 +143,7 @@ class TableView(View):
     """Renders objects as rows of a Table."""
 
     def __init__(
-        self, stored: Rendering, kind: Kind, frame: Frame, *, tables: Tables, include: str, clock: Clock
+        self, stored: Renderer, kind: Kind, frame: Frame, *, tables: Tables, include: str, clock: Clock
     ) -> None:
         super().__init__(stored, kind, frame)
         self._table = tables.of(kind)
@@ -212,7 +210,7 @@ class TableView(View):
 
 def view_for(context: HandlerContext, call: Call, *, is_watch: bool = False) -> View:
     """Return the view that a client requested; raise NotAcceptable for an unknown one."""
-    stored, accepted = context.read_by(call), call.accepted
+    stored, accepted = context.renderer_for(call), call.accepted
     frame = protobuf_output.watch_frame if accepted.format == "protobuf" else json_bytes.watch_event
     match accepted.shown_as:
         case "":
@@ -237,7 +235,7 @@ def respond(call: Call, body: bytes, status: int = 200) -> Response:
 
 
 def in_turns(pieces: Pieces) -> bytes | AsyncIterator[bytes]:
-    """Join the pieces of a document into a short body, or into parts between which the event loop runs other tasks."""
+    """Return a short document as one body, a long one as parts between which the event loop runs other tasks."""
     parts = _parts(pieces)
     first, second = next(parts), next(parts, None)
     return first if second is None else _send_in_turns(chain((first, second), parts))
@@ -259,10 +257,3 @@ def _parts(pieces: Pieces) -> Iterator[bytes]:
             joined, size = [], len(piece)
         joined.append(piece)
     yield b"".join([*joined, b"\n"])
-
-
-class _Metadata(msgspec.Struct):
-    metadata: msgspec.Raw
-
-
-_METADATA = msgspec.json.Decoder(_Metadata)

@@ -2,9 +2,9 @@
 
 A watch over the network has no task after its initial events: the store calls it on changes, and it writes them to the
 connection (`Watch.follow`). In the same process, and if a conversion webhook must be called first, it is an iterator
-(`Watch.pulled`). An event is encoded once for each form and version, and shared by all watchers. With selectors, an
-object that begins or ceases to match is sent as ADDED or DELETED. A watcher whose revision was compacted gets `410
-Gone` and must list again.
+(`Watch.iterate_pieces`). An event is encoded once for each form and version, and shared by all watchers. With
+selectors, an object that begins or ceases to match is sent as ADDED or DELETED. A watcher whose revision was compacted
+gets `410 Gone` and must list again.
 """
 
 import asyncio
@@ -111,7 +111,7 @@ class Watching:
         if self._pending:
             asyncio.get_running_loop().call_soon(self._send_pending)
         for watch in pending:
-            watch.tell()
+            watch.push()
 
     def lines(self, view: View, place: str, events: list[Event], make: Callable[[Sequence[Event]], bytes]) -> bytes:
         """Return a batch of events as lines; cached for other watchers of the same collection."""
@@ -170,7 +170,7 @@ class Watch(Pushed):
         self._last_sent = self._context.clock.monotonic()
         self._deadline = self._last_sent + start.seconds
         self._place = self._selected_key()
-        self.can_follow = not call.stored.asks
+        self.can_follow = not call.stored.needs_webhook
         self._watcher: Watcher | None = None
         self._sink: Sink | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -188,7 +188,7 @@ class Watch(Pushed):
             try:
                 while (left := self._deadline - clock.monotonic()) > 0:
                     batch = await watcher.next(timeout=min(left, _BOOKMARK_SECONDS), limit=_MAX_EVENTS)
-                    if self._call.stored.asks:
+                    if self._call.stored.needs_webhook:
                         pairs = ((event.current, event.previous) for event in batch.events)
                         values = [kv.value for pair in pairs for kv in pair if kv is not None]
                         await self._call.stored.prepare(values, self._view.kind)
@@ -209,7 +209,7 @@ class Watch(Pushed):
         stored = self._call.stored
         try:
             page = await self._context.store.range(stored.prefix_of(self._call.namespace))
-            await stored.prepare([kv.value for kv in page.items] if stored.asks else (), self._view.kind)
+            await stored.prepare([kv.value for kv in page.items] if stored.needs_webhook else (), self._view.kind)
         except (StoreError, StatusError) as error:
             self._failure = error
             return
@@ -236,8 +236,8 @@ class Watch(Pushed):
         self._wait()
         self._watching.schedule(self)
 
-    def tell(self) -> None:
-        """Send the events since the last call, unless the client has not read earlier ones yet."""
+    def push(self) -> None:
+        """Send the events since the last call; do nothing while the client has not read the earlier ones."""
         sink, watcher = self._sink, self._watcher
         if sink is None or watcher is None or not sink.is_ready:
             return
@@ -269,7 +269,7 @@ class Watch(Pushed):
         self._timer = asyncio.get_running_loop().call_later(max(seconds, 0), self._time_is_up)
 
     def _time_is_up(self) -> None:
-        self.tell()
+        self.push()
         sink, watcher = self._sink, self._watcher
         if sink is None or watcher is None:
             return

@@ -226,10 +226,10 @@ class Writer:
         """Return the response to a create or an update: the stored object."""
         if call.request.omit_body:
             return Response(201 if written.created else 200, written.identity, warnings=call.warnings)
-        if call.stored.asks:
+        if call.stored.needs_webhook:
             await call.stored.prepare([written.value], call.kind)
         if call.accepted.shown_as:
             body = view_for(self._context, call).object(written.value, written.revision)
         else:
-            body = self._context.read_by(call).render(written.value, written.revision, call.kind)
+            body = self._context.renderer_for(call).render(written.value, written.revision, call.kind)
         return responded(call, body, 201 if written.created else 200)

@@ -62,13 +62,13 @@ Change = Callable[[Resource], Resource]
 Respond = Callable[[Written], Awaitable[Response]]
 
 
-class View(msgspec.Struct, frozen=True):
-    """The conversion of a subresource such as scale, which shows part of an object as another kind."""
+class Projection(msgspec.Struct, frozen=True):
+    """Functions that show part of an object as a subresource of another kind, such as Scale, and write it back."""
 
     kind: Kind
     of: Callable[[Resource], Resource]
     into: Callable[[Resource, Resource | None], None]
-    """Writes a changed view back into the object."""
+    """Writes a changed projection back into the object."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -143,7 +143,7 @@ class Update(Write, eq=False):
     part: str
     """The subresource (empty: main resource) whose admission rules apply."""
     managed_already: bool = False
-    view: View | None = None
+    view: Projection | None = None
     adjust: Callable[[Resource], None] | None = None
     """A further change by the server itself, after admission and without a field manager."""
     respond: Respond | None = None
@@ -171,7 +171,7 @@ class Update(Write, eq=False):
         return await Creation(context, call, self.writing, options, read, managed_already=managed).draft()
 
     def reuse(self, kv: KeyValue) -> Reused | None:
-        """Return the outcome of another write of the batch, if that changed an equal stored object."""
+        """Return what the update would store, if another write of the batch changed an equal stored object."""
         row = self.call.request.row
         if self.template is None or row is None or row.resource_version not in {"", str(kv.mod_revision)}:
             return None
@@ -182,7 +182,7 @@ class Update(Write, eq=False):
 
     async def _admit_change(self, kv: KeyValue, change: Change) -> Draft:
         writing, call, part = self.writing, self.call, self.part
-        if call.stored.asks:
+        if call.stored.needs_webhook:
             await call.stored.prepare([kv.value], call.stored.hub)
         is_long = takes_long(call, len(kv.value))
 
@@ -194,10 +194,10 @@ class Update(Write, eq=False):
         if call.request.row is not None and call.request.row.uid:
             new.metadata.uid = call.request.row.uid
         check_preconditions(call, new, old)
-        keep_managers = self.managed_already or FieldManagers.forgets(new)
+        keep_managers = self.managed_already or FieldManagers.clear_if_requested(new)
         new = await writing.admit_update(call, new, old, part, self.view, is_long=is_long)
         if not keep_managers:
-            await run(partial(writing.own, call, self.options, old, new), is_long=is_long)
+            await run(partial(writing.record_managers, call, self.options, old, new), is_long=is_long)
         if self.adjust is not None:
             self.adjust(new)
         return await self._draft_change(kv, old, new)
@@ -311,7 +311,7 @@ class Writing:
 
         def begin() -> None:
             context.strategy(call.stored).default(obj)
-            if not managed_already and not self._managers.forgets(obj):
+            if not managed_already and not self._managers.clear_if_requested(obj):
                 # before admission: what it adds has no field manager
                 self._managers.create(call.kind, obj, Manager(options.manager, call.subresource, request.now))
             begin_create(obj, request, defaulted=True)
@@ -356,7 +356,14 @@ class Writing:
         return settle
 
     async def admit_update(
-        self, call: Call, new: Resource, old: Resource, part: str, view: View | None = None, *, is_long: bool = False
+        self,
+        call: Call,
+        new: Resource,
+        old: Resource,
+        part: str,
+        view: Projection | None = None,
+        *,
+        is_long: bool = False,
     ) -> Resource:
         """Admit a change, with policies and webhooks; return what will be stored."""
         request = await self.context.admission_request(call, None if part == "status" else new)
@@ -372,7 +379,7 @@ class Writing:
         old: Resource | None,
         part: str,
         *,
-        view: View | None = None,
+        view: Projection | None = None,
         is_long: bool,
     ) -> Resource:
         """Call policies and webhooks, and finish built-in admission; return what will be stored."""
@@ -398,7 +405,7 @@ class Writing:
             await context.extensions.validate(attributes)
         return new
 
-    def own(self, call: Call, options: WriteOptions, old: Resource, new: Resource) -> None:
+    def record_managers(self, call: Call, options: WriteOptions, old: Resource, new: Resource) -> None:
         """Record in `metadata.managedFields` which manager changed which fields."""
         self._managers.update(call.kind, old, new, self._manager(call, options))
 
@@ -454,7 +461,7 @@ def takes_long(call: Call, more: int = 0) -> bool:
 
 async def encode_object(call: Call, obj: Resource, more: int = 0) -> bytes:
     """Return the stored form of an admitted object."""
-    if call.stored.asks:
+    if call.stored.needs_webhook:
         return await call.stored.encode_with_webhook(obj)
     return await run(partial(call.stored.encode, obj), is_long=takes_long(call, more))
 
@@ -516,5 +523,5 @@ def ttl_of(obj: Resource) -> float | None:
 
 async def release(context: HandlerContext, deleted: Resource, is_written: bool) -> None:
     """Release the addresses and ports of a deleted Service, once its deletion is stored."""
-    if is_written:
-        await context.release(deleted)
+    if is_written and context.allocation is not None and isinstance(deleted, Service):
+        await context.allocation.release(deleted)

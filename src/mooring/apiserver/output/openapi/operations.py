@@ -24,24 +24,24 @@ _PATCHES = (
 _JSON = ("application/json", "application/yaml")
 _TEXT, _NUMBER, _SWITCH = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
 _QUERY: dict[str, tuple[dict[str, str], str]] = {
-    "allowWatchBookmarks": (_SWITCH, "Asks for events of type BOOKMARK."),
-    "continue": (_TEXT, "The token of the page before."),
-    "dryRun": (_TEXT, "All: do everything but keep nothing."),
-    "fieldManager": (_TEXT, "The name of the workflow or person that makes the change."),
-    "fieldSelector": (_TEXT, "Restricts the answer by fields."),
+    "allowWatchBookmarks": (_SWITCH, "Whether to send events of type BOOKMARK."),
+    "continue": (_TEXT, "The continue token of the previous page."),
+    "dryRun": (_TEXT, "All: validate and admit the request, but store nothing."),
+    "fieldManager": (_TEXT, "The name of the client that makes the change, for managedFields."),
+    "fieldSelector": (_TEXT, "Selects objects by their fields."),
     "fieldValidation": (_TEXT, "What happens to unknown and duplicate fields: Ignore, Warn or Strict."),
     "force": (_SWITCH, "Whether server-side apply takes fields over from other managers."),
-    "gracePeriodSeconds": (_NUMBER, "Seconds that the object has to end; zero means at once."),
-    "labelSelector": (_TEXT, "Restricts the answer by labels."),
-    "limit": (_NUMBER, "The largest number of items in one page."),
+    "gracePeriodSeconds": (_NUMBER, "The grace period in seconds; zero deletes the object immediately."),
+    "labelSelector": (_TEXT, "Selects objects by their labels."),
+    "limit": (_NUMBER, "The maximum number of items in one page."),
     "orphanDependents": (_SWITCH, "Use propagationPolicy instead."),
-    "pretty": (_TEXT, "Whether the answer is indented."),
+    "pretty": (_TEXT, "Whether to indent the response."),
     "propagationPolicy": (_TEXT, "What happens to dependents: Orphan, Background or Foreground."),
-    "resourceVersion": (_TEXT, "How recent the answer must be, or where the watch starts."),
-    "resourceVersionMatch": (_TEXT, "How the version is meant: NotOlderThan or Exact."),
-    "sendInitialEvents": (_SWITCH, "Begins a watch with the present state."),
-    "timeoutSeconds": (_NUMBER, "Ends the call after so many seconds."),
-    "watch": (_SWITCH, "Streams the changes instead of listing."),
+    "resourceVersion": (_TEXT, "The minimum version of the response, or the version after which a watch starts."),
+    "resourceVersionMatch": (_TEXT, "How to apply resourceVersion: NotOlderThan or Exact."),
+    "sendInitialEvents": (_SWITCH, "Whether a watch begins with the existing objects."),
+    "timeoutSeconds": (_NUMBER, "The timeout of the call in seconds."),
+    "watch": (_SWITCH, "Whether to stream changes instead of a list."),
 }
 _LISTING = (
     "allowWatchBookmarks",
@@ -55,30 +55,30 @@ _LISTING = (
     "timeoutSeconds",
     "watch",
 )
-_CONTAINER = (_TEXT, "The container, where the pod has several.")
+_CONTAINER = (_TEXT, "The container, if the pod has several.")
 _STANDARD_STREAMS = {
     "container": _CONTAINER,
-    "stderr": (_SWITCH, "Whether standard error is wanted."),
-    "stdin": (_SWITCH, "Whether standard input will come."),
-    "stdout": (_SWITCH, "Whether standard output is wanted."),
-    "tty": (_SWITCH, "Whether there is a terminal in between."),
+    "stderr": (_SWITCH, "Whether to stream standard error."),
+    "stdin": (_SWITCH, "Whether to stream standard input."),
+    "stdout": (_SWITCH, "Whether to stream standard output."),
+    "tty": (_SWITCH, "Whether to allocate a terminal."),
 }
-_PROXIED = (_TEXT, "What to ask the server behind the proxy for.")
+_PROXIED = (_TEXT, "The path to request from the proxied server.")
 _STREAM_QUERY: dict[str, dict[str, tuple[dict[str, str], str]]] = {
     "attach": _STANDARD_STREAMS,
     "exec": {"command": (_TEXT, "The command and its arguments, one value each."), **_STANDARD_STREAMS},
     "log": {
         "container": _CONTAINER,
         "follow": (_SWITCH, "Whether to wait for further lines."),
-        "insecureSkipTLSVerifyBackend": (_SWITCH, "Whether any certificate of the kubelet will do."),
-        "limitBytes": (_NUMBER, "End after so many bytes."),
-        "previous": (_SWITCH, "The run before the present one."),
-        "sinceSeconds": (_NUMBER, "Only lines that are at most so old."),
-        "sinceTime": (_TEXT, "Only lines from this time on."),
-        "tailLines": (_NUMBER, "Only so many lines at the end."),
+        "insecureSkipTLSVerifyBackend": (_SWITCH, "Whether to skip verifying the certificate of the kubelet."),
+        "limitBytes": (_NUMBER, "The maximum number of bytes."),
+        "previous": (_SWITCH, "Whether to return the log of the previous run of the container."),
+        "sinceSeconds": (_NUMBER, "The maximum age of lines in seconds."),
+        "sinceTime": (_TEXT, "The time from which to return lines."),
+        "tailLines": (_NUMBER, "The number of last lines to return."),
         "timestamps": (_SWITCH, "Whether each line begins with its time."),
     },
-    "portforward": {"ports": (_NUMBER, "The ports, where the protocol does not name them later.")},
+    "portforward": {"ports": (_NUMBER, "The ports, if the protocol does not name them later.")},
     "proxy": {"path": _PROXIED},
 }
 _DELETING = ("dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy")

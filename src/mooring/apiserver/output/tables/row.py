@@ -80,17 +80,10 @@ def _encode_age_cell(cell: Ago) -> msgspec.Raw:
     return msgspec.Raw(codec.encode(cell.before)[:-1] + AGE + codec.encode(cell.after)[1:])
 
 
-class _Metadata(msgspec.Struct):
-    metadata: msgspec.Raw
-
-
-_METADATA = msgspec.json.Decoder(_Metadata)
-
-
 def split_metadata(text: bytes) -> tuple[bytes, int]:
     """Return an object without its managed fields, if their position is known, and where its metadata ends."""
     shown, end = json_bytes.without_managed_fields(text)
-    return shown, end if end >= 0 else json_bytes.metadata_begin(text) - 1 + len(bytes(_METADATA.decode(text).metadata))
+    return shown, end if end >= 0 else json_bytes.metadata_begin(text) - 1 + len(json_bytes.metadata(text))
 
 
 def duration(seconds: float) -> str:

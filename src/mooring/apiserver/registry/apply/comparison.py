@@ -55,10 +55,10 @@ def _compare(element: str, old: Any, new: Any, node: Node | None, sinks: Sinks) 
     """Add the differences in one element to the sets of added, modified and removed fields."""
     added, modified, removed = sinks
     if old is _ABSENT:
-        added[element] = whole(new, node)
+        added[element] = all_fields(new, node)
         return
     if new is _ABSENT:
-        removed[element] = whole(old, node)
+        removed[element] = all_fields(old, node)
         return
     if old == new and type(old) is type(new):
         return
@@ -87,14 +87,14 @@ def _compare_maps(old: dict[str, Any], new: dict[str, Any], node: Node, sinks: S
         elif before is None:
             before = [] if name in old and isinstance(after, list) else _ABSENT
         if before is _ABSENT:
-            added[f"f:{name}"] = whole(after, node.child(name)) if after.__class__ in _HOLDERS else {}
+            added[f"f:{name}"] = all_fields(after, node.child(name)) if after.__class__ in _HOLDERS else {}
         elif after is _ABSENT:
-            removed[f"f:{name}"] = whole(before, node.child(name)) if before.__class__ in _HOLDERS else {}
+            removed[f"f:{name}"] = all_fields(before, node.child(name)) if before.__class__ in _HOLDERS else {}
         else:
             _compare(f"f:{name}", before, after, node.child(name), sinks)
     for name, before in old.items():
         if before is not None and name not in new:
-            removed[f"f:{name}"] = whole(before, node.child(name)) if before.__class__ in _HOLDERS else {}
+            removed[f"f:{name}"] = all_fields(before, node.child(name)) if before.__class__ in _HOLDERS else {}
 
 
 def _compare_lists(old: list[Any], new: list[Any], node: Node, sinks: Sinks) -> None:
@@ -132,7 +132,7 @@ def element_of(each: Any, node: Node) -> str:
     return field_set.item(names, keys)
 
 
-def whole(value: Any, node: Node | None) -> Fields:
+def all_fields(value: Any, node: Node | None) -> Fields:
     """Return the field set of an added or removed value: all its fields, including containers."""
     if node is None or node.is_atomic or not value or value.__class__ not in _HOLDERS:
         return {}
@@ -140,11 +140,11 @@ def whole(value: Any, node: Node | None) -> Fields:
     if isinstance(value, dict):
         for name, child in value.items():
             below = node.child(name) if child.__class__ in _HOLDERS else None  # spare a call for every leaf
-            result[f"f:{name}"] = whole(child, below) if below else {}
+            result[f"f:{name}"] = all_fields(child, below) if below else {}
     else:
         for each in value:
             element = element_of(each, node)
-            result[element] = {} if element in result else whole(each, node.item)  # duplicates are one field
+            result[element] = {} if element in result else all_fields(each, node.item)  # duplicates are one field
     return result
 
 
@@ -165,10 +165,9 @@ def collect_fields(value: Any, node: Node | None) -> Fields:
 
 
 def merge(live: Any, config: Any, node: Node | None) -> Any:
-    """Return the live value with a configuration merged into it.
+    """Return the live value with an applied configuration merged into it; neither is modified.
 
-    Neither is modified; the result shares parts with both. A null clears a value that is one field; where parts have
-    managers of their own, it modifies none of them.
+    A null clears an atomic value or a leaf; maps and lists whose items have managers of their own stay as they are.
     """
     if node is None or node.is_atomic:
         return config
@@ -185,7 +184,7 @@ def merge(live: Any, config: Any, node: Node | None) -> Any:
 
 
 def _merge_lists(live: list[Any], config: list[Any], node: Node) -> list[Any]:
-    """Merge items in the order of the configuration; other items keep their place before their successor."""
+    """Merge items in the order of the configuration; an item that is only live stays before its successor."""
     wanted = {element_of(each, node): each for each in config}
     there = {element_of(each, node) for each in live}
     if not node.keys:

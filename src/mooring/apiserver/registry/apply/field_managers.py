@@ -89,11 +89,11 @@ class FieldManagers:
             obj.metadata.managed_fields = [mine] if fields else []
             return
         others = [entry for entry in obj.metadata.managed_fields if _identity(entry) != _identity(mine)]
-        obj.metadata.managed_fields = _in_order([*others, mine] if fields else others)
+        obj.metadata.managed_fields = _sort_entries([*others, mine] if fields else others)
 
     @staticmethod
-    def forgets(new: Resource) -> bool:
-        """Remove all managed fields if a client requests that by one empty entry; return whether it does."""
+    def clear_if_requested(new: Resource) -> bool:
+        """Remove an object's managed fields if the client sent a single empty entry; return whether it did."""
         if len(new.metadata.managed_fields) != 1 or new.metadata.managed_fields[0] != _EMPTY_ENTRY:
             return False
         new.metadata.managed_fields = []
@@ -124,7 +124,7 @@ class FieldManagers:
         owned = difference(union(_fields(before), change.changed), change.removed)
         if owned:
             entries.append(_update_entry(before, mine, owned))
-        new.metadata.managed_fields = _in_order(_merge_oldest(entries))
+        new.metadata.managed_fields = _sort_entries(_merge_oldest(entries))
 
     def read_config(
         self, body: bytes, kind: Kind, namespace: str, name: str, validation: FieldValidation = FieldValidation.IGNORE
@@ -154,18 +154,12 @@ class FieldManagers:
             tree["metadata"]["namespace"] = namespace
         return tree
 
-    def tree(self, obj: Resource, kind: Kind, subresource: str) -> Tree:
-        """Return the fields of an object that can have a manager, as plain JSON values in a version."""
-        found = self._scheme.convert(obj, kind)
-        if kind.custom:
-            return relevant(codec.to_tree(found), kind, subresource)
-        return _tree_of(found, _own_metadata(found), kind, subresource)
-
     def trees(self, old: Resource, new: Resource, kind: Kind, subresource: str) -> tuple[Tree, Tree]:
-        """Return the trees before and after a change; without metadata if that is equal."""
-        if kind.custom:
-            return self.tree(old, kind, subresource), self.tree(new, kind, subresource)
+        """Return the fields that can have a manager, before and after a change; without metadata if that is equal."""
         before, after = self._scheme.convert(old, kind), self._scheme.convert(new, kind)
+        if kind.custom:
+            trees = (manageable_tree(codec.to_tree(each), kind, subresource) for each in (before, after))
+            return next(trees), next(trees)
         was, now = _own_metadata(before), _own_metadata(after)
         if was == now:
             was = now = _NO_METADATA
@@ -185,20 +179,20 @@ class FieldManagers:
         return tree
 
     def version_of(self, entry: ManagedFieldsEntry, kind: Kind) -> Kind | None:
-        """Return the kind in the version of a managed-fields entry; None for an unknown version."""
+        """Return the kind in the version that a managed-fields entry names; None if that version is unknown."""
         if entry.api_version == kind.api_version:
             return kind
         return self._scheme.kind(entry.api_version, kind.kind)
 
     def fields_of_new(self, kind: Kind, obj: Resource) -> Fields:
         """Return all fields of a new object, in order, except those that every object of its kind has."""
-        tree = relevant(self.whole_tree(obj, kind), kind, "")
+        tree = manageable_tree(self.whole_tree(obj, kind), kind, "")
         return sort_fields(compare(self._empty_tree(kind), tree, schema_of(kind.type)).changed)
 
     def _empty_tree(self, kind: Kind) -> Tree:
         empty = self._empty.get(kind)
         if empty is None:
-            empty = relevant(codec.to_tree(kind.type()), kind, "")
+            empty = manageable_tree(codec.to_tree(kind.type()), kind, "")
             self._empty.put(kind, empty)
         return empty
 
@@ -215,7 +209,7 @@ class Applier:
         self._node = schema_of(kind.type)
         try:
             self._claimed = collect_fields(
-                _without_empty_metadata(relevant(config, kind, manager.subresource)), self._node
+                _without_empty_metadata(manageable_tree(config, kind, manager.subresource)), self._node
             )
         except MissingKeyError as error:
             raise errors.bad_request(f"failed to create typed patch object: {error}") from None
@@ -241,7 +235,7 @@ class Applier:
         before = _find(entries, _identity(mine))
         others = [entry for entry in entries if entry is not before]
         live = self._managers.whole_tree(old, kind)
-        config = relevant(self._config, kind, self._manager.subresource)
+        config = manageable_tree(self._config, kind, self._manager.subresource)
         result = merge(live, config, self._node)
         if before:
             result = self._prune_fields(result, before, [*others, mine])
@@ -254,7 +248,7 @@ class Applier:
             others = _without_losses(others, trees)
         if self._claimed:
             others.append(_update_entry(before, mine, self._claimed))
-        new.metadata.managed_fields = _in_order(others)
+        new.metadata.managed_fields = _sort_entries(others)
         wanted = self._config["metadata"].get("resourceVersion")
         new.metadata.resource_version = wanted or old.metadata.resource_version
         return new
@@ -325,11 +319,11 @@ def _tree_of(obj: Resource, metadata: ObjectMeta, kind: Kind, subresource: str) 
     """Return the part of a typed object that a manager can own, as a tree."""
     if subresource == "status" and (status := getattr(obj, "status", None)) is not None:
         return {"metadata": codec.to_tree(metadata), "status": codec.to_tree(status)}
-    return relevant(codec.to_tree(structs.replace(obj, metadata=metadata)), kind, subresource)
+    return manageable_tree(codec.to_tree(structs.replace(obj, metadata=metadata)), kind, subresource)
 
 
-def relevant(tree: Tree, kind: Kind, subresource: str) -> Tree:
-    """Return the part of an object that a manager can own: without type, identity and immutable metadata."""
+def manageable_tree(tree: Tree, kind: Kind, subresource: str) -> Tree:
+    """Return the fields of an object's tree that a manager can own: without type, identity and immutable metadata."""
     metadata = {name: value for name, value in tree.get("metadata", {}).items() if name not in _OWNED_BY_SERVER}
     left_out = {"apiVersion", "kind", "metadata"}
     if subresource == "status":
@@ -343,7 +337,7 @@ def relevant(tree: Tree, kind: Kind, subresource: str) -> Tree:
 def _without_losses(
     entries: Iterable[ManagedFieldsEntry], trees: _Trees, except_for: tuple[str, ...] | None = None
 ) -> list[ManagedFieldsEntry]:
-    """Return the entries without the changed and removed fields; drop entries that own nothing any more."""
+    """Return managed-fields entries without the changed and removed fields; leave out those that own nothing then."""
     kept = []
     for entry in entries:
         if except_for is not None and _identity(entry) == except_for:
@@ -362,7 +356,7 @@ def _without_losses(
 
 
 def _check_conflicts(others: Iterable[ManagedFieldsEntry], trees: _Trees, claimed: Fields) -> None:
-    """Raise Conflict for changed fields that others own; a removed field counts if it is claimed, empty."""
+    """Raise Conflict if an apply changes fields of other managers, or removes some that it claims as empty."""
     conflicts: list[tuple[str, str]] = []
     for entry in others:
         change = trees.comparison_for(entry)
@@ -417,7 +411,7 @@ def _check_config(config: Resource, kind: Kind, namespace: str, name: str) -> No
 
 
 def _format_decode_error(error: DecodeError) -> str:
-    """Return an error's message; for an unknown field, Kubernetes' message."""
+    """Return the message of a decoding error; for unknown fields, as Kubernetes words it."""
     text = str(error)
     unknown = [f".{path}: field not declared in schema" for path in _UNKNOWN.findall(text)]
     if not unknown or not text.startswith("strict decoding error: "):
@@ -504,10 +498,10 @@ def _merge_oldest(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]
     return [*ancient.values(), *(entry for entry in entries if id(entry) not in merged)]
 
 
-def _in_order(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
+def _sort_entries(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
     """Sort managed-fields entries as Kubernetes does: applied ones first, then by time."""
-    return sorted(entries, key=_place)
+    return sorted(entries, key=_sort_key)
 
 
-def _place(entry: ManagedFieldsEntry) -> tuple[bool, str, str, str, str]:
+def _sort_key(entry: ManagedFieldsEntry) -> tuple[bool, str, str, str, str]:
     return entry.operation == UPDATE, entry.time or "", entry.manager, entry.api_version, entry.subresource

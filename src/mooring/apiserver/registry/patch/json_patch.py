@@ -1,4 +1,4 @@
-"""JSON Patch (RFC 6902): a list of operations on paths; either all succeed or none is applied. And errors of patches.
+"""JSON Patch (RFC 6902), a list of operations that all succeed or none is applied; and the errors of all patches.
 
 PatchError         the patch itself is invalid (HTTP 400)
 └── Inapplicable   the patch cannot be applied to this object (HTTP 422)
@@ -206,7 +206,7 @@ def _index(text: str, highest: int, path: list[str]) -> int:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    """Compare as JSON does: true does not equal 1."""
+    """Return whether two JSON values are equal; other than in Python, true does not equal 1."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, dict) and isinstance(b, dict):

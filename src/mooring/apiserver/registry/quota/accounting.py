@@ -1,4 +1,4 @@
-"""Writes objects in namespaces with ResourceQuotas together with the usage of the quotas, in one transaction.
+"""Write objects in namespaces with ResourceQuotas together with the usage of the quotas, in one transaction.
 
 `change` returns whether a write changes the usage of a quota. Nearly all writes do not and are plain writes. The others
 queue by namespace: all waiting writes are checked in order, each with the usage after the writes before it, and are
@@ -82,11 +82,11 @@ class Quota(msgspec.Struct):
         return None
 
 
-class _Turn(asyncio.Lock):
+class _NamespaceLock(asyncio.Lock):
     """The lock under which this server writes the quotas of one namespace."""
 
     is_crowded = False
-    """Whether the last transaction committed several writes, so that a new write waits for others."""
+    """Whether the last transaction committed several writes, so that the next write waits to be batched as well."""
 
 
 class _Update(NamedTuple):
@@ -105,37 +105,37 @@ class QuotaAccounting:
         self._evaluators = evaluators
         self._cache = decoded
         self._waiting: dict[str, list[_Entry]] = {}
-        self._turns: dict[str, asyncio.Task[None]] = {}
-        self._locks: BoundedCache[str, _Turn] = BoundedCache(_MAX_LOCKS)
-        self.doubtful: set[str] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._locks: BoundedCache[str, _NamespaceLock] = BoundedCache(_MAX_LOCKS)
+        self.to_recount: set[str] = set()
         """Namespaces whose quotas ``recount.py`` must recount; "" for all of them."""
-        self.has_doubts = asyncio.Event()
+        self.recount_requested = asyncio.Event()
 
     def recount(self, namespace: str) -> None:
         """Request a recount of the quotas of a namespace; of all namespaces if it is empty, as for a new kind."""
-        self.doubtful.add(namespace)
-        self.has_doubts.set()
+        self.to_recount.add(namespace)
+        self.recount_requested.set()
 
     async def write(self, write: Write, change: Change) -> Outcome:
         """Commit an admitted object together with the changed quota usage; raise Forbidden if a quota is exceeded."""
         entry, namespace = _Entry(write, change), (change.new or change.old or Resource()).metadata.namespace
-        turn = self.turn(namespace)
-        if namespace in self._turns or turn.locked() or turn.is_crowded:
+        lock = self.lock_of(namespace)
+        if namespace in self._tasks or lock.locked() or lock.is_crowded:
             self._waiting.setdefault(namespace, []).append(entry)
-            self._start_turns(namespace)
+            self._start_committing(namespace)
             return await entry.done
         try:  # no other write waits, so no task is needed
-            async with turn:
+            async with lock:
                 await self._commit(namespace, [entry])
         finally:
-            self._start_turns(namespace)
+            self._start_committing(namespace)
         return await entry.done
 
-    def _start_turns(self, namespace: str) -> None:
+    def _start_committing(self, namespace: str) -> None:
         """Start the task that commits waiting writes, unless it runs; it begins in the event loop's next turn."""
-        if namespace in self._waiting and namespace not in self._turns:
-            task = asyncio.create_task(self._take_turns(namespace), name=f"quotas of {namespace}")
-            self._turns[namespace] = task
+        if namespace in self._waiting and namespace not in self._tasks:
+            task = asyncio.create_task(self._commit_waiting(namespace), name=f"quotas of {namespace}")
+            self._tasks[namespace] = task
 
     async def check(self, kind: Kind, new: Resource, old: Resource | None, subresource: str = "") -> None:
         """Raise Forbidden if a dry-run write would be refused."""
@@ -157,7 +157,7 @@ class QuotaAccounting:
         evaluator = self._evaluators.of(kind) if items else None
         if evaluator is None or (new is not None and old is not None and not evaluator.may_change_usage(new, old)):
             return None
-        if not any(limits_kind(self._decode_quota(kv), evaluator) for kv in items):
+        if not any(limits_kind(self.decode_quota(kv), evaluator) for kv in items):
             return None
         if new is None and isinstance(old, Pod) and self._evaluators.pods.is_overdue(old):
             self.recount(old.metadata.namespace)  # whether its usage counted depends on the time
@@ -166,9 +166,10 @@ class QuotaAccounting:
     def quotas(self, namespace: str) -> list[Quota]:
         """Return the quotas of a namespace in this server's memory, by name."""
         items = self._store.peek_all(self._stored.prefix_of(namespace))
-        return [Quota(kv, found := self._decode_quota(kv), found.status.used) for kv in items]
+        return [Quota(kv, found := self.decode_quota(kv), found.status.used) for kv in items]
 
-    def _decode_quota(self, kv: KeyValue) -> ResourceQuota:
+    def decode_quota(self, kv: KeyValue) -> ResourceQuota:
+        """Return a stored quota, from the cache of decoded objects if possible."""
         return self._cache.get(kv, self._decode)
 
     def _decode(self, kv: KeyValue) -> ResourceQuota:
@@ -176,31 +177,31 @@ class QuotaAccounting:
 
     # -- taking turns
 
-    def turn(self, namespace: str) -> "_Turn":
+    def lock_of(self, namespace: str) -> "_NamespaceLock":
         """Return the lock for quota writes in a namespace, by which this server avoids conflicts with itself."""
-        turn = self._locks.get(namespace)
-        if turn is None:
-            turn = _Turn()
-            self._locks.put(namespace, turn)
-        return turn
+        lock = self._locks.get(namespace)
+        if lock is None:
+            lock = _NamespaceLock()
+            self._locks.put(namespace, lock)
+        return lock
 
-    async def _take_turns(self, namespace: str) -> None:
+    async def _commit_waiting(self, namespace: str) -> None:
         """Commit the waiting writes, one transaction after the other, until none waits."""
         try:
             while waiting := [entry for entry in self._waiting.get(namespace, ()) if entry.is_open]:
                 batch = _first_batch(waiting)
                 taken = set(map(id, batch))
                 self._waiting[namespace] = [entry for entry in waiting if id(entry) not in taken]
-                turn = self.turn(namespace)
-                turn.is_crowded = len(batch) > 1
+                lock = self.lock_of(namespace)
+                lock.is_crowded = len(batch) > 1
                 try:
-                    async with turn:
+                    async with lock:
                         await self._commit(namespace, batch)
                 except Exception as error:
                     for entry in batch:
                         entry.refuse(error)
         finally:
-            del self._turns[namespace]
+            del self._tasks[namespace]
             for entry in self._waiting.pop(namespace, ()):
                 entry.done.cancel()
 

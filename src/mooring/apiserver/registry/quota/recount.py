@@ -10,9 +10,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import msgspec
-
-from mooring.admission.accounting.enforcement import is_in_scope
+from mooring.admission.accounting.enforcement import is_counted, is_in_scope
 from mooring.admission.accounting.evaluators import ZERO, Evaluator, Usage, add_usage
 from mooring.api.core_v1 import ResourceQuota
 from mooring.apiserver.registry.context import HandlerContext
@@ -34,17 +32,6 @@ _ATTEMPTS = 20
 _AT_ONCE = 200
 
 
-class _Amounts(msgspec.Struct):
-    hard: dict[str, str | int | float] = {}
-
-
-class _Limits(msgspec.Struct):
-    """The limits in spec and status of a quota; they are equal once it was counted."""
-
-    spec: _Amounts
-    status: _Amounts
-
-
 class Recount:
     """Keeps the usage in the status of all quotas current."""
 
@@ -56,12 +43,12 @@ class Recount:
         self._clock = context.clock
         self._due: dict[str, float] = {}
         """When to count which quotas, by key."""
-        self._news = context.accounting.has_doubts
+        self._news = context.accounting.recount_requested
 
-    def _schedule_doubtful(self) -> None:
+    def _schedule_requested(self) -> None:
         """Schedule a recount of quotas in doubt; those of one namespace after a pause, as more writes may follow."""
-        while self._context.accounting.doubtful:
-            namespace = self._context.accounting.doubtful.pop()
+        while self._context.accounting.to_recount:
+            namespace = self._context.accounting.to_recount.pop()
             for kv in self._store.peek_all(self._stored.prefix_of(namespace)):
                 self._schedule(kv.key, _SETTLING_SECONDS if namespace else 0.0)
 
@@ -89,7 +76,7 @@ class Recount:
 
     async def _follow(self) -> None:
         """Schedule all quotas, then those that are new or whose limits have changed."""
-        page = await self._store.range(self._stored.prefix)
+        accounting, page = self._context.accounting, await self._store.range(self._stored.prefix)
         for kv in page.items:
             self._schedule(kv.key, 0.0)
         with self._store.watch(self._stored.prefix, after=page.revision) as watcher:
@@ -97,14 +84,14 @@ class Recount:
                 batch = await watcher.next()
                 latest = {event.key: event.current for event in batch.events}
                 for quota in latest.values():
-                    if quota is not None and not _is_counted(quota):
+                    if quota is not None and not is_counted(accounting.decode_quota(quota)):
                         self._schedule(quota.key, 0.0)
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _count_due(self) -> None:
         while True:
             self._news.clear()
-            self._schedule_doubtful()
+            self._schedule_requested()
             now = self._clock.monotonic()
             for key in [key for key, due in self._due.items() if due <= now]:
                 del self._due[key]
@@ -135,7 +122,7 @@ class Recount:
         quota = self._quota(namespace, key)
         if quota is not None:
             await self._usage(quota.object, known)  # most of the work, without the lock
-        async with self._context.accounting.turn(namespace):
+        async with self._context.accounting.lock_of(namespace):
             for _ in range(_ATTEMPTS):
                 await self._store.revision()
                 quota = self._quota(namespace, key)
@@ -205,8 +192,3 @@ class Recount:
 def _usage_of(quota: ResourceQuota, evaluator: Evaluator[Any], stored: Stored, kv: KeyValue) -> Usage:
     obj = stored.decode(kv.value, kv.mod_revision)
     return evaluator.usage(obj) if is_in_scope(quota.spec, evaluator, obj) else {}
-
-
-def _is_counted(kv: KeyValue) -> bool:
-    limits = msgspec.json.decode(kv.value, type=_Limits)
-    return limits.spec.hard == limits.status.hard

@@ -13,7 +13,7 @@ from mooring.api import times
 from mooring.api.core_v1 import Service
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.networking_v1 import IPAddress, IPAddressSpec, ParentReference, ServiceCIDR
-from mooring.apiserver.registry.admission_lookups import Collection
+from mooring.apiserver.registry.admission_lookups import DerivedValue
 from mooring.apiserver.registry.context import HandlerContext
 from mooring.store.kv import Delete, Event, Put
 
@@ -41,11 +41,11 @@ class ClusterAddresses:
         self._context = context
         self.stored = context.stored_kind(context.scheme.hub_of(IPAddress))
         networks = context.stored_kind(context.scheme.hub_of(ServiceCIDR))
-        self._networks = Collection(context.store, networks.prefix, ServiceCIDR, _networks)
+        self._networks = DerivedValue(context.store, networks.prefix, ServiceCIDR, _networks)
 
     def networks(self, family: str) -> list[Network]:
         """Return the networks of a family, the oldest first."""
-        return [network for network in self._networks.summary() if family_of(network) == family]
+        return [network for network in self._networks.value() if family_of(network) == family]
 
     async def take(self, text: str, service: Service, *, dry_run: bool) -> None:
         """Allocate a requested address; raise TakenError."""
@@ -130,9 +130,7 @@ def _is_given(address: Address, network: Network) -> bool:
 
 
 def _candidates(network: Network) -> Iterator[Address]:
-    """Yield addresses to try: random ones in the upper part, then all; the lower part, which users choose
-    from, last.
-    """
+    """Yield addresses to try: random ones of the upper part, then all of it; the lower part, for users, last."""
     first, count = _span(network)
     if not count:
         return

@@ -36,7 +36,7 @@ class Reservation(msgspec.Struct):
         await self._release(self.left, self.left_ports)
 
     async def undo(self) -> None:
-        """Release the newly allocated ones, because the Service was not written."""
+        """Release the newly allocated addresses and ports, because the Service was not written."""
         await self._release(self.taken, self.taken_ports)
 
     async def _release(self, addresses: list[str], ports: list[int]) -> None:
@@ -53,9 +53,7 @@ class ServiceAllocation:
         self.ports = NodePorts(context, ports)
 
     async def reserve(self, new: Service, old: Service | None, *, dry_run: bool) -> Reservation:
-        """Allocate addresses and ports that a Service lacks and set its fields; raise a `StatusError` if
-        none are left.
-        """
+        """Allocate what addresses and ports a Service lacks, in its fields; raise a `StatusError` if none is left."""
         made = Reservation(self, new)
         try:
             await self._reserve_addresses(made, new, old, dry_run=dry_run)

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from mooring.api import core_v1, discovery_v1, errors, times
+from mooring.api.base import copy_of
 from mooring.api.coordination_v1 import Lease, LeaseSpec
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.apiserver.registry.loopback_client import LoopbackClient
@@ -36,7 +37,7 @@ _SOMEWHERE = "192.0.2.1"
 """An address reserved for documentation, used to find the outgoing network interface; nothing is sent to it."""
 
 
-class Place(msgspec.Struct, frozen=True, order=True):
+class ServerAddress(msgspec.Struct, frozen=True, order=True):
     """The IP address and port at which a server is reached."""
 
     port: int
@@ -50,7 +51,7 @@ class KubernetesService:
     """Maintains the Service `kubernetes` for one server. `own` is its address; None if only local."""
 
     def __init__(
-        self, calls: LoopbackClient, clock: Clock, own: Place | None, cluster_ip: str, *, is_shared: bool
+        self, calls: LoopbackClient, clock: Clock, own: ServerAddress | None, cluster_ip: str, *, is_shared: bool
     ) -> None:
         self._calls = calls
         self._clock = clock
@@ -73,11 +74,11 @@ class KubernetesService:
 
     async def reconcile(self) -> None:
         """Bring Service, Endpoints and EndpointSlice up to date."""
-        await self._keep_lease()
+        await self._renew_lease()
         if self._own is None:
-            await self._keep_service(0)
+            await self._ensure_service(0)
             return
-        await self._keep_service(self._own.port)
+        await self._ensure_service(self._own.port)
         places = await self._places(self._own)
         first = min(places)
         # One Service has one target port; servers with another one are left out until they agree.
@@ -98,11 +99,11 @@ class KubernetesService:
             with suppress(errors.StatusError):
                 await self._calls.delete(_lease(self._own, self._clock.now(), _SHARED_LEASE_SECONDS))
 
-    async def _keep_service(self, target: int) -> None:
+    async def _ensure_service(self, target: int) -> None:
         """Create the Service if it does not exist; changes by users stay, as in Kubernetes."""
         await self._calls.ensure(_service(self._cluster_ip, target))
 
-    async def _places(self, own: Place) -> list[Place]:
+    async def _places(self, own: ServerAddress) -> list[ServerAddress]:
         if not self._is_shared:
             return [own]
         now = self._clock.now()
@@ -116,8 +117,8 @@ class KubernetesService:
                     await self._calls.delete(lease)
         return places
 
-    async def _keep_lease(self) -> None:
-        """Renew the identity Lease: in every reconciliation if other servers read it, otherwise less often."""
+    async def _renew_lease(self) -> None:
+        """Renew this server's identity Lease: always if other servers share the store, otherwise before it expires."""
         now = self._clock.now()
         seconds = _SHARED_LEASE_SECONDS if self._is_shared else _LEASE_SECONDS
         wanted = _lease(self._own, now, seconds)
@@ -126,14 +127,14 @@ class KubernetesService:
             await self._calls.ensure(wanted, _complete)
 
 
-def find_advertised_address(address: str, bound: str, port: int) -> Place | None:
+def find_advertised_address(address: str, bound: str, port: int) -> ServerAddress | None:
     """Return the address to advertise for a server that listens on `bound`; `address` is the configured one, if any."""
     if address:
-        return Place(port, address)
+        return ServerAddress(port, address)
     if not _is_local(bound):
-        return Place(port, bound)
+        return ServerAddress(port, bound)
     outgoing = _outgoing_address()
-    return Place(port, outgoing) if outgoing else None
+    return ServerAddress(port, outgoing) if outgoing else None
 
 
 def _outgoing_address() -> str:
@@ -195,7 +196,7 @@ def _slice(addresses: Sequence[str], port: int) -> discovery_v1.EndpointSlice:
     )
 
 
-def _lease(own: Place | None, now: datetime, seconds: int) -> Lease:
+def _lease(own: ServerAddress | None, now: datetime, seconds: int) -> Lease:
     host = socket.gethostname()
     name = f"apiserver-{hashlib.sha256(str(own or host).encode()).hexdigest()[:16]}"
     labels = {**_IDENTITY, "kubernetes.io/hostname": host}
@@ -207,9 +208,9 @@ def _lease(own: Place | None, now: datetime, seconds: int) -> Lease:
     )
 
 
-def _place(lease: Lease) -> Place | None:
+def _place(lease: Lease) -> ServerAddress | None:
     address, _, port = lease.metadata.annotations.get(_ADDRESS, "").partition(" ")
-    return Place(int(port), address) if port.isdecimal() and len(port) < 6 else None
+    return ServerAddress(int(port), address) if port.isdecimal() and len(port) < 6 else None
 
 
 def _is_fresh(lease: Lease, now: datetime) -> bool:
@@ -221,18 +222,10 @@ def _is_fresh(lease: Lease, now: datetime) -> bool:
 
 
 def _complete(found: Resource, wanted: Resource) -> bool:
-    """Put the desired content into a stored object; return False if it has that already."""
-    same_labels = wanted.metadata.labels.items() <= found.metadata.labels.items()
-    match found, wanted:
-        case core_v1.Endpoints() as old, core_v1.Endpoints() as new:
-            same = old.subsets == new.subsets
-            old.subsets = new.subsets
-        case discovery_v1.EndpointSlice() as old, discovery_v1.EndpointSlice() as new:
-            same = (old.endpoints, old.ports) == (new.endpoints, new.ports)
-            old.endpoints, old.ports = new.endpoints, new.ports
-        case Lease() as old, Lease() as new:
-            same, old.spec = False, new.spec
-        case _:
-            return False
+    """Set the content and labels of a stored object to the wanted ones; return whether something changed."""
+    before = copy_of(found)
+    for name in wanted.__struct_fields__:
+        if name not in {"kind", "api_version", "metadata"}:
+            setattr(found, name, getattr(wanted, name))
     found.metadata.labels = {**found.metadata.labels, **wanted.metadata.labels}
-    return not (same and same_labels)
+    return found != before

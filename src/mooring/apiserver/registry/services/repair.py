@@ -48,7 +48,7 @@ class Repair:
 
     async def prepare(self) -> None:
         """Create the ServiceCIDR of a new cluster, and repair."""
-        await self._keep_networks()
+        await self._ensure_networks()
         await self.repair(at_start=not self._is_shared)
 
     async def run(self) -> None:
@@ -58,10 +58,10 @@ class Repair:
             try:
                 await self.repair()
             except (errors.StatusError, StoreError) as error:
-                log.warning("The addresses of Services cannot be looked at", extra={"fields": {"why": str(error)}})
+                log.warning("The addresses of Services cannot be checked", extra={"fields": {"why": str(error)}})
 
     async def repair(self, *, at_start: bool = False) -> None:
-        """Compare Services with allocations and repair them; at the start of an only server, new ones too."""
+        """Make allocations match the Services; `at_start`, with no other server, also release the newest ones."""
         services = await self._calls.list(Service)
         await self._repair_addresses(services, at_start=at_start)
         await self._repair_ports(services, at_start=at_start)
@@ -108,12 +108,12 @@ class Repair:
         self._idle_ports = idle
         await self._allocation.ports.replace(used | kept)
 
-    async def _keep_networks(self) -> None:
+    async def _ensure_networks(self) -> None:
         """Create the ServiceCIDR of the flags, or add a second network to it; existing networks never change."""
         wanted = list(self._network.cluster_ips)
         found = await self._calls.get(ServiceCIDR, NAME)
         if found is None:
-            await self._make(wanted)
+            await self._create_network(wanted)
         elif found.spec.cidrs == wanted[:1] and len(wanted) == 2:
             found.spec.cidrs = wanted
             await self._calls.update(found)
@@ -121,7 +121,7 @@ class Repair:
             fields = {"flag": wanted, "stored": found.spec.cidrs}
             log.warning("--service-cluster-ip-range is not what this cluster began with", extra={"fields": fields})
 
-    async def _make(self, cidrs: list[str]) -> None:
+    async def _create_network(self, cidrs: list[str]) -> None:
         ready = Condition(
             type="Ready",
             status="True",
