@@ -9,7 +9,7 @@ import pytest
 
 from api_caller import CONFIG_MAPS, ApiCaller, api_caller, config_map
 from mooring.apiserver.messages.http import Pushed, Request
-from mooring.apiserver.messages.routes import Routes
+from mooring.apiserver.messages.routes import resolve
 from mooring.store.errors import StorageFailed
 from mooring.testing.clock import settle
 
@@ -52,7 +52,7 @@ async def follow(api: ApiCaller, query: dict[str, str] | None = None) -> tuple[P
     asked = {"watch": "1", "resourceVersion": "0", **(query or {})}
     parameters = {name: [value] for name, value in asked.items()}
     request = Request(method="GET", path=CONFIG_MAPS, query=parameters, user=api.user)
-    route = Routes(api.scheme).resolve(CONFIG_MAPS)
+    route = resolve(api.scheme, CONFIG_MAPS)
     assert route is not None
     body = (await api.resources.handle(request, route)).body
     assert isinstance(body, Pushed)

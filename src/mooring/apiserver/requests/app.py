@@ -43,7 +43,7 @@ from mooring.apiserver.messages import users
 from mooring.apiserver.messages.connection import Connection
 from mooring.apiserver.messages.exchange import Exchange
 from mooring.apiserver.messages.http import JSON, Request, Response, TakeOver
-from mooring.apiserver.messages.routes import ResourceHandlers, ResourceRoute, Routes
+from mooring.apiserver.messages.routes import ResourceHandlers, ResourceRoute, resolve
 from mooring.apiserver.options import VersionOptions
 from mooring.apiserver.output.discovery import Discovery
 from mooring.apiserver.output.formats import format_json
@@ -107,10 +107,8 @@ class Application:
     paths: dict[str, PathHandler] = field(default_factory=dict)
     """Handlers of additional paths, by first segment: `/explain` handles all paths below it."""
     answers: ResourceHandlers = field(default_factory=dict)
-    routes: Routes = field(init=False)
 
     def __post_init__(self) -> None:
-        self.routes = Routes(self.scheme)
         self.paths = {**self.paths, WRITES: WriteBatches(self.respond_to_batch).handle}
 
     async def serve(self, call: HttpCall) -> Response:
@@ -218,7 +216,7 @@ class Application:
         """Return one exchange for several requests, and the routes of those whose paths have one."""
         exchange = self._exchange(requests[0])
         exchange.user = requests[0].user
-        routes = [route for request in requests if (route := self.routes.resolve(request.path)) is not None]
+        routes = [route for request in requests if (route := resolve(self.scheme, request.path)) is not None]
         if len(routes) == len(requests):
             exchange.route = replace(routes[0], name="")
         return exchange, routes
@@ -308,7 +306,7 @@ class Application:
         request = exchange.request
         self.skew.check_user_agent(request.user_agent)
         self.limiter.check_rate(request.user)
-        route = exchange.route = self.routes.resolve(request.path) or await self._resolve_new_kind(request.path)
+        route = exchange.route = resolve(self.scheme, request.path) or await self._resolve_new_kind(request.path)
         proxied = route is not None and route.subresource == "proxy"
         if request.method not in _METHODS and not (proxied and request.method == "OPTIONS"):
             raise errors.method_not_allowed(request.method.lower(), request.path)
@@ -342,7 +340,7 @@ class Application:
         if not path.startswith("/apis/") or path.count("/") <= 3:
             return None
         await self.definitions.catch_up()
-        return self.routes.resolve(path)
+        return resolve(self.scheme, path)
 
     async def _handle(self, exchange: Exchange) -> Response:
         request, route = exchange.request, exchange.route

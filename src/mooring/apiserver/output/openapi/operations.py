@@ -23,38 +23,31 @@ _PATCHES = (
 )
 _JSON = ("application/json", "application/yaml")
 _TEXT, _NUMBER, _SWITCH = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
-_QUERY: dict[str, tuple[dict[str, str], str]] = {
+_Parameters = dict[str, tuple[dict[str, str], str]]
+"""The schemas and descriptions of query parameters, by name."""
+_LISTING: _Parameters = {
     "allowWatchBookmarks": (_SWITCH, "Whether to send events of type BOOKMARK."),
     "continue": (_TEXT, "The continue token of the previous page."),
-    "dryRun": (_TEXT, "All: validate and admit the request, but store nothing."),
-    "fieldManager": (_TEXT, "The name of the client that makes the change, for managedFields."),
     "fieldSelector": (_TEXT, "Selects objects by their fields."),
-    "fieldValidation": (_TEXT, "What happens to unknown and duplicate fields: Ignore, Warn or Strict."),
-    "force": (_SWITCH, "Whether server-side apply takes fields over from other managers."),
-    "gracePeriodSeconds": (_NUMBER, "The grace period in seconds; zero deletes the object immediately."),
     "labelSelector": (_TEXT, "Selects objects by their labels."),
     "limit": (_NUMBER, "The maximum number of items in one page."),
-    "orphanDependents": (_SWITCH, "Use propagationPolicy instead."),
-    "pretty": (_TEXT, "Whether to indent the response."),
-    "propagationPolicy": (_TEXT, "What happens to dependents: Orphan, Background or Foreground."),
     "resourceVersion": (_TEXT, "The minimum version of the response, or the version after which a watch starts."),
     "resourceVersionMatch": (_TEXT, "How to apply resourceVersion: NotOlderThan or Exact."),
     "sendInitialEvents": (_SWITCH, "Whether a watch begins with the existing objects."),
     "timeoutSeconds": (_NUMBER, "The timeout of the call in seconds."),
     "watch": (_SWITCH, "Whether to stream changes instead of a list."),
 }
-_LISTING = (
-    "allowWatchBookmarks",
-    "continue",
-    "fieldSelector",
-    "labelSelector",
-    "limit",
-    "resourceVersion",
-    "resourceVersionMatch",
-    "sendInitialEvents",
-    "timeoutSeconds",
-    "watch",
-)
+_QUERY: _Parameters = {
+    **_LISTING,
+    "dryRun": (_TEXT, "All: validate and admit the request, but store nothing."),
+    "fieldManager": (_TEXT, "The name of the client that makes the change, for managedFields."),
+    "fieldValidation": (_TEXT, "What happens to unknown and duplicate fields: Ignore, Warn or Strict."),
+    "force": (_SWITCH, "Whether server-side apply takes fields over from other managers."),
+    "gracePeriodSeconds": (_NUMBER, "The grace period in seconds; zero deletes the object immediately."),
+    "orphanDependents": (_SWITCH, "Use propagationPolicy instead."),
+    "pretty": (_TEXT, "Whether to indent the response."),
+    "propagationPolicy": (_TEXT, "What happens to dependents: Orphan, Background or Foreground."),
+}
 _CONTAINER = (_TEXT, "The container, if the pod has several.")
 _STANDARD_STREAMS = {
     "container": _CONTAINER,
@@ -64,7 +57,7 @@ _STANDARD_STREAMS = {
     "tty": (_SWITCH, "Whether to allocate a terminal."),
 }
 _PROXIED = (_TEXT, "The path to request from the proxied server.")
-_STREAM_QUERY: dict[str, dict[str, tuple[dict[str, str], str]]] = {
+_STREAM_QUERY: dict[str, _Parameters] = {
     "attach": _STANDARD_STREAMS,
     "exec": {"command": (_TEXT, "The command and its arguments, one value each."), **_STANDARD_STREAMS},
     "log": {
@@ -97,7 +90,7 @@ class _Verb(NamedTuple):
 
 _VERBS = {
     "get": _Verb("get", "read", "read the specified"),
-    "list": _Verb("get", "list", "list or watch objects of kind", _LISTING),
+    "list": _Verb("get", "list", "list or watch objects of kind", (*_LISTING,)),
     "create": _Verb("post", "create", "create a", _WRITING, ("200", "201", "202")),
     "update": _Verb("put", "replace", "replace the specified", _WRITING, ("200", "201")),
     "patch": _Verb("patch", "patch", "partially update the specified", (*_WRITING, "force"), ("200", "201")),
