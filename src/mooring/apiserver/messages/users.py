@@ -1,7 +1,6 @@
 """The names of built-in users and groups, and the user of a client certificate."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from mooring.api.authentication_v1 import UserInfo
@@ -61,14 +60,8 @@ def service_account_groups(namespace: str) -> list[str]:
 
 def of_certificate(peer: Mapping[str, Any]) -> UserInfo | None:
     """Return the user of a verified certificate, in the format of the `ssl` module; None without a common name."""
-    return _of_subject(peer.get("subject", ()))
-
-
-@lru_cache(maxsize=1024)
-def _of_subject(subject: tuple[tuple[tuple[str, str], ...], ...]) -> UserInfo | None:
-    """Return the user of a certificate subject; cached, so that connections of one user share the object."""
     name, groups = "", []
-    for part in subject:
+    for part in peer.get("subject", ()):
         for key, value in part:
             if key == "commonName":
                 name = str(value)

@@ -122,7 +122,7 @@ class Deletion(Write, eq=False):
             await context.clear_unserved(call.name)
         charge = context.accounting.change(stored.hub, None, before, "") if is_gone else None
         if self.template is not None and charge is None and not call.warnings and not _names_version(options):
-            self.template.keep(kv, value, None, is_gone=is_gone)
+            self.template.keep(stored, kv, value, None, is_gone=is_gone)
         if is_gone and isinstance(obj, Pod) and not call.request.omit_body:
             value = await encode_object(call, obj, len(kv.value))  # the response shows the mark
         if options.dry_run or not is_gone:
@@ -182,7 +182,7 @@ class LastUpdate(Write, eq=False):
         if last.charge is not None:
             return await self._one_by_one()
         if template is not None and _deletes(last) and not (call.warnings or deletion.call.warnings):
-            template.keep(kv, first.value, update.given, is_gone=True)
+            template.keep(call.stored, kv, first.value, update.given, is_gone=True)
         return self._both(first, last)
 
     def _both(self, first: Draft, last: Draft) -> Draft:

@@ -54,20 +54,19 @@ class Resources:
         self._watching = Watching(self.context)
         self._pods = Pods(self.context, self._writer, deleting)
         scaling = Scaling(self.context, writing)
-        self._writes: dict[str, MakeWrite] = {
-            "create": writing.create,
-            "update": writing.update,
-            "patch": writing.patch,
-            "delete": deleting.delete,
+        self._writes: dict[tuple[str, str], MakeWrite] = {
+            ("", "create"): writing.create,
+            ("", "update"): writing.update,
+            ("", "patch"): writing.patch,
+            ("", "delete"): deleting.delete,
+            ("binding", "create"): self._pods.bind,
         }
-        self._subresource_writes: dict[tuple[str, str], MakeWrite] = {("binding", "create"): self._pods.bind}
-        self._verbs: dict[str, Handler] = {
-            "get": reading.get,
-            "list": reading.list,
-            "watch": self._watching.watch,
-            "deletecollection": deleting.delete_collection,
-        }
-        self._subresources: dict[tuple[str, str], Handler] = {
+        """The makers of writes, by subresource and verb; those without a subresource serve other subresources too."""
+        self._handlers: dict[tuple[str, str], Handler] = {
+            ("", "get"): reading.get,
+            ("", "list"): reading.list,
+            ("", "watch"): self._watching.watch,
+            ("", "deletecollection"): deleting.delete_collection,
             ("eviction", "create"): self._pods.evict,
             ("scale", "get"): scaling.get,
             ("scale", "update"): scaling.update,
@@ -103,7 +102,7 @@ class Resources:
             call = Call(request, kind, stored, route.namespace, route.name, route.subresource, accepted)
             if warning := self.context.scheme.deprecation_warning(kind):
                 call.warn(warning)
-            handler = self._subresources.get((route.subresource, verb)) or self._verbs.get(verb)
+            handler = self._handlers.get((route.subresource, verb)) or self._handlers.get(("", verb))
             try:
                 if handler is not None:
                     return await handler(call)
@@ -120,9 +119,9 @@ class Resources:
         first, kind = batch.routes[0], batch.routes[0].kind
         verb = first.verb(batch.requests[0])
         place = (first.subresource, verb)
-        is_special = place in self._subresources or verb not in self._writes
+        is_special = place in self._handlers or ("", verb) not in self._writes
         creates_no_object = verb == "create" and bool(first.subresource)  # such as a token
-        if is_special or (creates_no_object and place not in self._subresource_writes):
+        if is_special or (creates_no_object and place not in self._writes):
             return None
         if not kind.stored or self.context.scheme.deprecation_warning(kind):
             return None
@@ -150,7 +149,7 @@ class Resources:
         ]
 
     def _maker(self, route: ResourceRoute, verb: str) -> MakeWrite:
-        return self._subresource_writes.get((route.subresource, verb)) or self._writes[verb]
+        return self._writes.get((route.subresource, verb)) or self._writes["", verb]
 
     def _template(self, call: Call, verb: str) -> Template | None:
         """Return the template that the writes of a batch share; None if they need separate admission."""

@@ -35,15 +35,6 @@ class Reused(msgspec.Struct, frozen=True):
     uid: str
 
 
-class _Admitted(msgspec.Struct, frozen=True):
-    """The outcome of a write of a batch that was admitted in full."""
-
-    kv: KeyValue
-    value: bytes
-    given: Row | None
-    is_gone: bool
-
-
 class _Kept(msgspec.Struct, frozen=True):
     """An admitted change without the values that differ between the writes of the batch."""
 
@@ -65,7 +56,6 @@ class Template:
         self.first = Row()
         """The per-row values of the first row."""
         self.warnings: list[str] = []
-        self._admitted: list[_Admitted] = []
         self._kept: list[_Kept] = []
         self._is_usable = True
         self._misses = 0
@@ -75,8 +65,6 @@ class Template:
 
         `given` are the values of the row if the update writes them.
         """
-        if self._admitted:
-            self._compare(stored)
         if not self._kept or (given is not None and not rows.is_valid_row(given)):
             return None
         old = self._decode_object(stored, kv.value)
@@ -91,21 +79,17 @@ class Template:
             self._is_usable, self._kept = False, []  # the stored objects are not of one template
         return None
 
-    def keep(self, kv: KeyValue, value: bytes, given: Row | None, *, is_gone: bool) -> None:
+    def keep(self, stored: Stored, kv: KeyValue, value: bytes, given: Row | None, *, is_gone: bool) -> None:
         """Cache the outcome of a write that was admitted in full, for later writes of the batch."""
-        if self._is_usable and len(self._kept) < _MAX_KEPT:
-            self._admitted = [_Admitted(kv, value, given, is_gone)]
-
-    def _compare(self, stored: Stored) -> None:
-        """Replace the values of the last outcome that differ between writes of the batch by placeholders."""
-        (last,), self._admitted = self._admitted, []
-        before, after = self._decode_object(stored, last.kv.value), self._decode_object(stored, last.value)
+        if not self._is_usable or len(self._kept) >= _MAX_KEPT:
+            return
+        before, after = self._decode_object(stored, kv.value), self._decode_object(stored, value)
         own, written = rows.extract_row(before), rows.extract_row(after)
         has_other_spec = isinstance(before, LeanPod) and isinstance(after, LeanPod) and before.spec != after.spec
-        if written != _merge_rows(own, last.given) or has_other_spec:
+        if written != _merge_rows(own, given) or has_other_spec:
             self._is_usable, self._kept = False, []  # the write changes more than the row's values
-            return
-        self._kept.append(_Kept(before, _read(before), after, last.is_gone, _pattern(own, last.given)))
+        else:
+            self._kept.append(_Kept(before, _read(before), after, is_gone, _pattern(own, given)))
 
     def _decode_object(self, stored: Stored, value: bytes) -> Resource | LeanPod:
         return codec.decode_own(value, LeanPod) if self._keeps_spec else stored.decode(value, 0)

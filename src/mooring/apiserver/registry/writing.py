@@ -217,7 +217,7 @@ class Update(Write, eq=False):
         if is_gone or value != kv.value:
             charge = context.accounting.change(call.stored.hub, None if is_gone else new, old, part)
         if self.template is not None and charge is None and not call.warnings:
-            self.template.keep(kv, value, self.given, is_gone=is_gone)
+            self.template.keep(call.stored, kv, value, self.given, is_gone=is_gone)
         if is_gone:
             settle = partial(release, context, new)
             if isinstance(new, Namespace):

@@ -171,7 +171,8 @@ class Schemas:
         return schema
 
     def _reference_shared(self, name: str, description: str) -> Schema:
-        self.definitions.setdefault(name, dict(_SHARED[self._dialect][name]))
+        common, own = _SHARED[name]
+        self.definitions.setdefault(name, {**common, **own[self._dialect]})
         return self._dialect.reference(name, description)
 
 
@@ -182,24 +183,17 @@ _PLAIN: dict[Any, Schema] = {
     float: {"type": "number", "format": "double"},
     bytes: {"type": "string", "format": "byte"},
 }
-_TEXTS = {
-    _QUANTITY: 'A fixed-point number such as "100m", "1.5" or "2Gi"; the suffix says the unit.',
-    _INT_OR_STRING: 'A number, or a text such as "25%".',
+_SHARED: dict[str, tuple[Schema, dict[Dialect, Schema]]] = {
+    _QUANTITY: (
+        {"description": 'A fixed-point number such as "100m", "1.5" or "2Gi"; the suffix says the unit.'},
+        {Dialect.V2: {"type": "string"}, Dialect.V3: {"oneOf": [{"type": "string"}, {"type": "number"}]}},
+    ),
+    _INT_OR_STRING: (
+        {"description": 'A number, or a string such as "25%".', "format": "int-or-string"},
+        {Dialect.V2: {"type": "string"}, Dialect.V3: {"oneOf": [{"type": "integer"}, {"type": "string"}]}},
+    ),
 }
-_SHARED: dict[Dialect, dict[str, Schema]] = {
-    Dialect.V2: {
-        _QUANTITY: {"description": _TEXTS[_QUANTITY], "type": "string"},
-        _INT_OR_STRING: {"description": _TEXTS[_INT_OR_STRING], "type": "string", "format": "int-or-string"},
-    },
-    Dialect.V3: {
-        _QUANTITY: {"description": _TEXTS[_QUANTITY], "oneOf": [{"type": "string"}, {"type": "number"}]},
-        _INT_OR_STRING: {
-            "description": _TEXTS[_INT_OR_STRING],
-            "format": "int-or-string",
-            "oneOf": [{"type": "integer"}, {"type": "string"}],
-        },
-    },
-}
+"""Definitions that all documents share: what both dialects have, and what one of them adds."""
 
 
 def gvk(group_version: GroupVersion, kind: str) -> Schema:

@@ -12,6 +12,7 @@ from mooring.apiserver.output.tables.printer import (
     UNSET,
     Printer,
     age,
+    class_name,
     define,
     labels,
     printer,
@@ -20,7 +21,6 @@ from mooring.apiserver.output.tables.printer import (
     wide,
 )
 
-_DEFAULT_CLASS = "ingressclass.kubernetes.io/is-default-class"
 _WIDTH = 16
 _MAX_HOSTS, _MAX_METRICS = 3, 2
 
@@ -37,11 +37,6 @@ def _hosts(ingress: networking_v1.Ingress) -> str:
 def _addresses(ingress: networking_v1.Ingress) -> str:
     found = ",".join(sorted({each.ip or each.hostname for each in ingress.status.load_balancer.ingress} - {""}))
     return f"{found[: _WIDTH - 3]}..." if len(found) > _WIDTH else found
-
-
-def _class_name(each: networking_v1.IngressClass) -> str:
-    is_default = each.metadata.annotations.get(_DEFAULT_CLASS) == "true"
-    return f"{each.metadata.name} (default)" if is_default else each.metadata.name
 
 
 def _class_parameters(each: networking_v1.IngressClass) -> str:
@@ -152,7 +147,10 @@ PRINTERS = {
         AGE,
     ),
     "IngressClass.networking.k8s.io": printer(
-        text("Name", _class_name), text("Controller", "spec.controller"), text("Parameters", _class_parameters), AGE
+        class_name("ingressclass.kubernetes.io"),
+        text("Controller", "spec.controller"),
+        text("Parameters", _class_parameters),
+        AGE,
     ),
     "NetworkPolicy.networking.k8s.io": printer(
         NAME, text("Pod-Selector", lambda each: selector(each.spec.pod_selector)), AGE

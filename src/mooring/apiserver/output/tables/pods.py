@@ -40,13 +40,13 @@ class _LastTerminated(Struct, frozen=True, gc=False, rename="camel"):
     finished_at: str | None = None
 
 
-class _Running(Struct, frozen=True, gc=False):
+class _Empty(Struct, frozen=True, gc=False):
     pass
 
 
 class _State(Struct, frozen=True, gc=False):
     waiting: _Waiting | None = None
-    running: _Running | None = None
+    running: _Empty | None = None
     terminated: _Terminated | None = None
 
 
@@ -72,10 +72,6 @@ class _Condition(Struct, frozen=True, gc=False):
     reason: str = ""
 
 
-class _Container(Struct, gc=False):
-    pass
-
-
 class _InitContainer(Struct, frozen=True, gc=False, rename="camel"):
     name: str = ""
     restart_policy: str | None = None
@@ -86,7 +82,7 @@ class _ReadinessGate(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class _Spec(Struct, gc=False, rename="camel"):
-    containers: list[_Container] = []
+    containers: list[_Empty] = []
     init_containers: tuple[_InitContainer, ...] = ()
     readiness_gates: tuple[_ReadinessGate, ...] = ()
     node_name: str = ""

@@ -100,6 +100,16 @@ NAME = text("Name", "metadata.name")
 AGE = text("Age", lambda obj: age(obj.metadata.creation_timestamp))
 
 
+def class_name(*groups: str) -> Column:
+    """Return the name column of a class, which marks the default class by the annotations of the given groups."""
+
+    def format_name(each: Any) -> str:
+        marks = (each.metadata.annotations.get(f"{group}/is-default-class") for group in groups)
+        return f"{each.metadata.name} (default)" if "true" in marks else each.metadata.name
+
+    return text("Name", format_name)
+
+
 def containers(path: str) -> tuple[Column, Column]:
     """Return the wide columns with the names and images of the containers in a pod template."""
     template = attrgetter(path)

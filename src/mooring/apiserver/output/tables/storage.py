@@ -3,13 +3,20 @@
 from typing import Any
 
 from mooring.api import core_v1
-from mooring.apiserver.output.tables.printer import AGE, NAME, NONE, UNSET, boolean, number, printer, text, wide
+from mooring.apiserver.output.tables.printer import (
+    AGE,
+    NAME,
+    NONE,
+    UNSET,
+    boolean,
+    class_name,
+    number,
+    printer,
+    text,
+    wide,
+)
 
 _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
-_DEFAULT_CLASS = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
 _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
@@ -33,11 +40,6 @@ def _class_of(each: Any) -> Any:
 def _claim_of(volume: core_v1.PersistentVolume) -> str:
     claim = volume.spec.claim_ref
     return f"{claim.namespace}/{claim.name}" if claim else ""
-
-
-def _class_name(each: Any) -> str:
-    is_default = any(each.metadata.annotations.get(mark) == "true" for mark in _DEFAULT_CLASS)
-    return f"{each.metadata.name} (default)" if is_default else each.metadata.name
 
 
 def _claim_state(claim: Any) -> str:
@@ -103,7 +105,7 @@ PRINTERS = {
         AGE,
     ),
     "StorageClass.storage.k8s.io": printer(
-        text("Name", _class_name),
+        class_name("storageclass.kubernetes.io", "storageclass.beta.kubernetes.io"),
         text("Provisioner", "provisioner"),
         text("ReclaimPolicy", "reclaim_policy", "Delete"),
         text("VolumeBindingMode", "volume_binding_mode", "Immediate"),

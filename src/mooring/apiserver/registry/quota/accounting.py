@@ -55,13 +55,10 @@ class _Entry(msgspec.Struct, eq=False):
     def is_open(self) -> bool:
         return not self.done.done()
 
-    def settle(self, outcome: Outcome) -> None:
+    def settle(self, outcome: Outcome | Exception) -> None:
+        """Report the outcome or the error to the writer, unless it has been cancelled."""
         if self.is_open:
-            self.done.set_result(outcome)
-
-    def refuse(self, error: Exception) -> None:
-        if self.is_open:
-            self.done.set_exception(error)
+            self.done.set_exception(outcome) if isinstance(outcome, Exception) else self.done.set_result(outcome)
 
 
 class Quota(msgspec.Struct):
@@ -199,7 +196,7 @@ class QuotaAccounting:
                         await self._commit(namespace, batch)
                 except Exception as error:
                     for entry in batch:
-                        entry.refuse(error)
+                        entry.settle(error)
         finally:
             del self._tasks[namespace]
             for entry in self._waiting.pop(namespace, ()):
@@ -218,7 +215,7 @@ class QuotaAccounting:
                 await self._store.revision()
                 continue
             for entry, error in refused.items():
-                entry.refuse(error)
+                entry.settle(error)
             batch = [entry for entry in batch if entry.is_open]
             if not batch:
                 return
@@ -239,7 +236,7 @@ class QuotaAccounting:
             has_retried = False
         for entry in batch:
             evaluator, obj = entry.change.evaluator, entry.change.new or entry.change.old or Resource()
-            entry.refuse(errors.conflict(evaluator.resource, obj.metadata.name, group=evaluator.group))
+            entry.settle(errors.conflict(evaluator.resource, obj.metadata.name, group=evaluator.group))
 
     async def _relieve(self, namespace: str, batch: Sequence[_Entry], error: DiskFull) -> None:
         """Commit deletions without updating quotas, because the store is full; quotas are recounted later."""
@@ -248,7 +245,7 @@ class QuotaAccounting:
             if isinstance(entry.write, Delete):
                 entry.settle(await self._store.write(entry.write))
             else:
-                entry.refuse(error)
+                entry.settle(error)
 
     def _update(self, quota: Quota, hard: Usage, used: Usage) -> "_Update":
         """Return the write that sets limits and usage in a quota's status, at its revision."""
