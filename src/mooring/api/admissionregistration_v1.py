@@ -261,9 +261,7 @@ class ServiceReference(Object):
     """A Service that answers webhooks."""
 
     namespace: str = required(str)
-    """The namespace of the Service."""
     name: str = required(str)
-    """The name of the Service."""
     path: str | None = None
     """The path to which requests are sent."""
     port: Int32 | None = None

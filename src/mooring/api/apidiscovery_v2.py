@@ -10,7 +10,6 @@ class APISubresourceDiscovery(Object):
     """A subresource."""
 
     subresource: str = required(str)
-    """The name of the subresource."""
     response_kind: GroupVersionKind | None = None
     accepted_types: list[GroupVersionKind] = []
     """The kinds that it takes, where they differ."""
@@ -28,7 +27,6 @@ class APIResourceDiscovery(Object):
     scope: str = required(str)
     """Namespaced or Cluster."""
     singular_resource: str = required(str)
-    """The singular name of the resource."""
     verbs: Annotated[list[str], list_set(patch_merge=False)] = required(list)
     """What can be done with it."""
     short_names: Annotated[list[str], list_set(patch_merge=False)] = []
@@ -36,16 +34,13 @@ class APIResourceDiscovery(Object):
     categories: Annotated[list[str], list_set(patch_merge=False)] = []
     """Groups of resources that are listed together, such as all."""
     subresources: Annotated[list[APISubresourceDiscovery], list_map("subresource", patch_key="")] = []
-    """The subresources of the resource."""
 
 
 class APIVersionDiscovery(Object):
     """A version of a group."""
 
     version: str = required(str)
-    """The version."""
     resources: Annotated[list[APIResourceDiscovery], list_map("resource", patch_key="")] = []
-    """The resources of the version."""
     freshness: str = ""
     """Current, or Stale if the aggregated server could not be reached."""
 
@@ -61,4 +56,3 @@ class APIGroupDiscoveryList(ResourceList):
     """All groups."""
 
     items: list[APIGroupDiscovery] = required(list)
-    """The groups."""

@@ -22,7 +22,6 @@ class ExternalDocumentation(Object):
     description: str = ""
     """The value at the path."""
     url: str = ""
-    """Where it is."""
 
 
 class ValidationRule(Object):
@@ -215,9 +214,7 @@ class ServiceReference(Object):
     """A Service that answers webhooks."""
 
     namespace: str = required(str)
-    """The namespace of the Service."""
     name: str = required(str)
-    """The name of the Service."""
     path: str | None = None
     """The path to which requests are sent."""
     port: Int32 | None = None
@@ -261,7 +258,6 @@ class CustomResourceDefinitionNames(Object):
     short_names: list[str] = []
     """Abbreviations for people."""
     kind: str = required(str)
-    """The kind of an object."""
     list_kind: str = ""
     """The kind of a list; by default the kind with the suffix List."""
     categories: list[str] = []
@@ -276,7 +272,6 @@ class CustomResourceDefinitionSpec(Object):
     scope: str = required(str)
     """Namespaced or Cluster."""
     versions: list[CustomResourceDefinitionVersion] = required(list)
-    """The versions."""
     conversion: CustomResourceConversion | None = None
     preserve_unknown_fields: bool = False
     """Not supported any more; x-kubernetes-preserve-unknown-fields in the schema takes its place."""

@@ -14,9 +14,7 @@ class ServiceReference(Object):
     """The Service of an aggregated API server."""
 
     namespace: str = ""
-    """The namespace of the Service."""
     name: str = ""
-    """The name of the Service."""
     port: Int32 | None = None
     """The port of the Service; 443 unless given."""
 

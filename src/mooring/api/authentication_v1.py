@@ -12,7 +12,6 @@ class UserInfo(Object):
     uid: str = ""
     """An id that distinguishes users who had the same name at different times."""
     groups: list[str] = []
-    """The groups of the user."""
     extra: dict[str, list[str]] = {}
     """What the authenticator says in addition."""
 
@@ -43,7 +42,6 @@ class TokenRequestStatus(Object):
     """The token that was made."""
 
     token: str = always(str)
-    """The token."""
     expiration_timestamp: str | None = always(lambda: None)
     """Until when it is valid."""
 
@@ -59,7 +57,6 @@ class TokenReviewSpec(Object):
     """The token that is asked about."""
 
     token: str = required(str)
-    """The token."""
     audiences: list[str] = []
     """The requested audiences of the token; the API server if empty."""
 

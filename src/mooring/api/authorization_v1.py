@@ -10,7 +10,6 @@ class FieldSelectorRequirement(Object):
     """A condition on a field of the objects asked for."""
 
     key: str = required(str)
-    """The field."""
     operator: str = required(str)
     """In or NotIn."""
     values: list[str] = []
@@ -49,7 +48,6 @@ class ResourceAttributes(Object):
     resource: str = ""
     """The resource; * for all."""
     subresource: str = ""
-    """The subresource."""
     name: str = ""
     """The name of the object; empty for all."""
     field_selector: FieldSelectorAttributes | None = None
@@ -60,7 +58,6 @@ class NonResourceAttributes(Object):
     """The request, if it is for a non-resource path."""
 
     path: str = ""
-    """The path."""
     verb: str = ""
     """The HTTP method, in lower case."""
 
@@ -71,7 +68,6 @@ class SubjectAccessReviewSpec(Object):
     resource_attributes: ResourceAttributes | None = None
     non_resource_attributes: NonResourceAttributes | None = None
     user: str = ""
-    """The user."""
     groups: list[str] = []
     """The groups of the user."""
     extra: dict[str, list[str]] = {}

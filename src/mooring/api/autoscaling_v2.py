@@ -19,7 +19,6 @@ class MetricIdentifier(Object):
     """A metric."""
 
     name: str = required(str)
-    """The name of the metric."""
     selector: LabelSelector | None = None
     """Which of its series count."""
 
@@ -67,7 +66,6 @@ class ContainerResourceMetricSource(Object):
     """The resource."""
     target: MetricTarget = required(MetricTarget)
     container: str = required(str)
-    """The container."""
 
 
 class ExternalMetricSource(Object):
@@ -174,7 +172,6 @@ class ContainerResourceMetricStatus(Object):
     """The resource."""
     current: MetricValueStatus = required(MetricValueStatus)
     container: str = required(str)
-    """The container."""
 
 
 class ExternalMetricStatus(Object):

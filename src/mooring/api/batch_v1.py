@@ -18,7 +18,6 @@ class PodFailurePolicyOnExitCodesRequirement(Object):
     operator: str = required(str)
     """In or NotIn; exit code 0 never counts."""
     values: Annotated[list[Int32], list_set(patch_merge=False)] = required(list)
-    """The exit codes."""
 
 
 class PodFailurePolicyOnPodConditionsPattern(Object):
@@ -74,7 +73,6 @@ class WorkloadPodGroupSchedulingPolicy(Object):
     """The scheduling policy of a pod group; exactly one field is set."""
 
     basic: dict[str, Any] | None = None
-    """Pod by pod."""
     gang: WorkloadPodGroupGangSchedulingPolicy | None = None
 
 
@@ -96,7 +94,6 @@ class WorkloadPodGroupDisruptionMode(Object):
     """The disruption mode of a pod group; exactly one field is set."""
 
     single: dict[str, Any] | None = None
-    """One by one."""
     all: dict[str, Any] | None = None
     """Only together."""
 

@@ -71,15 +71,10 @@ class PodCertificateRequestSpec(Object):
     pod_name: str = required(str)
     """The pod that gets the certificate."""
     pod_uid: str = required(str, name="podUID")
-    """The uid of the pod."""
     service_account_name: str = required(str)
-    """The service account of the pod."""
     service_account_uid: str = required(str, name="serviceAccountUID")
-    """The uid of the service account."""
     node_name: str = required(str)
-    """The node of the pod."""
     node_uid: str = required(str, name="nodeUID")
-    """The uid of the node."""
     max_expiration_seconds: Int32 | None = None
     """For how long the certificate may be good; a day when absent."""
     stub_pkcs10_request: bytes = required(bytes, name="stubPKCS10Request")

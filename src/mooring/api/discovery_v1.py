@@ -54,9 +54,7 @@ class Endpoint(Object):
     deprecated_topology: dict[str, str] = {}
     """Topology labels in the older shape."""
     node_name: str | None = None
-    """The node that it is on."""
     zone: str | None = None
-    """The zone that it is in."""
     hints: EndpointHints | None = None
 
 

@@ -30,9 +30,7 @@ class OwnerReference(Object):
     api_version: str = required(str)
     """The group and version of the owner."""
     kind: str = required(str)
-    """The kind of the owner."""
     name: str = required(str)
-    """The name of the owner."""
     uid: str = required(str)
     """The unique id of the owner."""
     controller: bool | None = None
@@ -129,7 +127,6 @@ class ResourceList(TypeMeta):
 
     metadata: ListMeta = always(ListMeta)
     items: list[Any] = required(list)
-    """The objects."""
 
 
 @cache
@@ -320,7 +317,6 @@ class Table(TypeMeta):
     column_definitions: list[TableColumnDefinition] = required(list)
     """What the cells of each row mean."""
     rows: list[TableRow] = required(list)
-    """The objects."""
 
 
 class GroupVersionForDiscovery(Object):
@@ -345,7 +341,6 @@ class APIGroup(TypeMeta):
     """A group and its versions."""
 
     name: str = required(str)
-    """The name of the group."""
     versions: list[GroupVersionForDiscovery] = required(list)
     """The versions that are served."""
     preferred_version: GroupVersionForDiscovery | None = None
@@ -360,7 +355,6 @@ class APIGroupList(TypeMeta):
     """All groups, as served at /apis."""
 
     groups: list[APIGroup] = required(list)
-    """The groups."""
 
 
 class APIVersions(TypeMeta):
@@ -430,7 +424,6 @@ class RootPaths(Object):
     """The paths that the server answers, as served at /."""
 
     paths: list[str] = required(list)
-    """The paths."""
 
 
 class VersionInfo(Object):

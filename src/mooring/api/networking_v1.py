@@ -19,9 +19,7 @@ class ServiceBackendPort(Object):
     __merge__: ClassVar[Merge | None] = atomic()
 
     name: str = ""
-    """The name of the port."""
     number: Int32 = 0
-    """The number of the port."""
 
 
 class IngressServiceBackend(Object):
@@ -90,10 +88,8 @@ class IngressPortStatus(Object):
     """The state of a port of a load balancer."""
 
     port: Int32 = required(int)
-    """The number of the port."""
     protocol: str = required(str)
     error: str | None = None
-    """The error of the port."""
 
 
 class IngressLoadBalancerIngress(Object):
@@ -101,7 +97,6 @@ class IngressLoadBalancerIngress(Object):
 
     ip: str = ""
     hostname: str = ""
-    """The name."""
     ports: list[IngressPortStatus] = []
     """The state of its ports."""
 
@@ -131,9 +126,7 @@ class IngressClassParametersReference(Object):
 
     api_group: str | None = None
     kind: str = required(str)
-    """The kind of the parameters."""
     name: str = required(str)
-    """The name of the parameters."""
     scope: str | None = None
     """Cluster or Namespace."""
     namespace: str | None = None

@@ -1,9 +1,9 @@
 """Read the docstrings of API types, which are their OpenAPI descriptions.
 
 Python keeps docstrings of classes but not of attributes, so they are read from the source on demand, once per module.
-An attribute without a docstring has the description of its type, such as that of DeploymentSpec for `spec`, or that of
-its name in `_COMMON`. The API server puts descriptions into its OpenAPI documents for ``kubectl explain``; a server
-starts without this module.
+An attribute without a docstring has the description of its name in `_COMMON`, or that of its type, such as that of
+DeploymentSpec for `spec`, or else its name in words: "The node name." The API server puts descriptions into its OpenAPI
+documents for ``kubectl explain``; a server starts without this module.
 """
 
 import ast
@@ -48,11 +48,13 @@ def descriptions(cls: type[Object]) -> dict[str, str]:
     for base in reversed(cls.__mro__):
         if issubclass(base, Object):
             found |= _read_module(base.__module__).get(base.__qualname__, {})
-    described = {
-        field.name: found.get(field.name) or _COMMON.get(field.name) or _described_by_type(field.type)
+    return {
+        field.name: found.get(field.name)
+        or _COMMON.get(field.name)
+        or _described_by_type(field.type)
+        or f"The {field.name.replace('_', ' ')}."
         for field in msgspec.structs.fields(cls)
     }
-    return {name: text for name, text in described.items() if text}
 
 
 def _described_by_type(annotation: Any) -> str:

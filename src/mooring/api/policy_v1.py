@@ -31,7 +31,6 @@ class PodDisruptionBudgetStatus(Object):
     disruptions_allowed: Int32 = always(int)
     """How many pods may be disrupted now."""
     current_healthy: Int32 = always(int)
-    """How many pods are healthy."""
     desired_healthy: Int32 = always(int)
     """How many pods must stay healthy."""
     expected_pods: Int32 = always(int)

@@ -48,7 +48,6 @@ class RoleRef(Object):
     kind: str = required(str)
     """Role or ClusterRole."""
     name: str = required(str)
-    """The name of the role."""
 
 
 class Role(Resource):

@@ -24,7 +24,6 @@ class DeviceAttribute(Object):
     """The value of an attribute of a device; exactly one of the fields is given."""
 
     int_value: Int64 | None = field(default=None, name="int")
-    """A number."""
     bool_value: bool | None = field(default=None, name="bool")
     """True or false."""
     string_value: str | None = field(default=None, name="string")
@@ -91,7 +90,6 @@ class DeviceCounterConsumption(Object):
     """The amounts that a device draws from one counter set."""
 
     counter_set: str = required(str)
-    """The name of the set."""
     counters: dict[str, Counter] = required(dict)
     """How much of each counter."""
     compatibility_groups: list[str] = []
@@ -189,7 +187,6 @@ class SliceProperties(Object):
     """The driver, the pool and the nodes of a slice."""
 
     driver: str = required(str)
-    """The name of the driver."""
     pool: ResourcePool = required(ResourcePool)
     node_name: str | None = None
     """The only node that has the devices."""
@@ -321,7 +318,6 @@ class OpaqueDeviceConfiguration(Object):
     """Configuration that only a driver understands."""
 
     driver: str = required(str)
-    """The driver that it is for."""
     parameters: dict[str, Any] | None = required(lambda: None)
     """The configuration, in the form that the driver chose."""
 
@@ -357,11 +353,8 @@ class DeviceRequestAllocationResult(Object):
     request: str = required(str)
     """The request, followed by a slash and the sub-request where there are several ways."""
     driver: str = required(str)
-    """The driver of the device."""
     pool: str = required(str)
-    """The pool of the device."""
     device: str = required(str)
-    """The name of the device."""
     admin_access: bool | None = None
     """Whether access is for administration."""
     tolerations: list[DeviceToleration] = []
@@ -415,9 +408,7 @@ class ResourceClaimConsumerReference(Object):
     resource: str = required(str)
     """The resource of the consumer, such as pods."""
     name: str = required(str)
-    """The name of the consumer."""
     uid: str = required(str)
-    """The uid of the consumer."""
 
 
 class NetworkDeviceData(Object):
@@ -435,11 +426,8 @@ class AllocatedDeviceStatus(Object):
     """The state of an allocated device, as its driver reports it."""
 
     driver: str = required(str)
-    """The driver of the device."""
     pool: str = required(str)
-    """The pool of the device."""
     device: str = required(str)
-    """The name of the device."""
     share_id: str | None = field(default=None, name="shareID")
     """Identifies the share of a device that several claims use."""
     conditions: Annotated[list[Condition], list_map("type", patch_key="")] = []
@@ -514,7 +502,6 @@ class DeviceTaintSelector(Object):
     pool: str | None = None
     """The pool of the devices."""
     device: str | None = None
-    """The name of the device."""
 
 
 class DeviceTaintRuleSpec(Object):

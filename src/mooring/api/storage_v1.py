@@ -16,7 +16,6 @@ class TopologySelectorLabelRequirement(Object):
     """The values that one node label may have."""
 
     key: str = required(str)
-    """The label."""
     values: list[str] = required(list)
     """The allowed values; one of them is enough."""
 
@@ -65,7 +64,6 @@ class VolumeAttachmentSpec(Object):
     """The CSI driver that attaches the volume."""
     source: VolumeAttachmentSource = required(VolumeAttachmentSource)
     node_name: str = required(str)
-    """The node."""
 
 
 class VolumeError(Object):
@@ -151,7 +149,6 @@ class CSINodeDriver(Object):
     """A CSI driver on one node."""
 
     name: str = required(str)
-    """The name of the driver."""
     node_id: str = required(str, name="nodeID")
     """What the driver calls the node."""
     topology_keys: list[str] = always(list)
@@ -163,7 +160,6 @@ class CSINodeSpec(Object):
     """The CSI drivers of a node."""
 
     drivers: Annotated[list[CSINodeDriver], list_map("name")] = required(list)
-    """The drivers."""
 
 
 class StorageHealthCondition(Object):

@@ -43,7 +43,6 @@ class SecretEnvSource(Object):
     """All keys of a Secret as environment variables."""
 
     name: str = ""
-    """The name of the Secret."""
     optional: bool | None = None
     """Whether the Secret may be missing."""
 
@@ -102,7 +101,6 @@ class ContainerResizePolicy(Object):
     """The effect of resizing a resource on a running container."""
 
     resource_name: str = required(str)
-    """The resource."""
     restart_policy: str = required(str)
     """NotRequired or RestartContainer."""
 
@@ -113,7 +111,6 @@ class ContainerRestartRuleOnExitCodes(Object):
     operator: str = required(str)
     """In or NotIn."""
     values: Annotated[list[Int32], list_set(patch_merge=False)] = []
-    """The exit codes."""
 
 
 class ContainerRestartRule(Object):
@@ -135,9 +132,7 @@ class HTTPHeader(Object):
     """A header of a probe's request."""
 
     name: str = required(str)
-    """The name of the header."""
     value: str = required(str)
-    """The value of the header."""
 
 
 class HTTPGetAction(Object):
@@ -146,7 +141,6 @@ class HTTPGetAction(Object):
     path: str = ""
     """The path to ask for."""
     port: IntOrString = required(int)
-    """The number or name of the port."""
     host: str = ""
     """The host to connect to; the pod's address when absent."""
     scheme: str = ""
@@ -161,7 +155,6 @@ class TCPSocketAction(Object):
     """Opens a TCP connection; a connection is success."""
 
     port: IntOrString = required(int)
-    """The number or name of the port."""
     host: str = ""
     """The host to connect to; the pod's address when absent."""
 
@@ -170,7 +163,6 @@ class GRPCAction(Object):
     """Calls the gRPC health service."""
 
     port: Int32 = required(int)
-    """The number of the port."""
     service: str | None = always(lambda: None)
     """The name of the service that is asked about."""
     mode: str | None = None
@@ -228,9 +220,7 @@ class Capabilities(Object):
     """Linux capabilities to add and drop."""
 
     add: list[str] = []
-    """Capabilities to add."""
     drop: list[str] = []
-    """Capabilities to drop."""
 
 
 class SELinuxOptions(Object):

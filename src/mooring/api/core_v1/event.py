@@ -9,7 +9,6 @@ class EventSource(Object):
     """The component and host that report an event."""
 
     component: str = ""
-    """The component."""
     host: str = ""
     """The node on which it runs."""
 

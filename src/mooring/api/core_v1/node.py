@@ -70,14 +70,12 @@ class NodeAddress(Object):
     type: str = required(str)
     """Hostname, InternalIP, ExternalIP, InternalDNS or ExternalDNS."""
     address: str = required(str)
-    """The address."""
 
 
 class DaemonEndpoint(Object):
     """A port on which a daemon listens."""
 
     port: Int32 = required(int, name="Port")
-    """The number of the port."""
 
 
 class NodeDaemonEndpoints(Object):
@@ -97,19 +95,15 @@ class NodeSystemInfo(Object):
     """Names and versions of a node's software."""
 
     machine_id: str = required(str, name="machineID")
-    """The id of the machine."""
     system_uuid: str = required(str, name="systemUUID")
     """The id of the system."""
     boot_id: str = required(str, name="bootID")
     """The id of the last boot."""
     kernel_version: str = required(str)
-    """The version of the kernel."""
     os_image: str = required(str)
     """The name of the operating system's image."""
     container_runtime_version: str = required(str)
-    """The name and version of the container runtime."""
     kubelet_version: str = required(str)
-    """The version of the kubelet."""
     kube_proxy_version: str = required(str)
     """The version of kube-proxy. Deprecated."""
     operating_system: str = required(str)
@@ -127,7 +121,6 @@ class ContainerImage(Object):
     names: list[str] = []
     """The names by which it is known."""
     size_bytes: Int64 = 0
-    """The size of the image in bytes."""
 
 
 class AttachedVolume(Object):
@@ -192,7 +185,6 @@ class NodeStatus(Object):
     volumes_in_use: list[str] = []
     """The volumes that its pods use."""
     volumes_attached: list[AttachedVolume] = []
-    """The volumes that are attached to it."""
     config: NodeConfigStatus | None = None
     runtime_handlers: list[NodeRuntimeHandler] = []
     """The handlers of its container runtime."""

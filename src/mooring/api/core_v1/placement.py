@@ -16,7 +16,6 @@ class Taint(Object):
     """Keeps pods that do not tolerate it away from a node."""
 
     key: str = required(str)
-    """The name of the taint."""
     value: str = ""
     """The value that belongs to the key."""
     effect: str = required(str)

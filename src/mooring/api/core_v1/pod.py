@@ -74,7 +74,6 @@ class PodDNSConfigOption(Object):
     """An option of the resolver."""
 
     name: str = ""
-    """The name of the option."""
     value: str | None = None
     """The value of the option, if it has one."""
 
@@ -94,7 +93,6 @@ class PodReadinessGate(Object):
     """A condition that must be true for the pod to be ready."""
 
     condition_type: str = required(str)
-    """The type of the pod condition."""
 
 
 class PodOS(Object):

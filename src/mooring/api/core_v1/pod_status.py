@@ -36,14 +36,12 @@ class ContainerStateTerminated(Object):
     """A container that has ended."""
 
     exit_code: Int32 = required(int)
-    """The exit code of the container."""
     signal: Int32 = 0
     """The signal that ended it."""
     reason: str = ""
     message: str = ""
     """A sentence for people, such as the container's termination message."""
     started_at: str | None = always(lambda: None)
-    """When it started."""
     finished_at: str | None = always(lambda: None)
     """When it ended."""
     container_id: str = field(default="", name="containerID")
@@ -76,7 +74,6 @@ class VolumeMountStatus(Object):
     """The state of a volume mount."""
 
     name: str = required(str)
-    """The name of the mount."""
     mount_path: str = required(str)
     """Where the container sees it."""
     read_only: bool = False
@@ -136,7 +133,6 @@ class ContainerStatus(Object):
     image: str = required(str)
     """The image that it runs."""
     image_id: str = required(str, name="imageID")
-    """The id of that image."""
     container_id: str = field(default="", name="containerID")
     """The id of the container in the container runtime."""
     started: bool | None = None
@@ -178,9 +174,7 @@ class ContainerExtendedResourceRequest(Object):
     """The mapping of a container's extended resource to a request of a claim."""
 
     container_name: str = required(str)
-    """The container."""
     resource_name: str = required(str)
-    """The extended resource."""
     request_name: str = required(str)
     """The request in the claim."""
 
@@ -191,7 +185,6 @@ class PodExtendedResourceClaimStatus(Object):
     request_mappings: list[ContainerExtendedResourceRequest] = required(list)
     """Which request stands for which resource."""
     resource_claim_name: str = required(str)
-    """The claim."""
 
 
 class NodeAllocatableMappedResources(Object):
@@ -218,7 +211,6 @@ class NodeAllocatableResourceClaimStatus(Object):
     """The node's own resources that a claim gave to the pod."""
 
     resource_claim_name: str = required(str)
-    """The claim."""
     containers: Annotated[list[str], list_set(patch_merge=False)] = []
     """The containers that use the claim."""
     mapping: Annotated[list[NodeAllocatableMappedResources], list_map("name")] = []

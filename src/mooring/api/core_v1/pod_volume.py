@@ -38,7 +38,6 @@ class PersistentVolumeClaimVolumeSource(Object):
     """A claim in the pod's namespace."""
 
     claim_name: str = required(str)
-    """The name of the claim."""
     read_only: bool = False
     """Whether every mount of it is read-only."""
 
@@ -47,7 +46,6 @@ class KeyToPath(Object):
     """Writes one key of a ConfigMap or Secret to a file."""
 
     key: str = required(str)
-    """The key."""
     path: str = required(str)
     """The path of the file within the volume."""
     mode: Int32 | None = None
@@ -60,7 +58,6 @@ class SecretVolumeSource(Object):
     """Files made from a Secret."""
 
     secret_name: str = ""
-    """The name of the Secret."""
     items: list[KeyToPath] = []
     """The keys to write; all when empty."""
     default_mode: Int32 | None = None
@@ -114,7 +111,6 @@ class SecretProjection(Object):
     """The part of a projected volume that comes from a Secret."""
 
     name: str = ""
-    """The name of the Secret."""
     items: list[KeyToPath] = []
     """The keys to write; all when empty."""
     optional: bool | None = None
@@ -222,7 +218,6 @@ class ImageVolumeSource(Object):
     """The contents of a container image or artifact."""
 
     reference: str = ""
-    """The image."""
     pull_policy: str = ""
     """When the image is pulled: Always, Never or IfNotPresent."""
 

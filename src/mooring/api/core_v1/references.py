@@ -56,9 +56,7 @@ class SecretReference(Object):
     __merge__: ClassVar[Merge | None] = atomic()
 
     name: str = ""
-    """The name of the Secret."""
     namespace: str = ""
-    """The namespace of the Secret."""
 
 
 class ConfigMapKeySelector(Object):
@@ -80,7 +78,6 @@ class SecretKeySelector(Object):
     __merge__: ClassVar[Merge | None] = atomic()
 
     name: str = ""
-    """The name of the Secret."""
     key: str = required(str)
     """The key to choose."""
     optional: bool | None = None
@@ -95,7 +92,6 @@ class ObjectFieldSelector(Object):
     api_version: str = ""
     """The version in whose schema the field is named; v1 when absent."""
     field_path: str = required(str)
-    """The path of the field."""
 
 
 class ResourceFieldSelector(Object):

@@ -17,7 +17,6 @@ class ServicePort(Object):
     protocol: str = ""
     app_protocol: str | None = None
     port: Int32 = required(int)
-    """The port of the service."""
     target_port: IntOrString = always(int)
     """The number or name of the pods' port; the service's own port when absent."""
     node_port: Int32 = 0
@@ -41,7 +40,6 @@ class ServiceSpec(Object):
     """The desired state of a Service: selector, ports, addresses and traffic policies."""
 
     ports: Annotated[list[ServicePort], list_map("port", "protocol")] = []
-    """The ports of the service."""
     selector: Annotated[dict[str, str], atomic()] = {}
     """Labels of the pods that the service routes to."""
     cluster_ip: str = field(default="", name="clusterIP")
@@ -85,7 +83,6 @@ class PortStatus(Object):
     """The state of a port of a load balancer."""
 
     port: Int32 = required(int)
-    """The port."""
     protocol: str = required(str)
     error: str | None = None
     """The error, in CamelCase."""
@@ -133,7 +130,6 @@ class EndpointAddress(Object):
     hostname: str = ""
     """The host name of the endpoint."""
     node_name: str | None = None
-    """The node that the endpoint is on."""
     target_ref: ObjectReference | None = None
     """The pod with this address."""
 
@@ -146,7 +142,6 @@ class EndpointPort(Object):
     name: str = ""
     """The name of the service's port."""
     port: Int32 = required(int)
-    """The number of the port."""
     protocol: str = ""
     app_protocol: str | None = None
 
@@ -157,7 +152,6 @@ class EndpointSubset(Object):
     addresses: list[EndpointAddress] = []
     """Addresses that are ready."""
     not_ready_addresses: list[EndpointAddress] = []
-    """Addresses that are not ready."""
     ports: list[EndpointPort] = []
     """The ports of all of them."""
 

@@ -43,7 +43,6 @@ class GCEPersistentDiskVolumeSource(Object):
     """A disk of Google Compute Engine. Deprecated: CSI serves it."""
 
     pd_name: str = required(str)
-    """The name of the disk."""
     fs_type: str = ""
     partition: Int32 = 0
     """The partition to mount; 0 for the whole disk."""
@@ -66,7 +65,6 @@ class AzureDiskVolumeSource(Object):
     """A disk of Azure. Deprecated: CSI serves it."""
 
     disk_name: str = required(str)
-    """The name of the disk."""
     disk_uri: str = required(str, name="diskURI")
     """The address of the disk."""
     caching_mode: str | None = None
@@ -83,7 +81,6 @@ class AzureFileVolumeSource(Object):
     secret_name: str = required(str)
     """The Secret with the account's name and key."""
     share_name: str = required(str)
-    """The name of the share."""
     read_only: bool = False
 
 
@@ -114,7 +111,6 @@ class _ISCSIVolume(Object):
     chap_auth_session: bool = False
     """Whether the session authenticates by CHAP."""
     initiator_name: str | None = None
-    """The name of the initiator."""
 
 
 class ISCSIVolumeSource(_ISCSIVolume):
@@ -137,7 +133,6 @@ class GlusterfsVolumeSource(Object):
     endpoints: str = required(str)
     """The Endpoints object that lists the servers."""
     path: str = required(str)
-    """The name of the volume."""
     read_only: bool = False
 
 
@@ -154,7 +149,6 @@ class _RBDVolume(Object):
     monitors: list[str] = required(list)
     """The addresses of the monitors."""
     image: str = required(str)
-    """The name of the image."""
     fs_type: str = ""
     """The file system of the device."""
     pool: str = ""
@@ -212,7 +206,6 @@ class _FlexVolume(Object):
     """A volume of an executable driver, without its Secret."""
 
     driver: str = required(str)
-    """The name of the driver."""
     fs_type: str = ""
     read_only: bool = False
     options: dict[str, str] = {}
@@ -282,12 +275,9 @@ class VsphereVirtualDiskVolumeSource(Object):
     """A disk of vSphere. Deprecated: CSI serves it."""
 
     volume_path: str = required(str)
-    """The path of the disk."""
     fs_type: str = ""
     storage_policy_name: str = ""
-    """The name of the storage policy."""
     storage_policy_id: str = field(default="", name="storagePolicyID")
-    """The id of the storage policy."""
 
 
 class QuobyteVolumeSource(Object):
@@ -296,7 +286,6 @@ class QuobyteVolumeSource(Object):
     registry: str = required(str)
     """The addresses of the registries, separated by commas."""
     volume: str = required(str)
-    """The name of the volume."""
     read_only: bool = False
     user: str = ""
     """The user to mount as."""
@@ -310,7 +299,6 @@ class PhotonPersistentDiskVolumeSource(Object):
     """A disk of the Photon controller. Deprecated."""
 
     pd_id: str = required(str, name="pdID")
-    """The id of the disk."""
     fs_type: str = ""
 
 
@@ -318,7 +306,6 @@ class PortworxVolumeSource(Object):
     """A volume of Portworx. Deprecated: CSI serves it."""
 
     volume_id: str = required(str, name="volumeID")
-    """The id of the volume."""
     fs_type: str = ""
     read_only: bool = False
 
@@ -333,13 +320,10 @@ class _ScaleIOVolume(Object):
     ssl_enabled: bool = False
     """Whether the gateway is reached by TLS."""
     protection_domain: str = ""
-    """The protection domain."""
     storage_pool: str = ""
-    """The storage pool."""
     storage_mode: str = ""
     """ThickProvisioned or ThinProvisioned."""
     volume_name: str = ""
-    """The name of the volume."""
     fs_type: str = ""
     read_only: bool = False
 
@@ -362,7 +346,6 @@ class _StorageOSVolume(Object):
     """A volume of StorageOS, without its Secret."""
 
     volume_name: str = ""
-    """The name of the volume."""
     volume_namespace: str = ""
     """The scope of the volume within StorageOS."""
     fs_type: str = ""
@@ -387,7 +370,6 @@ class CSIVolumeSource(Object):
     """A volume that a CSI driver makes for one pod."""
 
     driver: str = required(str)
-    """The name of the CSI driver."""
     read_only: bool | None = None
     fs_type: str | None = None
     """The file system of the volume; the driver's choice when absent."""
@@ -401,7 +383,6 @@ class CSIPersistentVolumeSource(Object):
     """A volume that a CSI driver keeps."""
 
     driver: str = required(str)
-    """The name of the CSI driver."""
     volume_handle: str = required(str)
     """The id by which the driver knows the volume."""
     read_only: bool = False
