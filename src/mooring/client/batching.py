@@ -35,7 +35,7 @@ _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(WriteResults)
 
 
-class _Waiting(msgspec.Struct):
+class _PendingWrite(msgspec.Struct):
     request: Request
     timeout: float
     answer: "asyncio.Future[Response]"
@@ -44,7 +44,7 @@ class _Waiting(msgspec.Struct):
 class _WriteQueue(msgspec.Struct):
     """A queue of writes that can form batches: they have the same method, resource and subresource."""
 
-    waiting: deque[_Waiting] = msgspec.field(default_factory=deque)
+    waiting: deque[_PendingWrite] = msgspec.field(default_factory=deque)
     in_flight: int = 0
     is_scheduled: bool = False
     """Whether a task that sends the queue's next batch has been started."""
@@ -57,18 +57,18 @@ class BatchingTransport:
         self._transport = transport
         self._queues: dict[tuple[str, ...], _WriteQueue] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self.is_offered = True
+        self.server_takes_batches = True
         """Whether the server supports batches; True until it refused one."""
 
     @property
     def takes_templates(self) -> bool:
-        return self.is_offered
+        return self.server_takes_batches
 
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
-        if not self.is_offered or not _may_batch(request):
+        if not self.server_takes_batches or not _may_batch(request):
             return await self._transport.send(_with_body(request), timeout)
         queue = self._queues.setdefault(_queue_key_of(request), _WriteQueue())
-        waiting = _Waiting(request, timeout, asyncio.get_running_loop().create_future())
+        waiting = _PendingWrite(request, timeout, asyncio.get_running_loop().create_future())
         queue.waiting.append(waiting)
         self._send_soon(queue)
         return await waiting.answer
@@ -97,15 +97,15 @@ class BatchingTransport:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
-    async def _send_batch(self, queue: _WriteQueue, group: list[_Waiting]) -> None:
+    async def _send_batch(self, queue: _WriteQueue, group: list[_PendingWrite]) -> None:
         try:
-            if len(group) == 1 or not self.is_offered:
+            if len(group) == 1 or not self.server_takes_batches:
                 await asyncio.gather(*map(self._send_alone, group))
                 return
             batch, group[:] = _batch_request(group)
             response = await self._transport.send(batch, max(each.timeout for each in group))
             if response.status in _NOT_OFFERED or response.status == _TOO_LARGE:
-                self.is_offered = response.status == _TOO_LARGE
+                self.server_takes_batches = response.status == _TOO_LARGE
                 log.info("this server takes no such batch of writes, sending them one by one: %s", response.status)
                 await asyncio.gather(*map(self._send_alone, group))
                 return
@@ -125,7 +125,7 @@ class BatchingTransport:
             if queue.waiting:
                 self._send_soon(queue)
 
-    async def _send_alone(self, each: _Waiting) -> None:
+    async def _send_alone(self, each: _PendingWrite) -> None:
         try:
             answer = await self._transport.send(_with_body(each.request), each.timeout)
         except Exception as error:
@@ -161,9 +161,9 @@ def _queue_key_of(request: Request) -> tuple[str, ...]:
     return (method, parts[0] if parts else "", *parts[2:])
 
 
-def _next_batch(waiting: deque[_Waiting]) -> list[_Waiting]:
+def _next_batch(waiting: deque[_PendingWrite]) -> list[_PendingWrite]:
     """Take the writes of the next batch, the oldest first, without cancelled ones."""
-    group: list[_Waiting] = []
+    group: list[_PendingWrite] = []
     size = 0
     while waiting and len(group) < _MAX_WRITES and size + len(waiting[0].request.body) <= _MAX_BYTES:
         each = waiting.popleft()
@@ -178,9 +178,9 @@ def _with_body(request: Request) -> Request:
     return structs.replace(request, body=request.whole()) if request.whole is not None else request
 
 
-def _batch_request(group: list[_Waiting]) -> tuple[Request, list[_Waiting]]:
+def _batch_request(group: list[_PendingWrite]) -> tuple[Request, list[_PendingWrite]]:
     """Return the request that sends writes as one batch, and the writes in the order of its responses."""
-    items: dict[object, tuple[Write, list[_Waiting]]] = {}
+    items: dict[object, tuple[Write, list[_PendingWrite]]] = {}
     known: dict[int, tuple[bytes, Row]] = {}
     for each in group:
         templated = each.request.templated

@@ -44,7 +44,7 @@ _ACCEPT = f"{MEDIA_TYPE}, {JSON}"
 _ENCODER = msgspec.json.Encoder()
 
 
-class _Waiting(msgspec.Struct, eq=False, frozen=True):
+class _PendingBinding(msgspec.Struct, eq=False, frozen=True):
     """A binding that waits to be sent, and the future of its outcome: None when the pod is bound."""
 
     binding: Binding
@@ -64,9 +64,9 @@ class BulkBinding:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._is_offered = True
+        self._server_takes_batches = True
         """Whether the server supports batches; True until it refused one."""
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_PendingBinding] = deque()
         self._workers: set[asyncio.Task[None]] = set()
         self._busy = 0
         """The number of workers that have not found the queue empty yet."""
@@ -80,13 +80,13 @@ class BulkBinding:
             await self._send([])
             return []
         loop = asyncio.get_running_loop()
-        waiting = [_Waiting(binding, loop.create_future()) for binding in bindings]
+        waiting = [_PendingBinding(binding, loop.create_future()) for binding in bindings]
         self._waiting.extend(waiting)
         self._start_workers(_FIRST_WORKERS)
         return await asyncio.gather(*(each.outcome for each in waiting))
 
     def _start_workers(self, number: int) -> None:
-        most = _CONCURRENT_BATCHES if self._is_offered else _CONCURRENT_BINDINGS
+        most = _CONCURRENT_BATCHES if self._server_takes_batches else _CONCURRENT_BINDINGS
         for _ in range(min(number, most - self._busy, len(self._waiting))):
             self._busy += 1
             worker = asyncio.get_running_loop().create_task(self._work(), name="binding pods")
@@ -96,7 +96,7 @@ class BulkBinding:
     async def _work(self) -> None:
         try:
             while self._waiting:
-                if self._is_offered and len(self._waiting) > 1:
+                if self._server_takes_batches and len(self._waiting) > 1:
                     taken = [self._waiting.popleft() for _ in range(min(_MAX_BINDINGS, len(self._waiting)))]
                     await self._bind_batch([each for each in taken if not each.outcome.done()])
                 else:
@@ -104,7 +104,7 @@ class BulkBinding:
         finally:
             self._busy -= 1
 
-    async def _bind_batch(self, taken: Sequence[_Waiting]) -> None:
+    async def _bind_batch(self, taken: Sequence[_PendingBinding]) -> None:
         if not taken:
             return
         try:
@@ -135,7 +135,7 @@ class BulkBinding:
             answers = responses_of(await self._client.raw("POST", PATH, body=body), len(bindings))
         except (errors.NotFound, errors.MethodNotAllowed, errors.Forbidden) as error:
             log.info("this server takes no batches of bindings: %s", error)
-            self._is_offered = False
+            self._server_takes_batches = False
             return None
         except (StatusError, TransportError) as error:
             return [error] * len(bindings)
@@ -146,12 +146,12 @@ class BulkBinding:
                 outcomes[index] = wire.status_error(answer.status, answer.body)
         return outcomes
 
-    async def _bind_one(self, waiting: _Waiting) -> None:
+    async def _bind_one(self, waiting: _PendingBinding) -> None:
         if waiting.outcome.done():
             return
         binding, failure = waiting.binding, None
         try:
-            if self._is_offered:
+            if self._server_takes_batches:
                 await self._client.bind_with(binding)
             else:
                 path = f"/api/v1/namespaces/{binding.metadata.namespace}/pods/{binding.metadata.name}/binding"

@@ -145,14 +145,14 @@ def decode_item(
 
 def _decode_item(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplateParts | None) -> T:
     if cls is not Pod or parts is None:
-        return _decode_whole(raw, kind, cls, parts)
+        return _decode_fully(raw, kind, cls, parts)
     try:
         return cast("T", lean_pods.build_pod(lean_pods.decode_raw(raw), parts))
     except lean_pods.UNUSUAL:
-        return _decode_whole(raw, kind, cls, parts)
+        return _decode_fully(raw, kind, cls, parts)
 
 
-def _decode_whole(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplateParts | None) -> T:
+def _decode_fully(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplateParts | None) -> T:
     """Decode an object of any kind completely; managed fields, many small maps, are dropped at once."""
     obj = codec.decode_own(bytes(raw), cls)
     obj.kind, obj.api_version = kind.kind, kind.api_version

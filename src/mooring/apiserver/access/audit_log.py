@@ -80,14 +80,14 @@ def created_by(response: Response) -> tuple[str, str]:
     try:
         if response.content_type == PROTOBUF:
             return protobuf.identity_of(body)
-        found = _CREATED.decode(body) if response.content_type != YAML else _of_yaml(body)
+        found = _CREATED.decode(body) if response.content_type != YAML else _decode_yaml(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, DecodeError):
         return "", ""
     metadata = found.rows[0].object.metadata if found.rows else found.metadata
     return metadata.name, metadata.uid
 
 
-def _of_yaml(body: bytes) -> _Created:
+def _decode_yaml(body: bytes) -> _Created:
     return msgspec.convert(yaml_documents.read(body)[0].tree, _Created)
 
 

@@ -39,22 +39,22 @@ def _load_recorded() -> _Recorded:
     return msgspec.json.decode(_FILE.read_bytes(), type=_Recorded)
 
 
-def _may(verbs: Sequence[str], groups: str, *resources: str, names: Sequence[str] = ()) -> PolicyRule:
+def _rule(verbs: Sequence[str], groups: str, *resources: str, names: Sequence[str] = ()) -> PolicyRule:
     """Build a policy rule; `groups` are separated by spaces, `core` is the core group."""
     api_groups = ["" if group == "core" else group for group in groups.split()]
     return PolicyRule(verbs=[*verbs], api_groups=api_groups, resources=[*resources], resource_names=[*names])
 
 
-_BESIDES = {
+_ADDITIONAL_RULES = {
     "system:kube-scheduler": (
-        _may(("get", "list", "watch", "update", "patch"), "coordination.k8s.io", "leases"),
-        _may(_READ, "scheduling.k8s.io", "priorityclasses"),
+        _rule(("get", "list", "watch", "update", "patch"), "coordination.k8s.io", "leases"),
+        _rule(_READ, "scheduling.k8s.io", "priorityclasses"),
     ),
     "system:kube-controller-manager": (
         # One process runs all controllers, the garbage collector and the namespaces' end among them: these must be
         # able to read and delete whatever there is. Kubernetes has a role for each controller besides.
-        _may((*_READ, "delete", "deletecollection", "patch", "update"), "*", "*"),
-        _may(
+        _rule((*_READ, "delete", "deletecollection", "patch", "update"), "*", "*"),
+        _rule(
             ("create",),
             "core apps batch coordination.k8s.io discovery.k8s.io events.k8s.io policy resource.k8s.io storage.k8s.io",
             "configmaps",
@@ -76,8 +76,8 @@ _BESIDES = {
             "serviceaccounts",
             "serviceaccounts/token",
         ),
-        _may(("create",), _CERTIFICATES, "podcertificaterequests"),  # for pods of simulated nodes
-        _may(("approve",), _CERTIFICATES, "signers", names=("kubernetes.io/kube-apiserver-client-kubelet",)),
+        _rule(("create",), _CERTIFICATES, "podcertificaterequests"),  # for pods of simulated nodes
+        _rule(("approve",), _CERTIFICATES, "signers", names=("kubernetes.io/kube-apiserver-client-kubelet",)),
     ),
 }
 """Rules that Mooring's components need in addition to the rules of Kubernetes' roles."""
@@ -85,7 +85,7 @@ _BESIDES = {
 
 def cluster_roles() -> list[ClusterRole]:
     found = {role.metadata.name: role for role in _load_recorded().cluster_roles}
-    for name, rules in _BESIDES.items():
+    for name, rules in _ADDITIONAL_RULES.items():
         found[name].rules += rules
     for role in found.values():
         if role.aggregation_rule:  # written out too, so that people can read it

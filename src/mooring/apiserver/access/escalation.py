@@ -49,7 +49,8 @@ class EscalationCheck:
         if self._may(user, "escalate", resource, role.metadata.namespace, role.metadata.name):
             return
         self._refuse_missing(user, role.rules, resource, role)
-        if (_gathers(role) or _gathers(old)) and missing_rights(EVERYTHING, self._authorizer.rules(user, "")):
+        is_aggregated = _is_aggregated(role) or _is_aggregated(old)
+        if is_aggregated and missing_rights(EVERYTHING, self._authorizer.rules(user, "")):
             why = "must have cluster-admin privileges to use the aggregationRule"
             raise errors.forbidden(resource, role.metadata.name, why, group=GROUP)
 
@@ -93,17 +94,17 @@ def missing_rights(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> 
     return [
         rule
         for rule in wanted
-        if not any(_covers(one, rule) for one in held) and not all(_holds(held, right) for right in _rights(rule))
+        if not any(_covers(one, rule) for one in held) and not all(_grants(held, right) for right in _rights(rule))
     ]
 
 
 def _count_comparisons(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> int:
     """Return an upper bound of the comparisons that `missing_rights` makes: a small role can list many combinations."""
-    words = sum(len(words) for rule in held for words in _words(rule))
+    words = sum(len(words) for rule in held for words in _lists_of(rule))
     return words * sum(1 + _size(rule) for rule in wanted)
 
 
-def _words(rule: PolicyRule) -> tuple[list[str], ...]:
+def _lists_of(rule: PolicyRule) -> tuple[list[str], ...]:
     return rule.verbs, rule.api_groups, rule.resources, rule.resource_names, rule.non_resource_urls
 
 
@@ -128,7 +129,7 @@ def _all_of(wanted: Iterable[str], held: Sequence[str]) -> bool:
 
 
 def _size(rule: PolicyRule) -> int:
-    verbs, groups, resources, names, paths = map(len, _words(rule))
+    verbs, groups, resources, names, paths = map(len, _lists_of(rule))
     return verbs * groups * resources * (names or 1) + verbs * paths
 
 
@@ -137,7 +138,7 @@ def _rights(rule: PolicyRule) -> Iterable[_Right]:
     yield from product(rule.verbs, [""], [""], [""], rule.non_resource_urls)
 
 
-def _holds(held: Sequence[PolicyRule], right: _Right) -> bool:
+def _grants(held: Sequence[PolicyRule], right: _Right) -> bool:
     verb, group, resource, name, path = right
     for rule in held:
         if verb not in rule.verbs and "*" not in rule.verbs:
@@ -168,7 +169,7 @@ def _changes_only_owners(new: Resource, old: Resource) -> bool:
     return copied == old
 
 
-def _gathers(role: Resource | None) -> bool:
+def _is_aggregated(role: Resource | None) -> bool:
     rule = role.aggregation_rule if isinstance(role, ClusterRole) else None
     return rule is not None and bool(rule.cluster_role_selectors)
 

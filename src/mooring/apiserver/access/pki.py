@@ -168,7 +168,7 @@ class Pki:
         """Return the certificate in a file; issue a new one if it is missing, invalid or differs from the request."""
         authority = self._authority()
         found = self._load(file)
-        if not (found and self._still_good(found.certificate, authority.certificate, subject, names)):
+        if not (found and self._is_still_valid(found.certificate, authority.certificate, subject, names)):
             key = _new_key()
             builder = self._builder(subject, authority, key.public_key(), self._clock.now() + LIFE)
             certificate = self._sign(authority, builder, ["digital signature"], [purpose], names)
@@ -195,7 +195,7 @@ class Pki:
             builder = builder.add_extension(names, critical=False)
         return builder.sign(authority.key, hashes.SHA256())
 
-    def _still_good(
+    def _is_still_valid(
         self,
         certificate: x509.Certificate,
         authority: x509.Certificate,
@@ -238,7 +238,7 @@ class Pki:
         certificate_file, key_file = self._files(name)
         if not (certificate_file.exists() and key_file.exists()):
             return None
-        certificate = _readable(certificate_file, x509.load_pem_x509_certificate)
+        certificate = _parse_file(certificate_file, x509.load_pem_x509_certificate)
         key = _read_key(key_file)
         if certificate.public_key() != key.public_key():
             raise PkiError(f"{certificate_file} and {key_file} do not belong together: remove both to make new ones")
@@ -296,13 +296,13 @@ def _fingerprint(key: ec.EllipticCurvePrivateKey) -> str:
 
 
 def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
-    key = _readable(path, lambda content: serialization.load_pem_private_key(content, password=None))
+    key = _parse_file(path, lambda content: serialization.load_pem_private_key(content, password=None))
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise PkiError(f"{path} is no ECDSA key: remove it to make a new one")
     return key
 
 
-def _readable(path: Path, read: Callable[[bytes], T]) -> T:
+def _parse_file(path: Path, read: Callable[[bytes], T]) -> T:
     try:
         return read(path.read_bytes())
     except OSError as error:

@@ -76,7 +76,7 @@ class RoleBook:
         self._cluster_roles = {role.metadata.name: role for role in cluster_roles}
         self._roles = {(role.metadata.namespace, role.metadata.name): role for role in roles}
         self._grants: dict[tuple[str, _SubjectKey], list[_Grant]] = defaultdict(list)
-        self._gathered: dict[str, list[PolicyRule]] = {}
+        self._aggregated: dict[str, list[PolicyRule]] = {}
         self._memo: BoundedCache[tuple[str, ...], _Rights] = BoundedCache(_MEMO)
         for cluster_role_binding in cluster_role_bindings:
             self._add(cluster_role_binding)
@@ -96,11 +96,11 @@ class RoleBook:
         if not role.aggregation_rule:
             return role.rules
         name = role.metadata.name
-        if name not in self._gathered:
-            self._gathered[name] = self._gather(role, role.aggregation_rule)
-        return self._gathered[name]
+        if name not in self._aggregated:
+            self._aggregated[name] = self._aggregate(role, role.aggregation_rule)
+        return self._aggregated[name]
 
-    def _gather(self, role: ClusterRole, how: AggregationRule) -> list[PolicyRule]:
+    def _aggregate(self, role: ClusterRole, how: AggregationRule) -> list[PolicyRule]:
         rules = {msgspec.json.encode(rule): rule for rule in role.rules}
         for wanted in how.cluster_role_selectors:
             selector = label_selector.from_label_selector(wanted)
@@ -139,10 +139,10 @@ class RoleBook:
             self._grants[namespace, _subject_of(subject, namespace)].append(_Grant(rules, reason))
 
     def _grants_of(self, user: UserInfo, namespace: str) -> Iterator[_Grant]:
-        whos = [_SubjectKey(False, user.username), *(_SubjectKey(True, group) for group in user.groups)]
+        subjects = [_SubjectKey(False, user.username), *(_SubjectKey(True, group) for group in user.groups)]
         for scope in ("", namespace) if namespace else ("",):
-            for who in whos:
-                yield from self._grants.get((scope, who), ())
+            for subject in subjects:
+                yield from self._grants.get((scope, subject), ())
 
     def _authorize_path(self, user: UserInfo, attributes: Attributes) -> Decision:
         for grant in self._grants_of(user, ""):

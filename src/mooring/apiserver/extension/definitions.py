@@ -61,13 +61,13 @@ class Definitions(KindsFollower):
         self._resources = resources
         self._clock = clock
         self._served: dict[str, tuple[_State, CustomKinds]] = {}
-        self._settling: dict[str, asyncio.Task[None]] = {}
+        self._accepting: dict[str, asyncio.Task[None]] = {}
         self._seen: dict[str, str] = {}
         """The resourceVersion at which each definition was last handled, by name."""
-        self._promised: dict[str, CustomResourceDefinition] = {}
+        self._pending_status: dict[str, CustomResourceDefinition] = {}
         """Definitions whose status is being written: their names are taken already."""
-        self._emptying: dict[str, asyncio.Task[None]] = {}
-        self._waiting: dict[str, asyncio.Task[None]] = {}
+        self._cleaning_up: dict[str, asyncio.Task[None]] = {}
+        self._late_writes: dict[str, asyncio.Task[None]] = {}
         super().__init__(store, scheme, [self.kind] if self.kind is not None else [])
 
     async def run(self) -> None:
@@ -75,14 +75,14 @@ class Definitions(KindsFollower):
         try:
             await super().run()
         finally:
-            for task in (*self._settling.values(), *self._emptying.values(), *self._waiting.values()):
+            for task in (*self._accepting.values(), *self._cleaning_up.values(), *self._late_writes.values()):
                 task.cancel()
 
     async def catch_up(self) -> None:
         """Wait until this server serves the definitions that are in the store now."""
         await super().catch_up()
-        if self._settling:
-            await asyncio.gather(*self._settling.values(), return_exceptions=True)
+        if self._accepting:
+            await asyncio.gather(*self._accepting.values(), return_exceptions=True)
             await super().catch_up()
 
     def find_definition(self, name: str) -> CustomResourceDefinition | None:
@@ -96,9 +96,9 @@ class Definitions(KindsFollower):
         found: Mapping[str, CustomResourceDefinition] = self._objects("CustomResourceDefinition")
         for name in [name for name in self._served if name not in found]:
             self._stop_serving(name)
-        self._promised = {
+        self._pending_status = {
             name: promised
-            for name, promised in self._promised.items()
+            for name, promised in self._pending_status.items()
             if name in found and found[name].metadata.resource_version == promised.metadata.resource_version
         }
         groups: dict[str, list[CustomResourceDefinition]] = {}
@@ -111,30 +111,30 @@ class Definitions(KindsFollower):
         for definition in news:
             group = groups[definition.spec.group]
             for loser in definitions_losing_names(definition, group):
-                self._settle(loser, group, from_scratch=True)
+                self._accept_names(loser, group, from_scratch=True)
 
     def _update(self, definition: CustomResourceDefinition, group: list[CustomResourceDefinition]) -> None:
         name = definition.metadata.name
         if definition.metadata.deletion_timestamp is None:
             if definition.spec.names != definition.status.accepted_names or not definition.status.conditions:
-                self._settle(definition, group)
+                self._accept_names(definition, group)
         elif CLEANUP_FINALIZER in definition.metadata.finalizers:
-            _start(self._emptying, name, self._clean_up(definition))
+            _start(self._cleaning_up, name, self._clean_up(definition))
         if holds(definition, ESTABLISHED):
             self._serve(definition)
         else:
             self._stop_serving(name)
 
-    def _settle(
+    def _accept_names(
         self, definition: CustomResourceDefinition, group: list[CustomResourceDefinition], *, from_scratch: bool = False
     ) -> None:
         """Accept a definition's names, if they are free; `from_scratch` ignores the names accepted before."""
         name = definition.metadata.name
-        others = [self._promised.get(other.metadata.name, other) for other in group if other is not definition]
+        others = [self._pending_status.get(other.metadata.name, other) for other in group if other is not definition]
         status = status_of(without_names(definition) if from_scratch else definition, others, self._now())
-        if status != definition.status and name not in self._settling:
-            self._promised[name] = structs.replace(definition, status=status)
-            _start(self._settling, name, self._write_status(definition, status))
+        if status != definition.status and name not in self._accepting:
+            self._pending_status[name] = structs.replace(definition, status=status)
+            _start(self._accepting, name, self._write_status(definition, status))
 
     # -- serving
 
@@ -153,9 +153,9 @@ class Definitions(KindsFollower):
         self._resources.context.serve(kinds.versions)
         self._served[name] = (state, kinds)
         if changed:
-            if waiting := self._waiting.pop(name, None):
+            if waiting := self._late_writes.pop(name, None):
                 waiting.cancel()
-            _start(self._waiting, name, self._wait_for_late_writes(kinds))
+            _start(self._late_writes, name, self._wait_for_late_writes(kinds))
         log.info("Serving %s", name, extra={"fields": {"generation": definition.metadata.generation}})
 
     async def _wait_for_late_writes(self, kinds: "CustomKinds") -> None:
@@ -181,7 +181,7 @@ class Definitions(KindsFollower):
 
         name = definition.metadata.name
         if not await self._write(name, change, expect=int(definition.metadata.resource_version)):
-            self._promised.pop(name, None)
+            self._pending_status.pop(name, None)
 
     async def _write(
         self,

@@ -25,7 +25,7 @@ _LEASES = "/apis/coordination.k8s.io/"
 
 Respond = Callable[[Batch], Awaitable[list[Response]]]
 """A function that responds to writes that differ only in names, bodies and rows. It never raises."""
-_Sort: TypeAlias = tuple[str, str, str, str, str, str, bool]
+_PartKey: TypeAlias = tuple[str, str, str, str, str, str, bool]
 _DECODER = msgspec.json.Decoder(Writes)
 _ENCODER = msgspec.json.Encoder()
 
@@ -44,7 +44,7 @@ class WriteBatches:
             raise errors.method_not_allowed(request.method.lower(), PATH)
         if any(name.startswith("impersonate-") for name in request.headers):
             raise errors.bad_request("a batch of writes cannot be sent with impersonation headers")
-        writes = _read(request.body)
+        writes = _decode_writes(request.body)
         if not all(write.path.startswith(_LEASES) for write in writes):
             await self._turn.acquire()
             asyncio.get_running_loop().call_soon(self._turn.release)
@@ -52,13 +52,13 @@ class WriteBatches:
 
         async def respond(places: Sequence[tuple[int, int]], batch: Batch) -> None:
             responses = await self._respond(batch)
-            answers.update(zip(places, map(_answer, responses), strict=True))
+            answers.update(zip(places, map(_to_write_result, responses), strict=True))
 
         await asyncio.gather(*(respond(*part) for part in _group_writes(request, writes)))
         return Response(200, _ENCODER.encode(WriteResults([answers[place] for place in sorted(answers)])))
 
 
-def _read(body: bytes) -> list[Write]:
+def _decode_writes(body: bytes) -> list[Write]:
     """Decode the writes of a batch; raise BadRequest and RequestEntityTooLarge."""
     try:
         writes = _DECODER.decode(body).items
@@ -90,7 +90,7 @@ def _find_invalid_field(write: Write) -> str:
     elif write.subresource:
         return ".subresource: belongs into the path where there are no rows"
     if write.then_delete != NOTHING and not (
-        write.method == "PUT" and (write.rows or _place(write.path)[0] != write.path)
+        write.method == "PUT" and (write.rows or _split_path(write.path)[0] != write.path)
     ):
         return ".thenDelete: only an update (PUT) of an object in a namespace can be followed by its deletion"
     return ""
@@ -101,17 +101,17 @@ def _group_writes(request: Request, writes: Sequence[Write]) -> Iterator[tuple[l
 
     A part has the rows of one template, or writes that differ only in the object's name and the body.
     """
-    singles: dict[_Sort, list[int]] = {}
+    singles: dict[_PartKey, list[int]] = {}
     for index, write in enumerate(writes):
         if write.rows:
-            yield [(index, number) for number in range(len(write.rows))], _of_rows(request, write)
+            yield [(index, number) for number in range(len(write.rows))], _batch_of_rows(request, write)
             continue
-        collection, subresource = _place(write.path)
+        collection, subresource = _split_path(write.path)
         ends = write.then_delete != NOTHING
-        sort = (write.method, collection, subresource, write.query, write.content_type, write.accept, ends)
-        singles.setdefault(sort, []).append(index)
+        key = (write.method, collection, subresource, write.query, write.content_type, write.accept, ends)
+        singles.setdefault(key, []).append(index)
     for indexes in singles.values():
-        yield [(index, 0) for index in indexes], _of_singles(request, [writes[index] for index in indexes])
+        yield [(index, 0) for index in indexes], _batch_of_singles(request, [writes[index] for index in indexes])
 
 
 def _is_collection(path: str) -> bool:
@@ -120,10 +120,10 @@ def _is_collection(path: str) -> bool:
     return len(parts) == at + 1 and parts[at - 2] == "namespaces" and "" not in parts[1:]
 
 
-def _place(path: str) -> tuple[str, str]:
+def _split_path(path: str) -> tuple[str, str]:
     """Split a path into its collection and its subresource, without the name between them.
 
-    >>> _place("/api/v1/namespaces/default/pods/web/status"), _place("/api/v1/namespaces/default/pods")
+    >>> _split_path("/api/v1/namespaces/default/pods/web/status"), _split_path("/api/v1/namespaces/default/pods")
     (('/api/v1/namespaces/default/pods', 'status'), ('/api/v1/namespaces/default/pods', ''))
     """
     parts = path.split("/")
@@ -133,7 +133,7 @@ def _place(path: str) -> tuple[str, str]:
     return "/".join(parts[: at + 1]), parts[at + 2] if len(parts) > at + 2 else ""
 
 
-def _of_rows(batch: Request, write: Write) -> Batch:
+def _batch_of_rows(batch: Request, write: Write) -> Batch:
     end = f"/{write.subresource}" if write.subresource else ""
     first = _request(batch, write, write.path)
     if write.method == "POST" and not write.subresource:
@@ -151,11 +151,11 @@ def _of_rows(batch: Request, write: Write) -> Batch:
     return Batch(requests, deletions=deletions)
 
 
-def _of_singles(batch: Request, writes: Sequence[Write]) -> Batch:
+def _batch_of_singles(batch: Request, writes: Sequence[Write]) -> Batch:
     requests = [_request(batch, write, write.path) for write in writes]
     if writes[0].then_delete == NOTHING:
         return Batch(requests)
-    end = f"/{subresource}" if (subresource := _place(writes[0].path)[1]) else ""
+    end = f"/{subresource}" if (subresource := _split_path(writes[0].path)[1]) else ""
     deletions = [
         replace(_deletion(request, write.then_delete), path=write.path.removesuffix(end))
         for request, write in zip(requests, writes, strict=True)
@@ -180,7 +180,7 @@ def _deletion(update: Request, options: msgspec.Raw) -> Request:
     return replace(update, method="DELETE", query={}, headers=headers, body=bytes(options), audit_annotations={})
 
 
-def _answer(response: Response) -> WriteResult:
+def _to_write_result(response: Response) -> WriteResult:
     body = response.body if isinstance(response.body, bytes) else b""
     return WriteResult(
         response.status,

@@ -33,21 +33,21 @@ class FlowControl:
     def __init__(self, store: Store, scheme: Scheme, calls: LoopbackClient, clock: Clock) -> None:
         self._calls = calls
         self._clock = clock
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         schema, level = scheme.hub_of(FlowSchema), scheme.hub_of(PriorityLevelConfiguration)
-        self._schemas: Follower[FlowSchema] = Follower(store, scheme, schema, self._news.set)
-        self._levels: Follower[PriorityLevelConfiguration] = Follower(store, scheme, level, self._news.set)
+        self._schemas: Follower[FlowSchema] = Follower(store, scheme, schema, self._changed.set)
+        self._levels: Follower[PriorityLevelConfiguration] = Follower(store, scheme, level, self._changed.set)
 
     async def run(self) -> None:
         """Create, restore and write statuses until the store is closed."""
-        await asyncio.gather(self._schemas.run(), self._levels.run(), self._keep())
+        await asyncio.gather(self._schemas.run(), self._levels.run(), self._maintain())
 
-    async def _keep(self) -> None:
+    async def _maintain(self) -> None:
         await self._schemas.synced.wait()
         await self._levels.synced.wait()
         due = self._clock.monotonic()
         while True:
-            self._news.clear()
+            self._changed.clear()
             now = self._clock.monotonic()
             try:
                 await self._ensure(suggested=now >= due)
@@ -57,7 +57,7 @@ class FlowControl:
                 log.warning("FlowSchemas and priority levels cannot be restored", extra={"fields": {"why": str(error)}})
                 await self._clock.sleep(_RETRY_SECONDS)
                 continue
-            await run_until_one_ends(self._news.wait(), self._clock.sleep(due - now))
+            await run_until_one_ends(self._changed.wait(), self._clock.sleep(due - now))
 
     async def _ensure(self, *, suggested: bool) -> None:
         levels = [*defaults.MANDATORY_LEVELS.values(), *(defaults.SUGGESTED_LEVELS if suggested else ())]

@@ -20,7 +20,10 @@ from mooring.store.kv import Store
 _BUCKETS = (*(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),)
 _SLI_FROM = 2
 _SLI_BUCKETS = _BUCKETS[_SLI_FROM:]
-_LIVES = (0, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 345600, 604800, 2592000, 7776000, 15552000, 31104000)
+_LIFETIMES = (
+    *(0, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 345600, 604800, 2592000, 7776000, 15552000, 31104000),
+)
+"""The buckets for remaining lifetimes of certificates, in seconds."""
 _SELF_DEFENCE = frozenset({429, 503, 504})
 _SIZES = tuple(1000.0 * 10**power for power in range(7))
 _LABELS = ("verb", "group", "version", "resource", "subresource", "scope", "component")
@@ -37,8 +40,8 @@ _STORE = {
     "file_bytes": "The size of the store on disk; 0 where that is not known.",
 }
 """The fields of `store.kv.Stats` that the metrics page shows."""
-_SORTS_KNOWN = 4096
-_Where = tuple[str, str, str, str, str, str, str]
+_MAX_SERIES = 4096
+_Labels = tuple[str, str, str, str, str, str, str]
 
 
 class _Series(NamedTuple):
@@ -89,10 +92,10 @@ class ServerMetrics:
             "apiserver_client_certificate_expiration_seconds",
             "For how long the certificates of clients are still good, when they use them.",
             (),
-            _LIVES,
+            _LIFETIMES,
         )
         self._sizes = Histograms("apiserver_response_sizes", "How large responses were, in bytes.", _LABELS, _SIZES)
-        self._series: BoundedCache[tuple[_Where, str, int], _Series] = BoundedCache(_SORTS_KNOWN)
+        self._series: BoundedCache[tuple[_Labels, str, int], _Series] = BoundedCache(_MAX_SERIES)
         registry.register(
             CountsCollector(
                 self._requests, self._durations, self._slis, self._terminations, self._certificates, self._sizes
@@ -133,11 +136,11 @@ class ServerMetrics:
 
     def record_start(self, exchange: Exchange) -> None:
         if exchange.streaming:
-            self.long_running.labels(*_where(exchange)).inc()
+            self.long_running.labels(*_labels_of(exchange)).inc()
 
     def record_end(self, exchange: Exchange, times: int = 1) -> None:
         """Count a finished request, or several with the same labels and sizes."""
-        where = _where(exchange)
+        where = _labels_of(exchange)
         if exchange.streaming:
             self.long_running.labels(*where).dec()
         dry_run = "All" if "dryRun" in exchange.request.query else ""
@@ -149,7 +152,7 @@ class ServerMetrics:
         if not exchange.streaming:
             series.observe(exchange.seconds, exchange.bytes_sent, times)
 
-    def _series_of(self, where: "_Where", dry_run: str, code: int) -> "_Series":
+    def _series_of(self, where: "_Labels", dry_run: str, code: int) -> "_Series":
         """Return the series for a set of labels; create it if it is missing."""
         durations = self._durations.series((*where, dry_run))
         found = _Series((*where, dry_run, str(code)), durations, self._slis.series(where), self._sizes.series(where))
@@ -175,7 +178,7 @@ class ServerMetrics:
         return Response(200, generate_latest(self._registry), CONTENT_TYPE_LATEST)
 
 
-def _where(exchange: Exchange) -> _Where:
+def _labels_of(exchange: Exchange) -> _Labels:
     """Return the labels for the resource and scope of a request. Unknown paths and methods do not become labels."""
     route = exchange.route
     if route is None:

@@ -21,7 +21,7 @@ from mooring.apiserver.messages.http import Request
 CLOSE = 255
 """The channel (protocol v5) on which a client reports that another channel has ended."""
 _LONGEST_TEXT = 64 * 1024
-_GOING, _WRONG = 1000, 1002
+_NORMAL_CLOSURE, _PROTOCOL_ERROR = 1000, 1002
 
 
 def handshake(request: Request, protocols: Sequence[str]) -> tuple[str, dict[str, str]]:
@@ -75,7 +75,7 @@ class Tunnel:
         await self._send(TextMessage(data=text))
 
     async def close(self) -> None:
-        await self._send(CloseConnection(code=_GOING))
+        await self._send(CloseConnection(code=_NORMAL_CLOSURE))
 
     async def _send(self, event: BytesMessage | TextMessage | CloseConnection) -> None:
         try:
@@ -99,7 +99,9 @@ class Tunnel:
                         await self._connection.write(self._frames.send(event.response()))
                     case CloseConnection():
                         self._over = True
-                        await self._send(event.response() if event.code < 5000 else CloseConnection(code=_WRONG))
+                        await self._send(
+                            event.response() if event.code < 5000 else CloseConnection(code=_PROTOCOL_ERROR)
+                        )
                         break
         except (RemoteProtocolError, LocalProtocolError) as error:
             raise ConnectionLostError(f"what came is no WebSocket: {error}") from None

@@ -34,7 +34,7 @@ class NodePods:
         self._nodes: dict[str, dict[str, frozenset[Reference]]] = defaultdict(dict)
         self._node_of: dict[str, str] = {}
         self._last_node_of: BoundedCache[str, str] = BoundedCache(_REMEMBERED)
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     def is_on(self, node: str, namespace: str, name: str) -> bool:
         return self._node_of.get(f"{_PODS}{namespace}/{name}") == node
@@ -49,16 +49,16 @@ class NodePods:
 
     async def catch_up(self) -> None:
         """Apply all changes of pods since the last call."""
-        async with self._turn:
+        async with self._lock:
             await self._store.revision()  # where several servers share a store, others may have written
             if self._watcher:
                 with suppress(RevisionError):
-                    await self._read_on(self._watcher)
+                    await self._apply_events(self._watcher)
                     return
                 self._watcher.close()  # its revision was compacted
-            await self._begin()
+            await self._load()
 
-    async def _begin(self) -> None:
+    async def _load(self) -> None:
         self._nodes.clear()
         self._node_of.clear()
         self._last_node_of = BoundedCache(_REMEMBERED)
@@ -68,9 +68,9 @@ class NodePods:
             self._put(kv)
             if number % _AT_ONCE == _AT_ONCE - 1:
                 await asyncio.sleep(0)
-        await self._read_on(self._watcher)
+        await self._apply_events(self._watcher)
 
-    async def _read_on(self, watcher: Watcher) -> None:
+    async def _apply_events(self, watcher: Watcher) -> None:
         while events := (await watcher.next(timeout=0, limit=_AT_ONCE)).events:
             for event in events:
                 if event.current:

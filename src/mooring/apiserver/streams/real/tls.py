@@ -86,7 +86,7 @@ class TlsConnection(Connection):
                 self._tls.do_handshake()
             except ssl.SSLWantReadError:
                 await self._flush()
-                await self._take_in()
+                await self._receive()
             else:
                 return await self._flush()
 
@@ -96,7 +96,7 @@ class TlsConnection(Connection):
             try:
                 return self._tls.read(CHUNK)
             except ssl.SSLWantReadError:
-                await self._take_in()
+                await self._receive()
             except ssl.SSLError:  # no close_notify, or garbage
                 return b""
 
@@ -118,7 +118,7 @@ class TlsConnection(Connection):
             self._writer.write(self._leaving.read())
         super().close()
 
-    async def _take_in(self) -> None:
+    async def _receive(self) -> None:
         """Receive encrypted bytes. Nothing is received before this call, which holds back a fast peer."""
         if data := await super().read():
             self._arrived.write(data)

@@ -124,7 +124,7 @@ async def follow_lines(
         written = count
         if log.run.ended is not None:
             return
-        await clock.sleep(_pause(log, count, clock.now()))
+        await clock.sleep(_seconds_until_next_line(log, count, clock.now()))
         current = await present()
         if current is None:
             return
@@ -143,7 +143,7 @@ def _pieces(log: Log, indexes: Iterable[int], options: LogOptions) -> Iterator[b
         yield bytes(piece)
 
 
-def _pause(log: Log, count: int, now: datetime) -> float:
+def _seconds_until_next_line(log: Log, count: int, now: datetime) -> float:
     if log.is_over(count):
         return _LOOK_SECONDS
     return min(_LOOK_SECONDS, max(0.005, (log.time(count) - now).total_seconds()))

@@ -123,14 +123,14 @@ class SpdyChannels:
         try:
             async with asyncio.timeout(_CREATION_SECONDS):
                 while self._missing:
-                    if not await self._more():
+                    if not await self._receive():
                         raise ConnectionLostError("the client left before it had opened its streams")
         except TimeoutError:
             raise ConnectionLostError("the client did not open its streams") from None
 
     async def receive(self) -> tuple[int, bytes] | None:
         while not self._arrived:
-            if not await self._more():
+            if not await self._receive():
                 return None
         return self._arrived.popleft()
 
@@ -145,20 +145,20 @@ class SpdyChannels:
             self._spdy.send(stream, b"", last=True)
         await self._flush()
 
-    async def _more(self) -> bool:
+    async def _receive(self) -> bool:
         """Receive and process bytes; return False at the end of the connection."""
         if self._spdy.is_over:
             return False
         data = await self._connection.read()
         try:
             for event in self._spdy.receive(data):
-                self._take(event)
+                self._handle(event)
         except SpdyError as error:
             raise ConnectionLostError(f"what came is no SPDY: {error}") from None
         await self._flush()
         return bool(data)
 
-    def _take(self, event: Opened | Received) -> None:
+    def _handle(self, event: Opened | Received) -> None:
         if isinstance(event, Opened):
             self._spdy.reply(event.stream)
             channel = _CHANNELS.get(event.headers.get("streamtype", ""))

@@ -87,7 +87,7 @@ class Spdy:
         self._buffer += data
         events: list[Opened | Received] = []
         while not self.is_over:
-            event = self._rest_of_data() if self._data else self._frame()
+            event = self._read_data() if self._data else self._read_frame()
             if event is None:
                 break
             events.extend(event)
@@ -95,17 +95,17 @@ class Spdy:
 
     def reply(self, stream: int) -> None:
         block = self._deflate.compress(struct.pack(">I", 0)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
-        self._control(_Kind.SYN_REPLY, struct.pack(">I", stream) + block)
+        self._send_control(_Kind.SYN_REPLY, struct.pack(">I", stream) + block)
 
     def send(self, stream: int, data: bytes, *, last: bool = False) -> None:
         self.outgoing += struct.pack(">II", stream, (_FIN if last else 0) << 24 | len(data)) + data
         if last:
             self._streams.discard(stream)
 
-    def _control(self, kind: int, payload: bytes, flags: int = 0) -> None:
+    def _send_control(self, kind: int, payload: bytes, flags: int = 0) -> None:
         self.outgoing += struct.pack(">HHI", 0x8000 | _VERSION, kind, flags << 24 | len(payload)) + payload
 
-    def _frame(self) -> list[Opened | Received] | None:
+    def _read_frame(self) -> list[Opened | Received] | None:
         """Return the events of the next frame; None if it is incomplete (for data frames: if its head is)."""
         if len(self._buffer) < 8:
             return None
@@ -114,7 +114,7 @@ class Spdy:
         if not first >> 31:
             del self._buffer[:8]
             self._data = (first, length, bool(flags & _FIN))
-            return self._rest_of_data() or []
+            return self._read_data() or []
         if length > _LARGEST_CONTROL:
             raise SpdyError(f"a control frame of {length} bytes")
         if first >> 16 & 0x7FFF != _VERSION:
@@ -125,7 +125,7 @@ class Spdy:
         del self._buffer[: 8 + length]
         return self._handle_control_frame(first & 0xFFFF, flags, payload)
 
-    def _rest_of_data(self) -> list[Opened | Received] | None:
+    def _read_data(self) -> list[Opened | Received] | None:
         assert self._data is not None  # noqa: S101 - callers have checked
         stream, left, fin = self._data
         piece = bytes(self._buffer[:left])
@@ -143,7 +143,7 @@ class Spdy:
                 self._streams.add(stream)
                 if len(self._streams) > _MOST_STREAMS:
                     raise SpdyError(f"more than {_MOST_STREAMS} streams at once")
-                opened = Opened(stream, self._headers(payload[10:]))
+                opened = Opened(stream, self._decode_headers(payload[10:]))
                 return [opened, Received(stream, b"", last=True)] if flags & _FIN else [opened]
             case _Kind.RST_STREAM if len(payload) >= 4:
                 stream = int.from_bytes(payload[:4], "big")
@@ -151,14 +151,14 @@ class Spdy:
                 self._streams.discard(stream)
                 return [Received(stream, b"", last=True)] if known else []
             case _Kind.PING:
-                self._control(_Kind.PING, payload)
+                self._send_control(_Kind.PING, payload)
             case _Kind.GOAWAY:
                 self.is_over = True
             case _Kind.HEADERS if len(payload) >= 4:  # ignored, but part of the compressed stream
-                self._headers(payload[4:])
+                self._decode_headers(payload[4:])
         return []
 
-    def _headers(self, block: bytes) -> dict[str, str]:
+    def _decode_headers(self, block: bytes) -> dict[str, str]:
         try:
             text = self._inflate.decompress(block, _LARGEST_HEADERS)
             (count,) = struct.unpack_from(">I", text)
