@@ -8,6 +8,7 @@ from mooring.admission.strategy import Request, Strategy, set_missing
 from mooring.api import autoscaling_v2 as v2
 from mooring.api import field_errors, names
 from mooring.api.autoscaler_conversion import DEFAULT_CPU_UTILIZATION, cpu_metric
+from mooring.api.autoscaling_v2 import HorizontalPodAutoscaler as Autoscaler
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
@@ -26,8 +27,8 @@ _METRIC_TYPES = sorted(_METRICS)
 _TARGETS = ("Utilization", "Value", "AverageValue")
 
 
-class HorizontalPodAutoscalerStrategy(Strategy[v2.HorizontalPodAutoscaler]):
-    def default(self, obj: v2.HorizontalPodAutoscaler) -> None:
+class HorizontalPodAutoscalerStrategy(Strategy[Autoscaler]):
+    def default(self, obj: Autoscaler) -> None:
         spec = obj.spec
         set_missing(spec, min_replicas=1)
         spec.metrics = spec.metrics or [cpu_metric(DEFAULT_CPU_UTILIZATION)]
@@ -40,9 +41,7 @@ class HorizontalPodAutoscalerStrategy(Strategy[v2.HorizontalPodAutoscaler]):
             spec.behavior.scale_up = _default_scaling_rules(spec.behavior.scale_up, growing, window=0)
             spec.behavior.scale_down = _default_scaling_rules(spec.behavior.scale_down, shrinking, window=None)
 
-    def rules(
-        self, obj: v2.HorizontalPodAutoscaler, old: v2.HorizontalPodAutoscaler | None, request: Request
-    ) -> Errors:
+    def rules(self, obj: Autoscaler, old: Autoscaler | None, request: Request) -> Errors:
         spec = obj.spec
         lowest = 0 if request.options.scale_to_zero or (old is not None and old.spec.min_replicas == 0) else 1
         least, most, fewest = spec.min_replicas, spec.max_replicas, _SPEC.child("minReplicas")
@@ -63,9 +62,7 @@ class HorizontalPodAutoscalerStrategy(Strategy[v2.HorizontalPodAutoscaler]):
             errors += checks.optional(rules, _SPEC.child("behavior", name), _validate_behavior)
         return errors
 
-    def status_rules(
-        self, new: v2.HorizontalPodAutoscaler, old: v2.HorizontalPodAutoscaler, request: Request
-    ) -> Errors:
+    def status_rules(self, new: Autoscaler, old: Autoscaler, request: Request) -> Errors:
         here, status = Path("status"), new.status
         errors: Errors = []
         for index, condition in enumerate(status.conditions):

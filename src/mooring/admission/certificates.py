@@ -23,13 +23,13 @@ from mooring.api.certificates_v1 import (
     APPROVED,
     DENIED,
     FAILED,
-    CertificateSigningRequest,
     CertificateSigningRequestCondition,
     ClusterTrustBundle,
     PodCertificateRequest,
     PodCertificateRequestSpec,
     PodCertificateRequestStatus,
 )
+from mooring.api.certificates_v1 import CertificateSigningRequest as SigningRequest
 from mooring.api.field_errors import OMIT_VALUE, Errors
 from mooring.api.field_path import Path
 from mooring.api.quoting import go_quote
@@ -271,7 +271,7 @@ _LEGACY = "kubernetes.io/legacy-unknown"
 _Conditions = list[CertificateSigningRequestCondition]
 
 
-class CertificateStrategy(Strategy[CertificateSigningRequest]):
+class CertificateStrategy(Strategy[SigningRequest]):
     has_generation = False
 
     def __init__(self) -> None:
@@ -281,18 +281,16 @@ class CertificateStrategy(Strategy[CertificateSigningRequest]):
         """Accept any name: Kubernetes does not restrict the names of CertificateSigningRequests."""
         return ()
 
-    def prepare_for_create(self, obj: CertificateSigningRequest, request: Request) -> None:
+    def prepare_for_create(self, obj: SigningRequest, request: Request) -> None:
         super().prepare_for_create(obj, request)
         user, spec = request.user, obj.spec
         spec.username, spec.uid, spec.groups, spec.extra = user.username, user.uid, [*user.groups], dict(user.extra)
 
-    def prepare_for_update(
-        self, new: CertificateSigningRequest, old: CertificateSigningRequest, request: Request
-    ) -> None:
+    def prepare_for_update(self, new: SigningRequest, old: SigningRequest, request: Request) -> None:
         super().prepare_for_update(new, old, request)
         new.spec = old.spec
 
-    def rules(self, obj: CertificateSigningRequest, old: CertificateSigningRequest | None, request: Request) -> Errors:
+    def rules(self, obj: SigningRequest, old: SigningRequest | None, request: Request) -> Errors:
         spec, errors = obj.spec, Errors()
         if old is not None:
             return []
@@ -314,12 +312,10 @@ class CertificateStrategy(Strategy[CertificateSigningRequest]):
         return errors + checks.invalid_if(is_short, _SPEC.child("expirationSeconds"), seconds, detail)
 
 
-class CertificateStatusStrategy(StatusStrategy[CertificateSigningRequest]):
+class CertificateStatusStrategy(StatusStrategy[SigningRequest]):
     is_approval = False
 
-    def prepare_for_update(
-        self, new: CertificateSigningRequest, old: CertificateSigningRequest, request: Request
-    ) -> None:
+    def prepare_for_update(self, new: SigningRequest, old: SigningRequest, request: Request) -> None:
         super().prepare_for_update(new, old, request)
         if self.is_approval:
             new.status = structs.replace(old.status, conditions=new.status.conditions)
@@ -328,9 +324,7 @@ class CertificateStatusStrategy(StatusStrategy[CertificateSigningRequest]):
                 _restore_conditions(new.status.conditions, old.status.conditions, kind)
         _set_condition_times(new.status.conditions, old.status.conditions, times.to_seconds(request.now))
 
-    def validate_update(
-        self, new: CertificateSigningRequest, old: CertificateSigningRequest, request: Request
-    ) -> Errors:
+    def validate_update(self, new: SigningRequest, old: SigningRequest, request: Request) -> Errors:
         errors = meta.validate_object_meta_update(new.metadata, old.metadata)
         errors += _validate_request_conditions(new.status.conditions)
         for kind in (APPROVED, DENIED, FAILED):

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from mooring.admission import checks
 from mooring.admission.addresses import canonical_ip_problems, is_ip, validate_endpoint_ip, validate_legacy_ip
-from mooring.admission.meta import IMMUTABLE
 from mooring.admission.service import PROTOCOLS
-from mooring.admission.strategy import Request, Strategy
-from mooring.api import discovery_v1, field_errors, names
+from mooring.admission.strategy import Request, Strategy, set_missing
+from mooring.api import discovery_v1 as v1
+from mooring.api import field_errors, names
 from mooring.api.core_v1 import EndpointAddress, EndpointPort, Endpoints, EndpointSubset
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
@@ -32,23 +32,16 @@ class EndpointsStrategy(Strategy[Endpoints]):
         if old is not None and obj.subsets == old.subsets:
             return []
         here, strict = Path("subsets"), request.options.strict_addresses
-        return [
-            error
-            for index, each in enumerate(obj.subsets)
-            for error in _validate_subset(each, here.index(index), strict)
-        ]
+        return checks.validate_items(obj.subsets, here, _validate_subset, strict)
 
 
 def _validate_subset(subset: EndpointSubset, path: Path, strict: bool) -> Errors:
     errors: Errors = []
     if not subset.addresses and not subset.not_ready_addresses:
         errors.append(field_errors.required(path, "must specify `addresses` or `notReadyAddresses`"))
-    for name, addresses in (("addresses", subset.addresses), ("notReadyAddresses", subset.not_ready_addresses)):
-        for index, address in enumerate(addresses):
-            errors += _validate_address(address, path.child(name).index(index), strict)
-    for index, port in enumerate(subset.ports):
-        errors += _validate_port(port, path.child("ports").index(index), needs_name=len(subset.ports) > 1)
-    return errors
+    for name, addresses in checks.fields(subset, "addresses", "notReadyAddresses"):
+        errors += checks.validate_items(addresses, path.child(name), _validate_address, strict)
+    return errors + checks.validate_items(subset.ports, path.child("ports"), _validate_port, len(subset.ports) > 1)
 
 
 def _validate_address(address: EndpointAddress, path: Path, strict: bool) -> Errors:
@@ -62,7 +55,7 @@ def _validate_address(address: EndpointAddress, path: Path, strict: bool) -> Err
     return errors + checks.optional_name(address.node_name, path.child("nodeName"), names.dns1123_subdomain)
 
 
-def _validate_port(port: EndpointPort, path: Path, *, needs_name: bool) -> Errors:
+def _validate_port(port: EndpointPort, path: Path, needs_name: bool) -> Errors:
     errors = [field_errors.required(path.child("name"))] if needs_name and not port.name else []
     errors += checks.optional_name(port.name or None, path.child("name"), names.dns1123_label)
     errors += [field_errors.invalid(path.child("port"), port.port, message) for message in names.port_number(port.port)]
@@ -70,46 +63,38 @@ def _validate_port(port: EndpointPort, path: Path, *, needs_name: bool) -> Error
     return errors + checks.optional_name(port.app_protocol, path.child("appProtocol"), names.label_key)
 
 
-class EndpointSliceStrategy(Strategy[discovery_v1.EndpointSlice]):
-    def default(self, obj: discovery_v1.EndpointSlice) -> None:
-        for port in obj.ports:
-            port.name = port.name or ""
-            port.protocol = "TCP" if port.protocol is None else port.protocol
+class EndpointSliceStrategy(Strategy[v1.EndpointSlice]):
+    immutable = ("addressType",)
 
-    def rules(
-        self, obj: discovery_v1.EndpointSlice, old: discovery_v1.EndpointSlice | None, request: Request
-    ) -> Errors:
+    def default(self, obj: v1.EndpointSlice) -> None:
+        for port in obj.ports:
+            set_missing(port, name="", protocol="TCP")
+
+    def rules(self, obj: v1.EndpointSlice, old: v1.EndpointSlice | None, request: Request) -> Errors:
         errors = checks.require_one_of(obj.address_type, _ADDRESS_TYPES, Path("addressType"))
         if old is None or obj.endpoints != old.endpoints:
             strict = request.options.strict_addresses
             errors += _validate_slice_endpoints(obj.endpoints, obj.address_type, Path("endpoints"), strict)
-        errors += _validate_slice_ports(obj.ports, Path("ports"))
-        if old is not None and obj.address_type != old.address_type:
-            errors.append(field_errors.invalid(Path("addressType"), obj.address_type, IMMUTABLE))
-        return errors
+        return errors + _validate_slice_ports(obj.ports, Path("ports"))
 
-    def prepare_for_create(self, obj: discovery_v1.EndpointSlice, request: Request) -> None:
+    def prepare_for_create(self, obj: v1.EndpointSlice, request: Request) -> None:
         super().prepare_for_create(obj, request)
         for endpoint in obj.endpoints:
             endpoint.deprecated_topology = {}  # v1 documents that it cannot be written
 
-    def prepare_for_update(
-        self, new: discovery_v1.EndpointSlice, old: discovery_v1.EndpointSlice, request: Request
-    ) -> None:
+    def prepare_for_update(self, new: v1.EndpointSlice, old: v1.EndpointSlice, request: Request) -> None:
         changed = (new.endpoints, new.ports, new.metadata.labels) != (old.endpoints, old.ports, old.metadata.labels)
         new.metadata.generation = old.metadata.generation + changed
         for endpoint in new.endpoints if new.endpoints != old.endpoints else ():
             endpoint.deprecated_topology = {}
 
-    def warnings(
-        self, new: discovery_v1.EndpointSlice, old: discovery_v1.EndpointSlice | None, request: Request
-    ) -> list[str]:
+    def warnings(self, new: v1.EndpointSlice, old: v1.EndpointSlice | None, request: Request) -> list[str]:
         if new.address_type != "FQDN" or old is not None:
             return []
         return ["spec.addressType: FQDN endpoints are deprecated"]
 
 
-def _validate_slice_endpoints(endpoints: list[discovery_v1.Endpoint], kind: str, path: Path, strict: bool) -> Errors:
+def _validate_slice_endpoints(endpoints: list[v1.Endpoint], kind: str, path: Path, strict: bool) -> Errors:
     if len(endpoints) > MAX_ENDPOINTS:
         return [field_errors.too_many(path, len(endpoints), MAX_ENDPOINTS)]
     errors: Errors = []
@@ -120,10 +105,9 @@ def _validate_slice_endpoints(endpoints: list[discovery_v1.Endpoint], kind: str,
         errors += checks.optional_name(endpoint.hostname, here.child("hostname"), names.dns1123_label)
         if endpoint.hints is not None:
             hints, at = endpoint.hints, here.child("hints")
-            errors += _validate_hints([zone.name for zone in hints.for_zones], at.child("forZones"), names.label_value)
-            errors += _validate_hints(
-                [node.name for node in hints.for_nodes], at.child("forNodes"), names.dns1123_subdomain
-            )
+            zones, nodes = [each.name for each in hints.for_zones], [each.name for each in hints.for_nodes]
+            errors += _validate_hints(zones, at.child("forZones"), names.label_value)
+            errors += _validate_hints(nodes, at.child("forNodes"), names.dns1123_subdomain)
     return errors
 
 
@@ -169,7 +153,7 @@ def _validate_slice_addresses(addresses: list[str], kind: str, path: Path, stric
     return errors
 
 
-def _validate_slice_ports(ports: list[discovery_v1.EndpointPort], path: Path) -> Errors:
+def _validate_slice_ports(ports: list[v1.EndpointPort], path: Path) -> Errors:
     if len(ports) > MAX_PORTS:
         return [field_errors.too_many(path, len(ports), MAX_PORTS)]
     errors: Errors = []

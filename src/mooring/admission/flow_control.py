@@ -12,6 +12,7 @@ from mooring.api import field_errors, names
 from mooring.api import flowcontrol_v1 as v1
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
+from mooring.api.flowcontrol_v1 import PriorityLevelConfiguration as PriorityLevel
 from mooring.api.meta_v1 import ObjectMeta
 
 AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
@@ -24,14 +25,12 @@ def _metadata(name: str) -> ObjectMeta:
     return ObjectMeta(name=name, annotations={AUTO_UPDATE: "true"})
 
 
-def _build_level(name: str, spec: v1.PriorityLevelConfigurationSpec) -> v1.PriorityLevelConfiguration:
+def _build_level(name: str, spec: v1.PriorityLevelConfigurationSpec) -> PriorityLevel:
     kind = "PriorityLevelConfiguration"
-    return v1.PriorityLevelConfiguration(kind=kind, api_version=_API, metadata=_metadata(name), spec=spec)
+    return PriorityLevel(kind=kind, api_version=_API, metadata=_metadata(name), spec=spec)
 
 
-def _build_queued_level(
-    name: str, shares: int, lendable: int, queues: int, hand_size: int
-) -> v1.PriorityLevelConfiguration:
+def _build_queued_level(name: str, shares: int, lendable: int, queues: int, hand_size: int) -> PriorityLevel:
     queuing = v1.QueuingConfiguration(queues=queues, hand_size=hand_size, queue_length_limit=50)
     limited = v1.LimitedPriorityLevelConfiguration(
         nominal_concurrency_shares=shares,
@@ -296,8 +295,8 @@ def _validate_conditions(conditions: list[v1.FlowSchemaCondition]) -> Errors:
     return errors
 
 
-class PriorityLevelStrategy(Strategy[v1.PriorityLevelConfiguration]):
-    def default(self, obj: v1.PriorityLevelConfiguration) -> None:
+class PriorityLevelStrategy(Strategy[PriorityLevel]):
+    def default(self, obj: PriorityLevel) -> None:
         exempt, limited = obj.spec.exempt, obj.spec.limited
         if exempt is not None:
             set_missing(exempt, nominal_concurrency_shares=0, lendable_percent=0)
@@ -306,22 +305,18 @@ class PriorityLevelStrategy(Strategy[v1.PriorityLevelConfiguration]):
             if limited.limit_response.queuing is not None:
                 set_empty(limited.limit_response.queuing, queues=64, hand_size=8, queue_length_limit=50)
 
-    def rules(
-        self, obj: v1.PriorityLevelConfiguration, old: v1.PriorityLevelConfiguration | None, request: Request
-    ) -> Errors:
+    def rules(self, obj: PriorityLevel, old: PriorityLevel | None, request: Request) -> Errors:
         return (
             _validate_level(obj.spec, obj.metadata.name)
             + _validate_mandatory(obj)
             + _validate_conditions([*obj.status.conditions])
         )
 
-    def status_rules(
-        self, new: v1.PriorityLevelConfiguration, old: v1.PriorityLevelConfiguration, request: Request
-    ) -> Errors:
+    def status_rules(self, new: PriorityLevel, old: PriorityLevel, request: Request) -> Errors:
         return _validate_conditions([*new.status.conditions])
 
 
-def _validate_mandatory(obj: v1.PriorityLevelConfiguration) -> Errors:
+def _validate_mandatory(obj: PriorityLevel) -> Errors:
     name, spec = obj.metadata.name, obj.spec
     fixed = MANDATORY_LEVELS.get(name)
     if fixed is None:

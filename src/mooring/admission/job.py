@@ -151,12 +151,8 @@ def _validate_completion_mode(spec: JobSpec, path: Path) -> Errors:
     errors = checks.optional_one_of(spec.completion_mode, ("NonIndexed", "Indexed"), path.child("completionMode"))
     if errors:
         return errors
-    here = path.child("backoffLimitPerIndex")
-    errors += checks.invalid_if(
-        spec.backoff_limit_per_index is not None, here, spec.backoff_limit_per_index, _NEEDS_INDEXED
-    )
-    if spec.max_failed_indexes is not None:
-        errors.append(field_errors.invalid(path.child("maxFailedIndexes"), spec.max_failed_indexes, _NEEDS_INDEXED))
+    for name, value in checks.fields(spec, "backoffLimitPerIndex", "maxFailedIndexes"):
+        errors += checks.invalid_if(value is not None, path.child(name), value, _NEEDS_INDEXED)
     return errors
 
 

@@ -313,15 +313,14 @@ _ONE_OF_EACH = "may specify no more than one IP for each IP family, i.e 192.168.
 
 class IPAddressStrategy(Strategy[IPAddress]):
     has_generation = False
+    immutable = ("spec.parentRef",)
 
     def name_check(self, name: str) -> names.Messages:
         return canonical_ip_problems(name)
 
     def rules(self, obj: IPAddress, old: IPAddress | None, request: Request) -> Errors:
         parent = obj.spec.parent_ref
-        errors = [field_errors.required(_PARENT)] if parent is None else _validate_parent(parent)
-        errors += checks.invalid_if(old is not None and parent != old.spec.parent_ref, _PARENT, parent, IMMUTABLE)
-        return errors
+        return [field_errors.required(_PARENT)] if parent is None else _validate_parent(parent)
 
 
 def _validate_parent(parent: ParentReference) -> Errors:

@@ -1,7 +1,6 @@
 """Validate PriorityClasses: reserved names and values, and at most one default in the cluster."""
 
 from mooring.admission import checks
-from mooring.admission.meta import IMMUTABLE
 from mooring.admission.strategy import SYSTEM_PRIORITIES, Request, Strategy, set_missing
 from mooring.api import errors, field_errors
 from mooring.api.field_errors import Errors
@@ -14,6 +13,8 @@ _POLICIES = ("PreemptLowerPriority", "Never")
 
 
 class PriorityClassStrategy(Strategy[PriorityClass]):
+    immutable = ("preemptionPolicy",)
+
     def default(self, obj: PriorityClass) -> None:
         set_missing(obj, preemption_policy="PreemptLowerPriority")
 
@@ -27,22 +28,9 @@ class PriorityClassStrategy(Strategy[PriorityClass]):
 
     def rules(self, obj: PriorityClass, old: PriorityClass | None, request: Request) -> Errors:
         if old is not None:
-            found = []
-            found += checks.forbidden_if(obj.value != old.value, Path("value"), "may not be changed in an update.")
-            here = Path("preemptionPolicy")
-            found += checks.invalid_if(
-                obj.preemption_policy != old.preemption_policy, here, obj.preemption_policy, IMMUTABLE
-            )
-            return found
+            return checks.forbidden_if(obj.value != old.value, Path("value"), "may not be changed in an update.")
         found = _validate_name_and_value(obj)
-        if obj.preemption_policy not in _POLICIES:
-            here = Path("preemptionPolicy")
-            found.append(
-                field_errors.not_supported(here, obj.preemption_policy, _POLICIES)
-                if obj.preemption_policy
-                else field_errors.required(here)
-            )
-        return found
+        return found + checks.require_one_of(obj.preemption_policy or "", _POLICIES, Path("preemptionPolicy"))
 
 
 def _validate_name_and_value(cls: PriorityClass) -> Errors:

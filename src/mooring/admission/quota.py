@@ -83,9 +83,8 @@ def _validate_scopes(spec: ResourceQuotaSpec, path: Path) -> Errors:
     for scope in spec.scopes:
         errors += checks.invalid_if(scope not in _SCOPES, path, spec.scopes, "unsupported scope")
         errors += checks.invalid_if(scope in unsuited, path, spec.scopes, "unsupported scope applied to resource")
-    errors += [
-        field_errors.invalid(path, spec.scopes, "conflicting scopes") for pair in _CONFLICTS if pair <= set(spec.scopes)
-    ]
+    for pair in _CONFLICTS:
+        errors += checks.invalid_if(pair <= set(spec.scopes), path, spec.scopes, "conflicting scopes")
     return errors
 
 
@@ -114,9 +113,9 @@ def _validate_scope_selector(spec: ResourceQuotaSpec) -> Errors:
         if requirement.scope_name in unsuited:
             errors.append(field_errors.invalid(here, spec.scope_selector, "unsupported scope applied to resource"))
     named = {requirement.scope_name for requirement in spec.scope_selector.match_expressions}
-    return errors + [
-        field_errors.invalid(here, spec.scopes, "conflicting scopes") for pair in _CONFLICTS if pair <= named
-    ]
+    for pair in _CONFLICTS:
+        errors += checks.invalid_if(pair <= named, here, spec.scopes, "conflicting scopes")
+    return errors
 
 
 def _validate_scope_requirement(requirement: ScopedResourceSelectorRequirement, path: Path) -> Errors:

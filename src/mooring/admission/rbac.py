@@ -92,28 +92,20 @@ def _validate_policy_rule(rule: PolicyRule, path: Path, *, namespaced: bool) -> 
         here = path.child("nonResourceURLs")
         detail = "namespaced rules cannot apply to non-resource URLs"
         errors += checks.invalid_if(namespaced, here, rule.non_resource_urls, detail)
-        if rule.api_groups or rule.resources or rule.resource_names:
-            detail = "rules cannot apply to both regular resources and non-resource URLs"
-            errors.append(field_errors.invalid(here, rule.non_resource_urls, detail))
-        return errors
-    errors += checks.require(
-        rule.api_groups, path.child("apiGroups"), "resource rules must supply at least one api group"
-    )
-    errors += checks.require(
-        rule.resources, path.child("resources"), "resource rules must supply at least one resource"
-    )
+        has_both = rule.api_groups or rule.resources or rule.resource_names
+        detail = "rules cannot apply to both regular resources and non-resource URLs"
+        return errors + checks.invalid_if(has_both, here, rule.non_resource_urls, detail)
+    for (name, values), what in zip(
+        checks.fields(rule, "apiGroups", "resources"), ("api group", "resource"), strict=True
+    ):
+        errors += checks.require(values, path.child(name), f"resource rules must supply at least one {what}")
     return errors
 
 
 def _validate_role_ref(ref: RoleRef, kinds: tuple[str, ...]) -> Errors:
-    errors = []
-    if ref.api_group != GROUP:
-        errors.append(field_errors.not_supported(_ROLE_REF.child("apiGroup"), ref.api_group, [GROUP]))
+    errors = checks.one_of(ref.api_group, [GROUP], _ROLE_REF.child("apiGroup"))
     errors += checks.one_of(ref.kind, kinds, _ROLE_REF.child("kind"))
-    here = _ROLE_REF.child("name")
-    if not ref.name:
-        return [*errors, field_errors.required(here)]
-    return errors + names.validate(here, ref.name, names.path_segment_name(ref.name))
+    return errors + checks.require_name(ref.name, _ROLE_REF.child("name"), names.path_segment_name)
 
 
 def _validate_subject(subject: Subject, path: Path, *, namespaced: bool) -> Errors:
@@ -121,16 +113,11 @@ def _validate_subject(subject: Subject, path: Path, *, namespaced: bool) -> Erro
     group = path.child("apiGroup")
     match subject.kind:
         case "ServiceAccount":
-            if subject.name:
-                wrong = names.dns1123_subdomain(subject.name)
-                errors += names.validate(path.child("name"), subject.name, wrong)
-            if subject.api_group:
-                errors.append(field_errors.not_supported(group, subject.api_group, [""]))
+            errors += checks.optional_name(subject.name or None, path.child("name"), names.dns1123_subdomain)
+            errors += checks.one_of(subject.api_group, [""], group)
             errors += checks.require(namespaced or subject.namespace, path.child("namespace"))
         case "User" | "Group":
-            if subject.api_group != GROUP:
-                errors.append(field_errors.not_supported(group, subject.api_group, [GROUP]))
+            errors += checks.one_of(subject.api_group, [GROUP], group)
         case kind:
-            supported = ["ServiceAccount", "User", "Group"]
-            errors.append(field_errors.not_supported(path.child("kind"), kind, supported))
+            errors.append(field_errors.not_supported(path.child("kind"), kind, ["ServiceAccount", "User", "Group"]))
     return errors

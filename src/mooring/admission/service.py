@@ -92,9 +92,8 @@ class ServiceStrategy(Strategy[Service]):
         errors += _validate_affinity(spec)
         errors += _validate_external_ips(spec, old, strict=request.options.strict_addresses)
         errors += checks.one_of(spec.type, TYPES, _SPEC.child("type"))
-        errors += _validate_unique_ports(spec) + _validate_source_ranges(
-            obj, old, strict=request.options.strict_addresses
-        )
+        errors += _validate_unique_ports(spec)
+        errors += _validate_source_ranges(obj, old, strict=request.options.strict_addresses)
         distributions = _DISTRIBUTIONS if request.options.same_node_traffic else _DISTRIBUTIONS[:1]
         errors += _validate_traffic(spec)
         errors += checks.optional_one_of(spec.traffic_distribution, distributions, _SPEC.child("trafficDistribution"))

@@ -83,13 +83,10 @@ def validate_families(new: Service, old: Service | None, options: AdmissionOptio
         ):
             if len(before) == 2 and len(given) == 1:
                 errors.append(field_errors.invalid(_POLICY, spec.ip_family_policy, detail.format(what)))
-    errors += [
-        field_errors.invalid(
-            _IPS.index(index), spec.cluster_ips, f"{family_of(address)} is not configured on this cluster"
-        )
-        for index, address in enumerate(spec.cluster_ips)
-        if index >= len(spec.ip_families) and address != HEADLESS and family_of(address) not in families
-    ]
+    for index, address in enumerate(spec.cluster_ips):
+        is_extra = index >= len(spec.ip_families) and address != HEADLESS and family_of(address) not in families
+        detail = f"{family_of(address)} is not configured on this cluster"
+        errors += checks.invalid_if(is_extra, _IPS.index(index), spec.cluster_ips, detail)
     return errors or _validate_configured(spec, old, families)
 
 
@@ -137,11 +134,8 @@ def _validate_match_families(spec: ServiceSpec) -> Errors:
 def _validate_configured(spec: ServiceSpec, old: Service | None, families: tuple[str, ...]) -> Errors:
     if (is_headless(spec) and not spec.selector) or (old is not None and _keeps_families(spec, old.spec)):
         return []
-    errors: Errors = []
-    detail = "this cluster is not configured for dual-stack services"
-    errors += checks.invalid_if(
-        spec.ip_family_policy == REQUIRE and len(families) < 2, _POLICY, spec.ip_family_policy, detail
-    )
+    detail, policy = "this cluster is not configured for dual-stack services", spec.ip_family_policy
+    errors = checks.invalid_if(policy == REQUIRE and len(families) < 2, _POLICY, policy, detail)
     return errors + [
         field_errors.invalid(_GIVEN.index(index), family, "not configured on this cluster")
         for index, family in enumerate(spec.ip_families)

@@ -17,6 +17,7 @@ _VERSION = re.compile("[1-9][0-9]*")
 
 class StorageVersionMigrationStrategy(Strategy[StorageVersionMigration]):
     has_generation = False
+    immutable = ("spec",)
 
     def rules(self, obj: StorageVersionMigration, old: StorageVersionMigration | None, request: Request) -> Errors:
         wanted, errors = obj.spec.resource, []
@@ -26,7 +27,6 @@ class StorageVersionMigrationStrategy(Strategy[StorageVersionMigration]):
             errors.append(field_errors.invalid(_RESOURCE.child("resource"), wanted.resource, ",".join(problems)))
         if wanted.group and (problems := names.dns1123_subdomain(wanted.group)):
             errors.append(field_errors.invalid(_RESOURCE.child("group"), wanted.group, ",".join(problems)))
-        errors += checks.invalid_if(old is not None and obj.spec != old.spec, Path("spec"), obj.spec, IMMUTABLE)
         return errors
 
     def status_rules(self, new: StorageVersionMigration, old: StorageVersionMigration, request: Request) -> Errors:
@@ -36,16 +36,15 @@ class StorageVersionMigrationStrategy(Strategy[StorageVersionMigration]):
             errors.append(field_errors.invalid(here, version, f"resource version is not well formed: {version}"))
         conditions = _STATUS.child("conditions")
         errors += checks.validate_conditions(new.status.conditions, conditions)
-        errors += checks.invalid_if(
-            old.status.resource_version not in ("", version), here, version, "field is immutable"
-        )
+        is_changed = old.status.resource_version not in ("", version)
+        errors += checks.invalid_if(is_changed, here, version, IMMUTABLE)
         succeeded, failed = _holds(new, "Succeeded"), _holds(new, "Failed")
-        for wrong, detail in (
+        for is_wrong, detail in (
             (succeeded and failed, "Both success and failed conditions cannot be true at the same time"),
             (_holds(old, "Succeeded") and not succeeded, "Success condition cannot be set to false once it is true"),
             (_holds(old, "Failed") and not failed, "Failed condition cannot be set to false once it is true"),
         ):
-            errors += checks.invalid_if(wrong, conditions, new.status.conditions, detail)
+            errors += checks.invalid_if(is_wrong, conditions, new.status.conditions, detail)
         return errors
 
 

@@ -31,10 +31,8 @@ def _validate_url(url: str, path: Path) -> Errors:
         host = parts.netloc.rpartition("@")[2]
     except ValueError as error:
         return [field_errors.required(path, f"url must be a valid URL: {error}{_FORM}")]
-    errors = []
-    errors += checks.invalid_if(
-        parts.scheme != "https", path, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}"
-    )
+    detail = f"'https' is the only allowed URL scheme{_FORM}"
+    errors = checks.invalid_if(parts.scheme != "https", path, parts.scheme, detail)
     errors += checks.invalid_if(not host, path, host, f"host must be specified{_FORM}")
     if "@" in parts.netloc:
         user = parts.netloc.rpartition("@")[0]

@@ -101,10 +101,8 @@ def validate_selector(
         return [field_errors.required(path)]
     errors = label_selector.validate(selector, path)
     errors += checks.invalid_if(errors, path, selector, when_invalid)
-    errors += checks.invalid_if(
-        not selector.match_labels and not selector.match_expressions, path, selector, when_empty
-    )
-    return errors
+    is_empty = not selector.match_labels and not selector.match_expressions
+    return errors + checks.invalid_if(is_empty, path, selector, when_empty)
 
 
 def is_valid(selector: LabelSelector | None) -> bool:

@@ -56,6 +56,7 @@ Device = tuple[str, str, str, str | None]
 
 class ResourceClaimStrategy(Strategy[v1.ResourceClaim]):
     has_generation = False
+    immutable = ("spec",)
 
     def default(self, obj: v1.ResourceClaim) -> None:
         default_claim_requests(obj.spec.devices)
@@ -65,7 +66,7 @@ class ResourceClaimStrategy(Strategy[v1.ResourceClaim]):
 
     def rules(self, obj: v1.ResourceClaim, old: v1.ResourceClaim | None, request: Request) -> Errors:
         if old is not None:
-            return _validate_same_spec(obj.spec, old.spec)
+            return []
         errors = _check_admin_access(obj.spec.devices, request)
         return errors + validate_device_claim(obj.spec.devices, _SPEC.child("devices"), request.options)
 
@@ -93,11 +94,8 @@ class ResourceClaimTemplateStrategy(Strategy[v1.ResourceClaimTemplate]):
         if old is not None and obj.spec == old.spec:
             return []  # what is stored may use a gate that is off by now
         here, metadata = _SPEC.child("metadata"), obj.spec.metadata
-        errors = (
-            _check_admin_access(obj.spec.spec.devices, request)
-            if old is None
-            else _validate_same_spec(obj.spec, old.spec)
-        )
+        errors = _check_admin_access(obj.spec.spec.devices, request) if old is None else []
+        errors += checks.immutable_fields(obj, old, "spec")
         errors += meta.validate_annotations(metadata.annotations, here.child("annotations"))
         errors += names.validate_labels(metadata.labels, here.child("labels"))
         errors += forbid_other_fields(metadata, ("annotations", "labels"), here, "cannot be set")
@@ -132,10 +130,6 @@ def _check_granted_admin_access(new: v1.ResourceClaim, old: v1.ResourceClaim, re
 def _results_with_admin_access(claim: v1.ResourceClaim) -> list[int]:
     results = claim.status.allocation.devices.results if claim.status.allocation is not None else []
     return [index for index, result in enumerate(results) if result.admin_access]
-
-
-def _validate_same_spec(new: object, old: object) -> Errors:
-    return [] if new == old else [field_errors.invalid(_SPEC, new, meta.IMMUTABLE)]
 
 
 def _validate_status(new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> Errors:
@@ -175,8 +169,7 @@ def _device_id(device: v1.AllocatedDeviceStatus) -> Device:
 
 
 def _validate_consumer(consumer: v1.ResourceClaimConsumerReference, path: Path) -> Errors:
-    given = (("resource", consumer.resource), ("name", consumer.name), ("uid", consumer.uid))
-    return [field_errors.required(path.child(name)) for name, value in given if not value]
+    return checks.required_fields(consumer, path, "resource", "name", "uid")
 
 
 def _validate_allocation(

@@ -78,9 +78,8 @@ class ResourceSliceStrategy(Strategy[ResourceSlice]):
 
     def rules(self, obj: ResourceSlice, old: ResourceSlice | None, request: Request) -> Errors:
         spec = obj.spec
-        errors = validate_driver_name(spec.driver, _SPEC.child("driver")) + _validate_pool(
-            spec.pool, _SPEC.child("pool")
-        )
+        errors = validate_driver_name(spec.driver, _SPEC.child("driver"))
+        errors += _validate_pool(spec.pool, _SPEC.child("pool"))
         errors += checks.immutable_fields(obj, old, "spec.pool.name", "spec.driver", "spec.nodeName")
         errors += _validate_nodes(spec)
         if spec.shared_counters and spec.devices:
@@ -102,13 +101,9 @@ def _drop_disabled_fields(spec: ResourceSliceSpec) -> None:
 
 def _validate_pool(pool: ResourcePool, path: Path) -> Errors:
     errors = validate_pool_name(pool.name, path.child("name"))
-    here = path.child("resourceSliceCount")
-    errors += checks.invalid_if(
-        pool.resource_slice_count <= 0, here, pool.resource_slice_count, "must be greater than zero"
-    )
+    errors += checks.positive(pool.resource_slice_count, path.child("resourceSliceCount"))
     detail = "must be greater than or equal to zero"
-    errors += checks.invalid_if(pool.generation < 0, path.child("generation"), pool.generation, detail)
-    return errors
+    return errors + checks.invalid_if(pool.generation < 0, path.child("generation"), pool.generation, detail)
 
 
 def _validate_nodes(spec: ResourceSliceSpec) -> Errors:

@@ -11,7 +11,7 @@ import msgspec
 
 from mooring.admission.pod_security.policy import BASELINE, RESTRICTED
 from mooring.api.core_v1 import Container, Pod, PodSpec, PodTemplateSpec
-from mooring.api.core_v1.container import LifecycleHandler, Probe, SecurityContext
+from mooring.api.core_v1.container import AppArmorProfile, LifecycleHandler, Probe, SeccompProfile, SecurityContext
 from mooring.api.core_v1.pod import PodSecurityContext
 from mooring.api.core_v1.pod_volume import Volume
 from mooring.api.quoting import go_quote
@@ -157,14 +157,19 @@ def _not_in_user_namespace(rule: Rule) -> Rule:
     return lambda pod: None if pod.spec.host_users is False else rule(pod)
 
 
-def _app_armor(pod: Subject) -> Violation | None:
-    def is_bad(context: Context) -> bool:
-        return context.app_armor_profile is not None and context.app_armor_profile.type not in _PROFILES
+def _forbidden_profiles(spec: PodSpec, attribute: str) -> tuple[list[str], list[str]]:
+    """Return who sets forbidden profiles in this attribute of security contexts, and their types."""
 
-    setters = _setters(pod.spec, is_bad)
-    values = sorted(
-        {each.app_armor_profile.type for each in _contexts(pod.spec) if each.app_armor_profile and is_bad(each)}
-    )
+    def type_of(context: Context) -> str | None:
+        profile: AppArmorProfile | SeccompProfile | None = getattr(context, attribute)
+        return profile.type if profile is not None and profile.type not in _PROFILES else None
+
+    types = {kind for context in _contexts(spec) if (kind := type_of(context)) is not None}
+    return _setters(spec, lambda context: type_of(context) is not None), sorted(types)
+
+
+def _app_armor(pod: Subject) -> Violation | None:
+    setters, values = _forbidden_profiles(pod.spec, "app_armor_profile")
     annotations = sorted(
         f"{key}={go_quote(value)}"
         for key, value in pod.metadata.annotations.items()
@@ -283,13 +288,7 @@ def _seccomp_annotations(pod: Subject) -> Violation | None:
 
 
 def _seccomp(pod: Subject) -> Violation | None:
-    def is_bad(context: Context) -> bool:
-        return context.seccomp_profile is not None and context.seccomp_profile.type not in _PROFILES
-
-    setters = _setters(pod.spec, is_bad)
-    values = sorted(
-        {each.seccomp_profile.type for each in _contexts(pod.spec) if each.seccomp_profile and is_bad(each)}
-    )
+    setters, values = _forbidden_profiles(pod.spec, "seccomp_profile")
     what = f"securityContext.seccompProfile.type to {_quoted_list(values)}"
     return Violation("seccompProfile", f"{' and '.join(setters)} must not set {what}") if setters else None
 
