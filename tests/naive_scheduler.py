@@ -91,6 +91,11 @@ def unschedulable(_world: Naive, pod: Pod, node: Node) -> Refusal:
     return (NEVER, "node(s) were unschedulable") if node.spec.unschedulable and not tolerated else None
 
 
+def count_untolerated_preferences(node: Node, pod: Pod) -> int:
+    preferred = [taint for taint in node.spec.taints if taint.effect == tolerations.PREFER_NO_SCHEDULE]
+    return sum(not tolerations.any_tolerates(pod.spec.tolerations, taint, OPTIONS) for taint in preferred)
+
+
 def tainted(_world: Naive, pod: Pod, node: Node) -> Refusal:
     taint = tolerations.find_untolerated(node.spec.taints, pod.spec.tolerations, OPTIONS)
     return (NEVER, f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}") if taint else None
@@ -320,9 +325,7 @@ def by_name(feasible: list[Node], points: Callable[[Node], int]) -> dict[str, in
 
 
 def taint_points(_world: Naive, pod: Pod, feasible: list[Node]) -> Points:
-    raw = by_name(
-        feasible, lambda n: tolerations.count_untolerated_preferences(n.spec.taints, pod.spec.tolerations, OPTIONS)
-    )
+    raw = by_name(feasible, lambda n: count_untolerated_preferences(n, pod))
     top = max(raw.values())
     return {name: 100 - 100 * points // top if top else 100 for name, points in raw.items()}
 

@@ -27,7 +27,7 @@ class RequestError(ValueError):
 
 
 class CertificateRequest(msgspec.Struct, frozen=True):
-    """A parsed request."""
+    """The names that a certificate signing request asks for, with the parsed request."""
 
     common_name: str
     organizations: tuple[str, ...]

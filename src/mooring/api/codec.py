@@ -72,7 +72,7 @@ TypeOf = Callable[[str, str], type[T] | None]
 
 
 class Decoded(msgspec.Struct, Generic[T], frozen=True):
-    """An object and the warnings for the client."""
+    """A decoded object, with the warnings for the client that sent it."""
 
     object: T
     warnings: tuple[str, ...] = ()

@@ -106,46 +106,33 @@ def _device_to_v1beta1(device: resource_v1.Device) -> resource_v1beta1.Device:
     return resource_v1beta1.Device(name=device.name, basic=basic)
 
 
+_EVENT_FIELDS = {
+    "regarding": "involved_object",
+    "note": "message",
+    "reporting_controller": "reporting_component",
+    "deprecated_source": "source",
+    "deprecated_first_timestamp": "first_timestamp",
+    "deprecated_last_timestamp": "last_timestamp",
+    "deprecated_count": "count",
+}
+"""The fields of events.k8s.io/v1 that have another name in core/v1."""
+_SAME_IN_EVENTS = ("metadata", "event_time", "reporting_instance", "action", "reason", "related", "type")
+
+
 def event_to_core(event: events_v1.Event) -> core_v1.Event:
     """Convert an event of events.k8s.io/v1 to core/v1."""
-    return core_v1.Event(
-        metadata=event.metadata,
-        involved_object=event.regarding,
-        reason=event.reason,
-        message=event.note,
-        source=event.deprecated_source,
-        first_timestamp=event.deprecated_first_timestamp,
-        last_timestamp=event.deprecated_last_timestamp,
-        count=event.deprecated_count,
-        type=event.type,
-        event_time=event.event_time,
-        series=core_v1.EventSeries(**structs.asdict(event.series)) if event.series else None,
-        action=event.action,
-        related=event.related,
-        reporting_component=event.reporting_controller,
-        reporting_instance=event.reporting_instance,
-    )
+    fields = {name: getattr(event, name) for name in _SAME_IN_EVENTS}
+    fields |= {name: getattr(event, old) for old, name in _EVENT_FIELDS.items()}
+    series = core_v1.EventSeries(**structs.asdict(event.series)) if event.series else None
+    return core_v1.Event(**fields, series=series)
 
 
 def event_from_core(event: core_v1.Event) -> events_v1.Event:
     """Convert an event of core/v1 to events.k8s.io/v1."""
-    return events_v1.Event(
-        metadata=event.metadata,
-        event_time=event.event_time,
-        series=events_v1.EventSeries(**structs.asdict(event.series)) if event.series else None,
-        reporting_controller=event.reporting_component,
-        reporting_instance=event.reporting_instance,
-        action=event.action,
-        reason=event.reason,
-        regarding=event.involved_object,
-        related=event.related,
-        note=event.message,
-        type=event.type,
-        deprecated_source=event.source,
-        deprecated_first_timestamp=event.first_timestamp,
-        deprecated_last_timestamp=event.last_timestamp,
-        deprecated_count=event.count,
-    )
+    fields = {name: getattr(event, name) for name in _SAME_IN_EVENTS}
+    fields |= {name: getattr(event, core) for name, core in _EVENT_FIELDS.items()}
+    series = events_v1.EventSeries(**structs.asdict(event.series)) if event.series else None
+    return events_v1.Event(**fields, series=series)
 
 
 Level = flowcontrol_v1.PriorityLevelConfiguration

@@ -44,7 +44,7 @@ def kinds_of(
     converter: Converter = convert_version,
     metadata_only: bool = False,
 ) -> CustomKinds:
-    """Build the kinds of a definition under its accepted names."""
+    """Build a `Kind` for each version of a CustomResourceDefinition, under its accepted names."""
     versions = tuple(
         _kind(definition, version, revision, converter, metadata_only) for version in definition.spec.versions
     )

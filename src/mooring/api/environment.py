@@ -24,7 +24,7 @@ class UnknownValueError(ValueError):
 
 
 def environment_of(pod: Pod, container: Container | EphemeralContainer) -> dict[str, str | None]:
-    """Return the variables; None for values that only a kubelet knows. Raise UnknownValueError for `envFrom`."""
+    """Return a container's environment; a value that only a kubelet knows is None. Raise UnknownValueError."""
     if container.env_from:
         raise UnknownValueError("variables from elsewhere")
     found: dict[str, str | None] = {"HOSTNAME": pod.spec.hostname or pod.metadata.name}

@@ -56,7 +56,7 @@ def _among(value: str, values: tuple[str, ...]) -> bool:
 
 
 class Requirement(msgspec.Struct, frozen=True):
-    """A key, an operator and values. `values` are sorted and without duplicates."""
+    """A condition on one label: key, operator and values, which are sorted and without duplicates."""
 
     key: str
     operator: Operator

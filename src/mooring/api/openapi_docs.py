@@ -43,7 +43,7 @@ _COMMON = {
 
 
 def descriptions(cls: type[Object]) -> dict[str, str]:
-    """Return the description of each attribute of `cls`, by Python name, including inherited ones."""
+    """Return the OpenAPI description of each attribute of a type, by its Python name, including inherited ones."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if issubclass(base, Object):

@@ -78,7 +78,7 @@ def limit_elements(most: Elements) -> Iterator[None]:
 
 
 class _ElementCounter:
-    """Count decoded elements."""
+    """Counts the elements of decoded messages, and raises TooLargeError beyond the limits."""
 
     __slots__ = ("_most", "_objects", "_values")
 

@@ -64,7 +64,7 @@ class Time(Enum):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A field in the table."""
+    """A field of a protobuf message: its number, and the struct attribute that it becomes."""
 
     number: int
     name: str
@@ -80,7 +80,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """The fields of a type, with their numbers."""
+    """The protobuf message of a type: its fields with their numbers."""
 
     name: str
     fields: tuple[Field, ...]

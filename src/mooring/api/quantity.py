@@ -159,7 +159,7 @@ class Quantity(_Fields):
             return math.copysign(math.inf, self._unscaled)
 
     def sign(self) -> int:
-        """Compare with another quantity; return -1, 0 or 1."""
+        """Return -1, 0 or 1 for a negative number, zero or a positive number."""
         return (self._unscaled > 0) - (self._unscaled < 0)
 
     def is_zero(self) -> bool:

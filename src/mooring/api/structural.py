@@ -24,7 +24,7 @@ _Place = tuple[Any, str | int] | None
 
 
 class Structural:
-    """One node of a schema."""
+    """The schema of one value, with the schemas of its fields or items."""
 
     __slots__ = (
         "additional",

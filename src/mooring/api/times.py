@@ -64,7 +64,7 @@ _parse_cached = lru_cache(maxsize=4096)(_parse_uncached)
 def add_seconds(time: datetime, seconds: float) -> datetime:
     """Add seconds to an instant in UTC; the last instant of the calendar where that is beyond it.
 
-    >>> later(datetime(2026, 1, 1, tzinfo=UTC), 2**62).year
+    >>> add_seconds(datetime(2026, 1, 1, tzinfo=UTC), 2**62).year
     9999
     """
     try:

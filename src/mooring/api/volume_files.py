@@ -37,7 +37,7 @@ class MissingError(Exception):
 
 
 class File(NamedTuple):
-    """A file of a volume."""
+    """The content and mode of one file in a volume."""
 
     content: bytes
     mode: int = _DEFAULT_MODE
@@ -48,7 +48,7 @@ Files = dict[str, File]
 
 
 class Source(Protocol):
-    """Look up objects. None if an object does not exist."""
+    """Looks up the objects that volumes are built from; returns None for one that does not exist."""
 
     async def config_map(self, namespace: str, name: str) -> ConfigMap | None: ...
     async def secret(self, namespace: str, name: str) -> Secret | None: ...

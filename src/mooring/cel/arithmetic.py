@@ -78,10 +78,6 @@ def modulo_uint(a: int, b: int) -> UInt:
     return UInt(int(a) % int(b))
 
 
-def multiply_double(a: float, b: float) -> float:
-    return a * b
-
-
 def divide_double(a: float, b: float) -> float:
     """Divide by IEEE 754: division by zero gives an infinity or NaN."""
     if b != 0.0:
@@ -95,24 +91,14 @@ def add_durations(a: Duration, b: Duration) -> Duration:
     return Duration.of(a.nanos + b.nanos)
 
 
-def subtract_durations(a: Duration, b: Duration) -> Duration:
+def subtract_nanos(a: Duration | Timestamp, b: Duration | Timestamp) -> Duration:
+    """Return the duration between two timestamps, or the difference of two durations."""
     return Duration.of(a.nanos - b.nanos)
 
 
-def negate_duration(a: Duration) -> Duration:
-    return Duration.of(-a.nanos)
-
-
-def add_to_timestamp(a: Timestamp, b: Duration) -> Timestamp:
+def shift_timestamp(a: Timestamp | Duration, b: Timestamp | Duration) -> Timestamp:
+    """Add a timestamp and a duration, in any order."""
     return Timestamp.of(a.nanos + b.nanos)
-
-
-def subtract_from_timestamp(a: Timestamp, b: Duration) -> Timestamp:
-    return Timestamp.of(a.nanos - b.nanos)
-
-
-def subtract_timestamps(a: Timestamp, b: Timestamp) -> Duration:
-    return Duration.of(a.nanos - b.nanos)
 
 
 def add(a: Value, b: Value) -> Value:

@@ -109,18 +109,6 @@ def int_to_uint(number: int) -> UInt:
     return UInt(number)
 
 
-def string_to_bytes(text: str) -> bytes:
-    return text.encode()
-
-
-def int_to_timestamp(seconds: int) -> Timestamp:
-    return Timestamp.of(seconds * NANOS)
-
-
-def timestamp_to_int(moment: Timestamp) -> int:
-    return moment.nanos // NANOS
-
-
 def string_to_timestamp(text: str) -> Timestamp:
     """Parse RFC 3339 with up to nine decimals."""
     match = _TIMESTAMP.fullmatch(text)
@@ -156,14 +144,6 @@ def string_to_duration(text: str) -> Duration:
     if not unsigned or not INT_MIN <= nanos <= INT_MAX:
         raise _impossible("string", "google.protobuf.Duration")
     return Duration(nanos)
-
-
-def int_to_duration(nanos: int) -> Duration:
-    return Duration(nanos)
-
-
-def duration_to_int(length: Duration) -> int:
-    return length.nanos
 
 
 def to_timestamp(given: Value) -> Value:

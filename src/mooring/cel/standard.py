@@ -39,7 +39,7 @@ from .types import (
     type_of,
 )
 from .validators import LiteralValidator
-from .values import NONE, Optional, TypeValue, Value, no_such_overload
+from .values import NANOS, NONE, Duration, Optional, Timestamp, TypeValue, Value, no_such_overload
 
 _A: Final = param("A")
 _B: Final = param("B")
@@ -158,13 +158,8 @@ _ARITHMETIC: Final = (
         Overload("add_bytes", (BYTES, BYTES), BYTES, _concatenate, cost=_CONCATENATE, inline="({0} + {1})"),
         Overload("add_double", (DOUBLE, DOUBLE), DOUBLE, _concatenate, inline="({0} + {1})"),
         Overload("add_duration_duration", (DURATION, DURATION), DURATION, arithmetic.add_durations),
-        Overload(
-            "add_duration_timestamp",
-            (DURATION, TIMESTAMP),
-            TIMESTAMP,
-            lambda a, b: arithmetic.add_to_timestamp(b, a),
-        ),
-        Overload("add_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, arithmetic.add_to_timestamp),
+        Overload("add_duration_timestamp", (DURATION, TIMESTAMP), TIMESTAMP, arithmetic.shift_timestamp),
+        Overload("add_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, arithmetic.shift_timestamp),
         Overload("add_int64", (INT, INT), INT, arithmetic.add_int),
         Overload("add_list", (_LIST, _LIST), _LIST, _concatenate, cost=_CONCATENATE_LISTS),
         Overload("add_string", (STRING, STRING), STRING, _concatenate, cost=_CONCATENATE, inline="({0} + {1})"),
@@ -173,15 +168,20 @@ _ARITHMETIC: Final = (
     function(
         op.SUBTRACT,
         Overload("subtract_double", (DOUBLE, DOUBLE), DOUBLE, lambda a, b: a - b, inline="({0} - {1})"),
-        Overload("subtract_duration_duration", (DURATION, DURATION), DURATION, arithmetic.subtract_durations),
+        Overload("subtract_duration_duration", (DURATION, DURATION), DURATION, arithmetic.subtract_nanos),
         Overload("subtract_int64", (INT, INT), INT, arithmetic.subtract_int),
-        Overload("subtract_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, arithmetic.subtract_from_timestamp),
-        Overload("subtract_timestamp_timestamp", (TIMESTAMP, TIMESTAMP), DURATION, arithmetic.subtract_timestamps),
+        Overload(
+            "subtract_timestamp_duration",
+            (TIMESTAMP, DURATION),
+            TIMESTAMP,
+            lambda moment, length: Timestamp.of(moment.nanos - length.nanos),
+        ),
+        Overload("subtract_timestamp_timestamp", (TIMESTAMP, TIMESTAMP), DURATION, arithmetic.subtract_nanos),
         Overload("subtract_uint64", (UINT, UINT), UINT, arithmetic.subtract_uint),
     ),
     function(
         op.MULTIPLY,
-        Overload("multiply_double", (DOUBLE, DOUBLE), DOUBLE, arithmetic.multiply_double, inline="({0} * {1})"),
+        Overload("multiply_double", (DOUBLE, DOUBLE), DOUBLE, float.__mul__, inline="({0} * {1})"),
         Overload("multiply_int64", (INT, INT), INT, arithmetic.multiply_int),
         Overload("multiply_uint64", (UINT, UINT), UINT, arithmetic.multiply_uint),
     ),
@@ -200,7 +200,7 @@ _ARITHMETIC: Final = (
         op.NEGATE,
         Overload("negate_double", (DOUBLE,), DOUBLE, lambda a: -a, inline="(-{0})"),
         Overload("negate_int64", (INT,), INT, arithmetic.negate_int),
-        Overload("negate_duration", (DURATION,), DURATION, arithmetic.negate_duration),
+        Overload("negate_duration", (DURATION,), DURATION, lambda length: Duration.of(-length.nanos)),
     ),
 )
 
@@ -330,7 +330,7 @@ _CONVERSIONS: Final = (
     function(
         "bytes",
         Overload("bytes_to_bytes", (BYTES,), BYTES, _same),
-        Overload("string_to_bytes", (STRING,), BYTES, conversions.string_to_bytes, cost=_STRING_TO_BYTES),
+        Overload("string_to_bytes", (STRING,), BYTES, str.encode, cost=_STRING_TO_BYTES),
     ),
     _conversion(
         "double",
@@ -342,16 +342,16 @@ _CONVERSIONS: Final = (
     _conversion(
         "duration",
         DURATION,
-        ("int64", INT, conversions.int_to_duration),
+        ("int64", INT, Duration),
         ("string", STRING, conversions.string_to_duration),
     ),
     _conversion(
         "int64",
         INT,
         ("double", DOUBLE, conversions.double_to_int),
-        ("duration", DURATION, conversions.duration_to_int),
+        ("duration", DURATION, lambda length: length.nanos),
         ("string", STRING, conversions.string_to_int),
-        ("timestamp", TIMESTAMP, conversions.timestamp_to_int),
+        ("timestamp", TIMESTAMP, lambda moment: moment.nanos // NANOS),
         ("uint64", UINT, conversions.uint_to_int),
     ),
     function(
@@ -367,7 +367,7 @@ _CONVERSIONS: Final = (
     _conversion(
         "timestamp",
         TIMESTAMP,
-        ("int64", INT, conversions.int_to_timestamp),
+        ("int64", INT, lambda seconds: Timestamp.of(seconds * NANOS)),
         ("string", STRING, conversions.string_to_timestamp),
     ),
     _conversion(

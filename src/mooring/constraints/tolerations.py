@@ -224,14 +224,6 @@ def untolerated_reason(taint: Taint) -> str:
     return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
 
 
-def count_untolerated_preferences(
-    taints: Iterable[Taint], tolerations: Sequence[Toleration], options: ConstraintOptions
-) -> int:
-    """Count the PreferNoSchedule taints that no toleration matches: fewer make a better node."""
-    index = index_tolerations(tolerations, options)
-    return sum(taint.effect == PREFER_NO_SCHEDULE and index.first_match(taint) is None for taint in taints)
-
-
 class Stay(msgspec.Struct, frozen=True):
     """The time that a pod may stay with NoExecute taints: `seconds` is None for ever, 0 for immediate eviction."""
 

@@ -183,7 +183,8 @@ def _check_taints(columns: TaintColumns, nodes: dict[int, list[Taint]], pod: Seq
         taint = found.taint(row)
         assert _shown(taint) == _shown(expected)
         assert found.mask()[row] == (expected is None)
-        assert preferences[row] == tolerations.count_untolerated_preferences(taints, pod, OPTIONS)
+        preferred = [taint for taint in taints if taint.effect == tolerations.PREFER_NO_SCHEDULE]
+        assert preferences[row] == sum(not tolerations.any_tolerates(pod, each, OPTIONS) for each in preferred)
 
 
 def _shown(taint: Taint | None) -> tuple[str, str, str] | None:

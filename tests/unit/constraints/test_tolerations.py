@@ -14,6 +14,7 @@ from mooring.api import resource_v1
 from mooring.api.core_v1 import Taint, Toleration
 from mooring.base import logs
 from mooring.constraints import tolerations
+from mooring.constraints.columns import TaintColumns
 from mooring.constraints.options import ConstraintOptions
 
 ALL_ON = ConstraintOptions()
@@ -263,8 +264,9 @@ class TestUntolerated:
         ids=["none", "a number", "a version", "an expression"],
     )
     def test_untolerated_preferences_are_counted(self, pod: list[Toleration], count: int) -> None:
-        taints = [*self.TAINTS, taint("2", "prefer", "PreferNoSchedule")]
-        assert tolerations.count_untolerated_preferences(taints, pod, ALL_ON) == count
+        columns = TaintColumns(ALL_ON)
+        columns.put(0, [*self.TAINTS, taint("2", "prefer", "PreferNoSchedule")])
+        assert columns.untolerated_preferences(pod)[0] == count
 
 
 BOUND = datetime(2026, 1, 1, tzinfo=UTC)

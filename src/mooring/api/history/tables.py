@@ -53,7 +53,7 @@ def _minor(text: str, otherwise: int) -> int:
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A field of a definition."""
+    """A field of an API type, with the releases and feature gates that it depends on."""
 
     name: str
     type: str
@@ -71,14 +71,14 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A value of an enum."""
+    """The releases and feature gates on which a value of an enum depends."""
 
     releases: Releases
     gates: tuple[str, ...] = ()
 
 
 class Served(msgspec.Struct, frozen=True):
-    """A resource of a group and version."""
+    """A resource as Kubernetes serves it in one group and version, with its releases."""
 
     group: str
     version: str
@@ -124,7 +124,7 @@ def package(group: str) -> str:
 
 
 class History(msgspec.Struct, frozen=True):
-    """All tables."""
+    """The tables of Kubernetes' API history: fields of types, values of enums, and resources."""
 
     definitions: Definitions
     enums: Enums
