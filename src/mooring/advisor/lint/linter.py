@@ -74,7 +74,7 @@ class Linter:
     def finding(self, problem: Problem, file: str, line: int = 1, column: int = 1, name: str = "") -> Finding | None:
         """Return a problem as a finding; None if its rule is disabled."""
         rule, field, message = problem
-        if rule.id in self._options.disabled:
+        if rule.id in self._options.settings.disabled:
             return None
         return Finding(rule, self._options.severity(rule), file, line, column, name, field, message)
 

@@ -55,13 +55,12 @@ class LintOptions:
     departure: Callable[[str, str], str | None]
     """Return the warning about an API version that the next minor release removes; None for others."""
     facts: ClusterFacts
-    disabled: frozenset[str] = frozenset()
-    strict: bool = False
+    settings: Settings
     release: Callable[[Any], list[Problem]] | None = None
     """The fields that the release of Kubernetes lacks; None unless linting for a release."""
 
     def severity(self, rule: Rule) -> Severity:
-        return Severity.ERROR if self.strict and rule.severity is Severity.WARNING else rule.severity
+        return Severity.ERROR if self.settings.strict and rule.severity is Severity.WARNING else rule.severity
 
 
 def build(settings: Settings) -> LintOptions:
@@ -80,8 +79,7 @@ def build(settings: Settings) -> LintOptions:
         absence=lru_cache(maxsize=1024)(lambda version, kind: facts.absence(version, kind) or absence(version, kind)),
         departure=lru_cache(maxsize=1024)(lives.departure),
         facts=facts,
-        disabled=settings.disabled,
-        strict=settings.strict,
+        settings=settings,
         release=_release(settings.kubernetes),
     )
 

@@ -1,7 +1,6 @@
 """Build the result of a run: the outcome of every pod, grouped."""
 
 from collections import Counter
-from collections.abc import Iterator
 
 from mooring.advisor.simulate import results
 from mooring.advisor.simulate.pods import Departure, SimulatedPod
@@ -35,6 +34,8 @@ def result_of(running: SimulationRun, snapshot: Snapshot) -> Simulation:
     pending = _pending(world)
     rejected = _group_rejections(world)
     after = usage_of(world.engine.cluster)
+    webhooks = world.admission.webhooks.items()
+    called = (f"the {text} would be asked about {count} of the new objects, and was not" for text, count in webhooks)
     blocked = tuple(
         Blocked(pod=pod.name, node=pod.node, message=why) for pod, why in world.drains.refused.values() if pod.node
     )
@@ -69,13 +70,8 @@ def result_of(running: SimulationRun, snapshot: Snapshot) -> Simulation:
         timeline=tuple(running.timeline),
         room=running.room,
         added_nodes=tuple(world.autoscaler.added),
-        notes=(*(str(note) for note in snapshot.notes), *_webhooks(world)),
+        notes=(*map(str, snapshot.notes), *called),
     )
-
-
-def _webhooks(world: World) -> Iterator[str]:
-    for text, count in world.admission.webhooks.items():
-        yield f"the {text} would be asked about {count} of the new objects, and was not"
 
 
 def _placements(world: World) -> tuple[Placement, ...]:

@@ -246,13 +246,10 @@ def _parse_yaml(pieces: Sequence[Piece], jobs: int) -> Iterator[_Document]:
     if jobs == 1 or sum(len(piece.text) for piece in pieces) < documents.POOL_LENGTH:
         yield from _parse_pieces(pieces)
         return
-    with ProcessPoolExecutor(jobs, initializer=_ignore_interrupt) as pool:
+    # Ctrl-C is for the process that has started these.
+    with ProcessPoolExecutor(jobs, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)) as pool:
         for found in documents.in_order(pool, _parse_pieces, documents.batches(pieces), 4 * jobs):
             yield from found
-
-
-def _ignore_interrupt() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that has started this one
 
 
 def _parse_pieces(pieces: Sequence[Piece]) -> list[_Document]:

@@ -53,34 +53,26 @@ def _csv_lines(path: Path, complaints: Complaints) -> Iterator[Line]:
             watched = _Ending(stream)
             rows = csv.reader(watched)
             names = [name.strip() for name in next(rows, [])]
-            for row in _rows(rows, watched, path, complaints):
-                place = f"{path}:{rows.line_num}"
-                if not row:
+            while True:
+                watched.is_text = True
+                try:
+                    row = next(rows)
+                except StopIteration:
+                    return
+                except csv.Error as problem:
+                    complaints.bad(f"{path}:{rows.line_num}", f"not a line of a table: {problem}")
                     continue
-                if len(row) != len(names):
+                place = f"{path}:{rows.line_num}"
+                if not watched.is_text:
+                    complaints.bad(place, "it is not UTF-8")
+                elif row and len(row) != len(names):
                     short = f"the line has {len(row)} fields, and the header {len(names)}"
                     cut = ": the file seems to be cut off" if not watched.is_whole and len(row) < len(names) else ""
                     complaints.bad(place, short + cut)
-                    continue
-                yield place, dict(zip(names, row, strict=True))
+                elif row:
+                    yield place, dict(zip(names, row, strict=True))
     except (OSError, EOFError) as problem:
         raise TraceError(f"{path}: cannot be read: {problem}") from problem
-
-
-def _rows(rows: "csv._reader", watched: "_Ending", path: Path, complaints: Complaints) -> Iterator[list[str]]:  # type: ignore[name-defined] # the reader's type has no public name
-    while True:
-        watched.is_text = True
-        try:
-            row = next(rows)
-        except StopIteration:
-            return
-        except csv.Error as problem:
-            complaints.bad(f"{path}:{rows.line_num}", f"not a line of a table: {problem}")
-            continue
-        if watched.is_text:
-            yield row
-        else:
-            complaints.bad(f"{path}:{rows.line_num}", "it is not UTF-8")
 
 
 class _Ending:
