@@ -245,7 +245,7 @@ def test_a_failure_of_mooring_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> N
     def fail(*_: object) -> None:
         raise KeyError("oops")
 
-    monkeypatch.setattr(server, "answer", fail)
+    monkeypatch.setattr(server, "check_create", fail)
     found = lint(POD)
     assert [each.rule.id for each in found] == ["M009"]
     assert "KeyError" in found[0].message

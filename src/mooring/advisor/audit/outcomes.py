@@ -151,10 +151,10 @@ class EffectFinder:
         return sum(node_selector.volume_matches(volume, node.metadata.labels, options) for node in nodes)
 
 
-def _with_source_paths(judgement: AdmissionResult, made: GeneratedObject) -> AdmissionResult:
+def _with_source_paths(admission: AdmissionResult, made: GeneratedObject) -> AdmissionResult:
     return AdmissionResult(
-        {made.path(field): text for field, text in judgement.refused.items()},
-        frozenset(map(made.path, judgement.dropped)),
+        {made.path(field): text for field, text in admission.refused.items()},
+        frozenset(map(made.path, admission.dropped)),
     )
 
 

@@ -52,7 +52,7 @@ def advice(obj: Resource, cluster: Cluster | None) -> Iterator[Problem]:
         yield from _on_term(at, {}, cluster)
 
 
-def apart_from(refused: Iterable[str], problems: Iterable[Problem]) -> Iterator[Problem]:
+def without_rejected_fields(refused: Iterable[str], problems: Iterable[Problem]) -> Iterator[Problem]:
     """Yield the problems that concern none of the fields that the server rejects, which must be changed anyway."""
     exactly = set(refused)
     around = {outer for path in exactly for outer in _outer(path)}

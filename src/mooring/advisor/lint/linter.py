@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mooring.advisor.lint import documents, options, rules, server
-from mooring.advisor.lint.advice import advice, apart_from
+from mooring.advisor.lint.advice import advice, without_rejected_fields
 from mooring.advisor.lint.cluster import Cluster
 from mooring.advisor.lint.documents import Item, Piece
 from mooring.advisor.lint.options import Settings
@@ -99,14 +99,14 @@ class Linter:
             size = len(msgspec.json.encode(item.tree)) if may_be_large else 0
             if size > MAX_BYTES:
                 return [server.too_large(size)]
-            answer = server.answer(item.tree, self._options, self._now)
-            problems = answer.problems
+            checked = server.check_create(item.tree, self._options, self._now)
+            problems = checked.problems
             if self._options.release is not None:
                 problems = _in_its_words(problems, self._options.release(item.tree))
-            if answer.object is not None:
+            if checked.object is not None:
                 refused = [each.field for each in problems if each.rule is rules.INVALID]
-                problems += apart_from(refused, advice(answer.object, self._cluster))
-                problems += self._options.facts.advice(answer.object)
+                problems += without_rejected_fields(refused, advice(checked.object, self._cluster))
+                problems += self._options.facts.advice(checked.object)
         except Exception as error:  # one document that Mooring fails on must not hide what is wrong with others
             return [Problem(rules.INTERNAL, "", f"Mooring failed: {type(error).__name__}: {error}; please report it")]
         return problems

@@ -50,7 +50,7 @@ def run(found: Sequence[Source], settings: Settings, stdin: IO[bytes], jobs: int
     if jobs > 1 and sum(map(sources.size, found)) >= documents.POOL_LENGTH:
         parts = _in_processes(batches, settings, jobs)
     else:
-        parts = (_lint_item(linter, batch) for batch in batches)
+        parts = (_lint_batch(linter, batch) for batch in batches)
     with _collecting_seldom():
         for part in parts:
             report.add(part)
@@ -108,7 +108,7 @@ def _parts(source: Source, stdin: IO[bytes]) -> Iterator[_Part]:
     yield from (_Part(source.name, batch) for batch in documents.batches(pieces))
 
 
-def _lint_item(linter: Linter, batch: _Batch) -> Report:
+def _lint_batch(linter: Linter, batch: _Batch) -> Report:
     report = Report()
     with without_logs():
         for file, pieces, problem in batch:
@@ -134,7 +134,7 @@ def _start(settings: Settings) -> None:
 
 def _lint_in_process(batch: _Batch) -> Report:
     assert _linter is not None  # noqa: S101 - the pool has called `_start`
-    return _lint_item(_linter, batch)
+    return _lint_batch(_linter, batch)
 
 
 def _in_processes(batches: Iterable[_Batch], settings: Settings, jobs: int) -> Iterator[Report]:

@@ -26,7 +26,7 @@ from mooring.api.meta_v1 import Resource
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CreateCheck:
     """The problems that the server's checks found, and the decoded object with defaults in its newest version."""
 
     problems: list[Problem]
@@ -45,32 +45,32 @@ class _AnyCluster(NoCluster):
         return Priority(name, spec.priority or 0, spec.preemption_policy or "PreemptLowerPriority")
 
 
-def answer(tree: Any, options: LintOptions, now: datetime) -> Answer:
+def check_create(tree: Any, options: LintOptions, now: datetime) -> CreateCheck:
     """Run the server's create checks on one object; return the problems and the decoded object."""
     if not isinstance(tree, dict):
-        return Answer([Problem(rules.NOT_AN_OBJECT, "", "expected an object with apiVersion and kind")])
+        return CreateCheck([Problem(rules.NOT_AN_OBJECT, "", "expected an object with apiVersion and kind")])
     api_version, kind_name = tree.get("apiVersion"), tree.get("kind")
     if api_version is None and kind_name is None:
-        return Answer([Problem(rules.NOT_KUBERNETES, "", "skipped: it has neither apiVersion nor kind")])
+        return CreateCheck([Problem(rules.NOT_KUBERNETES, "", "skipped: it has neither apiVersion nor kind")])
     if not isinstance(api_version, str) or not isinstance(kind_name, str) or not api_version or not kind_name:
         missing = "apiVersion" if not isinstance(api_version, str) or not api_version else "kind"
-        return Answer([Problem(rules.NOT_AN_OBJECT, missing, f"{missing} is missing or not a text")])
+        return CreateCheck([Problem(rules.NOT_AN_OBJECT, missing, f"{missing} is missing or not a text")])
     problems = []
     departure = options.departure(api_version, kind_name)
     if departure:
         problems.append(Problem(rules.REMOVED_NEXT, "apiVersion", departure))
     absence = options.absence(api_version, kind_name)
     if absence:
-        return Answer([Problem(rules.NOT_SERVED, "apiVersion", absence)])
+        return CreateCheck([Problem(rules.NOT_SERVED, "apiVersion", absence)])
     kind = options.scheme.kind(api_version, kind_name)
     if kind is None or not _has_admission_rules(kind, options):
         skipped = f"skipped: Mooring does not know {api_version} {kind_name}"
-        return Answer([*problems, Problem(rules.UNKNOWN_KIND, "", skipped)])
+        return CreateCheck([*problems, Problem(rules.UNKNOWN_KIND, "", skipped)])
     deprecation = options.scheme.deprecation_warning(kind)
     if deprecation and not departure:
         problems.append(Problem(rules.DEPRECATED, "apiVersion", deprecation))
-    linted = _lint_item(tree, kind, options, now)
-    return Answer(problems + linted.problems, linted.object)
+    linted = _admit_tree(tree, kind, options, now)
+    return CreateCheck(problems + linted.problems, linted.object)
 
 
 def _has_admission_rules(kind: Kind, options: LintOptions) -> bool:
@@ -81,13 +81,13 @@ def _has_admission_rules(kind: Kind, options: LintOptions) -> bool:
     return True
 
 
-def _lint_item(tree: Any, kind: Kind, options: LintOptions, now: datetime) -> Answer:
+def _admit_tree(tree: Any, kind: Kind, options: LintOptions, now: datetime) -> CreateCheck:
     try:
         decoded = codec.decode_tree(tree, kind.type, FieldValidation.WARN)
     except WrongFieldsError as error:
-        return Answer([_wrong_field(problem) for problem in error.problems])
+        return CreateCheck([_wrong_field(problem) for problem in error.problems])
     except DecodeError as error:
-        return Answer([Problem(rules.WRONG_FIELD, "", str(error))])
+        return CreateCheck([Problem(rules.WRONG_FIELD, "", str(error))])
     # The server stops here when fields are unknown; going on shows at once what it would say after that.
     problems = [Problem(rules.WRONG_FIELD, _quoted_path(text), text) for text in decoded.warnings]
     obj = options.scheme.convert(decoded.object, options.scheme.hub(kind))
@@ -100,7 +100,7 @@ def _lint_item(tree: Any, kind: Kind, options: LintOptions, now: datetime) -> An
     except errors.StatusError as refusal:
         problems.append(Problem(rules.REFUSED, "", refusal.status.message))
     problems += [Problem(rules.SERVER_WARNING, _leading_path(text), text) for text in request.warnings]
-    return Answer(problems, obj)
+    return CreateCheck(problems, obj)
 
 
 def _request(obj: Resource, options: AdmissionOptions, now: datetime) -> Request:

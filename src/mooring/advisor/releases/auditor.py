@@ -102,7 +102,7 @@ class _Suspect(NamedTuple):
     """An object that admission in the target release rejects or changes, and the rejected and dropped fields."""
 
     object: Resource
-    judgement: AdmissionResult
+    admission: AdmissionResult
 
 
 def simulated_findings(
@@ -168,7 +168,7 @@ def _explain_refusal(
     if reference.stored and made is None:
         after = admission_checks.update(obj, options.then.admission, now)
         stays = not after.beyond(admission_checks.update(obj, options.now.admission, now)).refused
-    for field, refusal in suspect.judgement.refused.items():
+    for field, refusal in suspect.admission.refused.items():
         if _CEL_RULES_FIELD in field:
             continue
         if made is not None and field.startswith(made.there):

@@ -43,12 +43,12 @@ class ChangeApplier:
                 names = self._nodes(change.nodes)
                 for name in names:
                     self._world.remove_node(name)
-                return f"remove {several(names)}"
+                return f"remove {join_names(names)}"
             case changes.Drain():
                 names = self._each(change.nodes, partial(with_unschedulable, unschedulable=True))
                 for name in names:
                     self._world.drains.begin(name)
-                return f"drain {several(names)}"
+                return f"drain {join_names(names)}"
             case _:
                 return self._change_nodes(change)
 
@@ -65,7 +65,7 @@ class ChangeApplier:
                 self._add_object(copy_of(wanted))
             text.append(f"{obj.kind.lower()}/{obj.metadata.name or obj.metadata.generate_name}")
         self._world.workloads.retry_refused()
-        return f"add {several(text)}" + (f", {change.replicas} replicas" if change.replicas is not None else "")
+        return f"add {join_names(text)}" + (f", {change.replicas} replicas" if change.replicas is not None else "")
 
     def _add_object(self, obj: Resource) -> None:
         status = getattr(obj, "status", None)
@@ -167,18 +167,18 @@ class ChangeApplier:
                 if taint.effect == "NoExecute" and not taint.time_added:
                     taint = structs.replace(taint, time_added=self._world.clock.timestamp())
                 names = self._each(change.nodes, lambda node: _with_taint(node, taint))
-                return f"taint {several(names)} {format_taint(taint)}:{taint.effect}"
+                return f"taint {join_names(names)} {format_taint(taint)}:{taint.effect}"
             case changes.Untaint():
                 names = self._each(change.nodes, lambda node: _without_taint(node, change.key, change.effect))
-                return f"untaint {several(names)} {change.key}"
+                return f"untaint {join_names(names)} {change.key}"
             case changes.Label():
                 names = self._each(change.nodes, lambda node: _with_label(node, change.key, change.value))
-                return f"label {several(names)} {change.key}" + ("-" if change.value is None else f"={change.value}")
+                return f"label {join_names(names)} {change.key}" + ("-" if change.value is None else f"={change.value}")
             case changes.Cordon():
                 names = self._each(change.nodes, partial(with_unschedulable, unschedulable=change.unschedulable))
                 for name in () if change.unschedulable else names:
                     self._world.drains.end(name)
-                return f"{'' if change.unschedulable else 'un'}cordon {several(names)}"
+                return f"{'' if change.unschedulable else 'un'}cordon {join_names(names)}"
 
     def _add_nodes(self, change: changes.AddNodes) -> str:
         cluster = self._world.engine.cluster
@@ -225,6 +225,6 @@ def with_unschedulable(node: Node, *, unschedulable: bool) -> Node:
     return structs.replace(node, spec=structs.replace(node.spec, unschedulable=unschedulable))
 
 
-def several(names: list[str]) -> str:
+def join_names(names: list[str]) -> str:
     """Join names for a sentence, only the first two if there are many."""
     return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"

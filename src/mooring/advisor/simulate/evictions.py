@@ -52,9 +52,9 @@ class TaintEvictions:
             return
         self._taints[name] = taints
         for pod in self._world.pods_on(name):
-            self.consider(pod)
+            self.schedule_eviction(pod)
 
-    def consider(self, pod: SimulatedPod) -> None:
+    def schedule_eviction(self, pod: SimulatedPod) -> None:
         """Schedule the eviction of a pod from its node, if a NoExecute taint of the node requires it."""
         due = self._due(pod)
         if due is not None:

@@ -204,7 +204,7 @@ class Workloads:
         for owner in self._daemons:
             self._daemon(owner, node)
 
-    def lost(self, pod: SimulatedPod) -> None:
+    def replace_deleted(self, pod: SimulatedPod) -> None:
         """Replace a deleted pod if its workload still wants it."""
         owner = pod.owner
         if owner is None or owner.is_gone:

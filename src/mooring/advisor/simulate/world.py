@@ -135,7 +135,7 @@ class World:
             elif pod.node and self.engine.cluster.node(pod.node) is None:  # as garbage collection of pods does
                 self.evict(pod, "its node does not exist")
             elif not pod.node and not keep_pending:
-                self._wait(pod)
+                self._queue_pod(pod)
         if not keep_pending:
             self.workloads.reconcile_all()
         for info in list(self.engine.cluster.node_infos()):
@@ -161,7 +161,7 @@ class World:
         if pod.spec.node_name:
             self.place(made, pod.spec.node_name)
         else:
-            self._wait(made)
+            self._queue_pod(made)
 
     def restore(self, pod: SimulatedPod) -> None:
         """Add a pod with its state from a checkpoint."""
@@ -171,11 +171,11 @@ class World:
         if pod.node:
             self.engine.assume(pod.pod, pod.node)
             self.running += 1
-            self.taints.consider(pod)
+            self.taints.schedule_eviction(pod)
         else:
-            self._wait(pod)
+            self._queue_pod(pod)
 
-    def _wait(self, pod: SimulatedPod) -> None:
+    def _queue_pod(self, pod: SimulatedPod) -> None:
         name = pod.pod.spec.scheduler_name
         if name in self.engine.profiles:
             self.queue.add(pod.pod)
@@ -196,7 +196,7 @@ class World:
         self.starting.begin(pod)
         if self.queue.has_unschedulable:
             self.queue.move(_POD_ADDED, None, pod.pod)
-        self.taints.consider(pod)
+        self.taints.schedule_eviction(pod)
         owner = pod.owner
         if owner is not None and pod.slot and owner.kind == "StatefulSet" and len(owner.pods) < owner.wanted:
             self.workloads.reconcile(owner)
@@ -224,7 +224,7 @@ class World:
         if node or nominated:  # the pod for which it had to go is in flight, and must hear of it
             self.queue.move(POD_DELETED, on_node(pod.pod, node or nominated or ""), None)
         if recreate:
-            self.workloads.lost(pod)
+            self.workloads.replace_deleted(pod)
 
     def evict(self, pod: SimulatedPod, cause: str) -> None:
         self.record.evicted(pod, cause)

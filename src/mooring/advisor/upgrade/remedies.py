@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import structs
 
-from mooring.advisor.simulate.applying import several
+from mooring.advisor.simulate.applying import join_names
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.reports import count_of
 from mooring.advisor.snapshot import Snapshot
@@ -107,13 +107,13 @@ class RemedySearch:
             namespace, *names = key
             nodes = frozenset(block.node for block in blocked[key])
             if len(names) == 1:
-                text = f"the disruption budget {namespace}/{names[0]} blocks the drain of {several(sorted(nodes))}"
+                text = f"the disruption budget {namespace}/{names[0]} blocks the drain of {join_names(sorted(nodes))}"
                 changes = self._budget_changes(namespace, names[0], blocked[key][0].owner)
                 command = f"kubectl -n {namespace} edit pdb {names[0]}"
                 hint = _Change(command, "no single change that was tried lets it pass")
             else:
-                pods = several([block.pod for block in blocked[key]])
-                text = f"several disruption budgets select {pods} on {several(sorted(nodes))}"
+                pods = join_names([block.pod for block in blocked[key]])
+                text = f"several disruption budgets select {pods} on {join_names(sorted(nodes))}"
                 changes = self._deletions(namespace, names)
                 effect = "the API server evicts no pod that several budgets select: keep one, and change it"
                 hint = _Change(f"kubectl -n {namespace} get pdb {' '.join(names)}", effect)
@@ -144,7 +144,9 @@ class RemedySearch:
     def _pending_remedy(self) -> Remedy:
         """Return a remedy for pods that end pending: the changes found so far, or else one more node."""
         count = sum(each.pods for each in self.rollout.pending)
-        problem = f"{count_of(count, 'pod')} of {several([each.workload for each in self.rollout.pending])} end pending"
+        problem = (
+            f"{count_of(count, 'pod')} of {join_names([each.workload for each in self.rollout.pending])} end pending"
+        )
         if self._found and not self._play(self.options).pending:
             command = " && ".join(each.command for each in self._found)
             return Remedy(problem, command, "no pod ends pending when no node stays cordoned", is_verified=True)

@@ -99,7 +99,7 @@ def _lines(path: Path, complaints: Complaints) -> Iterator[tuple[datetime, str, 
                     yield clock.moment(line, place), place, line
                 except (ValueError, msgspec.DecodeError, RecursionError) as problem:
                     cut = " (the file seems to be cut off)" if not text.endswith(b"\n") else ""
-                    complaints.bad(place, f"{problem}{cut}")
+                    complaints.report_bad_line(place, f"{problem}{cut}")
     except (OSError, EOFError) as problem:
         raise TraceError(f"{path}: cannot be read: {problem}") from problem
 

@@ -164,7 +164,7 @@ class Complaints:
         self._examples: list[str] = []
         self._notes: Counter[str] = Counter()
 
-    def bad(self, place: str, message: str) -> None:
+    def report_bad_line(self, place: str, message: str) -> None:
         """Report an unusable line. Raise TraceError, unless errors are skipped."""
         text = f"{place}: {message}"
         if not self._skips:
@@ -179,9 +179,9 @@ class Complaints:
         try:
             yield
         except (ValueError, RecursionError) as problem:
-            self.bad(place, str(problem))
+            self.report_bad_line(place, str(problem))
 
-    def note(self, place: str, message: str) -> None:
+    def add_note(self, place: str, message: str) -> None:
         """Record a message about an unusual, but usable line; keep the first line as an example."""
         if message not in self._notes and len(self._notes) < 1000:
             self._examples.append(f"{place}: {message}")

@@ -118,14 +118,14 @@ class Meter(SimulationRecord):
     def arrives(self, pod: SimulatedPod, event: int) -> None:
         shape = self._world.engine.cluster.info(pod.pod).signature
         self.tally.arrived += 1
-        self.note_shape(pod.pod, event, 1)
+        self.count_signature(pod.pod, event, 1)
         if len(self.shapes) > 8 * _TYPICAL:
             self.shapes = Counter(dict(self.shapes.most_common(4 * _TYPICAL)))
             self.examples = {each: self.examples[each] for each in self.shapes}
         for resource, amount in shape.requests.items():
             self.tally.asked[resource] = self.tally.asked.get(resource, 0) + amount
 
-    def note_shape(self, pod: Pod, event: int, number: int) -> None:
+    def count_signature(self, pod: Pod, event: int, number: int) -> None:
         """Count `number` pods identical to the one that arrived with an event."""
         shape = self._world.engine.cluster.info(pod).signature
         self.shapes[shape] += number

@@ -57,7 +57,7 @@ def pods(path: Path, complaints: Complaints, models: frozenset[str] = frozenset(
             wanted = set(filter(None, row.get("gpu_spec", "").split("|")))
             if models and wanted and not wanted & models:
                 text = f"no node has the model {row['gpu_spec']}: plugins that heed models find it no node"
-                complaints.note(place, text)
+                complaints.add_note(place, text)
     yield from sorted(found, key=attrgetter("at"))
 
 

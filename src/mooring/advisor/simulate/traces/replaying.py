@@ -225,7 +225,7 @@ class Replay:
             world.restore(pod)
         self._leaving = [(due, next(self._order), keys[event]) for due, event in standing.leaving if event in keys]
         for event, number in standing.shapes:
-            self.meter.note_shape(_admitted(pods[event].pod), event, number)
+            self.meter.count_signature(_admitted(pods[event].pod), event, number)
 
     def _until(self, at: float) -> None:
         while self._leaving and self._leaving[0][0] <= at:

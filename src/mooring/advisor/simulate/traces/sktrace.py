@@ -66,7 +66,7 @@ def events(path: Path, complaints: Complaints) -> Iterator[Event]:
         try:
             times.check(at, place)
         except ValueError as problem:
-            complaints.bad(place, str(problem))
+            complaints.report_bad_line(place, str(problem))
             continue
         for action, trees in (("applied", moment.applied_objs), ("deleted", moment.deleted_objs)):
             for index, tree in enumerate(trees):

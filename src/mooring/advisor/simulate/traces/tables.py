@@ -60,15 +60,15 @@ def _csv_lines(path: Path, complaints: Complaints) -> Iterator[Line]:
                 except StopIteration:
                     return
                 except csv.Error as problem:
-                    complaints.bad(f"{path}:{rows.line_num}", f"not a line of a table: {problem}")
+                    complaints.report_bad_line(f"{path}:{rows.line_num}", f"not a line of a table: {problem}")
                     continue
                 place = f"{path}:{rows.line_num}"
                 if not watched.is_text:
-                    complaints.bad(place, "it is not UTF-8")
+                    complaints.report_bad_line(place, "it is not UTF-8")
                 elif row and len(row) != len(names):
                     short = f"the line has {len(row)} fields, and the header {len(names)}"
                     cut = ": the file seems to be cut off" if not watched.is_whole and len(row) < len(names) else ""
-                    complaints.bad(place, short + cut)
+                    complaints.report_bad_line(place, short + cut)
                 elif row:
                     yield place, dict(zip(names, row, strict=True))
     except (OSError, EOFError) as problem:
