@@ -5,6 +5,7 @@ does not proxy requests. ``requests/app.py`` calls it before requests for APISer
 """
 
 import asyncio
+from collections.abc import Awaitable
 from contextlib import suppress
 
 from mooring.api import apiregistration_v1, errors, times
@@ -74,8 +75,16 @@ class ApiServices:
             found = {each.metadata.name: each for each in await self._calls.list(apiregistration_v1.APIService)}
             gone = [found[name] for name in found.keys() - wanted.keys()]
             await asyncio.gather(
-                *(self._write(each) for name, each in wanted.items() if name not in found),
-                *(self._delete(each) for each in gone if AUTOMATIC in each.metadata.labels),
+                *(
+                    _unless(errors.AlreadyExists, self._calls.create(each))
+                    for name, each in wanted.items()
+                    if name not in found
+                ),
+                *(
+                    _unless(errors.NotFound, self._calls.delete(each))
+                    for each in gone
+                    if AUTOMATIC in each.metadata.labels
+                ),
             )
             self._kept = now
 
@@ -94,14 +103,6 @@ class ApiServices:
         ]
         return [_local(each, is_custom=each in custom) for each in every if each.group != GROUP]
 
-    async def _write(self, service: apiregistration_v1.APIService) -> None:
-        with suppress(errors.AlreadyExists):  # another server has created it
-            await self._calls.create(service)
-
-    async def _delete(self, service: apiregistration_v1.APIService) -> None:
-        with suppress(errors.NotFound):
-            await self._calls.delete(service)
-
     def _unavailable(self) -> apiregistration_v1.APIServiceCondition:
         return apiregistration_v1.APIServiceCondition(
             type=apiregistration_v1.AVAILABLE,
@@ -110,6 +111,12 @@ class ApiServices:
             message="this server passes no requests on to other API servers",
             last_transition_time=times.to_seconds(self._clock.now()),
         )
+
+
+async def _unless(done: type[errors.StatusError], write: Awaitable[None]) -> None:
+    """Await a write; ignore the error which says that another server has done the same."""
+    with suppress(done):
+        await write
 
 
 def _local(where: GroupVersion, *, is_custom: bool) -> apiregistration_v1.APIService:

@@ -3,7 +3,7 @@
 One `HandlerContext` serves all requests; a `Call` is one request. Read next: ``reading.py``.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -71,21 +71,14 @@ class Call(msgspec.Struct):
             add_warning(self.warnings, text)
 
 
-class Reserved(Protocol):
-    """Interface for the addresses and ports allocated for a Service that is about to be written."""
-
-    async def commit(self) -> None:
-        """Release the addresses and ports that the written Service no longer uses."""
-
-    async def undo(self) -> None:
-        """Release the newly allocated addresses and ports, because the Service was not written."""
-
-
 class Allocation(Protocol):
     """Allocates the addresses and ports of Services (``services/allocation.py``)."""
 
-    async def reserve(self, new: Service, old: Service | None, *, dry_run: bool) -> Reserved:
-        """Allocate what addresses and ports a Service lacks, in its fields; raise a `StatusError` if none is left."""
+    async def reserve(self, new: Service, old: Service | None, *, dry_run: bool) -> Callable[[bool], Awaitable[None]]:
+        """Allocate what addresses and ports a Service lacks, in its fields; raise a `StatusError` if none is left.
+
+        The returned function must be called after the write, with whether that succeeded: it releases what is unused.
+        """
 
     async def release(self, service: Service) -> None:
         """Release all addresses and ports of a deleted Service."""

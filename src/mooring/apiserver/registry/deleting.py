@@ -248,7 +248,7 @@ class Deleting:
         options = delete_options(call.request)
         selection = self.context.selections.of(call.request, call.kind, call.stored)
         view = view_for(self.context, call)
-        found = await self._reading.select_objects(call, selection)
+        found = (await self._reading.scan(call, selection)).items
         shown = await self._delete_each(call, found, options)
         if call.stored.needs_webhook:
             await call.stored.prepare([kv.value for kv in shown], call.kind)

@@ -13,7 +13,7 @@ kubelets check pods when these arrive, or after a list when the kubelet starts. 
 
 from collections.abc import Hashable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import structs
 
@@ -39,16 +39,6 @@ if TYPE_CHECKING:
 _MAX_ENTRIES = 16_384
 
 
-class Renderer(Protocol):
-    """Renders stored objects in a version: `Stored` for users, `NodeReader` for nodes."""
-
-    def render(self, value: bytes, revision: int, kind: Kind) -> bytes: ...
-
-    def render_item(self, value: bytes, revision: int, kind: Kind) -> bytes: ...
-
-    def render_items(self, items: Iterable[KeyValue], kind: Kind) -> json_bytes.Pieces: ...
-
-
 class NodeLowering:
     """Detects requests of nodes, and caches the values lowered for them."""
 
@@ -60,7 +50,7 @@ class NodeLowering:
         """By revision, the taints and labels that a lowered object depends on; False if equal for all nodes."""
         self._lowered: BoundedCache[tuple[int, Hashable], KeyValue] = BoundedCache(_MAX_ENTRIES)
 
-    def of(self, request: Request, stored: Stored) -> Renderer:
+    def of(self, request: Request, stored: Stored) -> "Renderer":
         """Return the renderer of a kind's objects for the sender of a request: lowered if it is a node."""
         if stored.hub.type not in {Pod, PersistentVolume}:
             return stored
@@ -151,6 +141,10 @@ class NodeReader:
             return self._lowering.lower(self._stored, self._node, value)
         [kv] = self._lowering.lower_all(self._stored, self._node, [KeyValue("", value, 0, revision)])
         return kv.value
+
+
+Renderer = Stored | NodeReader
+"""Renders stored objects in a version: `Stored` for users, `NodeReader` for nodes."""
 
 
 def _node_properties(kv: KeyValue) -> "NodeProperties":

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import binascii
-from collections.abc import Sequence
 
 import msgspec
 
@@ -80,11 +79,6 @@ class Reading:
             return Response(200, in_turns(pieces), warnings=call.warnings)
         return respond(call, view.list(page.items, metadata))
 
-    async def select_objects(self, call: Call, selection: Selection) -> Sequence[KeyValue]:
-        """Return every object that the selectors of a deletecollection match."""
-        page = await self._scan(call, selection, after_key="", limit=0, revision=None)
-        return page.items
-
     async def _page(self, call: Call, selection: Selection, wanted: ListVersion) -> _Page:
         limit = _limit(call)
         token = _decode_token(call.request.parameter("continue"))
@@ -95,7 +89,7 @@ class Reading:
             revision = wanted.version if wanted.exact else None
             await self._check_not_in_the_future(0 if wanted.exact else wanted.version)
         try:
-            return await self._scan(call, selection, after_key=after_key, limit=limit, revision=revision)
+            return await self.scan(call, selection, after_key=after_key, limit=limit, revision=revision)
         except Compacted:
             expired = errors.expired(_CONTINUE_TOO_OLD if token else _LIST_TOO_OLD)
             if token:
@@ -106,10 +100,10 @@ class Reading:
                 raise errors.bad_request("continue key is not valid: it is from the future") from None
             raise too_large_version(error.requested, error.current) from None
 
-    async def _scan(
-        self, call: Call, selection: Selection, *, after_key: str, limit: int, revision: int | None
+    async def scan(
+        self, call: Call, selection: Selection, *, after_key: str = "", limit: int = 0, revision: int | None = None
     ) -> _Page:
-        """Return the first `limit` matching objects after a key (0: all)."""
+        """Return the first `limit` objects (0: all) after a key that the selectors match, as of a revision."""
         store, stored = self._context.store, call.stored
         namespace = call.namespace or (selection.one_namespace() or "" if stored.hub.namespaced else "")
         prefix = stored.prefix_of(namespace)

@@ -348,12 +348,7 @@ class Writing:
         if self.context.allocation is None:
             return None
         before = old if isinstance(old, Service) else None
-        reserved = await self.context.allocation.reserve(new, before, dry_run=options.dry_run)
-
-        async def settle(is_written: bool) -> None:
-            await (reserved.commit() if is_written and not options.dry_run else reserved.undo())
-
-        return settle
+        return await self.context.allocation.reserve(new, before, dry_run=options.dry_run)
 
     async def admit_update(
         self,

@@ -1,11 +1,13 @@
 """Allocate the cluster IPs, node ports and health-check port of a Service when it is written.
 
-    reservation = await allocation.reserve(new, old, dry_run=False)  # sets the fields of `new`; raises Invalid
-    ...                                                              # the Service is written
-    await reservation.commit()                                       # or `undo`, if it was not
+    settle = await allocation.reserve(new, old, dry_run=False)  # sets the fields of `new`; raises Invalid
+    ...                                                         # the Service is written
+    await settle(True)                                          # False if it was not
 
 Admission determines the IP families of a Service (``admission/service_families.py``).
 """
+
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -31,18 +33,11 @@ class Reservation(msgspec.Struct):
     left: list[str] = msgspec.field(default_factory=list)
     left_ports: list[int] = msgspec.field(default_factory=list)
 
-    async def commit(self) -> None:
-        """Release the addresses and ports that the written Service no longer uses."""
-        await self._release(self.left, self.left_ports)
-
-    async def undo(self) -> None:
-        """Release the newly allocated addresses and ports, because the Service was not written."""
-        await self._release(self.taken, self.taken_ports)
-
-    async def _release(self, addresses: list[str], ports: list[int]) -> None:
-        for address in addresses:
+    async def settle(self, is_written: bool) -> None:
+        """Release what a written Service no longer uses, or what was allocated for one that was not written."""
+        for address in self.left if is_written else self.taken:
             await self.allocation.addresses.release(address, self.service)
-        await self.allocation.ports.release(ports)
+        await self.allocation.ports.release(self.left_ports if is_written else self.taken_ports)
 
 
 class ServiceAllocation:
@@ -52,20 +47,21 @@ class ServiceAllocation:
         self.addresses = ClusterAddresses(context)
         self.ports = NodePorts(context, ports)
 
-    async def reserve(self, new: Service, old: Service | None, *, dry_run: bool) -> Reservation:
+    async def reserve(self, new: Service, old: Service | None, *, dry_run: bool) -> Callable[[bool], Awaitable[None]]:
         """Allocate what addresses and ports a Service lacks, in its fields; raise a `StatusError` if none is left."""
         made = Reservation(self, new)
         try:
             await self._reserve_addresses(made, new, old, dry_run=dry_run)
             await self._reserve_ports(made, new, old, dry_run=dry_run)
         except BaseException:
-            await made.undo()
+            await made.settle(False)
             raise
-        return Reservation(self, new) if dry_run else made
+        return Reservation(self, new).settle if dry_run else made.settle
 
     async def release(self, service: Service) -> None:
         """Release all addresses and ports of a deleted Service."""
-        await Reservation(self, service, taken=addresses_of(service), taken_ports=sorted(ports_of(service))).undo()
+        allocated = Reservation(self, service, taken=addresses_of(service), taken_ports=sorted(ports_of(service)))
+        await allocated.settle(False)
 
     async def _reserve_addresses(self, made: Reservation, new: Service, old: Service | None, *, dry_run: bool) -> None:
         had = addresses_of(old) if old else []
