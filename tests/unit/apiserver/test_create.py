@@ -36,7 +36,7 @@ async def test_a_name_is_made_up_from_its_beginning(api: ApiCaller) -> None:
 
 async def test_a_made_up_name_that_is_taken_is_made_up_again(api: ApiCaller, monkeypatch: pytest.MonkeyPatch) -> None:
     suffixes = iter(["bbbbb", "bbbbb", "ccccc"])
-    monkeypatch.setattr("mooring.admission.pipeline._suffix", lambda: next(suffixes))
+    monkeypatch.setattr("mooring.admission.pipeline._random_suffix", lambda: next(suffixes))
     body = config_map()
     body["metadata"] = {"generateName": "x-"}
     names = [(await api.post(CONFIG_MAPS, body)).body["metadata"]["name"] for _ in range(2)]
@@ -45,7 +45,7 @@ async def test_a_made_up_name_that_is_taken_is_made_up_again(api: ApiCaller, mon
 
 async def test_labels_follow_a_name_that_is_made_up_again(api: ApiCaller, monkeypatch: pytest.MonkeyPatch) -> None:
     suffixes = iter(["bbbbb", "bbbbb", "ccccc"] * 2)
-    monkeypatch.setattr("mooring.admission.pipeline._suffix", lambda: next(suffixes))
+    monkeypatch.setattr("mooring.admission.pipeline._random_suffix", lambda: next(suffixes))
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "x-"}}
     await api.post("/api/v1/namespaces", space)
     second = (await api.post("/api/v1/namespaces", space)).body["metadata"]
