@@ -519,4 +519,4 @@ async def test_an_item_without_its_key_is_refused(api: ApiCaller) -> None:
 
 
 def test_elements_are_written_as_kubernetes_does() -> None:
-    assert field_set.item(("name", "port"), ("é", 80)) == 'k:{"name":"é","port":80}'
+    assert field_set.item_element(("name", "port"), ("é", 80)) == 'k:{"name":"é","port":80}'

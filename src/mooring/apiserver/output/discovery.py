@@ -44,16 +44,16 @@ class Discovery:
             self._documents.clear()
             self._changes = self._scheme.changes
         path = request.path.rstrip("/")
-        make = self._maker(path)
+        make = self._document_maker(path)
         if make is None:
             return None
         accepted = request.negotiate_format()
         is_aggregated = accepted.group == _GROUP and accepted.shown_as == _LIST and accepted.version in _VERSIONS
         if path in {"/api", "/apis"} and is_aggregated:
             return self._respond_aggregated(request, accepted, core=path == "/api")
-        return self._response(request, path, make)
+        return self._respond_cached(request, path, make)
 
-    def _maker(self, path: str) -> Callable[[], TypeMeta] | None:
+    def _document_maker(self, path: str) -> Callable[[], TypeMeta] | None:
         scheme = self._scheme
         match path.split("/"):
             case ["", "api"]:
@@ -68,7 +68,9 @@ class Discovery:
                 return lambda: self._resources(GroupVersion(group, version))
         return None
 
-    def _response(self, request: Request, key: str, make: Callable[[], TypeMeta], content_type: str = JSON) -> Response:
+    def _respond_cached(
+        self, request: Request, key: str, make: Callable[[], TypeMeta], content_type: str = JSON
+    ) -> Response:
         if key not in self._documents:
             body = codec.encode(make())
             self._documents[key] = body, f'"{hashlib.sha256(body).hexdigest().upper()}"'
@@ -113,7 +115,7 @@ class Discovery:
                 kind=_LIST, api_version=f"{_GROUP}/{version}", items=[self._group_discovery(group) for group in groups]
             )
 
-        return self._response(request, f"{version} {'core' if core else 'groups'}", make, content_type)
+        return self._respond_cached(request, f"{version} {'core' if core else 'groups'}", make, content_type)
 
     def _group_discovery(self, group: str) -> apidiscovery_v2.APIGroupDiscovery:
         versions = [

@@ -236,7 +236,7 @@ def respond(call: Call, body: bytes, status: int = 200) -> Response:
 
 def in_turns(pieces: Pieces) -> bytes | AsyncIterator[bytes]:
     """Return a short document as one body, a long one as parts between which the event loop runs other tasks."""
-    parts = _parts(pieces)
+    parts = _join_pieces(pieces)
     first, second = next(parts), next(parts, None)
     return first if second is None else _send_in_turns(chain((first, second), parts))
 
@@ -247,7 +247,7 @@ async def _send_in_turns(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
         await asyncio.sleep(0)
 
 
-def _parts(pieces: Pieces) -> Iterator[bytes]:
+def _join_pieces(pieces: Pieces) -> Iterator[bytes]:
     joined: list[bytes | memoryview] = []
     size = 0
     for piece in pieces:

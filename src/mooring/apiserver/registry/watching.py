@@ -233,7 +233,7 @@ class Watch(Pushed):
             return
         self._watcher = self._open_watcher()
         self._watcher.listen(partial(self._watching.schedule, self))
-        self._wait()
+        self._start_timer()
         self._watching.schedule(self)
 
     def push(self) -> None:
@@ -263,18 +263,18 @@ class Watch(Pushed):
         if self._watcher is not None:
             self._watching.remove_watcher(self._watcher)
 
-    def _wait(self) -> None:
+    def _start_timer(self) -> None:
         left = self._deadline - self._context.clock.monotonic()
         seconds = min(left, _BOOKMARK_SECONDS) if self._start.bookmarks else left
-        self._timer = asyncio.get_running_loop().call_later(max(seconds, 0), self._time_is_up)
+        self._timer = asyncio.get_running_loop().call_later(max(seconds, 0), self._handle_timer)
 
-    def _time_is_up(self) -> None:
+    def _handle_timer(self) -> None:
         self.push()
         sink, watcher = self._sink, self._watcher
         if sink is None or watcher is None:
             return
         if self._context.clock.monotonic() < self._deadline:
-            self._wait()
+            self._start_timer()
         else:
             self._end(self._final_events(watcher) if sink.is_ready else b"")
 

@@ -53,9 +53,11 @@ class OpenApi:
             self._changes = self._scheme.changes
         if path == _V2:
             if protobuf.ACCEPTED in request.headers.get("accept", ""):
-                return await self._answer(request, "protobuf", lambda: protobuf.encode(self.v2()), protobuf.MEDIA_TYPE)
+                return await self._respond_cached(
+                    request, "protobuf", lambda: protobuf.encode(self.v2()), protobuf.MEDIA_TYPE
+                )
             _check_json(request)
-            return await self._answer(request, path, lambda: msgspec.json.encode(self.v2()))
+            return await self._respond_cached(request, path, lambda: msgspec.json.encode(self.v2()))
         if path == _V3:
             paths = {
                 place: {"serverRelativeURL": f"{_V3}/{place}?hash={self._hash(where)}"}
@@ -66,7 +68,7 @@ class OpenApi:
         if where is None:
             return None
         _check_json(request)
-        response = await self._answer(request, path, lambda: msgspec.json.encode(self.v3(where)))
+        response = await self._respond_cached(request, path, lambda: msgspec.json.encode(self.v3(where)))
         if request.parameter("hash") == self._hash(where):
             response.headers["cache-control"] = _FOREVER
         return response
@@ -103,11 +105,13 @@ class OpenApi:
 
     def _hash(self, where: GroupVersion) -> str:
         """Return a hash that changes with the version of Mooring and with the served kinds."""
-        kinds = [_mark(kind) for kind in self._scheme.resources(*where)]
+        kinds = [_kind_identity(kind) for kind in self._scheme.resources(*where)]
         text = "\n".join([mooring.__version__, self._info["version"], where.api_version, *kinds])
         return hashlib.sha256(text.encode()).hexdigest().upper()
 
-    async def _answer(self, request: Request, name: str, make: Callable[[], bytes], media_type: str = JSON) -> Response:
+    async def _respond_cached(
+        self, request: Request, name: str, make: Callable[[], bytes], media_type: str = JSON
+    ) -> Response:
         if name not in self._documents:
             self._documents[name] = asyncio.create_task(asyncio.to_thread(make), name=f"making {name}")
         try:
@@ -121,7 +125,7 @@ class OpenApi:
         return Response(200, body, media_type, {"etag": tag, "vary": "Accept"})
 
 
-def _mark(kind: Kind) -> str:
+def _kind_identity(kind: Kind) -> str:
     facts = kind.custom
     definition = f" {facts.definition.metadata.uid} {facts.definition.metadata.generation}" if facts else ""
     return f"{kind.kind}/{kind.plural}{definition}"

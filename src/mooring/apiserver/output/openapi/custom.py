@@ -27,8 +27,8 @@ def definition_of(kind: Kind, metadata: Schema, *, v2: bool) -> Schema:
     props = kind.custom.version.schema.open_api_v3_schema if kind.custom and kind.custom.version.schema else None
     if props is None or (v2 and props.preserve_unknown_fields):
         return {"type": "object", **_gvk(kind, kind.kind)}
-    schema = _plain(msgspec.to_builtins(props), v2=v2)
-    _embed(schema, metadata, v2=v2)
+    schema = _supported_schema(msgspec.to_builtins(props), v2=v2)
+    _add_embedded_fields(schema, metadata, v2=v2)
     schema["properties"] = dict(sorted({**schema.get("properties", {}), **_type_fields(metadata)}.items()))
     return {**schema, **_gvk(kind, kind.kind), **_selectable(kind, v2=v2)}
 
@@ -68,14 +68,14 @@ def _selectable(kind: Kind, *, v2: bool) -> Schema:
     return {"x-kubernetes-selectable-fields": [{"fieldPath": each.json_path.removeprefix(".")} for each in fields]}
 
 
-def _plain(schema: Schema, *, v2: bool) -> Schema:
+def _supported_schema(schema: Schema, *, v2: bool) -> Schema:
     """Return a schema without the keywords that this OpenAPI version lacks, at all levels."""
     for name in ("items", "additionalProperties"):
         if isinstance(schema.get(name), dict):
-            schema[name] = _plain(schema[name], v2=v2)
+            schema[name] = _supported_schema(schema[name], v2=v2)
     nullable = [name for name, child in schema.get("properties", {}).items() if child.get("nullable")]
     if "properties" in schema:
-        schema["properties"] = {name: _plain(child, v2=v2) for name, child in schema["properties"].items()}
+        schema["properties"] = {name: _supported_schema(child, v2=v2) for name, child in schema["properties"].items()}
     if not v2:
         return schema
     for name in _CONDITIONS:
@@ -95,11 +95,11 @@ def _plain(schema: Schema, *, v2: bool) -> Schema:
     return schema
 
 
-def _embed(schema: Schema, metadata: Schema, *, v2: bool) -> None:
+def _add_embedded_fields(schema: Schema, metadata: Schema, *, v2: bool) -> None:
     """Add the fields `apiVersion`, `kind` and `metadata` to the schemas of embedded objects."""
     for child in [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]:
         if isinstance(child, dict):
-            _embed(child, metadata, v2=v2)
+            _add_embedded_fields(child, metadata, v2=v2)
     if schema.get("x-kubernetes-preserve-unknown-fields") and v2:
         return
     if schema.get("x-kubernetes-embedded-resource"):

@@ -116,17 +116,17 @@ class Operations:
 
     def _paths_of(self, root: str, kind: Kind) -> Iterator[tuple[str, Schema]]:
         collection = f"{root}/namespaces/{{namespace}}/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"
-        if verbs := _those_of(kind.verbs, "list", "create", "deletecollection"):
+        if verbs := _supported_verbs(kind.verbs, "list", "create", "deletecollection"):
             yield collection, self._item(kind, verbs, namespaced=kind.namespaced)
         if kind.namespaced and "list" in kind.verbs:
             yield f"{root}/{kind.plural}", self._item(kind, ["list"], everywhere=True)
-        if verbs := _those_of(kind.verbs, "get", "update", "patch", "delete"):
+        if verbs := _supported_verbs(kind.verbs, "get", "update", "patch", "delete"):
             yield f"{collection}/{{name}}", self._item(kind, verbs, namespaced=kind.namespaced, named=True)
         for each in kind.subresources:
             if each.streams:
                 yield from self._streams(kind, each, f"{collection}/{{name}}/{each.name}")
                 continue
-            verbs = _those_of(each.verbs, "get", "create", "update", "patch")
+            verbs = _supported_verbs(each.verbs, "get", "create", "update", "patch")
             item = self._item(kind, verbs, subresource=each, namespaced=kind.namespaced, named=True)
             yield f"{collection}/{{name}}/{each.name}", item
 
@@ -197,10 +197,10 @@ class Operations:
             "x-kubernetes-group-version-kind": gvk(where, name),
         }
         self._add_body(operation, verb, shown, where, kind)
-        self._add_answers(operation, verb, self._answer(kind, verb, shown, where))
+        self._add_responses(operation, verb, self._response_schema(kind, verb, shown, where))
         return operation
 
-    def _answer(self, kind: Kind, verb: str, shown: type[Object], where: GroupVersion) -> Schema:
+    def _response_schema(self, kind: Kind, verb: str, shown: type[Object], where: GroupVersion) -> Schema:
         if verb in {"delete", "deletecollection"}:
             return self._schemas.of(Status, where)
         if shown is kind.type and kind.custom:
@@ -236,7 +236,7 @@ class Operations:
             content = {media_type: {"schema": schema} for media_type in media_types}
             operation["requestBody"] = {"content": content, "required": True} if required else {"content": content}
 
-    def _add_answers(self, operation: Schema, verb: str, schema: Schema) -> None:
+    def _add_responses(self, operation: Schema, verb: str, schema: Schema) -> None:
         answers: dict[str, Any] = {}
         if self._dialect is Dialect.V2:
             operation["produces"] = [*_JSON]
@@ -257,5 +257,5 @@ class Operations:
         return {**found, "schema": {**schema, "uniqueItems": True}}
 
 
-def _those_of(verbs: Sequence[str], *wanted: str) -> list[str]:
+def _supported_verbs(verbs: Sequence[str], *wanted: str) -> list[str]:
     return [verb for verb in wanted if verb in verbs]

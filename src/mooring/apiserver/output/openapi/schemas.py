@@ -154,10 +154,10 @@ class Schemas:
             return self.of(annotation, where, description, default=default)
         if annotation is Quantity:
             return self._reference_shared(_QUANTITY, description)
-        schema = self._plain(annotation, origin, where)
+        schema = self._builtin_schema(annotation, origin, where)
         return {"description": description, **schema} if description else schema
 
-    def _plain(self, annotation: Any, origin: Any, where: GroupVersion) -> Schema:
+    def _builtin_schema(self, annotation: Any, origin: Any, where: GroupVersion) -> Schema:
         if origin is list:
             return {"type": "array", "items": self._item(get_args(annotation)[0], where)}
         if origin is dict:

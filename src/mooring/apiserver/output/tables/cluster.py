@@ -40,7 +40,7 @@ def _roles(node: core_v1.Node) -> str:
     return join_values(sorted(roles - {""}))
 
 
-def _address(wanted: str) -> Callable[[core_v1.Node], str]:
+def _node_address(wanted: str) -> Callable[[core_v1.Node], str]:
     return lambda node: next((each.address for each in node.status.addresses if each.type == wanted), NONE)
 
 
@@ -59,7 +59,7 @@ def _service_port(port: core_v1.ServicePort) -> str:
 
 
 def _endpoints(endpoints: core_v1.Endpoints) -> str:
-    return _first_few(
+    return _join_first(
         [
             address.ip + port
             for subset in endpoints.subsets
@@ -69,7 +69,7 @@ def _endpoints(endpoints: core_v1.Endpoints) -> str:
     )
 
 
-def _first_few(values: list[str]) -> str:
+def _join_first(values: list[str]) -> str:
     if len(values) <= _MAX_LISTED:
         return join_values(values)
     return f"{','.join(values[:_MAX_LISTED])} + {len(values) - _MAX_LISTED} more..."
@@ -128,7 +128,7 @@ def _requested_duration(request: Any) -> str:
     return NONE if wanted is None else duration(wanted)
 
 
-def _subjects(kind: str) -> Callable[[Any], str]:
+def _subjects_of_kind(kind: str) -> Callable[[Any], str]:
     def format_subjects(binding: Any) -> str:
         found = [subject for subject in binding.subjects if subject.kind == kind]
         return ", ".join(f"{one.namespace}/{one.name}" if kind == "ServiceAccount" else one.name for one in found)
@@ -152,7 +152,7 @@ def _policies(rules: str, count: Callable[[Any], int]) -> Printer:
     return printer(NAME, number(rules, count), text("ParamKind", _param_kind), AGE)
 
 
-def _queuing(field: str) -> Callable[[Any], Any]:
+def _queuing_field(field: str) -> Callable[[Any], Any]:
     def find(level: Any) -> Any:
         limited = level.spec.limited
         queuing = limited.limit_response.queuing if limited else None
@@ -168,9 +168,9 @@ _ROLE_BINDINGS = printer(
     NAME,
     text("Role", lambda binding: f"{binding.role_ref.kind}/{binding.role_ref.name}"),
     AGE,
-    wide("Users", _subjects("User")),
-    wide("Groups", _subjects("Group")),
-    wide("ServiceAccounts", _subjects("ServiceAccount")),
+    wide("Users", _subjects_of_kind("User")),
+    wide("Groups", _subjects_of_kind("Group")),
+    wide("ServiceAccounts", _subjects_of_kind("ServiceAccount")),
 )
 _POLICY_BINDINGS = printer(NAME, text("PolicyName", "spec.policy_name"), text("ParamRef", _param_ref), AGE)
 
@@ -186,8 +186,8 @@ PRINTERS = {
         text("Roles", _roles),
         AGE,
         text("Version", "status.node_info.kubelet_version"),
-        wide("Internal-IP", _address("InternalIP")),
-        wide("External-IP", _address("ExternalIP")),
+        wide("Internal-IP", _node_address("InternalIP")),
+        wide("External-IP", _node_address("ExternalIP")),
         wide("OS-Image", "status.node_info.os_image", UNKNOWN),
         wide("Kernel-Version", "status.node_info.kernel_version", UNKNOWN),
         wide("Container-Runtime", "status.node_info.container_runtime_version", UNKNOWN),
@@ -229,9 +229,9 @@ PRINTERS = {
         text("AddressType", "address_type"),
         text(
             "Ports",
-            lambda each: _first_few(["*" if one.port is None else str(one.port) for one in each.ports] or [UNSET]),
+            lambda each: _join_first(["*" if one.port is None else str(one.port) for one in each.ports] or [UNSET]),
         ),
-        text("Endpoints", lambda each: _first_few([ip for one in each.endpoints for ip in one.addresses] or [UNSET])),
+        text("Endpoints", lambda each: _join_first([ip for one in each.endpoints for ip in one.addresses] or [UNSET])),
         AGE,
     ),
     "Event.events.k8s.io": _event_columns("regarding", "note", "reporting_controller", "deprecated_"),
@@ -256,9 +256,9 @@ PRINTERS = {
             "NominalConcurrencyShares",
             lambda each: each.spec.limited.nominal_concurrency_shares if each.spec.limited else NONE,
         ),
-        text("Queues", _queuing("queues")),
-        text("HandSize", _queuing("hand_size")),
-        text("QueueLengthLimit", _queuing("queue_length_limit")),
+        text("Queues", _queuing_field("queues")),
+        text("HandSize", _queuing_field("hand_size")),
+        text("QueueLengthLimit", _queuing_field("queue_length_limit")),
         AGE,
     ),
     "ClusterRole.rbac.authorization.k8s.io": _CREATED,

@@ -123,19 +123,19 @@ def _step(match: re.Match[str]) -> Step:
     found = match.groupdict()
     if found["field"] is not None:
         name = found["field"].replace("\\", "")
-        return _every if name == "*" else lambda value: _field(value, name)
+        return _all_values if name == "*" else lambda value: _field_values(value, name)
     if found["name"] is not None:
         quoted = found["name"]
-        return lambda value: _field(value, quoted)
+        return lambda value: _field_values(value, quoted)
     if found["all"]:
-        return _every
+        return _all_values
     if found["index"] is not None:
         index = int(found["index"])
-        return lambda value: _items(value, slice(index, index + 1 or None))
+        return lambda value: _list_items(value, slice(index, index + 1 or None))
     if found["slice"] is not None:
         begin, _, end = found["slice"].partition(":")
         part = slice(int(begin) if begin else None, int(end) if end else None)
-        return lambda value: _items(value, part)
+        return lambda value: _list_items(value, part)
     return _filter(found["path"], found["op"], found["value"])
 
 
@@ -166,15 +166,15 @@ def _literal(text: str) -> Any:
         return text
 
 
-def _field(value: Any, name: str) -> list[Any]:
+def _field_values(value: Any, name: str) -> list[Any]:
     return [value[name]] if isinstance(value, dict) and name in value else []
 
 
-def _items(value: Any, part: slice) -> list[Any]:
+def _list_items(value: Any, part: slice) -> list[Any]:
     return value[part] if isinstance(value, list) else []
 
 
-def _every(value: Any) -> list[Any]:
+def _all_values(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return list(value.values())
     return value if isinstance(value, list) else []

@@ -150,14 +150,14 @@ def _cells(pod: _Pod, conditions: _Conditions) -> list[Any]:
         summary.reason,
         restarts,
         age(meta.creation_timestamp),
-        _address(pod.status),
+        _pod_address(pod.status),
         pod.spec.node_name or NONE,
         pod.status.nominated_node_name or NONE,
         _readiness_gates(pod, conditions),
     ]
 
 
-def _address(status: _Status) -> str:
+def _pod_address(status: _Status) -> str:
     return (status.pod_ips[0].ip if status.pod_ips else status.pod_ip) or NONE
 
 
@@ -167,13 +167,13 @@ def _summary(pod: _Pod, conditions: _Conditions) -> _Summary:
     if [each for each in conditions if each.reason == "SchedulingGated" and each.type == "PodScheduled"]:
         summary.reason = "SchedulingGated"
     if not status.init_container_statuses:
-        _running(pod, conditions, summary)
+        _count_main_containers(pod, conditions, summary)
     else:
         sidecars = _Summary("")
-        initializing = _initializing(pod, summary, sidecars)
+        initializing = _count_init_containers(pod, summary, sidecars)
         if not initializing or _is_true(conditions, "Initialized"):
             summary.restarts, summary.last_restart = sidecars.restarts, sidecars.last_restart
-            _running(pod, conditions, summary)
+            _count_main_containers(pod, conditions, summary)
     if pod.metadata.deletion_timestamp:
         if status.reason == "NodeLost":
             summary.reason = "Unknown"
@@ -182,7 +182,7 @@ def _summary(pod: _Pod, conditions: _Conditions) -> _Summary:
     return summary
 
 
-def _initializing(pod: _Pod, summary: _Summary, sidecars: _Summary) -> bool:
+def _count_init_containers(pod: _Pod, summary: _Summary, sidecars: _Summary) -> bool:
     """Return whether an init container has not finished; if so, set the reason to the first such container."""
     specs = {each.name: each for each in pod.spec.init_containers}
     for done, status in enumerate(pod.status.init_container_statuses):
@@ -206,7 +206,7 @@ def _initializing(pod: _Pod, summary: _Summary, sidecars: _Summary) -> bool:
     return False
 
 
-def _running(pod: _Pod, conditions: _Conditions, summary: _Summary) -> None:
+def _count_main_containers(pod: _Pod, conditions: _Conditions, summary: _Summary) -> None:
     """Count the ready main containers; the first one with a reason determines the pod's reason."""
     has_running = False
     for status in reversed(pod.status.container_statuses):
@@ -281,7 +281,7 @@ class _PodRows:
             shared = middle, last, codec.encode(row_conditions) if row_conditions else b""
             self._shared.put(key, shared)
         middle, last, written = shared
-        own = _ENCODER.encode((meta.name, middle, _address(status), spec.node_name or NONE, last))
+        own = _ENCODER.encode((meta.name, middle, _pod_address(status), spec.node_name or NONE, last))
         return json_bytes.table_row(own, written), sys.intern(created), end
 
 

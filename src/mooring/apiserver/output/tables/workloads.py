@@ -38,7 +38,7 @@ def _desired_replicas(each: Any) -> int:
 _READY = text("Ready", lambda each: f"{each.status.ready_replicas}/{_desired_replicas(each)}")
 
 
-def _replicas(selected: Column) -> tuple[Column, ...]:
+def _replica_columns(selected: Column) -> tuple[Column, ...]:
     """Return the columns of ReplicaSets and ReplicationControllers, which have different selectors."""
     counts = (number("Current", "status.replicas"), number("Ready", "status.ready_replicas"))
     return NAME, number("Desired", _desired_replicas), *counts, AGE, *_CONTAINERS, selected
@@ -81,13 +81,13 @@ def _last_schedule(each: Any) -> Ago | str:
     return age(each.status.last_schedule_time) if each.status.last_schedule_time else NONE
 
 
-def _limit(path: str) -> Callable[[Any], str]:
+def _budget_limit(path: str) -> Callable[[Any], str]:
     get = attrgetter(path)
     return lambda each: "N/A" if get(each) is None else str(get(each))
 
 
 PRINTERS = {
-    "ReplicationController": printer(*_replicas(wide("Selector", lambda each: labels(each.spec.selector)))),
+    "ReplicationController": printer(*_replica_columns(wide("Selector", lambda each: labels(each.spec.selector)))),
     "ControllerRevision.apps": printer(NAME, text("Controller", _owner), number("Revision", "revision"), AGE),
     "DaemonSet.apps": printer(
         NAME,
@@ -108,7 +108,7 @@ PRINTERS = {
         AGE,
         *_WIDE,
     ),
-    "ReplicaSet.apps": printer(*_replicas(_SELECTOR)),
+    "ReplicaSet.apps": printer(*_replica_columns(_SELECTOR)),
     "StatefulSet.apps": printer(NAME, _READY, AGE, *_CONTAINERS),
     "CronJob.batch": printer(
         NAME,
@@ -131,8 +131,8 @@ PRINTERS = {
     ),
     "PodDisruptionBudget.policy": printer(
         NAME,
-        text("Min Available", _limit("spec.min_available")),
-        text("Max Unavailable", _limit("spec.max_unavailable")),
+        text("Min Available", _budget_limit("spec.min_available")),
+        text("Max Unavailable", _budget_limit("spec.max_unavailable")),
         number("Allowed Disruptions", "status.disruptions_allowed"),
         AGE,
     ),

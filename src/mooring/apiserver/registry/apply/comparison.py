@@ -120,7 +120,7 @@ def element_of(each: Any, node: Node) -> str:
     """Return the path element of an item of a keyed list or of a set. Raise MissingKeyError."""
     names = node.keys
     if not names:
-        return field_set.value(each)
+        return field_set.value_element(each)
     found = each if isinstance(each, dict) else {}
     keys = tuple(map(found.get, names))
     if None in keys:  # seldom
@@ -129,7 +129,7 @@ def element_of(each: Any, node: Node) -> str:
         keys = tuple(key for key in keys if key is not None)
     if not keys:
         raise MissingKeyError(f"an item of a list with keys omits all key fields {json.dumps(node.keys)}")
-    return field_set.item(names, keys)
+    return field_set.item_element(names, keys)
 
 
 def all_fields(value: Any, node: Node | None) -> Fields:
@@ -224,6 +224,6 @@ def _prune(element: str, value: Any, node: Node | None, last: Fields, kept: Fiel
         return value
     if field_set.is_member(owned) and needed is None:
         return _REMOVED
-    result = prune(value, node, field_set.below(owned), field_set.below(needed))
+    result = prune(value, node, field_set.children_of(owned), field_set.children_of(needed))
     emptied = not result and bool(value) and isinstance(value, dict | list)
     return _REMOVED if emptied and needed is None else result

@@ -20,12 +20,12 @@ _DECODER = msgspec.json.Decoder()
 
 
 @lru_cache(maxsize=4096)
-def item(names: tuple[str, ...], keys: tuple[Any, ...]) -> str:
+def item_element(names: tuple[str, ...], keys: tuple[Any, ...]) -> str:
     """Return the path element of an item in a keyed list, by the names (in order) and values of its keys."""
     return f"k:{msgspec.json.encode(dict(zip(names, keys, strict=True))).decode()}"
 
 
-def value(scalar: Any) -> str:
+def value_element(scalar: Any) -> str:
     """Return the path element of a value in a set."""
     return f"v:{msgspec.json.encode(scalar).decode()}"
 
@@ -35,7 +35,7 @@ def is_member(node: Fields) -> bool:
     return not node or SELF in node
 
 
-def below(node: Fields | None) -> Fields:
+def children_of(node: Fields | None) -> Fields:
     """Return the children of a field set's node."""
     if not node or SELF not in node:
         return node or {}
@@ -63,7 +63,7 @@ def union(a: Fields, b: Fields) -> Fields:
 
 
 def _union_node(a: Fields, b: Fields) -> Fields:
-    node = node_of(union(below(a), below(b)), member=is_member(a) or is_member(b))
+    node = node_of(union(children_of(a), children_of(b)), member=is_member(a) or is_member(b))
     return {} if node is None else node
 
 
@@ -78,7 +78,7 @@ def difference(a: Fields, b: Fields) -> Fields:
             result[element] = ours
             continue
         member = is_member(ours) and not is_member(theirs)
-        kept = node_of(difference(below(ours), below(theirs)), member=member)
+        kept = node_of(difference(children_of(ours), children_of(theirs)), member=member)
         if kept is not None:
             result[element] = kept
     return result
@@ -91,7 +91,7 @@ def intersection(a: Fields, b: Fields) -> Fields:
         theirs = b.get(element)
         if theirs is not None:
             member = is_member(ours) and is_member(theirs)
-            kept = node_of(intersection(below(ours), below(theirs)), member=member)
+            kept = node_of(intersection(children_of(ours), children_of(theirs)), member=member)
             if kept is not None:
                 result[element] = kept
     return result
@@ -109,7 +109,7 @@ def paths(fields: Fields, above: str = "") -> Iterator[str]:
         here = above + _format_element(element)
         if is_member(node):
             yield here
-        yield from paths(below(node), here)
+        yield from paths(children_of(node), here)
 
 
 def _format_element(element: str) -> str:

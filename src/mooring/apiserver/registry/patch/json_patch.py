@@ -48,7 +48,7 @@ def check_operations(operations: Any) -> None:
     if len(operations) > MAX_OPERATIONS:
         raise PatchError(f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}")
     for operation in operations:
-        _check(operation)
+        _check_operation(operation)
 
 
 def is_shallow(operations: list[dict[str, Any]]) -> bool:
@@ -64,7 +64,7 @@ def apply(operations: list[dict[str, Any]], tree: Any) -> Any:
     return document.root
 
 
-def _check(operation: Any) -> None:
+def _check_operation(operation: Any) -> None:
     if not isinstance(operation, dict):
         raise PatchError("an operation of a JSON patch is an object")
     name = operation.get("op")
@@ -87,7 +87,7 @@ class _Document:
         self._moved = 0
 
     def apply(self, operation: dict[str, Any]) -> None:
-        path = _parts(operation["path"])
+        path = _pointer_steps(operation["path"])
         match operation["op"]:
             case "add":
                 self._add(path, operation["value"])
@@ -96,12 +96,12 @@ class _Document:
             case "replace":
                 self._replace(path, operation["value"])
             case "move":
-                source = _parts(operation["from"])
+                source = _pointer_steps(operation["from"])
                 if path[: len(source)] == source and path != source:
                     raise Inapplicable(f"cannot move {operation['from']} into itself")
                 self._add(path, self._remove(source))
             case "copy":
-                value = self._find(_parts(operation["from"]))
+                value = self._find(_pointer_steps(operation["from"]))
                 self._copied += len(str(value))
                 if self._copied > MAX_COPIED:
                     raise Inapplicable("the copy operations of the patch make the object too large")
@@ -136,7 +136,7 @@ class _Document:
             parent[last] = value
         elif isinstance(parent, list):
             place = len(parent) if last == "-" else _index(last, len(parent), path)
-            self._move(len(parent) - place)
+            self._count_moved(len(parent) - place)
             parent.insert(place, value)
         else:
             raise Inapplicable(f'add operation does not apply: doc is missing path: "{_pointer(path)}": missing value')
@@ -150,12 +150,12 @@ class _Document:
             return parent.pop(last)
         if isinstance(parent, list):
             place = _index(last, len(parent) - 1, path)
-            self._move(len(parent) - place)
+            self._count_moved(len(parent) - place)
             return parent.pop(place)
         why = f"Unable to remove nonexistent key: {last}: missing value"
         raise Inapplicable(f"error in remove for path: '{where}': {why}")
 
-    def _move(self, items: int) -> None:
+    def _count_moved(self, items: int) -> None:
         self._moved += items
         if self._moved > MAX_MOVED:
             raise Inapplicable("the operations of the patch move too many items of lists")
@@ -184,7 +184,7 @@ class _Document:
             raise Inapplicable(f"testing value {operation['path']} failed: test failed")
 
 
-def _parts(pointer: str) -> list[str]:
+def _pointer_steps(pointer: str) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
 
 
