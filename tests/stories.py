@@ -72,4 +72,4 @@ class Story:
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all(path.read_text()))
+    return list(yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader))

@@ -6,15 +6,17 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 from click.testing import CliRunner
-from mcp import Client, StdioServerParameters, stdio_client
 
 from mooring.cli.main import mooring
 from mooring.cli.support import agent_answers
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 pytestmark = pytest.mark.req("I.4")
 NODES = [("a", "6.1.0", "4"), ("b", "5.4.0", "4"), ("c", "5.4.0", "4")]
@@ -65,13 +67,15 @@ def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @asynccontextmanager
-async def agent(*flags: str) -> AsyncIterator[Client]:
+async def agent(*flags: str) -> "AsyncIterator[Client]":
+    from mcp import Client, StdioServerParameters, stdio_client  # takes as long as all other imports of these tests
+
     server = StdioServerParameters(command=sys.executable, args=["-m", "mooring", "mcp", *flags], env=dict(os.environ))
     async with Client(stdio_client(server)) as client:
         yield client
 
 
-async def ask(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+async def ask(client: "Client", tool: str, **arguments: Any) -> dict[str, Any]:
     found = await client.call_tool(tool, arguments)
     assert not found.is_error, found.content
     content: dict[str, Any] | None = found.structured_content
@@ -79,7 +83,7 @@ async def ask(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     return content
 
 
-async def refused(client: Client, tool: str, **arguments: Any) -> str:
+async def refused(client: "Client", tool: str, **arguments: Any) -> str:
     found = await client.call_tool(tool, arguments)
     assert found.is_error
     return " ".join(getattr(each, "text", "") for each in found.content)
