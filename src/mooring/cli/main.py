@@ -59,11 +59,11 @@ _REPEATED = " Can be repeated."
 
 
 class _ReaderGoneError(Exception):
-    """The reader of the output is gone, as in `mooring gates | head -1`."""
+    """Raised when the reader of standard output has closed it, as in `mooring gates | head -1`."""
 
 
 class _LazyGroup(click.Group):
-    """Import a command's module on demand, so that `mooring version` does not load the scheduler."""
+    """A group that imports a command's module on demand, so that `mooring version` does not load the scheduler."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -172,7 +172,7 @@ def main() -> None:
 
 
 def _complete_for_kubectl(words: list[str]) -> None:
-    """Print completions of the last word as kubectl reads them: one a line, then what the shell may add itself."""
+    """Print completions of the last word as kubectl reads them: one a line, then a directive about file names."""
     from click.shell_completion import ShellComplete
 
     *arguments, incomplete = words or [""]

@@ -58,6 +58,6 @@ class MockClock:
 
 
 async def settle(turns: int = 20) -> None:
-    """Run a few turns of the event loop for tasks that are ready."""
+    """Yield to the event loop this many times, so that tasks that are ready run."""
     for _ in range(turns):
         await asyncio.sleep(0)

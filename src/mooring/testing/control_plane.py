@@ -53,7 +53,7 @@ _POLL_SECONDS = 0.02
 
 
 class RunningControlPlane:
-    """An API server, scheduler, controllers and simulated nodes. Takes the arguments of `mooring up`."""
+    """A control plane in a thread of this process, as a context manager; the arguments are those of `mooring up`."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ class Builder(Generic[T]):
 
 
 class NodeBuilder(Builder[Node]):
-    """Build a simulated node, which becomes ready and runs the pods that are bound to it."""
+    """A builder of a simulated node, which becomes ready and runs the pods that are bound to it."""
 
     def taint(self, key: str, value: str = "", effect: str = "NoSchedule") -> Self:
         self._wanted.spec.taints.append(Taint(key=key, value=value, effect=effect))
@@ -67,7 +67,7 @@ class NodeBuilder(Builder[Node]):
 
 
 class PodBuilder(Builder[Pod]):
-    """Build a pod with one container."""
+    """A builder of a pod with one container."""
 
     def request(self, **amounts: str) -> Self:
         """Add requests of the container, as `cpu="500m"`."""

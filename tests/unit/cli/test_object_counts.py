@@ -20,13 +20,13 @@ def _put(name: str, phase: str, node: str) -> Put:
 
 async def test_pods_are_counted_as_they_are_after_several_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
-    glimpse = status_line._glimpse
+    glimpse = status_line._phase_and_placement
 
     def noted(kv: KeyValue) -> tuple[str, bool]:
         looked.append(kv.key)
         return glimpse(kv)
 
-    monkeypatch.setattr(status_line, "_glimpse", noted)
+    monkeypatch.setattr(status_line, "_phase_and_placement", noted)
     store = await MemoryStore.open()
     counts = ObjectCounts(store, Scheme())
     counting = asyncio.create_task(counts.run())

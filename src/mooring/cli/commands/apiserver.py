@@ -103,7 +103,7 @@ def apiserver(
 async def _serve(config: ServerConfig) -> None:
     stop = StopSignal()
     config = with_advisor(config)
-    opened = await stop.unless(ApiServer.open(config))
+    opened = await stop.run_until_stopped(ApiServer.open(config))
     if opened is None:
         return
     async with opened.result() as server:

@@ -171,7 +171,7 @@ def audit(
         snapshot = snapshot or source.read(quiet=True)
         check_readable(snapshot)
         show_left_out(snapshot)
-        found = _answer(snapshot, question, scheduler, source, rehearsal_seconds if rehearse else None)
+        found = _audit_cluster(snapshot, question, scheduler, source, rehearsal_seconds if rehearse else None)
     except (QuestionError, SchemeError) as error:
         raise click.UsageError(str(error)) from error
     printed = {str(note) for note in snapshot.notes}  # by `source.read`
@@ -183,7 +183,7 @@ def audit(
     sys.exit(1 if found.breaks or differs else 0)
 
 
-def _answer(
+def _audit_cluster(
     snapshot: "Snapshot",
     question: "Question",
     scheduler: SchedulerChoice,

@@ -36,15 +36,15 @@ class _VersionType(click.ParamType[Version]):
             self.fail(str(error), param, ctx)
 
 
-class _Request(msgspec.Struct, frozen=True):
-    """A compiled expression, and how to print what it yields."""
+class _CompiledExpression(msgspec.Struct, frozen=True):
+    """A compiled expression with its environments and the output format."""
 
     environments: Environments
     program: Program
     output: str
 
     def evaluate_all(self, file: IO[bytes] | None) -> list[dict[str, Any]]:
-        """Evaluate the expression on every input."""
+        """Evaluate the expression on every taint or node of a file; return input, value or error, and cost of each."""
         return [self._evaluate(name, value) for name, value in _inputs(file, self.environments)]
 
     def _evaluate(self, name: str, value: dict[str, Any]) -> dict[str, Any]:
@@ -55,12 +55,12 @@ class _Request(msgspec.Struct, frozen=True):
         return {"input": name, "value": _plain(result), "cost": cost}
 
 
-def _compile(expression: str, env: str, at: Version, stored: bool, output: str) -> _Request:
+def _compile(expression: str, env: str, at: Version, stored: bool, output: str) -> _CompiledExpression:
     """Compile an expression; print its errors, and exit with 1, if there are any."""
     environments = _ENVIRONMENTS[env]
     program = (environments.stored_expressions() if stored else environments.new_expressions(at)).compile(expression)
     if not program.issues:
-        return _Request(environments, program, output)
+        return _CompiledExpression(environments, program, output)
     if output == "table":
         for issue in program.issues:
             click.echo(click.style(str(issue), fg="red"), err=True)
@@ -98,7 +98,7 @@ def cel() -> None:
 
 @cel.command()
 @_expression_flags
-def check(*, asked: _Request) -> None:
+def check(*, asked: _CompiledExpression) -> None:
     """Check whether an expression would be accepted: its errors, its type and its estimated cost.
 
     \b
@@ -130,7 +130,7 @@ def check(*, asked: _Request) -> None:
 @cel.command("eval")
 @_expression_flags
 @_input_option
-def evaluate(*, asked: _Request, file: IO[bytes] | None) -> None:
+def evaluate(*, asked: _CompiledExpression, file: IO[bytes] | None) -> None:
     """Evaluate an expression on taints or nodes; without --input on an empty one.
 
     \b
@@ -150,7 +150,7 @@ def evaluate(*, asked: _Request, file: IO[bytes] | None) -> None:
 @cel.command()
 @_expression_flags
 @_input_option
-def cost(*, asked: _Request, file: IO[bytes] | None) -> None:
+def cost(*, asked: _CompiledExpression, file: IO[bytes] | None) -> None:
     """Show the cost of an expression: the estimate, and with --input the actual cost.
 
     \b
@@ -211,7 +211,7 @@ def _inputs(file: IO[bytes] | None, environments: Environments) -> Iterator[tupl
 
 
 class _Loader(yaml.CSafeLoader):
-    """Read timestamps as strings: CEL parses them."""
+    """A YAML loader that leaves timestamps as strings, which CEL parses."""
 
 
 _Loader.yaml_implicit_resolvers = {

@@ -25,7 +25,7 @@ from mooring.cli.support.cluster_source import (
     scheduler_flags,
 )
 from mooring.cli.support.dashboard_process import READY
-from mooring.cli.support.process_settings import StopSignal, collect_garbage_less, defer_collection, wait_for_end
+from mooring.cli.support.process_settings import StopSignal, collect_garbage_less, defer_collection, read_until_end
 from mooring.cli.support.simulation_settings import settings_of
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ async def _serve(access: "Access", port: int, *, browser: bool, while_stdin: boo
             if browser:
                 await asyncio.to_thread(webbrowser.open, server.url)
             reading = asyncio.create_task(_read(server.cluster), name="wait until the cluster is read")
-            await stop.unless(wait_for_end(sys.stdin) if while_stdin else asyncio.Event().wait())
+            await stop.run_until_stopped(read_until_end(sys.stdin) if while_stdin else asyncio.Event().wait())
             reading.cancel()
     except ClientError as error:
         raise click.ClickException(str(error)) from error

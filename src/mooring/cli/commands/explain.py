@@ -118,7 +118,7 @@ def explain(
         is_everywhere=all_namespaces, output=output, verbose=verbose, pools=pools,
         pool_objects=pool_objects(pools, source),
     )  # fmt: skip
-    with _quiet():
+    with _without_constraint_logs():
         if watch:
             asyncio.run(_watch(question))
             return
@@ -135,7 +135,7 @@ def _kinds() -> "Collection[type[Resource]]":
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _without_constraint_logs() -> Iterator[None]:
     log = logging.getLogger("mooring.constraints")
     before = log.level
     log.setLevel(logging.CRITICAL)
@@ -146,7 +146,7 @@ def _quiet() -> Iterator[None]:
 
 
 class _Question(msgspec.Struct, frozen=True):
-    """The flags."""
+    """The flags of `mooring explain`, which say what to explain; it answers from snapshots and prints."""
 
     source: ClusterSource
     running: Component
@@ -165,19 +165,19 @@ class _Question(msgspec.Struct, frozen=True):
 
     @property
     def space(self) -> str:
-        """The namespace to survey; empty for all, which is also the default of a dump."""
+        """The namespace whose pods are explained where no name is given; empty for all, the default for a dump."""
         if self.is_everywhere or (not self.namespace and not self.source.is_live):
             return ""
         return self.namespace or self.source.namespace
 
     def settings(self, snapshot: "Snapshot") -> "Settings":
-        """Return the rules to use: those of the cluster's release, unless flags name others."""
+        """Return versions, gates and scheduler: of the cluster's release, unless flags name others. Print notes."""
         component, notes = snapshot_component(snapshot, self.running)
         show_notes([*snapshot.notes, *notes])
         return settings_of(component, self.scheduler)
 
     def show(self, snapshot: "Snapshot") -> bool:
-        """Print the answer; return whether everything that was asked about runs."""
+        """Explain and print; return whether every pod that the flags select runs."""
         from mooring.advisor.explain import Overview, text
 
         settings = self.settings(snapshot)

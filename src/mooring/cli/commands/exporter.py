@@ -77,7 +77,7 @@ async def _serve(
                 click.echo(f"Health and metrics are at {pages.url}", err=True)
                 waiting = asyncio.create_task(cluster.ready(), name="wait until the cluster is read")
                 waiting.add_done_callback(lambda _: collect_garbage_less())
-                ended = await stop.unless(found.run())
+                ended = await stop.run_until_stopped(found.run())
                 if ended is not None:
                     raise click.ClickException(ended.result())
     except ClientError as error:

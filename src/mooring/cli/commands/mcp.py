@@ -58,7 +58,7 @@ def mcp(*, source: ClusterSource) -> None:
 
 
 class _Questions(msgspec.Struct, frozen=True):
-    """Runs commands about one cluster."""
+    """Answers the questions of tools about one cluster, by running commands of `mooring`."""
 
     source: ClusterSource
 
@@ -133,7 +133,7 @@ def _check_length(what: str, text: str, limit: int) -> None:
 
 
 def add_tools(server: "MCPServer[Any]", questions: _Questions) -> None:
-    """Give a server the tools. Their docstrings are what agents read."""
+    """Register the tools at an MCP server; agents read their docstrings."""
     from mcp.types import ToolAnnotations
 
     tool = server.tool(annotations=ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True))

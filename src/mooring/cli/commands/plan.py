@@ -109,7 +109,10 @@ def _objects(paths: tuple[Path, ...]) -> "tuple[Resource, ...]":
 
 
 def _dry_runs(source: ClusterSource, objects: "Sequence[Resource]") -> "dict[int, ServerAnswer]":
-    """Return the server's answers by the identity of the objects; without those that it could not be asked about."""
+    """Apply each object as a server-side dry run; return the answers by `id` of the object.
+
+    Objects that the user may not apply have no answer.
+    """
     from mooring.client import ClientError
 
     try:

@@ -144,7 +144,7 @@ def simulate(
         if trace.paths:
             if scenario.steps or compare_with:
                 raise click.UsageError("--trace excludes changes, --scenario and --compare-with")
-            nodes = 0 if nodes is None and _is_here(source) else nodes
+            nodes = 0 if nodes is None and _is_default_cluster(source) else nodes
         with defer_collection():
             snapshot = _snapshot(source, cluster, scenario_path, nodes, templates, with_raw=bool(pools))
         running, notes = snapshot_component(snapshot, running)
@@ -257,7 +257,7 @@ def _snapshot(
     from mooring.advisor.simulate.manifests import nodes_like
     from mooring.advisor.snapshot import Snapshot
 
-    named = not _is_here(source)
+    named = not _is_default_cluster(source)
     if nodes is not None and named:
         raise click.UsageError("--nodes simulates a new cluster, and excludes flags that name another one")
     if nodes is None and not named:
@@ -276,7 +276,7 @@ def _snapshot(
     return found.replace(put=wanted.objects) if wanted.objects else found
 
 
-def _is_here(source: ClusterSource) -> bool:
+def _is_default_cluster(source: ClusterSource) -> bool:
     return source.is_live and not (source.kubeconfig or source.context)
 
 

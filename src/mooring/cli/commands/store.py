@@ -45,7 +45,10 @@ _FROM = click.option("--from", "origin", type=_PLACE, default=DEFAULT_PLACE, met
 
 
 def _run_async(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a command and report errors in a sentence. SIGTERM ends it like Ctrl-C, so that it can clean up."""
+    """Turn an asynchronous command into one that click calls; store errors become ClickException.
+
+    SIGTERM ends it like Ctrl-C, so that it can clean up.
+    """
 
     @wraps(command)
     def run(**given: Any) -> None:

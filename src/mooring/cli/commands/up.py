@@ -26,7 +26,7 @@ PARTS = ("scheduler", "controllers", "nodes")
 
 
 class _Parts(click.ParamType[frozenset[str]]):
-    """Comma-separated names of components."""
+    """The type of `--without`: a set of component names, parsed from a comma-separated list."""
 
     name = "parts"
 
@@ -149,7 +149,7 @@ def _conflict(
     programs: Path | None,
     out: frozenset[str],
 ) -> str:
-    """Return which flags exclude each other, as a sentence; an empty string if none do."""
+    """Return a sentence about the first two flags that exclude each other; an empty string if none do."""
     conflicts = {
         "--from begins with a dump, and --etcd-servers with what etcd has": dump and server.etcd,
         "--ephemeral keeps nothing, and --etcd-servers keeps it in etcd": ephemeral and server.etcd,

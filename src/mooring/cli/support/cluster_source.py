@@ -68,7 +68,7 @@ class ClusterSource(msgspec.Struct, frozen=True):
         return not self.files and self.data_dir is None
 
     def with_files(self, paths: Sequence[Path]) -> "ClusterSource":
-        """Return the source for file arguments, which mean the same as `--from`."""
+        """Return the source with files added to those of `--from`; raise UsageError if other flags name a cluster."""
         if paths and (self.kubeconfig or self.context or self.data_dir):
             raise click.UsageError("files, --kubeconfig and --data-dir name different clusters: choose one")
         return msgspec.structs.replace(self, files=(*self.files, *paths))
@@ -106,7 +106,7 @@ class ClusterSource(msgspec.Struct, frozen=True):
 
     @property
     def origin(self) -> str:
-        """A description of the source for messages."""
+        """A description of the cluster for messages, such as `the dump a.json` or `the cluster at URL`."""
         if self.files:
             return f"the dump {', '.join(map(str, self.files))}"
         if self.data_dir is not None:
@@ -155,7 +155,7 @@ cluster_source = group_flags(
 
 
 class SchedulerChoice(msgspec.Struct, frozen=True):
-    """The selected scheduler: arguments of `mooring.advisor.snapshot.engine`, and backoff times."""
+    """The scheduler that flags select: profiles, feature switches, plugins and backoff times."""
 
     profiles: "tuple[ProfileSpec, ...]"
     features: "SchedulerFeatures"
@@ -164,7 +164,10 @@ class SchedulerChoice(msgspec.Struct, frozen=True):
 
 
 def scheduler_choice(running: Component, path: Path | None, plugins: tuple[Path, ...] = ()) -> SchedulerChoice:
-    """Return the scheduler of a configuration file, or the default one."""
+    """Return the scheduler that a configuration file describes, or the default one, with installed plugins.
+
+    Raise ClickException for a configuration that does not start.
+    """
     from mooring.scheduler.framework.registry import PluginError, from_entry_points, from_folder
     from mooring.scheduler.plugins import IN_TREE
     from mooring.scheduler.running import config
@@ -213,7 +216,7 @@ def check_readable(snapshot: "Snapshot") -> None:
 
 
 def show_left_out(snapshot: "Snapshot") -> None:
-    """Print on standard error what was left out: one line about rights."""
+    """Print on standard error which objects a snapshot lacks: its notes, and one line about missing rights."""
     show_notes([*snapshot.notes, snapshot.rights_note] if snapshot.forbidden else snapshot.notes)
 
 
@@ -235,7 +238,7 @@ def are_versions_given() -> bool:
 
 
 def live_component(source: ClusterSource) -> tuple[Component, tuple[str, ...]]:
-    """Return the versions and gates of a live server, and what is only assumed."""
+    """Return the versions and gates of a live server, and notes about what is only assumed."""
     from mooring.advisor.audit.options import QuestionError, component_of
     from mooring.advisor.snapshot.server_info import read_server_info
 
@@ -249,7 +252,7 @@ def live_component(source: ClusterSource) -> tuple[Component, tuple[str, ...]]:
 def snapshot_component(
     snapshot: "Snapshot", running: Component, *, is_cluster: bool = False
 ) -> tuple[Component, tuple[str, ...]]:
-    """Return the versions and gates that decide about a snapshot, and what is only assumed.
+    """Return the versions and gates by which a snapshot is evaluated, and notes about what is only assumed.
 
     Flags (`running`) win; without them the snapshot's server counts, live or recorded in a dump. A snapshot without
     server and nodes is a set of manifests, or with `is_cluster` an upstream cluster of the newest release.
@@ -265,14 +268,14 @@ def snapshot_component(
 
 
 def served_kinds(source: ClusterSource) -> frozenset[tuple[str, str]]:
-    """apiVersion and kind of everything that a live server serves."""
+    """Return apiVersion and kind of everything that a live server serves."""
     from mooring.advisor.lint.facts import served_by
 
     return ask_server(source, served_by)
 
 
 def ask_server(source: ClusterSource, question: "Callable[[Client], Awaitable[T]]") -> T:
-    """Ask a live server; report errors in a sentence."""
+    """Run a coroutine with a client of the live server; raise ClickException for its errors."""
     from mooring.api.errors import StatusError
     from mooring.client import ClientError
 

@@ -52,7 +52,7 @@ Connect = Callable[[str, str, Scheme], Client]
 
 
 class Crew(Protocol):
-    """Scheduler and controllers: `Workers` in this process, or a `WorkerProcess`."""
+    """The runner of scheduler and controllers: `Workers` in this process, or a `WorkerProcess`."""
 
     metrics_url: str
 
@@ -68,13 +68,17 @@ class Crew(Protocol):
 
 
 def in_process(config: WorkerConfig) -> Callable[[Connect], Crew]:
+    """Return a function that makes `Workers`, which run in this process, from a function that makes clients."""
     from mooring.cli.support.workers import Workers
 
     return lambda connect: Workers(config, connect)
 
 
 class ControlPlane:
-    """A context manager; `start` begins serving. Stops scheduler and controllers before the server."""
+    """An API server with scheduler and controllers, as a context manager; `start` begins serving.
+
+    Scheduler and controllers stop before the server.
+    """
 
     def __init__(
         self, config: ServerConfig, crew: Callable[[Connect], Crew] | None = None, *, clock: Clock | None = None
@@ -123,7 +127,7 @@ class ControlPlane:
             self._working.result()
 
     async def wait_for_failure(self) -> None:
-        """Wait for ever; raise what ends scheduler or controllers."""
+        """Wait until scheduler or controllers fail, and raise their error; without them, wait for ever."""
         if self._working is None:
             await asyncio.Event().wait()
         else:
@@ -153,12 +157,12 @@ class ControlPlane:
 
 
 def with_advisor(config: ServerConfig) -> ServerConfig:
-    """Return the configuration with the advisor's kinds and their handlers."""
+    """Return a server's configuration with the kinds of `advisor.mooring.dev` and their request handlers."""
     return replace(config, kinds=(*config.kinds, *advisor_v1.KINDS), answers=partial(_advice, config))
 
 
 def _advice(config: ServerConfig, store: Store) -> ResourceHandlers:
-    """Return the advisor's handlers."""
+    """Return the handlers of requests to `advisor.mooring.dev`; the first request imports the advisor."""
     loading: list[asyncio.Task[AdvisorApi]] = []
 
     def load() -> "AdvisorApi":

@@ -34,7 +34,7 @@ class DemoError(Exception):
 
 
 class Guide:
-    """Runs one control plane after the other in a temporary folder."""
+    """Narrates `mooring demo`: runs one control plane after the other in a folder, and prints what happens there."""
 
     def __init__(self, examples: Path, folder: Path, pause_seconds: float) -> None:
         self._examples = examples
@@ -58,7 +58,7 @@ class Guide:
     async def control_plane(
         self, name: str, *, feature_gates: str = "", emulation_version: str | None = None
     ) -> AsyncIterator[None]:
-        """Run a control plane; one of the same name continues with the earlier data."""
+        """Run a control plane in the context; one with the name of an earlier one continues with its data."""
         flags = f" --feature-gates {feature_gates}" if feature_gates else ""
         flags += f" --emulation-version {emulation_version}" if emulation_version else ""
         self._command(f"mooring up{flags}")
@@ -77,7 +77,7 @@ class Guide:
         return self._plane.client
 
     async def apply(self, folder: str, *names: str) -> None:
-        """Create the objects of the files of an example."""
+        """Create the objects of an example's files, and print the kubectl command for it."""
         for file in (f"{folder}/{name}.yaml" for name in names):
             self._command(f"kubectl apply -f examples/{file}")
             for obj in read_objects((self._examples / file).read_bytes(), self._client.scheme):
@@ -87,7 +87,7 @@ class Guide:
                 await asyncio.sleep(_POLL_SECONDS)
 
     async def is_refused(self, file: str) -> None:
-        """Show that an example file is rejected, and why."""
+        """Create an example file's objects, which must be rejected, and print why; raise DemoError otherwise."""
         self._command(f"kubectl apply -f examples/{file}")
         for obj in read_objects((self._examples / file).read_bytes(), self._client.scheme):
             try:

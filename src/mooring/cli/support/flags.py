@@ -54,7 +54,7 @@ class _FailureError(click.ClickException):
 
 
 class VerdictCommand(click.Command):
-    """A command whose exit code 1 is an answer: every failure exits with 2, as a wrong call does."""
+    """A command whose exit code 1 is a result, such as `does not pass`: failures exit with 2, as wrong calls do."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -121,15 +121,15 @@ class Duration(click.ParamType[float]):
             self.fail(str(problem), param, ctx)
 
 
-def once(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -> str | None:
-    """Return the only value of a flag; raise UsageError for a second one."""
+def single_value(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """Return the value of a flag, or None without it; raise UsageError if the flag is given twice."""
     if len(values) > 1:
         raise click.UsageError(f"{option.opts[0]} is given twice, as {' and '.join(values)}: leave one out")
     return values[0] if values else None
 
 
 def join_values(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> str:
-    """Join the values of a flag that may be repeated."""
+    """Join the values of a repeated flag by commas."""
     return ",".join(values)
 
 
@@ -162,7 +162,7 @@ component_flags = group_flags(
         "emulation_version",
         metavar="VERSION",
         multiple=True,
-        callback=once,
+        callback=single_value,
         shell_complete=completions.emulation_versions,
         help=f"Behave as this version does: {OLDEST_EMULATION} to {BINARY}.  [default: {BINARY}]",
     ),
@@ -170,7 +170,7 @@ component_flags = group_flags(
         "--min-compatibility-version",
         metavar="VERSION",
         multiple=True,
-        callback=once,
+        callback=single_value,
         shell_complete=completions.min_compatibility_versions,
         help="Write only what this version can read: "
         f"{OLDEST_MIN_COMPATIBILITY}, or one before an older emulation version, to the emulation version.  "

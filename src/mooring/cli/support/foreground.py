@@ -38,7 +38,7 @@ _MAX_NODES = 100_000
 
 
 class UpConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """A control plane to run in the foreground."""
+    """The control plane that `mooring up` runs, its nodes, and where to write the kubeconfig."""
 
     server: ServerConfig
     workers: WorkerConfig
@@ -95,15 +95,15 @@ def _check_replaceable(path: Path) -> None:
 async def _serve(config: UpConfig, plane: ControlPlane, nodes: Iterator[Node] | None) -> None:
     stop = StopSignal()
     async with AsyncExitStack() as opened:
-        if not await stop.unless(opened.enter_async_context(plane)):
+        if not await stop.run_until_stopped(opened.enter_async_context(plane)):
             return
         stop.at_once = plane.stop_at_once
-        if await stop.unless(_start(config, plane, nodes)):
+        if await stop.run_until_stopped(_start(config, plane, nodes)):
             _print_connection(config, plane)
             if config.dashboard:
                 await opened.enter_async_context(run_dashboard(plane.server.kubeconfig(), config.server.component))
             collect_garbage_less()
-            await stop.unless(_show(plane))
+            await stop.run_until_stopped(_show(plane))
         print_line("Stopping." if config.server.ephemeral else "Stopping; everything is kept.")
         await plane.stop()
 
@@ -135,7 +135,7 @@ async def _default_nodes(config: UpConfig, plane: ControlPlane) -> Iterator[Node
 
 
 async def _show(plane: ControlPlane) -> None:
-    """Show how things are for as long as all is well. Raises what ends scheduler or controllers."""
+    """Print the status line until scheduler or controllers fail, and raise their error."""
     counts = ObjectCounts(plane.server.store, plane.server.scheme)
     line = StatusLine(counts, on_terminal=sys.stdout.isatty())
     shown = asyncio.gather(counts.run(), line.run())

@@ -23,7 +23,7 @@ _GRACE_SECONDS = 1.0
 
 
 class HealthServer:
-    """Listen while entered. `is_ready` is the readiness of the component."""
+    """Serves health and metrics pages over HTTP while entered; `/readyz` answers what `is_ready` returns."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class HealthServer:
         match call.path:
             case "/metrics":
                 names = parse_qs(call.query.decode("latin-1")).get("name[]")
-                page = generate_latest(_Named(self._registry, names) if names else self._registry)
+                page = generate_latest(_NamedMetrics(self._registry, names) if names else self._registry)
                 return Response(200, page, CONTENT_TYPE_LATEST)
             case "/healthz" | "/livez":
                 return Response(200, b"ok", _TEXT)
@@ -83,7 +83,7 @@ class HealthServer:
         return Response(404, b"there are /healthz, /livez, /readyz and /metrics\n", _TEXT)
 
 
-class _Named(Collector):
+class _NamedMetrics(Collector):
     """The metrics of a registry with certain names, also of collectors that do not describe theirs."""
 
     def __init__(self, registry: CollectorRegistry, names: list[str]) -> None:

@@ -71,7 +71,7 @@ lease_flags = group_flags(
 
 
 def run_with_restarts(run: Callable[[], Coroutine[None, None, bool]]) -> None:
-    """Run a component until it stops. After losing its lease, start again and wait for leadership.
+    """Run a component until it stops; `run` returns False after losing the lease, and is then called again.
 
     All state is rebuilt, as a service manager would do, because a former leader's state is stale.
     """
@@ -87,7 +87,10 @@ async def work_until_signal(
     *,
     elected: bool,
 ) -> bool:
-    """Work until a signal arrives; return False if the lease was lost. Serve health and metrics at `listen`."""
+    """Run a component until a signal arrives, with health and metrics pages at `listen`.
+
+    Return True, or False if the lease was lost.
+    """
     collect_garbage_less()
     expose_leadership(registry, [running])
     work = asyncio.create_task(running.run_elected() if elected else _forever(running))
@@ -120,7 +123,7 @@ async def _announce(running: ElectedComponent, greeting: str) -> None:
 
 
 def expose_leadership(registry: CollectorRegistry, parts: Iterable[ElectedComponent]) -> None:
-    """Expose by lease name whether a component of this process is the leader. The metric name is Kubernetes'."""
+    """Register the metric `leader_election_master_status`: for each component, whether it is the leader."""
     gauge = Gauge(
         "leader_election_master_status",
         "1 if this instance is the leader, 0 if it is not.",

@@ -18,7 +18,7 @@ def cores() -> int:
 
 @contextmanager
 def defer_collection() -> Iterator[None]:
-    """Disable the collector while loading, which creates no garbage, until `collect_garbage_less` or the end."""
+    """Disable the garbage collector while a command loads objects, until the end or `collect_garbage_less`."""
     collected = gc.isenabled()
     gc.disable()
     try:
@@ -39,15 +39,18 @@ def collect_garbage_less() -> None:
     gc.enable()
 
 
-async def wait_for_end(pipe: IO[Any]) -> None:
-    """Read a pipe until its end."""
+async def read_until_end(pipe: IO[Any]) -> None:
+    """Read and discard what a pipe has, until its end."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     await reader.read()
 
 
 class StopSignal:
-    """The first signal requests a stop; each further one calls `at_once`. Create it before anything is started."""
+    """Handles SIGTERM and SIGINT: the first one requests a stop, each further one calls `at_once`.
+
+    Create it before anything is started.
+    """
 
     def __init__(self, at_once: Callable[[], None] = lambda: None) -> None:
         self.at_once = at_once
@@ -59,8 +62,11 @@ class StopSignal:
         """Wait for the first signal."""
         await self.stopped.wait()
 
-    async def unless(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T] | None:
-        """Run work until it ends or the first signal arrives (then return None). Raise the work's error."""
+    async def run_until_stopped(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T] | None:
+        """Run a coroutine; return its finished task, or cancel it and return None when the first signal arrives.
+
+        Raise what the coroutine raises.
+        """
         working, stopped = asyncio.create_task(work), asyncio.create_task(self.wait())
         done, _ = await asyncio.wait([working, stopped], return_when=asyncio.FIRST_COMPLETED)
         for task in (working, stopped):

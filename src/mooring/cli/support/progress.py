@@ -51,7 +51,7 @@ class _ProgressLine:
 
 
 class Progress(_ProgressLine):
-    """Called with a label, the amount done and the total; prints a line now and then where there is no terminal."""
+    """Shows progress when called with a label, the amount done and the total: a bar, or a line every five seconds."""
 
     def __init__(self, doing: str) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Progress(_ProgressLine):
 
 
 class SimulationProgress(_ProgressLine):
-    """Called with the state of a simulation."""
+    """Redraws a bar of the running pods when called with the state of a simulation; nothing without a terminal."""
 
     def __call__(self, state: "SimulationState") -> None:
         if not (self._on_terminal and self._is_due()):
@@ -83,7 +83,7 @@ class SimulationProgress(_ProgressLine):
 
 
 class TraceProgress(_ProgressLine):
-    """Called with the state of a replay of a trace of `size` bytes."""
+    """Redraws a bar of the read part when called with the state of a replay of a trace of `size` bytes."""
 
     def __init__(self, size: int) -> None:
         super().__init__()

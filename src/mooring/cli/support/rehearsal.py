@@ -42,14 +42,14 @@ _READY_SECONDS = 60.0
 
 
 class Planes(msgspec.Struct, frozen=True):
-    """Start control planes with the flags of a question."""
+    """Starts the control planes of a rehearsal, with the flags before or after the change."""
 
     question: Question
     profiles: Sequence[ProfileSpec]
 
     @asynccontextmanager
     async def __call__(self, folder: Path, *, then: bool, with_workers: bool = True) -> AsyncIterator[RehearsalPlane]:
-        """Run a control plane on `folder`, with the target flags or the current ones."""
+        """Run a control plane on the data directory `folder`, with the flags after the change (`then`) or before it."""
         question = self.question
         component = (question.target if then else None) or question.current
         runtime_config = question.target_runtime_config if then else question.runtime_config
@@ -65,11 +65,11 @@ class Planes(msgspec.Struct, frozen=True):
 def add_rehearsal(
     snapshot: Snapshot, question: Question, audit: Audit, profiles: Sequence[ProfileSpec], seconds: float
 ) -> Audit:
-    """Return the audit with the results of a rehearsal."""
+    """Rehearse the change on a copy of the audited objects; return the audit with the results."""
     copy = RehearsalObjects(schedulers=frozenset(profile.scheduler_name for profile in profiles))
     for subject in subjects_of(snapshot, question):
         (copy.stored if subject.reference.stored else copy.manifests).append((subject.object, subject.reference))
-    with tempfile.TemporaryDirectory(prefix="mooring-rehearsal-") as folder, _silence():
+    with tempfile.TemporaryDirectory(prefix="mooring-rehearsal-") as folder, _without_logs():
         try:
             return uvloop.run(rehearse(audit, copy, Planes(question, profiles), Path(folder), seconds))
         except (StoreError, WorkersError, OSError, TimeoutError) as error:
@@ -77,7 +77,7 @@ def add_rehearsal(
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
+def _without_logs() -> Iterator[None]:
     log = logging.getLogger("mooring")
     before = log.level
     log.setLevel(logging.CRITICAL + 1)

@@ -179,7 +179,7 @@ def _server_config(
         port=port,
         tls_names=names,
         runtime_config=switches,
-        flags=_shown_flags(),
+        flags=_flags_for_flagz(),
     )
 
 
@@ -215,7 +215,7 @@ server_flags = group_flags(
 """The command gets a `ServerConfig` as `server`."""
 
 
-def _shown_flags() -> dict[str, str]:
+def _flags_for_flagz() -> dict[str, str]:
     """Return the options of the running command for `/flagz`: names without dashes, values as strings."""
     context = click.get_current_context()
     options = (each for each in context.command.params if isinstance(each, click.Option) and each.name)

@@ -19,7 +19,7 @@ _CLUSTER = "cluster"
 
 
 def settings_of(running: Component, scheduler: SchedulerChoice, description: str = "") -> "Settings":
-    """Return versions, gates and scheduler, described by their differences from the defaults unless given."""
+    """Return the settings of a simulation; their description says by default which gates are changed."""
     from mooring.advisor.simulate import options
 
     if not description:
@@ -72,7 +72,7 @@ def with_pools(settings: "Settings", pools: tuple[str, ...], snapshot: "Snapshot
 
 
 def pool_facts(snapshot: "Snapshot", pools: "tuple[NodePool, ...]", pod: "Pod") -> list[str]:
-    """Say which pools can make a node for a pod, or what each of them lacks, the nearest first."""
+    """Return sentences: which node pools can make a node for a pod, or why none of them can, the nearest first."""
     from mooring.advisor.simulate.node_pools import explain_pools
 
     found = explain_pools(snapshot, pools, pod)

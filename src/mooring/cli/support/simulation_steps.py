@@ -26,11 +26,11 @@ _ORDER = "mooring.simulate.order"
 
 
 class InOrder(click.Option):
-    """An option whose position matters."""
+    """An option of `mooring simulate` whose position on the command line matters."""
 
 
 class OrderedCommand(click.Command):
-    """Record the order of the `InOrder` options."""
+    """A command that records in which order its `InOrder` options were given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -47,5 +47,5 @@ class OrderedCommand(click.Command):
 
 
 def options_in_order(ctx: click.Context) -> list[tuple[str, str]]:
-    """Return the names and values of the `InOrder` options of a command line."""
+    """Return the names and values of the `InOrder` options, in the order of the command line."""
     return list(ctx.meta[_ORDER])

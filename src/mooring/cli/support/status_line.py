@@ -40,7 +40,7 @@ def print_line(text: str, *, end: bool = True) -> None:
 
 
 class StatusLine:
-    """Print counts until cancelled."""
+    """The status line of `mooring up`: `run` prints the numbers of nodes and pods until it is cancelled."""
 
     def __init__(self, counts: "ObjectCounts", *, on_terminal: bool) -> None:
         self._counts = counts
@@ -95,7 +95,7 @@ _decode = msgspec.json.Decoder(_Pod).decode
 
 
 class ObjectCounts:
-    """The number of nodes and pods."""
+    """Counts nodes, and pods by phase, by watching a store."""
 
     def __init__(self, store: Store, scheme: Scheme) -> None:
         self._store = store
@@ -114,7 +114,7 @@ class ObjectCounts:
         while True:
             try:
                 page = await self._store.range(self._pod_prefix)
-                self._pods = {kv.key: _glimpse(kv) for kv in page.items}
+                self._pods = {kv.key: _phase_and_placement(kv) for kv in page.items}
                 self.phases = Counter(phase for phase, _ in self._pods.values())
                 await self._follow(page.revision)
             except RevisionError:
@@ -130,16 +130,16 @@ class ObjectCounts:
             while True:
                 latest = {event.key: event.current for event in (await watcher.next(limit=_MAX_EVENTS)).events}
                 for key, current in latest.items():
-                    self._take(key, current)
+                    self._count_change(key, current)
                 await asyncio.sleep(_REST_SECONDS)  # so that of several changes of a pod only the last is looked at
 
-    def _take(self, key: str, current: KeyValue | None) -> None:
+    def _count_change(self, key: str, current: KeyValue | None) -> None:
         phase, had_node = self._pods.pop(key, ("", False))
         if phase:
             self.phases[phase] -= 1
         if current is None:
             return
-        phase, has_node = self._pods[key] = _glimpse(current)
+        phase, has_node = self._pods[key] = _phase_and_placement(current)
         self.phases[phase] += 1
         self.bound += has_node and not had_node
 
@@ -150,6 +150,6 @@ def _prefix(scheme: Scheme, name: str) -> str:
     return Stored(scheme, kind).prefix
 
 
-def _glimpse(kv: KeyValue) -> tuple[str, bool]:
+def _phase_and_placement(kv: KeyValue) -> tuple[str, bool]:
     pod = _decode(kv.value)
     return sys.intern(pod.status.phase or "Pending"), bool(pod.spec.node_name)

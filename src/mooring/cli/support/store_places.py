@@ -89,7 +89,7 @@ async def open_etcd(place: EtcdPlace, access: EtcdAccess) -> Store:
 
 
 def etcd_config(place: EtcdPlace, access: EtcdAccess) -> EtcdConfig:
-    """Build the configuration; certificates imply TLS."""
+    """Build the configuration of a client of etcd; certificates imply TLS."""
     scheme = "https" if place.tls or access.ca_file or access.cert_file else "http"
     return access.config(tuple(Server.parse(f"{scheme}://{address}") for address in place.addresses), place.prefix)
 

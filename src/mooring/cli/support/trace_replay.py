@@ -32,7 +32,7 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """The options."""
+    """The options of `mooring simulate` that concern traces."""
 
     paths: tuple[Path, ...]
     skip_bad: bool
@@ -82,7 +82,7 @@ trace_flags = group_flags(
 def replay(
     wanted: TraceOptions, snapshot: "Snapshot", settings: "Settings", seed: int, *, output: str, html: Path | None
 ) -> None:
-    """Replay a trace and print the result. Raise ClickException."""
+    """Replay a trace, write measurements and the HTML page, print the result, and exit. Raise ClickException."""
     from mooring.advisor.simulate.traces import results as files
     from mooring.advisor.simulate.traces.events import TraceError
 
@@ -105,7 +105,7 @@ def replay(
 
 
 def compare_replays(words: tuple[str, ...], output: str) -> None:
-    """`simulate compare ONE OTHER`: compare results of replays, with significance over their seeds."""
+    """Print the differences between two sets of replay results, with their significance over the seeds."""
     import msgspec
 
     from mooring.advisor.simulate.traces import results

@@ -97,7 +97,7 @@ class WorkerProcess:
         self._close_pipes()
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the child process without waiting for its end."""
         if self._process.poll() is None:
             self._process.kill()
 
@@ -105,7 +105,7 @@ class WorkerProcess:
         await self._ready.wait()
 
     async def run(self) -> None:
-        """Run until cancelled. A process that ends by itself is restarted; all its state is in the API server."""
+        """Supervise the child process until cancelled. It is restarted if it ends: it has no state of its own."""
         try:
             while True:
                 self._send(b"begin\n")
@@ -177,7 +177,10 @@ def _load_what_both_need() -> None:
 
 
 def _work_in_fork() -> None:
-    """Be the second process instead of executing `COMMAND`, which is why `Popen` has not closed what is the first's."""
+    """Run scheduler and controllers in the forked child, in place of executing `COMMAND`; never return.
+
+    `Popen` has not closed the first process' files, so that is done here.
+    """
     code = 1
     try:
         os.closerange(3, _MAX_FILES)  # also the pipe that `Popen` waits on

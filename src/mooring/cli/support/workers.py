@@ -21,7 +21,7 @@ from mooring.base import logs
 from mooring.base.metrics import build_registry
 from mooring.cli.support.health_server import HealthServer
 from mooring.cli.support.leadership import expose_leadership
-from mooring.cli.support.process_settings import collect_garbage_less, wait_for_end
+from mooring.cli.support.process_settings import collect_garbage_less, read_until_end
 from mooring.cli.support.worker_process import LeaseLostError, WorkerConfig, WorkersError
 from mooring.client import Client, ClientError, Informers, connect, user_agent
 from mooring.client.leader_election import ElectedComponent
@@ -43,7 +43,7 @@ _STOP_SECONDS = 5.0
 
 
 class Workers:
-    """Scheduler and controllers. `run` raises WorkersError if they cannot start."""
+    """Scheduler, controllers and simulated nodes in one process. `run` raises WorkersError if they cannot start."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Workers:
         pass
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run scheduler and controllers until cancelled."""
         async with AsyncExitStack() as stack:
             await self._make(stack)
             await self._show_metrics(stack)
@@ -176,7 +176,7 @@ async def _work(config: WorkerConfig, stdin: BinaryIO) -> None:
     workers = Workers(config, by_https)
     work = asyncio.create_task(workers.run())
     announce = asyncio.create_task(_announce(workers))
-    stop = asyncio.create_task(wait_for_end(stdin))
+    stop = asyncio.create_task(read_until_end(stdin))
     await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
     announce.cancel()
     if not work.done():

@@ -50,8 +50,8 @@ def read_json(file: Path, cls: type, content: str) -> Any:
 
 
 @contextmanager
-def recorded_form(place: object) -> Iterator[None]:
-    """Report errors that come from data of another form than the recorded one."""
+def report_wrong_form(place: object) -> Iterator[None]:
+    """Raise UnreadableFileError for errors in the context that come from data of another form than recorded cases."""
     try:
         yield
     except (KeyError, TypeError, AttributeError, ValueError) as error:

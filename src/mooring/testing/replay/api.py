@@ -30,7 +30,7 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 from mooring.base import component
-from mooring.testing.replay import Result, UnreadableFileError, recorded_form, replay_files
+from mooring.testing.replay import Result, UnreadableFileError, replay_files, report_wrong_form
 
 RECORDED_GATES = "TolerationAffinitySemverOperators=false,TaintTolerationNodeAffinityCEL=false"
 """The recorded server has neither gate."""
@@ -61,7 +61,7 @@ class Case:
 
     @classmethod
     def parse(cls, line: str) -> "Case":
-        """Parse a line; raise `ValueError`, `KeyError` or `TypeError`."""
+        """Parse a line of a file of recordings; raise `ValueError`, `KeyError` or `TypeError`."""
         recorded = json.loads(line)
         response = recorded["response"]
         answer = Answer(int(response["code"]), response["body"])
@@ -107,7 +107,7 @@ def _cases(file: Path) -> Iterator[Case]:
         raise UnreadableFileError(f"{file}: {error}") from error
     for number, line in enumerate(lines, 1):
         if line.strip():
-            with recorded_form(f"{file}:{number}"):
+            with report_wrong_form(f"{file}:{number}"):
                 case = Case.parse(line)
             yield case
 
@@ -120,7 +120,7 @@ class _Admission:
     options: AdmissionOptions
 
     def answer(self, case: Case) -> Answer | str:
-        """Admit a create; return the reason for requests that need a server."""
+        """Decode and admit the object of a create; return the reason why other requests need a server."""
         if case.method != "POST":
             return "only creates can be replayed without a server"
         if case.answer.code == 404:
@@ -237,10 +237,10 @@ def _status_differences(wanted: dict[str, Any], given: dict[str, Any]) -> Iterat
 
 def _causes(status: dict[str, Any]) -> Counter[tuple[str, str, str]]:
     causes = (status.get("details") or {}).get("causes") or []
-    return Counter((cause.get("reason", ""), cause.get("field", ""), _comparable(cause)) for cause in causes)
+    return Counter((cause.get("reason", ""), cause.get("field", ""), _message_to_compare(cause)) for cause in causes)
 
 
-def _comparable(cause: dict[str, Any]) -> str:
+def _message_to_compare(cause: dict[str, Any]) -> str:
     message = str(cause.get("message", ""))
     return "…" if any(words in message for words in _GO_TEXTS) else message
 

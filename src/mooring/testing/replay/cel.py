@@ -19,7 +19,7 @@ from mooring.base.version import Version
 from mooring.cel.environment import Environment, Program
 from mooring.cel.errors import EvaluationError, Issue
 from mooring.constraints.celenv import COST_LIMIT, NODE, TAINT
-from mooring.testing.replay import Result, read_json, recorded_form
+from mooring.testing.replay import Result, read_json, report_wrong_form
 
 _ENVIRONMENTS = {each.variable: each for each in (TAINT, NODE)}
 _ORDERS = 1000
@@ -42,7 +42,7 @@ def replay(file: Path) -> Result:
     """Replay one file."""
     recorded = read_json(file, dict, "an object of recorded expressions")
     result = Result()
-    with recorded_form(file):
+    with report_wrong_form(file):
         version = Version.parse(recorded.get("version", "1.37"))
         environments = {name: each.new_expressions(version) for name, each in _ENVIRONMENTS.items()}
         for number, case in enumerate(recorded["cases"]):

@@ -47,7 +47,7 @@ from mooring.cel.types import (
     type_of,
 )
 from mooring.cel.values import TypeValue, UInt, from_key, map_of_pairs, runtime_type
-from mooring.testing.replay import Result, read_json, recorded_form
+from mooring.testing.replay import Result, read_json, report_wrong_form
 
 LIBRARIES = (
     STANDARD,
@@ -89,7 +89,7 @@ _LEFT_OUT = {
 def replay(file: Path) -> Result:
     """Replay one file."""
     result = Result()
-    with recorded_form(file):
+    with report_wrong_form(file):
         for test in read_json(file, list, "a list of CEL tests"):
             name = f"{file.name} {test['section']}/{test['name']} {test['expr']!r}"
             reason = _LEFT_OUT.get((test["section"], test["name"]))

@@ -18,7 +18,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.storage_v1 import StorageClass
 from mooring.scheduler.deciding.engine import Engine, NodeExplanation
 from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, ProfileSpec
-from mooring.testing.replay import Result, UnreadableFileError, recorded_form
+from mooring.testing.replay import Result, UnreadableFileError, report_wrong_form
 
 T = TypeVar("T", bound=Resource)
 _LEFT_OUT = frozenset({"NodeVolumeLimits", "DynamicResources"})
@@ -39,7 +39,7 @@ _COUNTED = re.compile(r"(\d+) (.*)")
 def replay(file: Path) -> Result:
     """Replay one file."""
     result = Result()
-    with recorded_form(file):
+    with report_wrong_form(file):
         try:
             content = file.read_bytes()
             lines = (gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content).splitlines()
@@ -47,14 +47,14 @@ def replay(file: Path) -> Result:
             raise UnreadableFileError(f"{file}: {error}") from error
         for number, line in enumerate(filter(None, lines), 1):
             case = json.loads(line)
-            result.count(case["in"].get("name", f"line {number}"), problem_of(case))
+            result.count(case["in"].get("name", f"line {number}"), first_difference(case))
     if not (result.passed or result.failed):
         raise UnreadableFileError(f"{file}: not recorded scheduling cases")
     return result
 
 
-def problem_of(case: dict[str, Any]) -> str | None:
-    """Return the first difference from the recording, or None."""
+def first_difference(case: dict[str, Any]) -> str | None:
+    """Schedule the pod of a recorded case; return the first difference from the recording, or None."""
     engine = engine_of(case["in"])
     pod = _object(case["in"]["pod"], Pod)
     ours = engine.explain(pod)

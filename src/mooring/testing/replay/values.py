@@ -11,7 +11,7 @@ from typing import Any
 
 from mooring.api import field_selector, label_selector, quantity
 from mooring.constraints import semver
-from mooring.testing.replay import Result, read_json, recorded_form
+from mooring.testing.replay import Result, read_json, report_wrong_form
 
 Compared = Iterator[tuple[str, str | None]]
 """The name of each case, and its difference from the recording or None."""
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> Result:
     for file in args.files:
         recorded = read_json(file, dict, "an object of recorded values")
         for section in args.only:
-            with recorded_form(f"{file}: {section}"):
+            with report_wrong_form(f"{file}: {section}"):
                 for name, problem in SECTIONS[section](recorded):
                     result.count(f"{section} {name}", problem)
     return result
