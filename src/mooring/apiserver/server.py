@@ -71,7 +71,7 @@ from mooring.apiserver.streams.streams import Streams
 from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock
 from mooring.base.metrics import build_registry
-from mooring.store.etcd.grpc_import import explain_missing_grpc
+from mooring.store.etcd.config import explain_missing_grpc
 from mooring.store.kv import Store
 from mooring.store.memory import MemoryStore
 from mooring.store.sqlite import SqliteStore

@@ -13,8 +13,7 @@ import msgspec
 
 from mooring.cli.support.etcd_flags import EtcdAccess
 from mooring.store.errors import OpenError
-from mooring.store.etcd.config import DEFAULT_PREFIX, EtcdConfig, Server
-from mooring.store.etcd.grpc_import import explain_missing_grpc
+from mooring.store.etcd.config import DEFAULT_PREFIX, EtcdConfig, Server, explain_missing_grpc
 from mooring.store.kv import Store
 from mooring.store.sqlite_file import DATABASE, translate_errors
 from mooring.store.tools.backup_file import BackupSource, is_backup

@@ -7,7 +7,7 @@
   and `compaction` coordinate several servers on one prefix.
 
 Importing this package costs nothing; importing `store` brings gRPC in, which the extra
-`[etcd]` installs; `loading` says so where it is missing.
+`[etcd]` installs; `config.explain_missing_grpc` says so where it is missing.
 """
 
 import os

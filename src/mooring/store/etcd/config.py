@@ -1,5 +1,7 @@
 """Connection settings for etcd, from command-line flags. `store.EtcdStore.open` takes them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -71,3 +73,17 @@ class EtcdConfig:
 def parse_servers(text: str) -> tuple[Server, ...]:
     """Parse a comma-separated list of server URLs; raise `OpenError` if one is malformed."""
     return tuple(Server.parse(part.strip()) for part in text.split(",") if part.strip())
+
+
+@contextmanager
+def explain_missing_grpc() -> Iterator[None]:
+    """Wrap an import that needs gRPC; raise `OpenError` with the install command if it is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("grpc", "google"):
+            raise
+        raise OpenError(
+            "etcd is spoken to by gRPC, which is not installed: pip install 'kube-mooring[etcd]' "
+            "(pipx inject kube-mooring grpcio protobuf, where pipx installed it)"
+        ) from error

@@ -4,7 +4,7 @@
     /registry/.mooring/store        identity of the store: checked at every start, and by every write: see `fence`
     /registry/.mooring/compaction   coordinates compaction: see `compaction`
     /registry/.mooring/pki          signing keys that all servers share: see `EtcdStore.agree`
-    /registry/.mooring/writes/…     identify writes whose response was lost: see `marks`
+    /registry/.mooring/writes/…     identify writes whose response was lost: see `fence`
     /registry/.mooring/tick         written to make the watch report its revision: see `store`
 
 Keys under `.mooring/` are inside the prefix, so that the watch covers them, and are hidden from readers.

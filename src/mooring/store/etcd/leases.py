@@ -52,9 +52,12 @@ class Leases:
     async def _grant(self, ttl: float) -> _Lease:
         window = min(ttl * _WINDOW_FRACTION, _MAX_WINDOW_SECONDS)
         until = self._clock.monotonic() + window
-        response = await self._client.call_with_retry(
-            "LeaseGrant", message("LeaseGrantRequest")(TTL=max(1, round(ttl + window)))
-        )
-        if response.error:
-            raise StorageError(f"etcd granted no lease: {response.error}")
-        return _Lease(response.ID, until)
+        return _Lease(await grant_lease(self._client, max(1, round(ttl + window))), until)
+
+
+async def grant_lease(client: EtcdClient, seconds: int) -> int:
+    """Return the id of a new lease. Raise StorageError if etcd grants none."""
+    response = await client.call_with_retry("LeaseGrant", message("LeaseGrantRequest")(TTL=seconds))
+    if response.error:
+        raise StorageError(f"etcd granted no lease: {response.error}")
+    return int(response.ID)

@@ -37,10 +37,9 @@ from mooring.store.etcd.client import EtcdClient, InDoubt, LeaseGone, NotDone, R
 from mooring.store.etcd.compaction import Compactor, compact
 from mooring.store.etcd.config import EtcdConfig
 from mooring.store.etcd.feed import Feed
-from mooring.store.etcd.fence import Fence
+from mooring.store.etcd.fence import Fence, Mark, Marks
 from mooring.store.etcd.keys import Keys
 from mooring.store.etcd.leases import Leases
-from mooring.store.etcd.marks import Mark, Marks
 from mooring.store.etcd.messages import DELETE, message
 from mooring.store.etcd.revision_waiters import RevisionWaiters
 from mooring.store.etcd.transactions import Step, build_transaction, conflicts, event_of, read_fence

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from mooring.store.etcd.fence import Mark
 from mooring.store.etcd.keys import Keys
-from mooring.store.etcd.marks import Mark
 from mooring.store.etcd.messages import EQUAL, GREATER, MOD, VERSION, message
 from mooring.store.kv import Conflict, Delete, Event, KeyValue, Write
 
