@@ -68,12 +68,15 @@ class DryRun:
             found[index] = cost
         return found
 
-    def victims(self, index: int) -> list[int]:
-        """Return the victims on the node at an index, as indexes into its pods of lower priority, by importance."""
+    def victims(self, index: int) -> tuple[list[int], int]:
+        """Return the victims on a helpful node, and how many of them violate a disruption budget.
+
+        Victims are indexes into the node's pods of lower priority, which are sorted by importance.
+        """
         column = int(np.searchsorted(self.helpful, index))
         gone: list[int] = self._victims[:, column].nonzero()[0].tolist()
         order = self._orders.get(index)
-        return gone if order is None else sorted(order[rank] for rank in gone)
+        return gone if order is None else sorted(order[rank] for rank in gone), int(self.costs[0, column])
 
 
 def dry_run(

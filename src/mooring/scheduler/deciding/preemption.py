@@ -10,8 +10,7 @@ If verdicts depend on resources alone, nodes are tried together (``dry_run.py``)
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from itertools import count, repeat
-from typing import NamedTuple
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -132,16 +131,6 @@ def _with_lower(attempt: _Attempt, rows: NDArray[np.intp]) -> NDArray[np.intp]:
     return rows[has_lower]
 
 
-class _Try(NamedTuple):
-    """The result of trying preemption on one node: its cost, or why it does not help, and how to find the victims."""
-
-    cost: Cost | Status
-    row: int
-    together: DryRun | None
-    number: int
-    """The index of the node among the nodes that were tried together."""
-
-
 def _find_cheapest(attempt: _Attempt, rows: NDArray[np.intp], first: int, wanted: int) -> Candidate | None:
     """Try nodes until enough would help and one violates no budget; return the first with the lowest cost.
 
@@ -181,56 +170,51 @@ def _find_cheapest_cached(
         attempt.refusals.update(costs.count_refusals(evaluation, _with_lower(attempt, np.concatenate(turned))))
         return attempt.refusals
     row = costs.cheapest(fitting[:wanted])
-    together, index = costs.dry_run_of(row)
-    return _with_victims(attempt, row, together.victims(index), violations=0)
+    return _with_victims(attempt, row, *costs.dry_run_of(row))
 
 
 def _find_cheapest_tried(attempt: _Attempt, rows: Sequence[int], wanted: int) -> Candidate | None:
-    best: _Try | None = None
+    best: Callable[[], Candidate | None] | None = None
     least: Cost | None = None
     number, spares_budgets = 0, False
-    for tried in _tries(attempt, rows, at_once=max(1, min(wanted, _AT_ONCE))):
-        cost = tried.cost
+    for cost, candidate in _try_nodes(attempt, rows, at_once=max(1, min(wanted, _AT_ONCE))):
         if isinstance(cost, Status):
             attempt.refusals[cost] += 1
             continue
         number += 1
         spares_budgets = spares_budgets or not cost[0]
         if least is None or cost < least:
-            best, least = tried, cost
+            best, least = candidate, cost
         if spares_budgets and number >= wanted:
             break
-    return None if best is None else _candidate(attempt, best)
+    return None if best is None else best()
 
 
-def _tries(attempt: _Attempt, rows: Sequence[int], at_once: int) -> Iterator[_Try]:
+def _try_nodes(
+    attempt: _Attempt, rows: Sequence[int], at_once: int
+) -> Iterator[tuple[Cost | Status, Callable[[], Candidate | None]]]:
+    """Yield for each node the cost of preemption, or why it does not help, and a function that returns the victims."""
     expected = attempt.expected
     for begin in range(0, len(rows), at_once):
         part = rows[begin : begin + at_once]
         together = _tried_together(attempt, part)
-        if together is not None and (expected is None or not expected.is_on[part].any()):
-            yield from map(_Try, together.outcomes(), part, repeat(together), count())
-            continue
         outcomes = together.outcomes() if together is not None else []
         for index, row in enumerate(part):
             if together is not None and (expected is None or not expected.is_on[row]):
-                yield _Try(outcomes[index], row, together, index)
+                yield outcomes[index], partial(_with_victims, attempt, row, together, index)
             else:
                 found = _victims_on(attempt, row)
-                yield _Try(found if isinstance(found, Status) else cost_of(found), row, None, index)
+                yield found if isinstance(found, Status) else cost_of(found), partial(_candidate, found)
 
 
-def _candidate(attempt: _Attempt, tried: _Try) -> Candidate | None:
-    info = attempt.cluster.nodes[tried.row]
-    if tried.together is None or info is None or isinstance(tried.cost, Status):
-        found = _victims_on(attempt, tried.row)
-        return None if isinstance(found, Status) else found
-    return _with_victims(attempt, tried.row, tried.together.victims(tried.number), tried.cost[0])
+def _candidate(found: Candidate | Status) -> Candidate | None:
+    return None if isinstance(found, Status) else found
 
 
-def _with_victims(attempt: _Attempt, row: int, ranks: Sequence[int], violations: int) -> Candidate | None:
+def _with_victims(attempt: _Attempt, row: int, found: DryRun, index: int) -> Candidate | None:
     info, lower = attempt.cluster.nodes[row], _lower(attempt, row)
-    return None if info is None else Candidate(info.name, tuple(lower[rank].pod for rank in ranks), violations)
+    victims, violations = found.victims(index)
+    return None if info is None else Candidate(info.name, tuple(lower[rank].pod for rank in victims), violations)
 
 
 def _tried_together(attempt: _Attempt, rows: Sequence[int]) -> DryRun | None:
