@@ -5,6 +5,7 @@ import pytest
 
 from mooring.api.core_v1 import Node
 from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.framework import ALL_ROWS
 from mooring.scheduler.plugins.resource_scoring import CPU_AND_MEMORY, Scoring, least_allocated
 from mooring.testing.builders import made
 
@@ -24,7 +25,9 @@ def test_shares_are_rounded_down_as_integers_are(memory: int) -> None:
         scored = scoring.of({"cpu": 100, "memory": max(asked, 0)})
         used, allocatable = scored.tables(slice(40))
         expected = least_allocated(used + scored.asked, allocatable, scored.by.weights)
-        assert np.array_equal(scored.by.least_allocated(scored.asked)[:40], expected)
+        assert np.array_equal(scored.by.least_allocated(scored.asked, ALL_ROWS)[:40], expected)
+        some = np.array([3, 17, 39])
+        assert np.array_equal(scored.by.least_allocated(scored.asked, some), expected[some])
 
 
 def test_a_node_without_any_of_the_resources_scores_nothing() -> None:
@@ -32,4 +35,4 @@ def test_a_node_without_any_of_the_resources_scores_nothing() -> None:
     cluster.put(made(Node, {"metadata": {"name": "none"}, "status": {"allocatable": {"pods": "110"}}}))
     cluster.put(made(Node, {"metadata": {"name": "all"}, "status": {"allocatable": {"cpu": "1", "memory": "1Gi"}}}))
     scored = Scoring(cluster, CPU_AND_MEMORY, assumed=False).of({})
-    assert scored.by.least_allocated(scored.asked)[:2].tolist() == [0, 100]
+    assert scored.by.least_allocated(scored.asked, ALL_ROWS)[:2].tolist() == [0, 100]

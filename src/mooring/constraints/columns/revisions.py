@@ -66,6 +66,9 @@ class ChangeLog(Generic[K]):
 class RowLog(ChangeLog[int]):
     """A change log of rows, which returns the changed ones as an array."""
 
+    _last: tuple[int, int, NDArray[np.intp]] = (NEVER, NEVER, NO_ROWS)
+    """The positions between which rows were collected last, and these rows: often several readers are as far behind."""
+
     def since(self, verified_at: int) -> ChangedRows:
         """Return the rows that changed since; None when there are too many, or they are forgotten."""
         start = verified_at - self._forgotten
@@ -76,7 +79,10 @@ class RowLog(ChangeLog[int]):
             return None
         if number == 1:
             return np.array(self._entries[-1:], np.intp)
-        return np.array(list(set(self._entries[start:])), np.intp)
+        if self._last[:2] != (verified_at, self.changed_at):
+            rows = np.array(list(set(self._entries[start:])), np.intp)
+            self._last = verified_at, self.changed_at, rows
+        return self._last[2]
 
 
 class Derived:

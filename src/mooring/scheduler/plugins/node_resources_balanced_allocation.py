@@ -13,7 +13,6 @@ from mooring.scheduler.plugins.resource_scoring import (
     ResourceSpec,
     ScoredResources,
     Scoring,
-    balance,
     checked_resources,
 )
 
@@ -44,12 +43,7 @@ class NodeResourcesBalancedAllocation(fwk.ScorePlugin[ScoredResources]):
         return state.score(self._points, rows)
 
     def _points(self, scored: ScoredResources, rows: fwk.Rows) -> fwk.Scores:
-        if isinstance(rows, slice):
-            points = scored.by.balance_change(scored.asked)
-        else:
-            used, allocatable = scored.tables(rows)
-            points = balance(used + scored.asked, allocatable)
-            points -= balance(used, allocatable)
+        points = scored.by.balance_change(scored.asked, rows)
         points += fwk.MAX_NODE_SCORE + fwk.MAX_NODE_SCORE // 2
         points >>= 1
         return points

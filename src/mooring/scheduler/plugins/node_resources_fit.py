@@ -269,8 +269,8 @@ class NodeResourcesFit(fwk.FilterPlugin[_Requests], fwk.ScorePlugin[ScoredResour
         return state.score(self._points, rows)
 
     def _points(self, scored: ScoredResources, rows: fwk.Rows) -> fwk.Scores:
-        if isinstance(rows, slice) and self._strategy is least_allocated:
-            return scored.by.least_allocated(scored.asked)
+        if self._strategy is least_allocated:
+            return scored.by.least_allocated(scored.asked, rows)
         used, allocatable = scored.tables(rows)
         return self._strategy(used + scored.asked, allocatable, scored.by.weights)
 

@@ -138,15 +138,17 @@ class ResourceLines:
         """Return the used and the allocatable amounts on some node rows."""
         return self.columns.used[self._lines][:, rows], self.columns.allocatable[self._lines][:, rows]
 
-    def least_allocated(self, asked: Table) -> Scores:
-        """Return the LeastAllocated scores of all node rows."""
+    def least_allocated(self, asked: Table, rows: Rows) -> Scores:
+        """Return the LeastAllocated scores of node rows for a pod that requests `asked`."""
         self._refresh()
         if not self._is_exact:
-            used, allocatable = self.tables(ALL_ROWS)
+            used, allocatable = self.tables(rows)
             return least_allocated(used + asked, allocatable, self.weights)
-        shares = np.multiply(self._percent_of_one, asked.astype(np.float64), out=self._buffer)
-        np.subtract(self._free_percent, shares, out=shares)
-        percents = self._percents
+        is_all = isinstance(rows, slice)
+        wanted = asked.astype(np.float64)
+        shares = np.multiply(self._percent_of_one[:, rows], wanted, out=self._buffer if is_all else None)
+        np.subtract(self._free_percent[:, rows], shares, out=shares)
+        percents = self._percents if is_all else np.empty(shares.shape, np.int32)
         with np.errstate(invalid="ignore"):  # far below 0 where the pod is larger than the node
             np.copyto(percents, shares, casting="unsafe")
         np.maximum(percents, 0, out=percents)
@@ -159,11 +161,12 @@ class ResourceLines:
         found: Scores = total.astype(np.int16)
         return found
 
-    def balance_change(self, asked: Table) -> Scores:
-        """Return, for all node rows, how much more balanced the use of resources would be with a pod."""
+    def balance_change(self, asked: Table, rows: Rows) -> Scores:
+        """Return by node row how much more balanced the use of resources would be with a pod that requests `asked`."""
         self._refresh()
-        fractions = np.add(self._used, asked.astype(np.float64), out=self._buffer)
-        np.divide(fractions, self._divisor, out=fractions)
+        wanted = asked.astype(np.float64)
+        fractions = np.add(self._used[:, rows], wanted, out=self._buffer if isinstance(rows, slice) else None)
+        np.divide(fractions, self._divisor[:, rows], out=fractions)
         if np.maximum.reduce(fractions, axis=None) > 1.0:
             np.minimum(fractions, 1.0, out=fractions)
         if len(fractions) == 2:
@@ -172,11 +175,11 @@ class ResourceLines:
             np.subtract(2.0, deviation, out=deviation)
             deviation *= MAX_NODE_SCORE / 2  # rounded exactly as 1 - deviation / 2 times 100
         else:
-            deviation = _deviation(fractions, self._is_there)
+            deviation = _deviation(fractions, self._is_there[:, rows])
             np.subtract(1.0, deviation, out=deviation)
             deviation *= MAX_NODE_SCORE
         found: Scores = deviation.astype(np.int16)
-        found -= self._balance_now()
+        found -= self._balance_now()[rows]
         return found
 
     def _refresh(self) -> None:
