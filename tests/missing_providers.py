@@ -4,15 +4,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from advice_situations import (
+    FULL,
+    SMALL,
     WORKERS,
     Situation,
     Tree,
     app,
+    asking,
     claim,
     claiming,
     clock,
     container,
     container_status,
+    selecting,
     storage_class,
     volume,
     waiting,
@@ -428,6 +432,29 @@ MISSING_PROVIDERS = [
         words_of_remedy="let StorageClass fast make volumes as standard does (csi.example.com)",
     ),
     Situation(
+        "three claims of a stateful set that are bound at once name a class without a provisioner",
+        [
+            *WORKERS,
+            driver("csi.example.com"),
+            storage_class("fast", "old.vendor.org/nfs", "Immediate"),
+            storage_class("standard"),
+            *(claim(f"data-db-{number}", "fast") for number in range(3)),
+            *workload(
+                StatefulSet,
+                "db",
+                exists=3,
+                replicas=3,
+                serviceName="db",
+                volumeClaimTemplates=[NUMBERED],
+                podManagementPolicy="Parallel",
+            ),
+        ],
+        ("statefulset", "db"),
+        "NotProvisioned",
+        ["no CSIDriver old.vendor.org/nfs is installed"],
+        words_of_remedy="let StorageClass fast make volumes as standard does (csi.example.com)",
+    ),
+    Situation(
         "no provisioner works",
         [
             *WORKERS,
@@ -440,6 +467,20 @@ MISSING_PROVIDERS = [
         ["is the provisioner csi.vendor.org of StorageClass fast installed and running?"],
         has_remedy=False,
         words_to_check="is the provisioner csi.vendor.org installed? No workload of the cluster names it",
+    ),
+    Situation(
+        "a pod wants the one node of two similar names that is full",
+        [
+            *SMALL,
+            *FULL,
+            pod("web", on="", spec={"containers": [asking(cpu="2")], **selecting(pool="a")}),
+            *(node(f"b{number}", labels={"pool": "b"}) for number in range(2)),
+            node("a0", cpu="1", labels={"pool": "a"}),
+        ],
+        ("pod", "web"),
+        "NoNodeLargeEnough",
+        ["node a0 is not that large"],
+        words_of_remedy="drop the nodeSelector pool",
     ),
     # -- claims in use
     Situation(

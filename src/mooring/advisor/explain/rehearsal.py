@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from msgspec import structs
+
+from mooring.advisor.explain.storage import working_provisioners
 from mooring.advisor.explain.subject import Subject
 from mooring.advisor.simulate.changes import Add, Remove, Scenario, ScenarioError, Step
 from mooring.advisor.simulate.options import Settings
@@ -20,8 +23,10 @@ from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.engines import waits
 from mooring.api.apps_v1 import DaemonSet, ReplicaSet, StatefulSet
 from mooring.api.batch_v1 import CronJob, Job
-from mooring.api.core_v1 import ContainerStatus, Node, Pod, ReplicationController
+from mooring.api.core_v1 import ContainerStatus, Node, PersistentVolumeClaim, Pod, ReplicationController
 from mooring.api.meta_v1 import Resource
+from mooring.api.storage_v1 import StorageClass
+from mooring.scheduler.facade import NO_PROVISIONER, SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, class_of
 
 _REHEARSED_OBJECTS = 100_000
 _LEAST_REHEARSALS = 2
@@ -74,6 +79,19 @@ class Rehearsal:
         return max(_REHEARSED_OBJECTS // max(size, 1), _LEAST_REHEARSALS)
 
     @cached_property
+    def _base(self) -> Snapshot:
+        """The snapshot, in which StorageClasses whose provisioner has left a claim without a volume make none."""
+        working = self.snapshot.derived(working_provisioners)
+        broken = []
+        for claim in self.snapshot.all(PersistentVolumeClaim):
+            found = self.snapshot.find(StorageClass, "", class_of(claim))
+            if found is None or claim.spec.volume_name or found.provisioner in working:
+                continue
+            if SELECTED_NODE in claim.metadata.annotations or found.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
+                broken.append(structs.replace(found, provisioner=NO_PROVISIONER))
+        return self.snapshot.replace(put=broken) if broken else self.snapshot
+
+    @cached_property
     def _pending_before(self) -> Counter[str]:
         return _pending(self._run(()).world)
 
@@ -103,7 +121,7 @@ class Rehearsal:
         put = [obj for each in proposals for obj in (*each.put, *_replaced(self.snapshot, each))]
         removed = [obj for each in proposals for obj in each.remove if not isinstance(obj, Pod)]
         removed += [each.before.pod for each in proposals if each.is_pod_replaced]
-        after = self.snapshot.replace(put=put, remove=removed) if put or removed else self.snapshot
+        after = self._base.replace(put=put, remove=removed) if put or removed else self._base
         steps = tuple(step for each in proposals for step in _steps(self.snapshot, each))
         running = SimulationRun(after, Scenario(steps=steps), self.settings)
         running.run()

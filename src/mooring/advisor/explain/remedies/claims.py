@@ -55,7 +55,7 @@ def _use_class(
         after.metadata = copy_of(old.metadata)
         summary = f"let StorageClass {old.metadata.name} make volumes as {new.metadata.name} does ({new.provisioner})"
         caveat = "claims of that class that have no volume yet get one, too"
-        yield context.candidate(summary, LARGE, [patches.recreation(old, after)], put=(after,), caveat=caveat)
+        yield context.candidate(summary, BOUND, [patches.recreation(old, after)], put=(after,), caveat=caveat)
         return
     replaced = without_binding(claim)
     replaced.spec.storage_class_name = new.metadata.name

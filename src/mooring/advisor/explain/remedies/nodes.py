@@ -267,7 +267,7 @@ def affinity(view: View, info: NodeInfo, status: Status) -> Iterator[Remedy]:
         return
     pairs, terms = view.unmet_pairs(info.node), view.unmet_terms(info.node)
     fewest = min(terms, key=len, default=[])
-    yield from _corrected_labels(info.node, [*pairs, *fewest])
+    yield from _corrected_labels(view, info.node, [*pairs, *fewest])
     wanted = label_values.satisfying(view, info.node, [*pairs, *fewest])
     yield from label_node(view, info.node, wanted or {})
     steps = [_relax_requirement(each, info.node) for each in (*pairs, *fewest)]
@@ -277,7 +277,7 @@ def affinity(view: View, info: NodeInfo, status: Status) -> Iterator[Remedy]:
         yield Remedy("drop affinity", LARGE + 1, "drop the required node affinity", edit=_drop_required)
 
 
-def _corrected_labels(node: Node, unmet: Sequence[Unmet]) -> Iterator[Remedy]:
+def _corrected_labels(view: View, node: Node, unmet: Sequence[Unmet]) -> Iterator[Remedy]:
     labels = node.metadata.labels
     for each in unmet if len(unmet) == 1 else ():
         requirement = each.requirement
@@ -288,7 +288,7 @@ def _corrected_labels(node: Node, unmet: Sequence[Unmet]) -> Iterator[Remedy]:
             continue
         values = requirement.values
         meant = [value if value == labels[key] else similar(value, [labels[key]]) for value in values]
-        if requirement.operator == "In" and labels[key] not in meant:
+        if requirement.operator == "In" and (labels[key] not in meant or _is_on_a_node(view, requirement)):
             continue
         value = labels[key] if requirement.operator == "In" else ""
         old = shown_requirement(requirement, from_pair=each.term is None)
@@ -296,6 +296,12 @@ def _corrected_labels(node: Node, unmet: Sequence[Unmet]) -> Iterator[Remedy]:
         fields: dict[str, Any] = {"key": key} | ({"values": [value]} if value else {})
         edit = _renaming_pair(each.key, key, value) if each.term is None else _setting_entry(each, **fields)
         yield Remedy("correct label", BOUND, f"correct `{old}` to `{new}`", edit=edit)
+
+
+def _is_on_a_node(view: View, requirement: NodeSelectorRequirement) -> bool:
+    """Return whether some node has the label and value that a requirement names, so that they are not misspelled."""
+    every = (info.node.metadata.labels for info in view.engine.cluster.node_infos())
+    return any(labels.get(requirement.key) in requirement.values for labels in every)
 
 
 def _renaming_pair(old: str, key: str, value: str) -> Edit:
