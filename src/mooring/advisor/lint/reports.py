@@ -36,11 +36,11 @@ def summary(report: Report) -> str:
     """Return a sentence with the number of linted objects and of findings."""
     skipped = sum(finding.rule.id in SKIPPED for finding in report.findings)
     counts = [
-        _count(report.count(Severity.ERROR), "error"),
-        _count(report.count(Severity.WARNING), "warning"),
+        count_of(report.count(Severity.ERROR), "error"),
+        count_of(report.count(Severity.WARNING), "warning"),
         f"{skipped} skipped",
     ]
-    return f"{_count(report.documents, 'document')} in {_count(len(report.files), 'file')}: {', '.join(counts)}"
+    return f"{count_of(report.documents, 'document')} in {count_of(len(report.files), 'file')}: {', '.join(counts)}"
 
 
 def as_json(report: Report) -> str:
@@ -178,8 +178,9 @@ def _message(finding: Finding) -> str:
     return f"{finding.field}: {finding.message}"
 
 
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+def count_of(number: int, what: str) -> str:
+    """Format a number with its noun: `1 pod`, `2 pods`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def printable(text: str) -> str:

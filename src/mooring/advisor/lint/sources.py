@@ -3,8 +3,11 @@
 A file that cannot be read is a finding with the reason, never an exception. Called by ``runner.py``.
 """
 
+import gzip
+import io
 import os
 import stat
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +16,7 @@ from typing import IO
 MAX_BYTES = 64 * 1024 * 1024
 _SMALL = 64 * 1024  # nearly all files are; room for the largest would be made for each of them
 STDIN = "-"
+_GZIP = b"\x1f\x8b"
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -73,14 +77,18 @@ def size(source: Source) -> int:
         return 0
 
 
-def read(source: Source, stdin: IO[bytes]) -> str:
-    """Read the text of a file. Raise `UnreadableError`."""
+def read(source: Source, stdin: IO[bytes], most: int = 0, *, unpacks: bool = False) -> str:
+    """Read a text of at most `most` bytes (0: `MAX_BYTES`); `unpacks`: decompress gzip. Raise `UnreadableError`."""
+    most = most or MAX_BYTES
     try:
-        data = stdin.read(MAX_BYTES + 1) if source.path == STDIN else _read_file(source)
-    except OSError as error:
-        raise UnreadableError(error.strerror or str(error)) from error
-    if len(data) > MAX_BYTES:
-        raise UnreadableError(f"it has more than {MAX_BYTES // 1024**2} MiB")
+        data = stdin.read(most + 1) if source.path == STDIN else _read_file(source, most)
+        if unpacks and data[:2] == _GZIP:
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
+                data = packed.read(most + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UnreadableError(getattr(error, "strerror", "") or str(error)) from error
+    if len(data) > most:
+        raise UnreadableError(f"it has more than {most // 1024**2} MiB")
     if b"\0" in data:
         raise UnreadableError("it is not text: it has null bytes")
     try:
@@ -89,11 +97,11 @@ def read(source: Source, stdin: IO[bytes]) -> str:
         raise UnreadableError(f"it is not UTF-8 at byte {error.start}") from error
 
 
-def _read_file(source: Source) -> bytes:
+def _read_file(source: Source, most: int) -> bytes:
     # A pipe that a user names is read; one that lies about in a directory would be waited for, for ever.
     flags = os.O_RDONLY | (getattr(os, "O_NONBLOCK", 0) if source.was_found else 0)
     with os.fdopen(os.open(source.path, flags), "rb") as file:
         if source.was_found and not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise UnreadableError("it is not a regular file")
         data = file.read(_SMALL)
-        return data + file.read(MAX_BYTES + 1 - _SMALL) if len(data) == _SMALL else data
+        return data + file.read(most + 1 - _SMALL) if len(data) == _SMALL else data

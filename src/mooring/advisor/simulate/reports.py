@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from mooring.advisor.lint.reports import markdown_cell
+from mooring.advisor.lint.reports import count_of, markdown_cell
 from mooring.advisor.simulate.clock import format_seconds
 from mooring.advisor.simulate.results import Comparison, Departure, ResourceUse, Simulation
 from mooring.api.quoting import one_line
@@ -210,11 +210,6 @@ def text_table(header: Cells, rows: Iterable[Cells], gap: str = "   ") -> Iterat
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     for row in table:
         yield gap.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-
-
-def count_of(number: int, what: str) -> str:
-    """Format a number with its noun: `1 pod`, `2 pods`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 _COLUMNS = ("pod", "owner", "outcome", "node", "at", "reason", "replaces")

@@ -4,11 +4,8 @@ A document that cannot be parsed, or whose kind Mooring does not know, is noted 
 the typed objects, but in `raw` as far as it could be parsed. Of two objects with one name the last is used.
 """
 
-import gzip
-import io
 import signal
 import sys
-import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import datetime
@@ -31,7 +28,6 @@ from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import StorageClass
 
 MAX_BYTES = 2 * 1024**3
-_GZIP = b"\x1f\x8b"
 
 
 class _TypeMeta(msgspec.Struct, rename="camel"):
@@ -97,7 +93,10 @@ class _Reading:
         self._generated = 0
 
     def read(self, source: Source, stdin: IO[bytes]) -> None:
-        text = _text(source, stdin)
+        try:
+            text = sources.read(source, stdin, MAX_BYTES, unpacks=True)
+        except sources.UnreadableError as error:
+            raise SnapshotError(f"cannot read {source.name}: {error}") from error
         if text.lstrip().startswith("{"):
             try:
                 self._read_list(source.name, msgspec.json.decode(text, type=_List))
@@ -216,21 +215,6 @@ def _time(value: Any) -> datetime | None:
 def _word(metadata: Any, name: str) -> str:
     value = metadata.get(name)
     return value if isinstance(value, str) else ""
-
-
-def _text(source: Source, stdin: IO[bytes]) -> str:
-    try:
-        data = stdin.read(MAX_BYTES + 1) if source.path == sources.STDIN else Path(source.path).read_bytes()
-        if data[:2] == _GZIP:
-            with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
-                data = packed.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise SnapshotError(f"{source.name} has more than {MAX_BYTES // 1024**3} GiB")
-        return data.decode("utf-8-sig")
-    except (OSError, EOFError, zlib.error) as error:
-        raise SnapshotError(f"cannot read {source.name}: {getattr(error, 'strerror', '') or error}") from error
-    except UnicodeDecodeError as error:
-        raise SnapshotError(f"cannot read {source.name}: it is not UTF-8 at byte {error.start}") from error
 
 
 class _Document(NamedTuple):

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mooring.advisor import releases
+from mooring.advisor.lint.reports import count_of
 from mooring.advisor.lint.rules import Severity
 from mooring.advisor.releases import Crossing, Effect, Finding, ReleaseAudit, steps
 from mooring.advisor.simulate.options import Settings
-from mooring.advisor.simulate.reports import count_of
 from mooring.advisor.simulate.running import ReportProgress
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.upgrade.drains import DrainOptions, drain_all

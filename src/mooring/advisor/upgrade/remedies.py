@@ -14,9 +14,9 @@ from typing import Any
 
 from msgspec import structs
 
+from mooring.advisor.lint.reports import count_of
 from mooring.advisor.simulate.applying import join_names
 from mooring.advisor.simulate.options import Settings
-from mooring.advisor.simulate.reports import count_of
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.upgrade.drains import DrainOptions, drain_all
 from mooring.advisor.upgrade.results import Block, Remedy, Rollout
