@@ -44,7 +44,7 @@ def flow_yaml(body: bytes | memoryview) -> bytes:
 
 
 def is_too_long(size: int, accepted: Accepted, request: Request) -> bool:
-    """Return whether a list is too long to be formatted as a whole; it is then sent in pieces."""
+    """Return whether a list is sent in pieces: if it is too large to be formatted, or is not indented anyway."""
     if accepted.format == "yaml":
         return size > MAX_BLOCK_YAML_BYTES
     return accepted.format == "json" and (size > MAX_INDENTED_BYTES or not _is_pretty(request))

@@ -347,7 +347,7 @@ def _is_pending(obj: Resource, options: DeleteOptions) -> bool:
 
 
 def _finalizers(obj: Resource, options: DeleteOptions) -> list[str]:
-    """Return an object's finalizers with that of the propagation policy, and without those of other policies."""
+    """Return the finalizers that a deletion sets: the object's own, and that of the propagation policy alone."""
     wanted = _propagation_finalizer(obj, options)
     kept = [name for name in obj.metadata.finalizers if name not in {ORPHAN, FOREGROUND}]
     found = [*kept, wanted] if wanted else kept

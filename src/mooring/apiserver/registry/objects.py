@@ -2,7 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar, cast
 
 from mooring.api.kinds import Kind
@@ -45,6 +45,20 @@ class Objects:
         return found
 
 
+async def repeat_until_closed(follow: Callable[[], Awaitable[None]]) -> None:
+    """Call a function that lists and watches again after every compaction or failure, until the store is closed."""
+    while True:
+        try:
+            await follow()
+        except RevisionError:
+            continue
+        except Closed:
+            return
+        except StoreError as error:
+            log.warning("The store cannot be followed", extra={"fields": {"why": str(error)}})
+            await asyncio.sleep(_RETRY_SECONDS)
+
+
 class Follower(Generic[R]):
     """All objects of a kind, kept current by a watch. `changed` is called after every batch of changes."""
 
@@ -63,23 +77,14 @@ class Follower(Generic[R]):
 
     async def run(self) -> None:
         """List, then watch; list again after a compaction. Return when the store is closed."""
-        while True:
-            try:
-                page = await self._store.range(self._prefix)
-                self.objects = {self._name(kv.key): self._decode_object(kv) for kv in page.items}
-                self._advance(page.revision)
-                self.synced.set()
-                await self._follow(page.revision)
-            except RevisionError:
-                continue
-            except Closed:
-                return
-            except StoreError as error:
-                log.warning("The store cannot be followed", extra={"fields": {"why": str(error)}})
-                await asyncio.sleep(_RETRY_SECONDS)
+        await repeat_until_closed(self._follow)
 
-    async def _follow(self, revision: int) -> None:
-        with self._store.watch(self._prefix, after=revision) as watcher:
+    async def _follow(self) -> None:
+        page = await self._store.range(self._prefix)
+        self.objects = {self._name(kv.key): self._decode_object(kv) for kv in page.items}
+        self._advance(page.revision)
+        self.synced.set()
+        with self._store.watch(self._prefix, after=page.revision) as watcher:
             while True:
                 batch = await watcher.next()
                 for event in batch.events:

@@ -24,7 +24,7 @@ _MAX_CONVERTED = 4096
 
 
 def check_elements(value: bytes, kind: Kind) -> None:
-    """Raise RequestEntityTooLarge for an object that has grown too large over several requests."""
+    """Raise RequestEntityTooLarge for an object with more than twice the JSON elements that one request may have."""
     objects, values = codec.max_elements(kind.type)
     if len(value) <= 2 * objects:
         return  # an element takes at least a byte

@@ -113,9 +113,9 @@ class Watching:
         for watch in pending:
             watch.push()
 
-    def lines(self, view: View, place: str, events: list[Event], make: Callable[[Sequence[Event]], bytes]) -> bytes:
+    def lines(self, view: View, prefix: str, events: list[Event], make: Callable[[Sequence[Event]], bytes]) -> bytes:
         """Return a batch of events as lines; cached for other watchers of the same collection."""
-        key = (events[0].revision, events[-1].revision, len(events), place, type(view), view.kind, view.frame)
+        key = (events[0].revision, events[-1].revision, len(events), prefix, type(view), view.kind, view.frame)
         if self._last[0] != key:
             self._last = (key, make(view.filter_events(events)))
         return self._last[1]
@@ -143,8 +143,8 @@ class Watch(Pushed):
         "_deadline",
         "_failure",
         "_first",
+        "_key",
         "_last_sent",
-        "_place",
         "_selection",
         "_sink",
         "_start",
@@ -169,7 +169,7 @@ class Watch(Pushed):
         self._first = True
         self._last_sent = self._context.clock.monotonic()
         self._deadline = self._last_sent + start.seconds
-        self._place = self._selected_key()
+        self._key = self._selected_key()
         self.can_follow = not call.stored.needs_webhook
         self._watcher: Watcher | None = None
         self._sink: Sink | None = None
@@ -220,7 +220,7 @@ class Watch(Pushed):
             yield self._bookmark(self._after, {INITIAL_EVENTS_END: "true"})
 
     def _open_watcher(self) -> Watcher:
-        watcher = self._context.store.watch(self._place, after=self._after)
+        watcher = self._context.store.watch(self._key, after=self._after)
         self._watching.add_watcher(watcher, self._view.kind)
         return watcher
 
@@ -342,7 +342,7 @@ class Watch(Pushed):
     def _lines(self, events: list[Event]) -> bytes:
         if not (self._view.is_shared and self._selection.is_everything):
             return self._join_lines(events)
-        return self._watching.lines(self._view, self._place, events, self._join_lines)
+        return self._watching.lines(self._view, self._key, events, self._join_lines)
 
     def _join_lines(self, events: Sequence[Event]) -> bytes:
         return b"".join([line for event in events if (line := self._line(event))])

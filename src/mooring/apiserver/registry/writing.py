@@ -477,7 +477,7 @@ def _undecodable(why: str) -> errors.StatusError:
 
 
 def check_new(obj: Resource, options: WriteOptions) -> None:
-    """Raise BadRequest for a new object with a resourceVersion."""
+    """Raise BadRequest for a new object with a resourceVersion other than 0, except in a dry run."""
     version = obj.metadata.resource_version
     if version.isdecimal() and int(version[:20]) and not options.dry_run:
         raise errors.version_on_create()

@@ -278,26 +278,25 @@ class Applier:
         return _entry(Manager(_BEFORE_FIRST_APPLY, "", self._manager.now), UPDATE, self._kind, fields)
 
 
-class _Trees:
+class _Trees(msgspec.Struct):
     """The differences between two objects, computed on demand in the version of each managed-fields entry."""
 
-    def __init__(self, managers: FieldManagers, kind: Kind, old: Resource, new: Resource, subresource: str) -> None:
-        self._managers = managers
-        self._kind = kind
-        self._old = old
-        self._new = new
-        self._subresource = subresource
-        self._found: dict[type, Comparison] = {}
+    managers: FieldManagers
+    kind: Kind
+    old: Resource
+    new: Resource
+    subresource: str
+    found: dict[type, Comparison] = {}
 
     def comparison(self, kind: Kind) -> Comparison:
-        found = self._found.get(kind.type)
+        found = self.found.get(kind.type)
         if found is None:
-            old, new = self._managers.trees(self._old, self._new, kind, self._subresource)
-            found = self._found[kind.type] = compare(old, new, schema_of(kind.type))
+            old, new = self.managers.trees(self.old, self.new, kind, self.subresource)
+            found = self.found[kind.type] = compare(old, new, schema_of(kind.type))
         return found
 
     def comparison_for(self, entry: ManagedFieldsEntry) -> Comparison | None:
-        kind = self._managers.version_of(entry, self._kind)
+        kind = self.managers.version_of(entry, self.kind)
         return self.comparison(kind) if kind else None
 
 

@@ -14,10 +14,11 @@ from mooring.admission.accounting.enforcement import has_current_usage, is_in_sc
 from mooring.admission.accounting.evaluators import ZERO, Evaluator, Usage, add_usage
 from mooring.api.core_v1 import ResourceQuota
 from mooring.apiserver.registry.context import HandlerContext
+from mooring.apiserver.registry.objects import repeat_until_closed
 from mooring.apiserver.registry.quota.accounting import Quota
 from mooring.apiserver.registry.stored import Stored
 from mooring.base import logs
-from mooring.store.errors import Closed, RevisionError, StoreError
+from mooring.store.errors import StoreError
 from mooring.store.kv import KeyValue
 
 log = logs.get(__name__)
@@ -61,16 +62,7 @@ class Recount:
         """Count until the store is closed."""
         counting = asyncio.create_task(self._count_due(), name="counting of quotas")
         try:
-            while True:
-                try:
-                    await self._follow()
-                except RevisionError:
-                    continue
-                except Closed:
-                    return
-                except StoreError as error:
-                    log.warning("Quotas cannot be followed", extra={"fields": {"why": str(error)}})
-                    await asyncio.sleep(_RETRY_SECONDS)
+            await repeat_until_closed(self._follow)
         finally:
             counting.cancel()
 
