@@ -3,9 +3,10 @@
 Strategies of all kinds call these; the pod rules, which run most often, check in place.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sized
+from collections.abc import Callable, Collection, Iterable, Sized
 from functools import cache
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from operator import attrgetter
+from typing import Any, Concatenate, ParamSpec, TypeVar, get_type_hints
 
 import msgspec
 
@@ -99,32 +100,36 @@ def json_fields(struct: msgspec.Struct) -> dict[str, Any]:
     return {name: getattr(struct, attribute) for name, attribute in _attributes(type(struct)).items()}
 
 
-def fields(struct: msgspec.Struct, *names: str) -> Iterator[tuple[str, Any]]:
-    """Yield (JSON name, value) of the named fields of a struct."""
+def fields(struct: msgspec.Struct, *names: str) -> list[tuple[str, Any]]:
+    """Return (JSON name, value) of the named fields of a struct."""
     attributes = _attributes(type(struct))
-    for name in names:
-        yield name, getattr(struct, attributes[name])
+    return [(name, getattr(struct, attributes[name])) for name in names]
 
 
 def required_fields(struct: msgspec.Struct | None, path: Path, *names: str, detail: str = "") -> Errors:
     """Return an error for each of the named fields, by JSON name, that is empty; none if the struct is None."""
-    given = fields(struct, *names) if struct is not None else ()
-    return [field_errors.required(path.child(name), detail) for name, value in given if not value]
+    if struct is None:
+        return []
+    attributes = _attributes(type(struct))
+    return [field_errors.required(path.child(name), detail) for name in names if not getattr(struct, attributes[name])]
 
 
 def immutable_fields(new: msgspec.Struct, old: msgspec.Struct | None, *paths: str) -> Errors:
     """Return an error for each field, by its path such as `spec.selector`, that an update has changed."""
     if old is None:
         return []
-    found = [(path, field_at(new, path), field_at(old, path)) for path in paths]
-    return [field_errors.invalid(Path(path), value, IMMUTABLE) for path, value, before in found if value != before]
+    getters = [(path, _getter(type(new), path)) for path in paths]
+    changed = [(path, get(new)) for path, get in getters if get(new) != get(old)]
+    return [field_errors.invalid(Path(path), value, IMMUTABLE) for path, value in changed]
 
 
-def field_at(struct: Any, path: str) -> Any:
-    """Return the value at a path of JSON names in a struct, such as `spec.selector`."""
+@cache
+def _getter(struct: type[msgspec.Struct], path: str) -> Callable[[msgspec.Struct], Any]:
+    attributes: list[str] = []
     for name in path.split("."):
-        struct = json_fields(struct)[name]
-    return struct
+        attributes.append(_attributes(struct)[name])
+        struct = get_type_hints(struct)[attributes[-1]]
+    return attrgetter(".".join(attributes))
 
 
 def non_negative_fields(struct: msgspec.Struct, path: Path, *names: str) -> Errors:

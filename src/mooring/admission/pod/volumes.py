@@ -67,11 +67,8 @@ def validate_volumes(
 
 
 def _validate_source(volume: Volume, path: Path, context: _Context) -> Errors:
-    given = {
-        name: source
-        for name, source in zip(_NAMES, msgspec.structs.astuple(volume), strict=True)
-        if source is not None and name != "name"
-    }
+    sources_by_name = zip(_SOURCE_NAMES, msgspec.structs.astuple(volume)[1:], strict=True)
+    given = {name: source for name, source in sources_by_name if source is not None}
     errors = checks.require(given, path, "must specify a volume type")
     for place, name in enumerate(given if len(given) == 1 else [name for name in _ORDER if name in given]):
         if place:
@@ -289,7 +286,7 @@ def _validate_iscsi_name(source: vs.ISCSIVolumeSource, path: Path, context: _Con
     return [field_errors.invalid(path.child("name"), context.volume, detail)]
 
 
-_NAMES = Volume.__struct_encode_fields__
+_SOURCE_NAMES = Volume.__struct_encode_fields__[1:]  # without `name`
 _RULES: dict[str, Callable[[Any, Path], Errors]] = {
     "configMap": _validate_files,
     "csi": _validate_csi,
