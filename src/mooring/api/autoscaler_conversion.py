@@ -5,6 +5,7 @@ v1's former types, so that a v1 client that reads and writes loses nothing. A ma
 the scheme (`Kind.to_hub`, `Kind.from_hub`).
 """
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -66,9 +67,9 @@ def autoscaler_to_v1(new: v2.HorizontalPodAutoscaler) -> v1.HorizontalPodAutosca
     others = [metric for metric in spec.metrics if _cpu_utilization(metric) is None]
     annotations = {key: value for key, value in new.metadata.annotations.items() if key not in _ANNOTATIONS}
     for name, values, change in (
-        (METRICS, others, _metric_to_v1),
-        (CURRENT, new.status.current_metrics, _status_to_v1),
-        (CONDITIONS, new.status.conditions, lambda tree: tree),
+        (METRICS, others, partial(_to_v1, by_kind=_METRICS)),
+        (CURRENT, new.status.current_metrics, partial(_to_v1, by_kind=_STATUSES)),
+        (CONDITIONS, new.status.conditions, _identity),
     ):
         if values:
             annotations[name] = _json([change(codec.to_tree(value)) for value in values])
@@ -154,44 +155,90 @@ def _lower(name: str) -> str:
     return name[:1].lower() + name[1:]
 
 
-_KINDS = ("object", "pods", "resource", "containerResource", "external")
+_Fields = dict[str, tuple[str, str | None]]
+"""Fields of v1's former types: for each its path in v2, and the value that v1 requires where v2 has none."""
+_METRIC_OF_RESOURCE: _Fields = {
+    "name": ("name", None),
+    "targetAverageUtilization": ("target.averageUtilization", None),
+    "targetAverageValue": ("target.averageValue", None),
+    "container": ("container", None),
+}
+_METRICS: dict[str, _Fields] = {
+    "object": {
+        "target": ("describedObject", None),
+        "metricName": ("metric.name", ""),
+        "targetValue": ("target.value", "0"),
+        "selector": ("metric.selector", None),
+        "averageValue": ("target.averageValue", None),
+    },
+    "pods": {
+        "metricName": ("metric.name", ""),
+        "targetAverageValue": ("target.averageValue", "0"),
+        "selector": ("metric.selector", None),
+    },
+    "resource": _METRIC_OF_RESOURCE,
+    "containerResource": _METRIC_OF_RESOURCE,
+    "external": {
+        "metricName": ("metric.name", ""),
+        "metricSelector": ("metric.selector", None),
+        "targetValue": ("target.value", None),
+        "targetAverageValue": ("target.averageValue", None),
+    },
+}
+"""The fields of a metric in a specification, by the kind of its source."""
+_STATUS_OF_RESOURCE: _Fields = {
+    "name": ("name", None),
+    "currentAverageUtilization": ("current.averageUtilization", None),
+    "currentAverageValue": ("current.averageValue", "0"),
+    "container": ("container", None),
+}
+_STATUSES: dict[str, _Fields] = {
+    "object": {
+        "target": ("describedObject", None),
+        "metricName": ("metric.name", ""),
+        "currentValue": ("current.value", "0"),
+        "selector": ("metric.selector", None),
+        "averageValue": ("current.averageValue", None),
+    },
+    "pods": {
+        "metricName": ("metric.name", ""),
+        "currentAverageValue": ("current.averageValue", "0"),
+        "selector": ("metric.selector", None),
+    },
+    "resource": _STATUS_OF_RESOURCE,
+    "containerResource": _STATUS_OF_RESOURCE,
+    "external": {
+        "metricName": ("metric.name", ""),
+        "metricSelector": ("metric.selector", None),
+        "currentValue": ("current.value", "0"),
+        "currentAverageValue": ("current.averageValue", None),
+    },
+}
+"""The fields of a metric in a status, by the kind of its source."""
 
 
-def _metric_to_v1(tree: Tree) -> Tree:
-    kind = next((name for name in _KINDS if name in tree), "")
-    source = tree.get(kind, {})
-    target, metric = source.get("target", {}), source.get("metric", {})
-    average, value = target.get("averageValue"), target.get("value")
-    match kind:
-        case "object":
-            words = {
-                "target": source.get("describedObject"),
-                "metricName": metric.get("name", ""),
-                "targetValue": value or "0",
-                "selector": metric.get("selector"),
-                "averageValue": average,
-            }
-        case "pods":
-            words = {
-                "metricName": metric.get("name", ""),
-                "targetAverageValue": average or "0",
-                "selector": metric.get("selector"),
-            }
-        case "external":
-            words = {
-                "metricName": metric.get("name", ""),
-                "metricSelector": metric.get("selector"),
-                "targetValue": value,
-                "targetAverageValue": average,
-            }
-        case _:
-            words = {
-                "name": source.get("name"),
-                "targetAverageUtilization": target.get("averageUtilization"),
-                "targetAverageValue": average,
-                "container": source.get("container"),
-            }
-    return {"type": tree.get("type", ""), **({kind: _without_none(words)} if kind else {})}
+def _to_v1(tree: Tree, by_kind: dict[str, _Fields]) -> Tree:
+    kind = next((name for name in by_kind if name in tree), "")
+    found = {}
+    for name, (path, default) in by_kind.get(kind, {}).items():
+        outer, _, inner = path.partition(".")
+        value = tree[kind].get(outer, {}).get(inner) if inner else tree[kind].get(outer)
+        found[name] = default if value is None else value
+    return {"type": tree.get("type", ""), **({kind: _without_none(found)} if kind else {})}
+
+
+def _to_v2(tree: Tree, by_kind: dict[str, _Fields]) -> Tree:
+    kind = next((name for name in by_kind if tree.get(name) is not None), "")
+    found: Tree = {}
+    for name, (path, _) in by_kind.get(kind, {}).items():
+        value = tree[kind].get(name)
+        if value is not None:
+            outer, _, inner = path.partition(".")
+            if inner:
+                found.setdefault(outer, {})[inner] = value
+            else:
+                found[outer] = value
+    return {"type": tree.get("type", ""), **({kind: found} if kind else {})}
 
 
 def _metrics_to_v2(trees: list[Tree]) -> list[Tree]:
@@ -199,109 +246,23 @@ def _metrics_to_v2(trees: list[Tree]) -> list[Tree]:
 
 
 def _metric_to_v2(tree: Tree) -> Tree:
-    kind = next((name for name in _KINDS if tree.get(name) is not None), "")
-    old = tree.get(kind, {})
-    metric = _without_none({"name": old.get("metricName", ""), "selector": old.get("selector")})
-    match kind:
-        case "object":
-            average = old.get("averageValue")
-            target = _without_none(
-                {
-                    "type": "AverageValue" if average else "Value",
-                    "value": None if average else old.get("targetValue"),
-                    "averageValue": average,
-                }
-            )
-            words: Tree = {"describedObject": old.get("target", {}), "target": target, "metric": metric}
-        case "pods":
-            words = {
-                "metric": metric,
-                "target": {"type": "AverageValue", "averageValue": old.get("targetAverageValue", "0")},
-            }
-        case "external":
-            metric = _without_none({"name": old.get("metricName", ""), "selector": old.get("metricSelector")})
-            target = _without_none(
-                {
-                    "type": "Value" if old.get("targetValue") is not None else "AverageValue",
-                    "value": old.get("targetValue"),
-                    "averageValue": old.get("targetAverageValue"),
-                }
-            )
-            words = {"metric": metric, "target": target}
-        case _:
-            utilization = old.get("targetAverageUtilization")
-            target = _without_none(
-                {
-                    "type": "AverageValue" if utilization is None else "Utilization",
-                    "averageUtilization": utilization,
-                    "averageValue": old.get("targetAverageValue"),
-                }
-            )
-            words = _without_none({"name": old.get("name", ""), "target": target, "container": old.get("container")})
-    return {"type": tree.get("type", ""), **({kind: words} if kind else {})}
-
-
-def _status_to_v1(tree: Tree) -> Tree:
-    kind = next((name for name in _KINDS if name in tree), "")
-    source = tree.get(kind, {})
-    current, metric = source.get("current", {}), source.get("metric", {})
-    average, value = current.get("averageValue"), current.get("value")
-    match kind:
-        case "object":
-            words = {
-                "target": source.get("describedObject"),
-                "metricName": metric.get("name", ""),
-                "currentValue": value or "0",
-                "selector": metric.get("selector"),
-                "averageValue": average,
-            }
-        case "pods":
-            words = {
-                "metricName": metric.get("name", ""),
-                "currentAverageValue": average or "0",
-                "selector": metric.get("selector"),
-            }
-        case "external":
-            words = {
-                "metricName": metric.get("name", ""),
-                "metricSelector": metric.get("selector"),
-                "currentValue": value or "0",
-                "currentAverageValue": average,
-            }
-        case _:
-            words = {
-                "name": source.get("name"),
-                "currentAverageUtilization": current.get("averageUtilization"),
-                "currentAverageValue": average or "0",
-                "container": source.get("container"),
-            }
-    return {"type": tree.get("type", ""), **({kind: _without_none(words)} if kind else {})}
+    metric = _to_v2(tree, _METRICS)
+    for kind in metric.keys() & _METRICS.keys():
+        target = metric[kind].setdefault("target", {})
+        target["type"] = "AverageValue"
+        if kind == "pods":
+            target.setdefault("averageValue", "0")
+        elif kind == "object" and target.get("averageValue"):
+            target.pop("value", None)
+        elif kind == "object" or (kind == "external" and "value" in target):
+            target["type"] = "Value"
+        elif "averageUtilization" in target:
+            target["type"] = "Utilization"
+    return metric
 
 
 def _statuses_to_v2(trees: list[Tree]) -> list[Tree]:
-    return [_status_to_v2(tree) for tree in trees]
-
-
-def _status_to_v2(tree: Tree) -> Tree:
-    kind = next((name for name in _KINDS if tree.get(name) is not None), "")
-    old = tree.get(kind, {})
-    selector = old.get("metricSelector") if kind == "external" else old.get("selector")
-    metric = _without_none({"name": old.get("metricName", ""), "selector": selector})
-    current = _without_none(
-        {
-            "value": old.get("currentValue"),
-            "averageValue": old.get("averageValue") if kind == "object" else old.get("currentAverageValue"),
-            "averageUtilization": old.get("currentAverageUtilization"),
-        }
-    )
-    words: Tree = {"current": current}
-    if kind in ("resource", "containerResource"):
-        words |= _without_none({"name": old.get("name", ""), "container": old.get("container")})
-    else:
-        words["metric"] = metric
-    if kind == "object":
-        words["describedObject"] = old.get("target", {})
-    return {"type": tree.get("type", ""), **({kind: words} if kind else {})}
+    return [_to_v2(tree, _STATUSES) for tree in trees]
 
 
 def _without_none(tree: Tree) -> Tree:
