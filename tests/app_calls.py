@@ -146,7 +146,8 @@ async def close(response: Response) -> None:
 async def answer_of(response: Response) -> Answer:
     """Return a response with its whole body, as a client receives it."""
     body = b"".join([piece async for piece in pieces(response)])
-    headers = {"content-type": response.content_type, "content-length": str(len(body)), **response.headers}
+    own = {"content-type": response.content_type, "content-length": str(len(body)), "audit-id": response.request_id}
+    headers = {**own, "cache-control": "no-cache, private", **response.headers}
     return Answer(response.status, headers, body, [warning_header(text) for text in response.warnings])
 
 

@@ -41,23 +41,24 @@ class BodySource(Protocol):
 class HttpCall:
     """One HTTP request from the network. Its body may still arrive while the application handles it."""
 
+    target = b""
+    """The request target (path and query) before percent-decoding."""
+    source: BodySource | None = None
+    has_arrived = False
+    """Whether the whole body has been received."""
+    disconnected = False
+    unread_bytes = 0
+    """The number of received bytes of the body that `receive_body` has not counted yet."""
+    _arrival: asyncio.Event | None = None
+
     def __init__(self, method: str, path: str, query: bytes, headers: dict[str, str], client: Client) -> None:
         self.method = method
         self.path = path
+        self.query = query
         self.headers = headers
         """The headers by lower-case name."""
         self.client = client
-        self.query = query
-        self.target = b""
-        """The request target (path and query) before percent-decoding."""
-        self.source: BodySource | None = None
-        self.has_arrived = False
-        """Whether the whole body has been received."""
-        self.disconnected = False
-        self.unread_bytes = 0
-        """The number of received bytes of the body that `receive_body` has not counted yet."""
         self._parts: list[bytes] = []
-        self._arrival: asyncio.Event | None = None
 
     def add_body(self, part: bytes) -> None:
         self._parts.append(part)

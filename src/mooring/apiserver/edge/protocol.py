@@ -46,18 +46,13 @@ class ServedCall(HttpCall):
     """A request of a connection, with the task that handles it and how much of its response was sent."""
 
     task: asyncio.Task[None]
-
-    def __init__(
-        self, method: str, path: str, query: bytes, headers: dict[str, str], client: Client, *, keep_alive: bool
-    ) -> None:
-        super().__init__(method, path, query, headers, client)
-        self.keep_alive = keep_alive
-        self.in_chunks = True
-        """Whether a response body of unknown length is sent in chunks."""
-        self.response_started = self.response_complete = False
-        self.is_streaming = False
-        """Whether pieces of a response body are being sent, which ends when the client disconnects."""
-        self.ends_with_server = self.is_interrupted = False
+    keep_alive = True
+    in_chunks = True
+    """Whether a response body of unknown length is sent in chunks."""
+    response_started = response_complete = False
+    is_streaming = False
+    """Whether pieces of a response body are being sent, which ends when the client disconnects."""
+    ends_with_server = is_interrupted = False
 
     def disconnect(self) -> None:
         """Record that the client has closed the connection; end the sending of a stream."""
@@ -219,7 +214,8 @@ class HttpProtocol(asyncio.Protocol):
             raise
         keep_alive = not (parser.should_upgrade() or self.draining or version == _OLD) and parser.should_keep_alive()
         method, headers = parser.get_method().decode("ascii"), headers_by_name(self._headers)
-        self._call = served = ServedCall(method, path, query, headers, self._client, keep_alive=keep_alive)
+        self._call = served = ServedCall(method, path, query, headers, self._client)
+        served.keep_alive = keep_alive
         served.target = self._url
         served.source = self
         served.in_chunks = version != _OLD
@@ -343,6 +339,8 @@ class HttpProtocol(asyncio.Protocol):
         """End a response: close the connection, start the next request of the pipeline, or wait for another."""
         served.response_complete = True
         self._running = None
+        if self._call is served:
+            self._call = None  # and with it the body of the request
         if not served.keep_alive:
             self._transport.close()
         if self._transport.is_closing():

@@ -33,9 +33,14 @@ STATUS_LINE = _StatusLines(
 
 def encode_head(response: Response, *more: str) -> bytes:
     """Serialise the head of a response, with `more` lines of headers; raise ValueError for a line break or a NUL."""
-    fields = "".join([f"{name}: {value}\r\n" for name, value in response.headers.items()])
-    text = f"content-type: {response.content_type}\r\n{fields}"
-    if not text.count("\n") == text.count("\r") == len(response.headers) + 1 or "\0" in text:
+    text, count = f"content-type: {response.content_type}\r\n", 1 + len(response.headers)
+    if response.request_id:
+        text, count = f"{text}audit-id: {response.request_id}\r\n", count + 1
+        if "cache-control" not in response.headers:
+            text, count = f"{text}cache-control: no-cache, private\r\n", count + 1
+    if response.headers:
+        text += "".join([f"{name}: {value}\r\n" for name, value in response.headers.items()])
+    if not text.count("\n") == text.count("\r") == count or "\0" in text:
         raise ValueError("a header of a response has a line break in it")
     status, date = STATUS_LINE[response.status], _date_at(int(time.time()))
     head = b"%b%b%b%b" % (status, date, text.encode("latin-1"), "".join(more).encode())

@@ -154,6 +154,8 @@ class Response(msgspec.Struct):
     """Texts for `Warning` headers; see `warning_header`."""
     take_over: TakeOver | None = None
     """With status 101, the function to which the upgraded connection is passed; it returns when that ends."""
+    request_id: str = ""
+    """For responses of the API server, the id of the request, which is sent as `Audit-Id`."""
     ends_with_server: bool = False
     """Whether a stopping server breaks off the body in pieces, instead of waiting for its end."""
 

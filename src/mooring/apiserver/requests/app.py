@@ -127,8 +127,7 @@ class Application:
             response = self._reserve_memory(exchange, await self._respond(exchange, call))
         except Exception as error:
             response = self._error_response(exchange, error)
-        own = {"audit-id": request.request_id, "cache-control": "no-cache, private"}
-        response.headers = {**own, **response.headers} if response.headers else own
+        response.request_id = request.request_id
         if response.take_over:
             response.take_over = partial(self._hand_over, exchange, response.take_over)
         self.count(exchange, response)
