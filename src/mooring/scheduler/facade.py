@@ -11,8 +11,7 @@ Names of ``running/`` are missing, because advice must not write to a cluster. `
 from mooring.api.core_v1 import NodeAffinity
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod, object_key, pod_key
 from mooring.scheduler.columns.signatures import ANY_ADDRESS, HostPort, PodSignature, PodTerms, host_ports, pod_terms
-from mooring.scheduler.deciding.assumptions import AssumedPod
-from mooring.scheduler.deciding.attempt import Attempts, Driver
+from mooring.scheduler.deciding.attempt import AssumedPod, Attempts, Driver
 from mooring.scheduler.deciding.cluster_events import OTHER_KINDS, POD_DELETED, node_action, on_node
 from mooring.scheduler.deciding.diagnosis import FEASIBLE, Diagnosis
 from mooring.scheduler.deciding.engine import (

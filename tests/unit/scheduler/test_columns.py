@@ -14,7 +14,7 @@ from mooring.constraints.columns.revisions import NO_ROWS, Derived, Reader, RowL
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.domains import CountedDomains, Domains
 from mooring.scheduler.columns.pod_sets import PodChoice
-from mooring.scheduler.columns.priorities import NO_PODS
+from mooring.scheduler.columns.ranked_pods import NO_PODS
 from mooring.scheduler.columns.signatures import SignatureTable
 from mooring.scheduler.columns.topology import RowCounts, Topology
 from mooring.scheduler.deciding.engine import Engine

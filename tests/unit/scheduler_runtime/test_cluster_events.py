@@ -6,7 +6,7 @@ from msgspec import structs
 from client_fakes import FakeTransport, MemoryApi
 from mooring.api.core_v1 import Node, Pod
 from mooring.client import Change, Client, EventRecorder
-from mooring.scheduler.deciding.assumptions import AssumedPod, Assumptions
+from mooring.scheduler.deciding.attempt import AssumedPod, Assumptions
 from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.framework import CycleState
 from mooring.scheduler.framework.waiting import WaitingPods

@@ -6,7 +6,7 @@
     topology     domains of a label key             pod_sets         selected pods, counted by row and domain
     term_owners  affinity terms of placed pods      selector_index   selectors by a label that they require
     domains      rows by several topologies         trial            changes that are undone afterwards
-    ranked_pods  a node's pods by importance        priorities       the lowest priority of a row's pods
+    ranked_pods  a node's pods by importance, and the lowest priority on each row
 
 Columns are updated when nodes and pods change, never recomputed from all of them. Labels and taints are in
 `mooring.constraints.columns`. Read next: ``cluster.py``.

@@ -31,8 +31,7 @@ from mooring.scheduler.columns.images import ImageColumns
 from mooring.scheduler.columns.inputs import Input, Inputs
 from mooring.scheduler.columns.pod_sets import GroupKey, PodSets
 from mooring.scheduler.columns.ports import PortColumns
-from mooring.scheduler.columns.priorities import PriorityColumn
-from mooring.scheduler.columns.ranked_pods import RankedPods
+from mooring.scheduler.columns.ranked_pods import PriorityColumn, RankedPods
 from mooring.scheduler.columns.resources import ResourceColumns
 from mooring.scheduler.columns.signatures import (
     PodInfo,

@@ -1,7 +1,7 @@
-"""The pods of a node ordered by importance, as arrays, for preemption.
+"""Importance of pods, for preemption: the lowest priority on each node row, and the pods of a node in order.
 
-Cached until the node's pods, their importance or the layout of the columns change (`NodeInfo.ranked`). Pods with the
-same priority and start time keep the order in which they were placed.
+The order is cached until the node's pods, their importance or the layout of the columns change (`NodeInfo.ranked`).
+Pods with the same priority and start time keep the order in which they were placed.
 """
 
 from bisect import bisect_right
@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # ``cluster.py`` keeps these
 
 
 NOT_YET = 1 << 62
+NO_PODS = 1 << 62
+"""The value of a node row without pods: higher than any priority."""
 
 
 def started_at(pod: Pod) -> int:
@@ -71,3 +73,34 @@ class RankedPods:
                 end = begin + len(node.placed)
                 node._table, begin = table[:, begin:end], end
         return [node._table for node in nodes if node._table is not None]
+
+
+class PriorityColumn:
+    """The lowest priority of the pods on each node row, which shows where a pod could preempt others."""
+
+    def __init__(self, capacity: int) -> None:
+        self.lowest: NDArray[np.int64] = np.full(capacity, NO_PODS, np.int64)
+        self._numbers = [0] * capacity
+
+    def add(self, row: int, priority: int) -> None:
+        lowest = self.lowest.item(row)
+        if priority < lowest:
+            self.lowest[row] = priority
+            self._numbers[row] = 1
+        elif priority == lowest:
+            self._numbers[row] += 1
+
+    def subtract(self, row: int, priority: int, others: Iterable[int]) -> None:
+        """Remove a pod's priority from a node row; `others` are the priorities of the pods that stay."""
+        if priority != self.lowest.item(row):
+            return
+        self._numbers[row] -= 1
+        if not self._numbers[row]:
+            self.lowest[row] = NO_PODS
+            for left in others:
+                self.add(row, left)
+
+    def grow(self, capacity: int) -> None:
+        added = capacity - len(self.lowest)
+        self.lowest = np.concatenate((self.lowest, np.full(added, NO_PODS, np.int64)))
+        self._numbers += [0] * added

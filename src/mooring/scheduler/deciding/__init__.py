@@ -1,7 +1,6 @@
 """Find a node for a pod, without I/O.
 
-    attempt                   the steps of an attempt, for the live scheduler and for simulations
-    assumptions               pods that have a node, and are not bound yet
+    attempt                   the steps of an attempt, live or simulated; pods that have a node and are not bound yet
     engine                    the cluster with its profiles: `Engine.schedule`
     profiles, profile_plan    the plugins of a scheduler name, and what they declare
     evaluation                filters and scores for a pod, from cached vectors

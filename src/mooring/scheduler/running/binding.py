@@ -14,7 +14,7 @@ from mooring.api.core_v1 import Pod
 from mooring.api.errors import StatusError
 from mooring.base import logs
 from mooring.client import Backoff, Client, ClientError
-from mooring.scheduler.deciding.assumptions import AssumedPod
+from mooring.scheduler.deciding.attempt import AssumedPod
 from mooring.scheduler.framework import GroupBindPlugin
 
 log = logs.get(__name__)

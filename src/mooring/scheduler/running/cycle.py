@@ -21,8 +21,15 @@ from mooring.client import Client
 from mooring.constraints.annotations import as_scheduled
 from mooring.constraints.columns import UnfinishedError
 from mooring.scheduler import framework as fwk
-from mooring.scheduler.deciding.assumptions import AssumedPod, Assumptions
-from mooring.scheduler.deciding.attempt import Attempts, Driver, log_exceptions, name_of, pair_with_names
+from mooring.scheduler.deciding.attempt import (
+    AssumedPod,
+    Assumptions,
+    Attempts,
+    Driver,
+    log_exceptions,
+    name_of,
+    pair_with_names,
+)
 from mooring.scheduler.deciding.cluster_events import POD_DELETED, on_node
 from mooring.scheduler.deciding.engine import Engine, Outcome
 from mooring.scheduler.framework.waiting import WaitingPod, WaitingPods

@@ -16,7 +16,7 @@ from mooring.base.clock import Clock
 from mooring.client import Change
 from mooring.constraints.annotations import UNREADABLE, as_scheduled
 from mooring.scheduler.columns.cluster import pod_key
-from mooring.scheduler.deciding.assumptions import Assumptions
+from mooring.scheduler.deciding.attempt import Assumptions
 from mooring.scheduler.deciding.cluster_events import POD_DELETED, node_action, on_node, pod_action
 from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.framework import Action, ClusterEvent, Kind

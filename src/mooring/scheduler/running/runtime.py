@@ -22,7 +22,7 @@ from mooring.cel.cache import ProgramCache
 from mooring.client import Backoff, Client, ClientError, EventRecorder, Informer, Informers
 from mooring.client.leader_election import ElectedComponent
 from mooring.constraints.expressions import node_expressions, taint_expressions
-from mooring.scheduler.deciding.assumptions import Assumptions
+from mooring.scheduler.deciding.attempt import Assumptions
 from mooring.scheduler.deciding.cluster_events import DEVICES, OTHER_KINDS
 from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.framework.registry import PluginError
