@@ -28,7 +28,6 @@ from mooring.cli.support.output import output_option, print_data, print_lines, w
 from mooring.cli.support.process_settings import defer_collection
 from mooring.cli.support.progress import SimulationProgress
 from mooring.cli.support.simulation_settings import pool_option, settings_of, with_pools
-from mooring.cli.support.simulation_steps import CHANGES, InOrder, OrderedCommand, options_in_order
 from mooring.cli.support.trace_replay import TraceOptions, compare_replays, prices_of, replay, trace_flags
 
 if TYPE_CHECKING:
@@ -38,19 +37,57 @@ if TYPE_CHECKING:
     from mooring.advisor.snapshot import Snapshot
     from mooring.api.core_v1 import Node
 
+_CHANGES = (
+    ("add", "FILE|-", "Create the objects of a manifest, and the pods of workloads."),
+    ("replicas", "N", "The number of replicas of the preceding --add."),
+    ("remove", "[NS/]KIND/NAME|FILE", "Delete an object and its pods, or the objects of a manifest."),
+    ("scale", "[NS/]KIND/NAME=N", "Scale a workload to this many replicas."),
+    ("drain", "NODES", "Cordon nodes and evict their pods, within disruption budgets."),
+    ("cordon", "NODES", "Mark nodes as unschedulable."),
+    ("uncordon", "NODES", "Mark nodes as schedulable."),
+    ("taint", "NODES=KEY[=VALUE]:EFFECT", "Taint nodes; NoExecute evicts pods when their tolerations end."),
+    ("untaint", "NODES=KEY[:EFFECT]", "Remove taints."),
+    ("label", "NODES=KEY=VALUE|NODES=KEY-", "Label nodes, or remove a label."),
+    ("add-nodes", "N", "Add nodes made from --template."),
+    ("like", "NODE", "The existing node to copy for the preceding --add-nodes."),
+    ("remove-node", "NODES", "Remove nodes at once, with their pods."),
+)
+"""The options that change a cluster: name, metavar and help."""
 FAILED, INTERRUPTED = 3, 130
+_ORDER = "mooring.simulate.order"
+
+
+class _InOrder(click.Option):
+    """An option of `mooring simulate` whose position on the command line matters."""
+
+
+class _OrderedCommand(click.Command):
+    """A command that records in which order its `_InOrder` options were given, with their values, in the context."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            given, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        except click.UsageError:  # repeated by the real parsing
+            given, order = {}, []
+        values = {name: iter(found) for name, found in given.items() if isinstance(found, list | tuple)}
+        ctx.meta[_ORDER] = [
+            (param.name, next(values[param.name]))
+            for param in order
+            if isinstance(param, _InOrder) and param.name in values
+        ]
+        return super().parse_args(ctx, args)
 
 
 def _changes(command: Any) -> Any:
-    for name, metavar, help_ in reversed(CHANGES):
+    for name, metavar, help_ in reversed(_CHANGES):
         offer = completions.nodes if metavar.startswith("NODES") else None
         command = click.option(
-            f"--{name}", cls=InOrder, multiple=True, metavar=metavar, shell_complete=offer, help=help_
+            f"--{name}", cls=_InOrder, multiple=True, metavar=metavar, shell_complete=offer, help=help_
         )(command)
     return command
 
 
-@click.command(cls=OrderedCommand)
+@click.command(cls=_OrderedCommand)
 @click.argument("words", nargs=-1, metavar="[compare ONE OTHER]")
 @cluster_source
 @click.option("--nodes", type=click.IntRange(0), metavar="N", help="Simulate a cluster of this many nodes instead.")
@@ -134,7 +171,7 @@ def simulate(
         scenario, cluster = _scenario(scenario_path)
         scenario = _with_flags(
             scenario,
-            steps=tuple(steps_of(options_in_order(click.get_current_context()), templates)),
+            steps=tuple(steps_of(click.get_current_context().meta[_ORDER], templates)),
             keep_pending=keep_pending,
             until_full=until_full,
             seed=seed,

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 import click
-import msgspec
 import uvloop
 
 from mooring.advisor.audit import Audit, Question
@@ -41,25 +40,20 @@ CONTROLLERS = (
 _READY_SECONDS = 60.0
 
 
-class Planes(msgspec.Struct, frozen=True):
-    """Starts the control planes of a rehearsal, with the flags before or after the change."""
-
-    question: Question
-    profiles: Sequence[ProfileSpec]
-
-    @asynccontextmanager
-    async def __call__(self, folder: Path, *, then: bool, with_workers: bool = True) -> AsyncIterator[RehearsalPlane]:
-        """Run a control plane on the data directory `folder`, with the flags after the change (`then`) or before it."""
-        question = self.question
-        component = (question.target if then else None) or question.current
-        runtime_config = question.target_runtime_config if then else question.runtime_config
-        config = ServerConfig(data_dir=folder, component=component, port=0, runtime_config=runtime_config)
-        crew = partial(Workers, WorkerConfig(component), profiles=self.profiles, names=CONTROLLERS)
-        async with ControlPlane(config, crew if with_workers else None) as plane:
-            await plane.start(listen=False)
-            async with asyncio.timeout(_READY_SECONDS):
-                await plane.wait_until_ready()
-            yield RehearsalPlane(plane.client, plane.server.store)
+@asynccontextmanager
+async def _run_plane(
+    question: Question, profiles: Sequence[ProfileSpec], folder: Path, *, then: bool, with_workers: bool = True
+) -> AsyncIterator[RehearsalPlane]:
+    """Run a control plane on the data directory `folder`, with the flags after the change (`then`) or before it."""
+    component = (question.target if then else None) or question.current
+    runtime_config = question.target_runtime_config if then else question.runtime_config
+    config = ServerConfig(data_dir=folder, component=component, port=0, runtime_config=runtime_config)
+    crew = partial(Workers, WorkerConfig(component), profiles=profiles, names=CONTROLLERS)
+    async with ControlPlane(config, crew if with_workers else None) as plane:
+        await plane.start(listen=False)
+        async with asyncio.timeout(_READY_SECONDS):
+            await plane.wait_until_ready()
+        yield RehearsalPlane(plane.client, plane.server.store)
 
 
 def add_rehearsal(
@@ -71,7 +65,7 @@ def add_rehearsal(
         (copy.stored if subject.reference.stored else copy.manifests).append((subject.object, subject.reference))
     with tempfile.TemporaryDirectory(prefix="mooring-rehearsal-") as folder, _without_logs():
         try:
-            return uvloop.run(rehearse(audit, copy, Planes(question, profiles), Path(folder), seconds))
+            return uvloop.run(rehearse(audit, copy, partial(_run_plane, question, profiles), Path(folder), seconds))
         except (StoreError, WorkersError, OSError, TimeoutError) as error:
             raise click.ClickException(f"the rehearsal failed: {error}") from error
 

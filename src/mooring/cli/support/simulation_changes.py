@@ -1,4 +1,4 @@
-"""Parse the values of the options of `mooring simulate` that change a cluster; see ``simulation_steps.py``."""
+"""Parse the values of the options of `mooring simulate` that change a cluster, in command-line order."""
 
 import re
 import sys
@@ -45,7 +45,7 @@ _LABEL = re.compile(r"(?P<nodes>[^=]+)=(?P<key>[^=]+?)(?:=(?P<value>.*)|(?P<away
 
 
 def steps_of(given: list[tuple[str, str]], templates: tuple[Node, ...]) -> Iterator[Step]:
-    """Yield a step for each change of `options_in_order`. Raise click's UsageError, or ScenarioError for a manifest."""
+    """Yield a step for each of the options, given as name and value. Raise UsageError or ScenarioError."""
     for index, (name, value) in enumerate(given):
         following = given[index + 1] if index + 1 < len(given) else ("", "")
         if name == "like":
