@@ -179,7 +179,7 @@ class DaskWorkers:
 
 
 class ResultsFolder:
-    """A folder with the stored results of runs."""
+    """A folder with a file for the result of each run of an experiment."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "runs"

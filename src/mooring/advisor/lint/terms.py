@@ -50,7 +50,7 @@ def _contradicting_names(fields: Sequence[core_v1.NodeSelectorRequirement]) -> b
 
 
 def _requirement(entry: core_v1.NodeSelectorRequirement) -> _Condition | None:
-    """Return the values that a `matchExpressions` condition compares; None if it is invalid or unsupported."""
+    """Return a `matchExpressions` entry with the values that it compares; None if it is invalid or unsupported."""
     found = node_selector.compile_requirement(entry, _EVERYTHING_ON)
     if not isinstance(found, Requirement | VersionRequirement):
         return None
@@ -69,7 +69,7 @@ def _requirement(entry: core_v1.NodeSelectorRequirement) -> _Condition | None:
 
 
 def _expression(text: str) -> _Condition | None:
-    """Return the values that a CEL condition compares; None if unsupported, or never true (reported elsewhere)."""
+    """Return a CEL expression with the values that it compares; None if it is unsupported or never true."""
     model = expressions.model_of("node", text)
     if model is None or expressions.never_matches(text):
         return None

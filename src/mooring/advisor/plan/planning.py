@@ -30,7 +30,7 @@ class FieldChange(Result, frozen=True):
 
 
 class ObjectChange(Result, frozen=True):
-    """The change of one object of the manifests."""
+    """The effect of applying one object of the manifests: created, changed, unchanged or refused, with the fields."""
 
     kind: str
     name: str

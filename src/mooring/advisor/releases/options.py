@@ -80,7 +80,7 @@ class WalkPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crossing:
-    """The change from one release of Kubernetes to another, with its gates."""
+    """The change from one release of Kubernetes to another, and how the two treat API versions, fields and gates."""
 
     start: Version
     end: Version

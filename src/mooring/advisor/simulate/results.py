@@ -71,7 +71,7 @@ class RejectedGroup(Result, frozen=True):
 
 
 class Departure(Result, frozen=True):
-    """A pod that was evicted or preempted."""
+    """A pod that was evicted or preempted, its node then, and the pod that replaces it."""
 
     pod: str
     owner: str

@@ -27,7 +27,7 @@ ReportProgress = Callable[[Progress], None]
 
 
 class SimulationRun:
-    """One run of a scenario. Its state can be read at any time."""
+    """One run of a scenario: the simulated cluster and its timeline, which can be read at any time."""
 
     def __init__(
         self, snapshot: Snapshot, scenario: Scenario, settings: Settings, report: ReportProgress | None = None

@@ -36,7 +36,7 @@ class TimePassing:
         return self._world.clock.monotonic()
 
     def settle(self) -> None:
-        """Advance until every pod has a node or waits for an external event."""
+        """Advance, for at most an hour, until no backoff, drain, starting pod or new node is under way."""
         limit = self._now + _LONGEST_SETTLING
         while (due := self._soon()) is not None and due <= limit:
             self.advance(due)

@@ -96,7 +96,7 @@ def drain_all(
     *,
     report: ReportProgress | None = None,
 ) -> Rollout:
-    """Simulate all drains; return the result. KeyboardInterrupt ends it early with an incomplete result."""
+    """Simulate the drain and upgrade of all nodes, pool by pool. After KeyboardInterrupt the result is incomplete."""
     settings = replace(settings, start_time=start_times(snapshot, options.start_seconds))
     rollout = _NodeRollout(snapshot, options, settings, report)
     with suppress(KeyboardInterrupt):

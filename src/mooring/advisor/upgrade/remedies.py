@@ -55,7 +55,7 @@ class _Problem:
 
 @dataclass
 class RemedySearch:
-    """Simulate changes of a cluster whose rollout has problems."""
+    """Search for changes of a cluster that solve the problems of its rollout, by simulating each."""
 
     snapshot: Snapshot
     rollout: Rollout

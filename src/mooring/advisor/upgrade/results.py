@@ -99,7 +99,7 @@ class Move(Result, frozen=True):
 
 
 class Rollout(Result, frozen=True, kw_only=True):
-    """The result of all simulated drains."""
+    """The simulated drains of all nodes: how long each takes, blocked and pending pods, and interrupted workloads."""
 
     seconds: float
     nodes: tuple[NodeDrain, ...]
@@ -122,7 +122,7 @@ class Rollout(Result, frozen=True, kw_only=True):
 
 
 class UpgradeCheck(Result, frozen=True, kw_only=True):
-    """The result of an upgrade check."""
+    """The result of an upgrade check: a verdict with reasons, audits, drains, remedies and steps."""
 
     api_version: str = API_VERSION
     kind: Literal["UpgradeCheck"] = "UpgradeCheck"

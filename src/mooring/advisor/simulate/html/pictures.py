@@ -258,7 +258,7 @@ def histogram(before: ResourceUse | None, after: ResourceUse) -> Markup:
 
 
 def reasons(groups: Sequence[PendingGroup]) -> Markup:
-    """Draw pending pods by their most frequent reason."""
+    """Draw a bar for each reason why pods are pending, by the reason that most nodes give."""
     counted: dict[str, int] = {}
     for group in groups:
         counted[main_reason(group.message)] = counted.get(main_reason(group.message), 0) + group.count

@@ -76,7 +76,7 @@ class _Line(msgspec.Struct, rename="camel"):
 
 
 def events(paths: tuple[Path, ...], complaints: Complaints) -> Iterator[Event]:
-    """Yield the events of several files."""
+    """Yield the events of several audit logs or watch streams, merged by time."""
     reading = _Reading()
     for moment, place, line in merge(*(_lines(path, complaints) for path in paths), key=itemgetter(0)):
         with complaints.reading(place):

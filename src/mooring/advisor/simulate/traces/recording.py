@@ -79,14 +79,14 @@ class Recorder:
             self._record(self._tracker.remove_pod(self._now(), name))
 
     def node(self, node: Node) -> None:
-        """Record a new or changed node."""
+        """Write an event for a node that was added or changed; none if scheduling reads nothing of the change."""
         self._record(self._tracker.put(self._now(), self._plain_node(node)))
 
     def node_gone(self, node: Node) -> None:
         self._record(self._tracker.remove_node(self._now(), self._name(node.metadata.name, "node")))
 
     def pod(self, pod: Pod) -> None:
-        """Record a new or changed pod."""
+        """Write events for a pod that was created, bound or ended; none for other changes."""
         if has_ended(pod):
             self.pod_gone(pod)
         else:
@@ -131,7 +131,7 @@ class Recorder:
 
 
 async def record(client: Client, recorder: Recorder, stop: asyncio.Event) -> None:
-    """Record a cluster until `stop` is set. Raise TraceError before anything is written."""
+    """Write the events of a live cluster until `stop` is set. Raise TraceError if the file is of another cluster."""
     if recorder.is_continued and not recorder.knows_any((await client.list(Node)).items):
         raise TraceError(
             "none of its nodes is there: it is of another cluster, or was anonymised with another --secret"

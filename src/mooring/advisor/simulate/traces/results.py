@@ -101,7 +101,7 @@ def check_folder(path: Path) -> None:
 
 
 def write(result: Replayed, path: Path) -> None:
-    """Write measures; raise TraceError."""
+    """Write the measures of a replay into a file, in the format of its suffix; raise TraceError."""
     check(path)
     try:
         match path.suffix:
@@ -170,7 +170,7 @@ def read(place: str) -> list[Replayed]:
 
 
 def compare(one: Sequence[Replayed], other: Sequence[Replayed]) -> list[Difference]:
-    """Compare number by number; raise TraceError if no seeds match."""
+    """Compare two sets of results number by number, over the seeds of both; raise TraceError if they share none."""
     here, there = _by_seed(one), _by_seed(other)
     seeds = sorted(here.keys() & there.keys())
     if not seeds:
