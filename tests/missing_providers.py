@@ -324,6 +324,15 @@ MISSING_PROVIDERS = [
         words_of_remedy="correct the driver of DeviceClass gpu from gpu.exmaple.com to gpu.example.com",
     ),
     Situation(
+        "a driver of the same vendor is another driver",
+        [*WORKERS, device_class("gpu", "gpu.example.com"), devices_of("nic.example.com"), *asking_for("gpu")],
+        ("deployment", "web"),
+        "NoResourceSlice",
+        ["is the driver installed and running?"],
+        has_remedy=False,
+        words_to_check="drivers with devices here are nic.example.com",
+    ),
+    Situation(
         "another device class has devices",
         [
             *WORKERS,

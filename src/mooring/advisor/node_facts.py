@@ -95,6 +95,11 @@ def similar(word: str, known: Iterable[str]) -> str:
     return folded[near[0]] if near else ""
 
 
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the known word that differs from another one by a single letter or by case; empty if there is none."""
+    return next((each for each in known if each != word and is_near(word.lower(), each.lower())), "")
+
+
 def is_near(word: str, other: str) -> bool:
     """Return whether two words are equal, or differ by one replaced, inserted, missing or transposed letter."""
     if len(word) > len(other):

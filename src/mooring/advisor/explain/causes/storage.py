@@ -16,7 +16,7 @@ from mooring.advisor.explain.storage import (
     volume_zones,
 )
 from mooring.advisor.explain.view import View, full_name
-from mooring.advisor.node_facts import similar
+from mooring.advisor.node_facts import nearest
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
@@ -98,7 +98,7 @@ def _driver_hint(view: View, provisioner: str) -> str:
     known = [each.metadata.name for each in drivers.values()]
     if provisioner in known or not known:
         return ""
-    return f"; no CSIDriver {provisioner} is installed{did_you_mean(similar(provisioner, known))}"
+    return f"; no CSIDriver {provisioner} is installed{did_you_mean(nearest(provisioner, known))}"
 
 
 def restrictions(view: View, infos: Sequence[NodeInfo]) -> Cause | None:
@@ -199,7 +199,7 @@ def _missing_class(view: View, name: str) -> Cause | None:
         return Cause(
             "NoResourceSlice",
             f"no ResourceSlice of driver {wanted} exists (DeviceClass {name}): is the driver"
-            f" installed and running?{did_you_mean(similar(wanted, drivers))}",
+            f" installed and running?{did_you_mean(nearest(wanted, drivers))}",
         )
     if not drivers:
         return Cause(

@@ -10,7 +10,7 @@ from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL
 from mooring.advisor.explain.search import Candidate, pod_change
 from mooring.advisor.explain.storage import ephemeral_volume, is_numbered, without_binding, working_provisioners
 from mooring.advisor.explain.subject import setting
-from mooring.advisor.node_facts import similar
+from mooring.advisor.node_facts import nearest
 from mooring.api.apps_v1 import Deployment, DeploymentStrategy, StatefulSet
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Affinity, PersistentVolumeClaim, Pod, PodAffinity, PodAffinityTerm, PodSpec
@@ -31,7 +31,7 @@ def provisioning(context: Context) -> Iterator[Candidate]:
         found = context.snapshot.find(StorageClass, "", class_of(claim)) if claim is not None else None
         if claim is None or found is None or claim.spec.volume_name or found.provisioner in working:
             continue
-        if meant := similar(found.provisioner, working):
+        if meant := nearest(found.provisioner, working):
             after = copy_of(found)
             after.provisioner = meant
             summary = f"correct provisioner {found.provisioner} of StorageClass {found.metadata.name} to {meant}"

@@ -9,7 +9,7 @@ from mooring.advisor.explain.devices import RequestDevices, claims_of, driver_of
 from mooring.advisor.explain.remedies.remedy import BOUND, LARGE, MODEST, SMALL, Remedy, delete_pods
 from mooring.advisor.explain.results import Change
 from mooring.advisor.explain.view import View, full_name
-from mooring.advisor.node_facts import similar
+from mooring.advisor.node_facts import nearest, similar
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Pod, PodResourceClaim
 from mooring.api.meta_v1 import ObjectMeta
@@ -156,7 +156,7 @@ def _silent_drivers(view: View, info: NodeInfo) -> Iterator[Remedy]:
             driver = driver_of(found) if found is not None else ""
             if found is None or driver in known or (known and not driver):
                 continue
-            if meant := similar(driver, known):
+            if meant := nearest(driver, known):
                 yield _corrected_driver(found, driver, meant)
             for other in sorted(each for each, made in view.objects(DeviceClass).items() if driver_of(made) in known):
                 idea = Remedy("other class", LARGE - 1, f"ask for DeviceClass {other} instead of {name}")
