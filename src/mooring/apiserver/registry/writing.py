@@ -166,7 +166,7 @@ class Update(Write, eq=False):
             return await self._admit_change(kv, self.plan.change)
         if self.plan.create is None:
             raise call.not_found()
-        context.require_create(call)
+        context.create_check(call.request.user, call.kind, call.namespace, call.name)
         options, read, managed = self.options, self.plan.create, self.managed_already
         return await Creation(context, call, self.writing, options, read, managed_already=managed).draft()
 
