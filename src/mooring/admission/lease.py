@@ -18,10 +18,8 @@ class LeaseStrategy(Strategy[Lease]):
 
     def rules(self, obj: Lease, old: Lease | None, request: Request) -> Errors:
         spec = obj.spec
-        errors = []
-        if spec.lease_duration_seconds is not None and spec.lease_duration_seconds <= 0:
-            here = _SPEC.child("leaseDurationSeconds")
-            errors.append(field_errors.invalid(here, spec.lease_duration_seconds, "must be greater than 0"))
+        here, detail = _SPEC.child("leaseDurationSeconds"), "must be greater than 0"
+        errors = checks.positive(spec.lease_duration_seconds, here, detail)
         errors += checks.non_negative(spec.lease_transitions, _SPEC.child("leaseTransitions"))
         here = _SPEC.child("strategy")
         if spec.strategy is not None and "/" not in spec.strategy and spec.strategy not in _STRATEGIES:

@@ -189,7 +189,8 @@ def _validate_capacity(spec: PersistentVolumeSpec, path: Path) -> Errors:
     for name, quantity in capacity.items():
         if quantity.value() < 0:
             errors.append(field_errors.invalid(path.key(name), quantity.value(), "must be a valid resource quantity"))
-        errors += checks.invalid_if(quantity.sign() <= 0, path.key(name), str(quantity), "must be greater than zero")
+        if quantity.sign() <= 0:
+            errors.append(field_errors.invalid(path.key(name), str(quantity), "must be greater than zero"))
     return errors
 
 

@@ -128,8 +128,8 @@ def validate_claim_spec(spec: PersistentVolumeClaimSpec, path: Path) -> Errors:
     errors = modes + label_selector.validate(spec.selector, path.child("selector"))
     storage, size = spec.resources.requests.get("storage"), path.child("resources").key("storage")
     errors += checks.require(storage is not None, size)
-    is_negative = storage is not None and storage.sign() <= 0
-    errors += checks.invalid_if(is_negative, size, str(storage), "must be greater than zero")
+    if storage is not None and storage.sign() <= 0:
+        errors.append(field_errors.invalid(size, str(storage), "must be greater than zero"))
     errors += validate_class_name(spec.storage_class_name, path.child("storageClassName"))
     errors += validate_volume_mode(spec.volume_mode, path.child("volumeMode"))
     errors += _validate_data_sources(spec, path)

@@ -66,7 +66,7 @@ def _validate_quantities(resources: dict[str, Quantity], path: Path) -> Errors:
         errors += names.validate(here, name, resource_problems(name))
         if "/" not in name and not _is_quota_resource(name):
             errors.append(field_errors.invalid(here, name, "must be a standard resource for quota"))
-        errors += checks.invalid_if(quantity.sign() < 0, here, str(quantity), checks.NEGATIVE)
+        errors += checks.non_negative_quantity(quantity, here)
         if (name in INTEGER_RESOURCES or is_extended(name)) and quantity.milli_value() % 1000:
             errors.append(field_errors.invalid(here, str(quantity), "must be an integer"))
     return errors

@@ -139,9 +139,7 @@ def validate_spread(constraints: list[TopologySpreadConstraint], path: Path, rul
 
 
 def _validate_constraint(constraint: TopologySpreadConstraint, path: Path) -> Errors:
-    errors = []
-    if constraint.max_skew <= 0:
-        errors.append(field_errors.invalid(path.child("maxSkew"), constraint.max_skew, "must be greater than zero"))
+    errors = checks.positive(constraint.max_skew, path.child("maxSkew"))
     errors += checks.require(constraint.topology_key, path.child("topologyKey"), "can not be empty")
     action = constraint.when_unsatisfiable
     return errors + checks.one_of(action, _ACTIONS, path.child("whenUnsatisfiable"))
@@ -152,15 +150,11 @@ def _validate_domains_and_policies(constraint: TopologySpreadConstraint, path: P
     domains, action = constraint.min_domains, constraint.when_unsatisfiable
     if domains is not None:
         here = path.child("minDomains")
-        if domains <= 0:
-            errors.append(field_errors.invalid(here, domains, "must be greater than zero"))
+        errors += checks.positive(domains, here)
         if action != "DoNotSchedule":
             detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
             errors.append(field_errors.invalid(here, domains, detail))
-    for name, policy in (
-        ("nodeAffinityPolicy", constraint.node_affinity_policy),
-        ("nodeTaintsPolicy", constraint.node_taints_policy),
-    ):
+    for name, policy in checks.fields(constraint, "nodeAffinityPolicy", "nodeTaintsPolicy"):
         errors += checks.optional_one_of(policy, _POLICIES, path.child(name))
     return errors
 

@@ -11,7 +11,7 @@ from mooring.api.core_v1.container import ExecAction, GRPCAction, HTTPGetAction,
 from mooring.api.field_errors import Errors
 from mooring.api.field_path import Path
 
-NEGATIVE = "must be greater than or equal to 0"
+_NUMBERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
 _SCHEMES = ("HTTP", "HTTPS")
 _NAMED_SIGNALS = (
     "ABRT ALRM BUS CHLD CLD CONT FPE HUP ILL INT IO IOT KILL PIPE POLL PROF PWR QUIT RTMAX RTMIN SEGV STKFLT STOP SYS "
@@ -42,11 +42,7 @@ def validate_probes(container: Container, path: Path, context: ProbeContext) -> 
     errors: Errors = []
     if container.lifecycle is not None:
         errors += _validate_lifecycle(container.lifecycle, path.child("lifecycle"), context)
-    for name, probe in (
-        ("livenessProbe", container.liveness_probe),
-        ("readinessProbe", container.readiness_probe),
-        ("startupProbe", container.startup_probe),
-    ):
+    for name, probe in checks.fields(container, "livenessProbe", "readinessProbe", "startupProbe"):
         if probe is not None:
             errors += _validate_probe(probe, path.child(name), context, readiness=name == "readinessProbe")
     return errors
@@ -54,15 +50,7 @@ def validate_probes(container: Container, path: Path, context: ProbeContext) -> 
 
 def _validate_probe(probe: Probe, path: Path, context: ProbeContext, *, readiness: bool) -> Errors:
     errors = _validate_handler(probe, path, context)
-    for name, value in (
-        ("initialDelaySeconds", probe.initial_delay_seconds),
-        ("timeoutSeconds", probe.timeout_seconds),
-        ("periodSeconds", probe.period_seconds),
-        ("successThreshold", probe.success_threshold),
-        ("failureThreshold", probe.failure_threshold),
-    ):
-        if value < 0:
-            errors.append(field_errors.invalid(path.child(name), value, NEGATIVE))
+    errors += checks.non_negative_fields(probe, path, *_NUMBERS)
     seconds = probe.termination_grace_period_seconds
     if seconds is not None and seconds <= 0:
         here = path.child("terminationGracePeriodSeconds")

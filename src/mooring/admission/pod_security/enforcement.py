@@ -15,7 +15,7 @@ MAX_CHECKED_PODS = 500
 
 
 def check_pod(pod: Pod, old: Pod | None, request: Request) -> None:
-    """Raise Forbidden for a pod, new or with new images, that violates the enforced level; warn by the other level."""
+    """Raise Forbidden if a pod, new or with new images, violates the enforced level, or warn by the other level."""
     policy = _policy(request)
     if policy is None or (old is not None and not _has_new_images(pod.spec, old.spec)):
         return
