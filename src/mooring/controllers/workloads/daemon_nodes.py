@@ -1,5 +1,8 @@
-"""Decide which nodes get the pods of a DaemonSet, and build a pod for one node. Pure functions."""
+"""Decide which nodes get the pods of a DaemonSet, and build a pod for one node."""
 
+import asyncio
+from collections.abc import Callable, Iterable
+from time import perf_counter
 from typing import NamedTuple
 
 from msgspec import structs
@@ -28,6 +31,7 @@ _TOLERATED = (
 )
 """Taints that every pod of a DaemonSet tolerates."""
 _NETWORK = ("node.kubernetes.io/network-unavailable", "NoSchedule")
+_TURN_SECONDS = 0.02
 
 
 def daemon_tolerations(spec: PodSpec) -> list[Toleration]:
@@ -76,6 +80,15 @@ class Placement:
         if suitability is None:
             suitability = self._suitabilities[key] = self._evaluate(node)
         return suitability
+
+    async def evaluate_all(self, nodes: Iterable[Node], clock: Callable[[], float] = perf_counter) -> None:
+        """Evaluate nodes in turns of 20 ms; other controllers run between them: expressions may be expensive."""
+        until = clock() + _TURN_SECONDS
+        for node in nodes:
+            self.evaluate(node)
+            if clock() >= until:
+                await asyncio.sleep(0)
+                until = clock() + _TURN_SECONDS
 
     def _evaluate(self, node: Node) -> Suitability:
         name, labels = node.metadata.name, node.metadata.labels

@@ -72,6 +72,8 @@ class DaemonSetController(Workload[DaemonSet]):
 
     async def sync(self, key: str, owner: DaemonSet) -> float | None:
         selector = label_selector.from_label_selector(owner.spec.selector)
+        placement = Placement(owner.spec.template.spec, self.context.options.constraints)
+        await placement.evaluate_all(list(self._nodes.objects()))
         pods = await self.pods.claim(owner, selector)
         if owner.metadata.deletion_timestamp is not None:
             return None
@@ -79,7 +81,6 @@ class DaemonSetController(Workload[DaemonSet]):
         by_node: dict[str, list[Pod]] = {}
         for pod in sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name)):
             by_node.setdefault(daemon_nodes.node_of(pod), []).append(pod)
-        placement = Placement(owner.spec.template.spec, self.context.options.constraints)
         look = _Pass(key, owner, placement, revisions.hash_of(history.update), by_node, self.clock.now())
         plan = self._plan(look)
         if not (plan.create or plan.delete) and owner.spec.update_strategy.type == "RollingUpdate":
