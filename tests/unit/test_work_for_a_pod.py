@@ -236,7 +236,7 @@ async def test_the_work_of_a_list_as_a_table(server: ApiServer) -> None:
         assert len(json.loads(body)["rows"]) == count
 
     first, again = await count_calls(listed()) // count, await count_calls(listed()) // count
-    _check({"shown for the first time": (first, 32), "shown again": (again, 12)})
+    _check({"shown for the first time": (first, 41), "shown again": (again, 12)})
 
 
 def test_the_work_of_scheduler_and_controllers() -> None:

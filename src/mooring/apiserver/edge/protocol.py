@@ -329,6 +329,10 @@ class HttpProtocol(asyncio.Protocol):
                         await self._writable.wait()
                     if piece:
                         self._transport.write(encode_chunk(piece) if served.in_chunks else piece)
+            except asyncio.CancelledError:
+                if served.disconnected or not (served.is_interrupted and self.stopping):
+                    raise
+                served.keep_alive = False  # the server stops, and ends the stream properly
             finally:
                 served.is_streaming = served.ends_with_server = False
             if served.in_chunks:
