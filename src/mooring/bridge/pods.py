@@ -163,15 +163,8 @@ async def patch_pod(client: Client, pod: Pod, operations: list[plan.Operation]) 
     except errors.NotFound:
         return False
     except errors.Invalid as error:
-        if await _is_unchanged(client, pod):
+        stored = await client.find(Pod, metadata.name, metadata.namespace)
+        if stored is not None and stored.metadata.resource_version == metadata.resource_version:
             raise
         raise errors.conflict("pods", metadata.name) from error
     return True
-
-
-async def _is_unchanged(client: Client, pod: Pod) -> bool:
-    try:
-        now = await client.get(Pod, pod.metadata.name, pod.metadata.namespace)
-    except errors.NotFound:
-        return False
-    return now.metadata.resource_version == pod.metadata.resource_version

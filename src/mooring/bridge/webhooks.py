@@ -19,7 +19,7 @@ from typing import Any
 from mooring.api import codec
 from mooring.api.codec import DecodeError, FieldValidation
 from mooring.api.core_v1 import Node, Pod, Taint, Toleration
-from mooring.api.errors import Conflict, NotFound, StatusError
+from mooring.api.errors import Conflict, StatusError
 from mooring.api.states import has_ended
 from mooring.base import logs
 from mooring.bridge import plan
@@ -126,12 +126,12 @@ class NodeReviews:
     async def _add_tolerations(self, node: str, taints: list[Taint]) -> None:
         facts = plan.ClusterFacts(taints, {})
         found = await self._client.list(Pod, field_selector=f"spec.nodeName={node}", managed_fields=False)
-        await asyncio.gather(*(self._prepare(pod, facts) for pod in found.items))
+        await asyncio.gather(*(self._add_tolerations_to(pod, facts) for pod in found.items))
 
-    async def _prepare(self, pod: Pod, facts: plan.ClusterFacts) -> None:
+    async def _add_tolerations_to(self, pod: Pod | None, facts: plan.ClusterFacts) -> None:
         for left in reversed(range(_ATTEMPTS)):
-            operations = _due(pod, facts)
-            if not operations:
+            operations = _toleration_patch(pod, facts) if pod is not None else []
+            if pod is None or not operations:
                 return
             try:
                 await patch_pod(self._client, pod, operations)
@@ -139,13 +139,10 @@ class NodeReviews:
             except Conflict:
                 if not left:
                     raise
-            try:
-                pod = await self._client.get(Pod, pod.metadata.name, pod.metadata.namespace)
-            except NotFound:
-                return
+            pod = await self._client.find(Pod, pod.metadata.name, pod.metadata.namespace)
 
 
-def _due(pod: Pod, facts: plan.ClusterFacts) -> list[plan.Operation]:
+def _toleration_patch(pod: Pod, facts: plan.ClusterFacts) -> list[plan.Operation]:
     if has_ended(pod) or not is_released(pod):
         return []
     try:

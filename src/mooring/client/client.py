@@ -142,6 +142,13 @@ class Client:
         response = await self._send("GET", self._path(self.kind(cls), namespace, name), query)
         return self._decode(response, cls)
 
+    async def find(self, cls: type[T], name: str, namespace: str = "") -> T | None:
+        """Read an object by name; return None if it does not exist."""
+        try:
+            return await self.get(cls, name, namespace)
+        except errors.NotFound:
+            return None
+
     async def page(
         self,
         cls: type[T],

@@ -224,13 +224,10 @@ class GarbageCollector(Controller):
 
     async def _read_owner(self, cache: KindCache, named: OwnerKey) -> Resource | None:
         namespace, _, _, name, uid = named
-        try:
-            owner: Resource = await self.client.get(cache.kind.type, name, namespace if cache.kind.namespaced else "")
-        except errors.NotFound:
-            pass
-        else:
-            if owner.metadata.uid == uid:
-                return owner
+        owner: Resource | None
+        owner = await self.client.find(cache.kind.type, name, namespace if cache.kind.namespaced else "")
+        if owner is not None and owner.metadata.uid == uid:
+            return owner
         self._absent[named] = None
         if len(self._absent) > _REMEMBERED:
             self._absent.popitem(last=False)
@@ -341,19 +338,12 @@ class PodGarbageCollector(Controller):
         if pod is None:
             return
         orphaned = pod.spec.node_name in self._missing
-        if orphaned and await self._exists(pod.spec.node_name):
+        if orphaned and await self.client.find(Node, pod.spec.node_name) is not None:
             return
         if not has_ended(pod):
             await self._mark_failed(pod, orphaned=orphaned)
         log.info("collecting pod %s", key_of(pod), extra={"fields": {"orphaned": orphaned}})
         await self.delete(pod, grace_period_seconds=0)
-
-    async def _exists(self, node: str) -> bool:
-        try:
-            await self.client.get(Node, node)
-        except errors.NotFound:
-            return False
-        return True
 
     async def _mark_failed(self, pod: Pod, *, orphaned: bool) -> None:
         """Set the phase Failed, so that owners that count pods do not wait for this one."""

@@ -213,22 +213,18 @@ class PersistentVolumeBinder(Controller):
         claim = self._claims.get(reference.name, reference.namespace)
         if claim is not None and claim.metadata.uid == reference.uid:
             self.enqueue(claim)
-        elif not reference.uid:  # reserved for a claim that does not exist yet
+            return
+        if not reference.uid:  # reserved for a claim that does not exist yet
             await self._write_volume_phase(volume, "Available")
             if claim is not None:
                 self.enqueue(claim)
-        elif await self._is_gone(reference):
+            return
+        stored = await self.client.find(PersistentVolumeClaim, reference.name, reference.namespace)
+        if stored is None or stored.metadata.uid != reference.uid:
             await self._write_volume_phase(volume, "Released")
             ours = volume.metadata.annotations.get(PROVISIONED_BY) == PROVISIONER
             if ours and volume.spec.persistent_volume_reclaim_policy == "Delete":
                 await self.delete(volume)
-
-    async def _is_gone(self, reference: ObjectReference) -> bool:
-        try:
-            found = await self.client.get(PersistentVolumeClaim, reference.name, reference.namespace)
-        except errors.NotFound:
-            return True
-        return found.metadata.uid != reference.uid
 
     async def _write_volume_phase(self, volume: PersistentVolume, phase: str) -> None:
         if volume.status.phase != phase:

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from mooring.api import errors, times
+from mooring.api import times
 from mooring.api.core_v1 import Pod, PodCondition, PodResourceClaim
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta
@@ -151,11 +151,8 @@ class ResourceClaims(Controller):
             return True  # not a pod
         pod = self._pods.get(user.name, namespace)
         if pod is None or pod.metadata.uid != user.uid:
-            try:
-                pod = await self.client.get(Pod, user.name, namespace)
-            except errors.NotFound:
-                return False
-        return pod.metadata.uid == user.uid and not has_ended(pod)
+            pod = await self.client.find(Pod, user.name, namespace)
+        return pod is not None and pod.metadata.uid == user.uid and not has_ended(pod)
 
     def _pod_has_ended(self, claim: ResourceClaim) -> bool:
         if POD_CLAIM_NAME not in claim.metadata.annotations:

@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from mooring.api import errors, times
+from mooring.api import times
 from mooring.api.authentication_v1 import TokenRequestSpec
 from mooring.api.certificates_v1 import ClusterTrustBundle, PodCertificateRequest, PodCertificateRequestSpec
 from mooring.api.core_v1 import (
@@ -107,11 +107,10 @@ class Certificates:
         return _Kept(text, made.metadata.name)
 
     async def _is_issued(self, pod: Pod, kept: _Kept) -> bool:
-        try:
-            found = await self._client.get(PodCertificateRequest, kept.request, pod.metadata.namespace)
-        except errors.NotFound:
+        found = await self._client.find(PodCertificateRequest, kept.request, pod.metadata.namespace)
+        if found is None:
             self._kept = {key: each for key, each in self._kept.items() if each is not kept}
-            raise MissingError(f"the PodCertificateRequest {kept.request} is gone") from None
+            raise MissingError(f"the PodCertificateRequest {kept.request} is gone")
         for condition in found.status.conditions:
             if condition.type in {"Denied", "Failed"} and condition.status == "True":
                 raise MissingError(f"the PodCertificateRequest {kept.request} was {condition.type.lower()}")
@@ -150,16 +149,10 @@ class FromServer:
         self._tokens: dict[tuple[str, ...], tuple[str, float]] = {}
 
     async def config_map(self, namespace: str, name: str) -> ConfigMap | None:
-        try:
-            return await self._client.get(ConfigMap, name, namespace)
-        except errors.NotFound:
-            return None
+        return await self._client.find(ConfigMap, name, namespace)
 
     async def secret(self, namespace: str, name: str) -> Secret | None:
-        try:
-            return await self._client.get(Secret, name, namespace)
-        except errors.NotFound:
-            return None
+        return await self._client.find(Secret, name, namespace)
 
     async def token(self, pod: Pod, spec: TokenRequestSpec) -> str:
         key, now = (pod.metadata.uid, str(spec.expiration_seconds), *spec.audiences), self._client.clock.monotonic()

@@ -106,11 +106,8 @@ class Children(Generic[T]):
 
     async def _may_adopt(self, owner: Resource) -> bool:
         meta = owner.metadata
-        try:
-            fresh = await self._client.get(type(owner), meta.name, meta.namespace)
-        except errors.NotFound:
-            return False
-        return fresh.metadata.uid == meta.uid and fresh.metadata.deletion_timestamp is None
+        stored = await self._client.find(type(owner), meta.name, meta.namespace)
+        return stored is not None and stored.metadata.uid == meta.uid and stored.metadata.deletion_timestamp is None
 
     def _adopt(self, owner: Resource, finalizer: str) -> dict[str, Any]:
         found: dict[str, Any] = {"ownerReferences": [controller_reference(self._client, owner)]}
