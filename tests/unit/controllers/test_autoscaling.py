@@ -16,12 +16,14 @@ from mooring.api.autoscaling_v2 import (
     HPAScalingRules,
 )
 from mooring.api.core_v1 import Pod
-from mooring.controllers.autoscaling import pace
-from mooring.controllers.autoscaling.proposals import (
+from mooring.controllers.autoscaling.replica_counts import (
+    History,
     NoMeasureError,
+    ScalingRequest,
     Tolerance,
-    by_pods,
-    by_value,
+    apply_behavior,
+    propose_by_total,
+    propose_by_usage,
     propose_per_pod,
 )
 from mooring.controllers.simulated_nodes.templates import build_numbered_nodes, create_nodes
@@ -72,7 +74,7 @@ def test_how_many_pods_are_asked_for_by_what_each_uses(case: Case) -> None:
     pods += [running(f"u{number}", ready=False) for number in range(case.unready)]
     measures = dict(zip(names, case.used, strict=True)) | {f"u{number}": 9000 for number in range(case.unready)}
     requests = {each.metadata.name: case.requests for each in pods} if case.requests is not None else None
-    found = by_pods(
+    found = propose_by_usage(
         pods,
         measures,
         case.current or len(pods),
@@ -87,16 +89,16 @@ def test_how_many_pods_are_asked_for_by_what_each_uses(case: Case) -> None:
 
 def test_without_any_measure_there_is_no_answer() -> None:
     with pytest.raises(NoMeasureError, match="did not receive metrics"):
-        by_pods([running("a")], {}, 1, 50, tolerance=Tolerance(), now=NOW)
+        propose_by_usage([running("a")], {}, 1, 50, tolerance=Tolerance(), now=NOW)
     with pytest.raises(NoMeasureError, match="no pods"):
-        by_pods([], {}, 1, 50, tolerance=Tolerance(), now=NOW)
+        propose_by_usage([], {}, 1, 50, tolerance=Tolerance(), now=NOW)
 
 
 def test_one_value_for_all_and_one_that_pods_share() -> None:
     pods = [running("a"), running("b"), running("c", ready=False)]
-    assert by_value(pods, 20_000, 3, 10_000, Tolerance()).replicas == 4
-    assert by_value(pods, 10_500, 3, 10_000, Tolerance()).replicas == 3
-    assert by_value([], 3_000, 0, 1_000, Tolerance()).replicas == 3
+    assert propose_by_total(pods, 20_000, 3, 10_000, Tolerance()).replicas == 4
+    assert propose_by_total(pods, 10_500, 3, 10_000, Tolerance()).replicas == 3
+    assert propose_by_total([], 3_000, 0, 1_000, Tolerance()).replicas == 3
     assert propose_per_pod(45_000, 3, 10_000, Tolerance()).replicas == 5
     assert propose_per_pod(31_000, 3, 10_000, Tolerance()).replicas == 3
 
@@ -151,9 +153,9 @@ PACED = [
 
 @pytest.mark.parametrize("case", PACED, ids=lambda case: case.name)
 def test_how_fast_a_workload_follows(case: Paced) -> None:
-    history = pace.History(list(case.recommended), list(case.changed))
+    history = History(list(case.recommended), list(case.changed))
     behavior = HorizontalPodAutoscalerBehavior(scale_up=case.up, scale_down=case.down)
-    decision = pace.decide(behavior, history, pace.Request(case.current, case.wanted, 1, 100, 1000.0))
+    decision = apply_behavior(behavior, history, ScalingRequest(case.current, case.wanted, 1, 100, 1000.0))
     assert (decision.replicas, decision.limited[1]) == (case.expected, case.reason)
 
 

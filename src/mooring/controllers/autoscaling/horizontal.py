@@ -3,13 +3,15 @@
     every 15 s:
       no pods, though at least one is wanted → scaling is disabled
       outside the bounds                     → the bound
-      otherwise                              → the largest number that a metric requires, within the pace
+      otherwise                              → the largest number that a metric requires, within the limits
     then: scale, status, conditions
 
-Metrics and the number of pods: ``proposals.py``; limits: ``pace.py``.
+Metrics, the number of pods, and limits: ``replica_counts.py``.
 """
 
+from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -35,95 +37,83 @@ from mooring.api.core_v1 import Pod
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.quantity import Quantity
-from mooring.controllers.autoscaling import pace
-from mooring.controllers.autoscaling.proposals import (
+from mooring.controllers.autoscaling.replica_counts import (
+    History,
     Measures,
     NoMeasureError,
     Proposal,
+    ScalingRequest,
     Tolerance,
+    annotated_usage,
     annotation_value,
-    by_pods,
-    by_value,
-    from_api,
-    of_pods,
+    apply_behavior,
+    propose_by_total,
+    propose_by_usage,
     propose_per_pod,
     requests_of,
+    usage_from_api,
 )
 from mooring.controllers.conditions import find_condition, new_condition
 from mooring.controllers.controller import Context, Controller, index_by_namespace
+
+_SOURCES: dict[str, Callable[..., Any]] = {
+    "resource": ResourceMetricStatus,
+    "container_resource": ContainerResourceMetricStatus,
+    "pods": PodsMetricStatus,
+    "object": ObjectMetricStatus,
+    "external": ExternalMetricStatus,
+}
+"""The fields of a metric's spec and status that may hold its source, with the type in the status."""
+_COPIED = ("name", "container", "metric", "described_object")
 
 
 def set_condition(
     status: HorizontalPodAutoscalerStatus, kind: str, content: tuple[str, str, str], now: datetime
 ) -> None:
-    """Set a condition; its transition time changes with its status only."""
+    """Set a condition in a status to the given status, reason and message, at its old place in the list."""
     before = find_condition(status.conditions, kind)
     stamp = times.to_seconds(now)
-    made = new_condition(HorizontalPodAutoscalerCondition, status.conditions, (kind, *content), stamp)
+    condition = new_condition(HorizontalPodAutoscalerCondition, status.conditions, (kind, *content), stamp)
     place = len(status.conditions) if before is None else status.conditions.index(before)
-    status.conditions[place : place + 1] = [made]
+    status.conditions[place : place + 1] = [condition]
 
 
-def target_of(metric: MetricSpec) -> MetricTarget:
-    """Return the target value in an autoscaler's metric. Raise NoMeasureError if its source is missing."""
-    for part in (metric.resource, metric.container_resource, metric.pods, metric.object, metric.external):
-        if part is not None:
-            return part.target
+def source_of(metric: MetricSpec) -> tuple[str, Any]:
+    """Return the source of an autoscaler's metric, and the field that holds it. Raise NoMeasureError without one."""
+    for field in _SOURCES:
+        source = getattr(metric, field)
+        if source is not None:
+            return field, source
     raise NoMeasureError(f'the metric source type "{metric.type}" has no source')
 
 
-def resource_of(metric: MetricSpec) -> tuple[str, str]:
-    """Return the resource and container of a metric, if any."""
-    if metric.resource is not None:
-        return metric.resource.name, ""
-    if metric.container_resource is not None:
-        return metric.container_resource.name, metric.container_resource.container
-    return "", ""
+def resource_and_container(metric: MetricSpec) -> tuple[str, str]:
+    """Return the resource (`cpu`) and the container that a metric measures; empty strings where it has none."""
+    source = metric.resource or metric.container_resource
+    return getattr(source, "name", ""), getattr(source, "container", "")
 
 
-def metric_name(metric: MetricSpec) -> str:
-    for part in (metric.pods, metric.object, metric.external):
-        if part is not None:
-            return part.metric.name
-    return resource_of(metric)[0]
-
-
-def name_of(metric: MetricSpec) -> str:
-    """Return the name of a metric, for events."""
-    resource, container = resource_of(metric)
+def describe_metric(metric: MetricSpec) -> str:
+    """Describe a metric for events and conditions, in kube-controller-manager's words."""
+    resource, container = resource_and_container(metric)
     if container:
         return f"{resource} container resource utilization (percentage of request)"
+    field, source = source_of(metric)
     if resource:
-        percent = target_of(metric).average_utilization is not None
+        percent = source.target.average_utilization is not None
         return f"{resource} resource{' utilization (percentage of request)' if percent else ''}"
-    kind = {"Pods": "pods", "Object": "object", "External": "external"}.get(metric.type, metric.type)
-    return f"{kind} metric {metric_name(metric)}"
+    return f"{field} metric {source.metric.name}"
 
 
 def metric_status(metric: MetricSpec, proposal: Proposal) -> MetricStatus:
-    """Return the status entry of a metric."""
+    """Return the entry of a metric in an autoscaler's status, with its current value."""
+    field, source = source_of(metric)
     average = Quantity.parse(f"{proposal.average}m")
     current = MetricValueStatus(average_value=average, average_utilization=proposal.utilization)
-    status = MetricStatus(type=metric.type)
-    if metric.resource is not None:
-        status.resource = ResourceMetricStatus(name=metric.resource.name, current=current)
-    elif metric.container_resource is not None:
-        part = metric.container_resource
-        status.container_resource = ContainerResourceMetricStatus(
-            name=part.name, container=part.container, current=current
-        )
-    elif metric.pods is not None:
-        status.pods = PodsMetricStatus(metric=metric.pods.metric, current=current)
-    else:
-        if target_of(metric).value is not None:
-            current = MetricValueStatus(value=average)
-        if metric.object is not None:
-            status.object = ObjectMetricStatus(
-                metric=metric.object.metric, described_object=metric.object.described_object, current=current
-            )
-        elif metric.external is not None:
-            status.external = ExternalMetricStatus(metric=metric.external.metric, current=current)
-    return status
+    if field in ("object", "external") and source.target.value is not None:
+        current = MetricValueStatus(value=average)
+    copied = {name: getattr(source, name) for name in _COPIED if hasattr(source, name)}
+    return MetricStatus(type=metric.type, **{field: _SOURCES[field](**copied, current=current)})
 
 
 PERIOD_SECONDS = 15.0
@@ -141,7 +131,9 @@ class _CannotScaleError(Exception):
     """The target cannot be scaled; a status condition says why already."""
 
 
-class _Look(msgspec.Struct):
+class _Pass(msgspec.Struct):
+    """An autoscaler, its target and the target's pods, as read in one reconcile; `status` is the new one."""
+
     key: str
     owner: HorizontalPodAutoscaler
     target: Resource
@@ -163,7 +155,7 @@ class HorizontalAutoscaler(Controller):
         self._pods = context.informers.of(Pod)
         self._by_namespace = index_by_namespace(self._pods)
         self._recorder = context.recorder("horizontal-pod-autoscaler")
-        self._histories: dict[str, pace.History] = {}
+        self._histories: dict[str, History] = {}
         self._autoscalers.add_handler(added=self.enqueue, updated=self._enqueue_updated, deleted=self._drop_history)
 
     def _enqueue_updated(self, old: HorizontalPodAutoscaler, new: HorizontalPodAutoscaler) -> None:
@@ -180,19 +172,21 @@ class HorizontalAutoscaler(Controller):
         status = structs.replace(owner.status, conditions=list(owner.status.conditions))
         status.observed_generation = owner.metadata.generation
         try:
-            look = await self._look(key, owner, status)
+            each = await self._read_target(key, owner, status)
         except _CannotScaleError:
             await self._write(owner, status)
             return PERIOD_SECONDS
-        await self._follow(look, await self._desired_replicas(look))
+        await self._scale(each, await self._desired_replicas(each))
         await self._write(owner, status)
         return PERIOD_SECONDS
 
-    async def _look(self, key: str, owner: HorizontalPodAutoscaler, status: HorizontalPodAutoscalerStatus) -> _Look:
+    async def _read_target(
+        self, key: str, owner: HorizontalPodAutoscaler, status: HorizontalPodAutoscalerStatus
+    ) -> _Pass:
         reference, namespace = owner.spec.scale_target_ref, owner.metadata.namespace
         now = self.clock.now()
         try:
-            target = await self._object(reference, namespace)
+            target = await self._read_object(reference, namespace)
             scale = await self.client.get_scale(type(target), reference.name, namespace)
         except (StatusError, NoMeasureError) as error:
             message = f"the HPA controller was unable to get the target's current scale: {error}"
@@ -203,9 +197,9 @@ class HorizontalAutoscaler(Controller):
         set_condition(status, ABLE, ("True", "SucceededGetScale", message), now)
         selector = label_selector.parse(scale.status.selector)
         pods = [pod for pod in self._by_namespace.get(namespace) if selector.matches(pod.metadata.labels)]
-        return _Look(key, owner, target, scale, pods, status, now)
+        return _Pass(key, owner, target, scale, pods, status, now)
 
-    async def _object(self, reference: CrossVersionObjectReference, namespace: str) -> Resource:
+    async def _read_object(self, reference: CrossVersionObjectReference, namespace: str) -> Resource:
         kind = self.client.scheme.kind(reference.api_version or "v1", reference.kind)
         if kind is None:
             where = f"{reference.api_version}, Kind={reference.kind}"
@@ -213,7 +207,7 @@ class HorizontalAutoscaler(Controller):
         found: Resource = await self.client.get(kind.type, reference.name, namespace if kind.namespaced else "")
         return found
 
-    async def _desired_replicas(self, look: _Look) -> int:
+    async def _desired_replicas(self, look: _Pass) -> int:
         spec, current = look.owner.spec, look.scale.spec.replicas
         least = 1 if spec.min_replicas is None else spec.min_replicas
         if not current and least:
@@ -229,16 +223,16 @@ class HorizontalAutoscaler(Controller):
         proposed = await self._propose_replicas(look)
         if proposed is None:
             return current
-        history = self._histories.setdefault(look.key, pace.History())
+        history = self._histories.setdefault(look.key, History())
         if not history.recommended:
             history.recommended.append((look.now.timestamp(), current))
-        request = pace.Request(current, proposed, least, spec.max_replicas, look.now.timestamp())
-        decision = pace.decide(spec.behavior, history, request)
+        request = ScalingRequest(current, proposed, least, spec.max_replicas, look.now.timestamp())
+        decision = apply_behavior(spec.behavior, history, request)
         set_condition(look.status, ABLE, ("True", *decision.able), look.now)
         set_condition(look.status, LIMITED, decision.limited, look.now)
         return decision.replicas
 
-    async def _propose_replicas(self, look: _Look) -> int | None:
+    async def _propose_replicas(self, look: _Pass) -> int | None:
         """Return the largest number that a metric requires; None if the missing metrics might require more."""
         current = look.scale.spec.replicas
         proposed: list[tuple[int, str]] = []
@@ -246,14 +240,14 @@ class HorizontalAutoscaler(Controller):
         first_failure: tuple[str, str] | None = None
         for metric in look.owner.spec.metrics:
             try:
-                proposal = await self._by_metric(look, metric)
+                proposal = await self._propose(look, metric)
             except (NoMeasureError, StatusError) as error:
                 reason = _FAILED.get(metric.type, "InvalidMetricSourceType")
                 message = f"the HPA was unable to compute the replica count: {error}"
                 first_failure = first_failure or (reason, message)
                 self._recorder.event(look.owner, "Warning", reason, str(error))
                 continue
-            proposed.append((proposal.replicas, name_of(metric)))
+            proposed.append((proposal.replicas, describe_metric(metric)))
             measured.append(metric_status(metric, proposal))
         look.status.current_metrics = measured
         replicas, name = max(proposed, default=(-1, ""))
@@ -265,18 +259,19 @@ class HorizontalAutoscaler(Controller):
         look.reason = f"{name} above target" if replicas > current else "All metrics below target"
         return replicas
 
-    async def _by_metric(self, look: _Look, metric: MetricSpec) -> Proposal:
+    async def _propose(self, look: _Pass, metric: MetricSpec) -> Proposal:
         current, tolerance = look.scale.spec.replicas, _tolerance(look.owner)
-        target = target_of(metric)
-        if metric.external is not None or metric.object is not None:
-            value = await self._value(look, metric)
+        field, source = source_of(metric)
+        target: MetricTarget = source.target
+        if field in ("object", "external"):
+            value = await self._read_value(look, metric)
             if target.value is not None:
-                return by_value(look.pods, value, current, target.value.milli_value(), tolerance)
+                return propose_by_total(look.pods, value, current, target.value.milli_value(), tolerance)
             if target.average_value is None:
                 raise NoMeasureError("the target has neither a value nor an average value")
             return propose_per_pod(value, look.scale.status.replicas, target.average_value.milli_value(), tolerance)
-        resource, container = resource_of(metric)
-        measures = await self._measures(look, metric)
+        resource, container = resource_and_container(metric)
+        measures = await self._read_usage(look, metric)
         requests: dict[str, int] | None = None
         if target.average_utilization is not None:
             requests = requests_of(look.pods, resource, container)
@@ -285,7 +280,7 @@ class HorizontalAutoscaler(Controller):
             wanted = target.average_value.milli_value()
         else:
             raise NoMeasureError("the target has neither an average value nor a utilization")
-        return by_pods(
+        return propose_by_usage(
             look.pods,
             measures,
             current,
@@ -296,26 +291,28 @@ class HorizontalAutoscaler(Controller):
             requests=requests,
         )
 
-    async def _measures(self, look: _Look, metric: MetricSpec) -> Measures:
-        resource, container = resource_of(metric)
+    async def _read_usage(self, look: _Pass, metric: MetricSpec) -> Measures:
+        resource, container = resource_and_container(metric)
         name = metric.pods.metric.name if metric.pods is not None else resource
-        found = of_pods(look.pods, look.target.metadata, name, container)
+        found = annotated_usage(look.pods, look.target.metadata, name, container)
         if found or metric.pods is not None:
             return found
-        return await from_api(self.client, look.owner.metadata.namespace, look.scale.status.selector, name, container)
+        return await usage_from_api(
+            self.client, look.owner.metadata.namespace, look.scale.status.selector, name, container
+        )
 
-    async def _value(self, look: _Look, metric: MetricSpec) -> int:
+    async def _read_value(self, look: _Pass, metric: MetricSpec) -> int:
         metadata: ObjectMeta = look.owner.metadata
         if metric.object is not None:
-            described = await self._object(metric.object.described_object, metadata.namespace)
+            described = await self._read_object(metric.object.described_object, metadata.namespace)
             metadata = described.metadata
-        name = metric_name(metric)
+        name = source_of(metric)[1].metric.name
         value = annotation_value(metadata, name)
         if value is None:
             raise NoMeasureError(f"no annotation of {metadata.name} says what the metric {name} is")
         return value
 
-    async def _follow(self, look: _Look, wanted: int) -> None:
+    async def _scale(self, look: _Pass, wanted: int) -> None:
         owner, current, status = look.owner, look.scale.spec.replicas, look.status
         status.current_replicas = look.scale.status.replicas
         status.desired_replicas = wanted
@@ -336,7 +333,7 @@ class HorizontalAutoscaler(Controller):
         message = f"the HPA controller was able to update the target scale to {wanted}"
         set_condition(status, ABLE, ("True", "SucceededRescale", message), look.now)
         status.last_scale_time = times.to_seconds(look.now)
-        history = self._histories.setdefault(look.key, pace.History())
+        history = self._histories.setdefault(look.key, History())
         history.changed.append((look.now.timestamp(), wanted - current))
 
     async def _write(self, owner: HorizontalPodAutoscaler, status: HorizontalPodAutoscalerStatus) -> None:
