@@ -28,7 +28,7 @@ from mooring.client import wire
 from mooring.client.cache import Cache
 from mooring.client.watch import WatchEvent
 from mooring.controllers.simulated_nodes import pod_status
-from mooring.controllers.workloads.replicas import count as count_pods
+from mooring.controllers.workloads.replicas import count_pods
 from mooring.scheduler.deciding.engine import Engine
 from mooring.testing.builders import node, pod
 from mooring.testing.clock import MockClock

@@ -5,15 +5,6 @@ lowers them: `Equal` tolerations for the taints in the cluster, and a label on e
 the pod's node affinity requires. Nothing is replaced: kube-scheduler, the taint manager, kubelets and autoscalers go on
 as before.
 
-    plan.py       the patch for one pod; pure
-    cluster.py    taints, label values and rules in use, by informers; writes the bridge's labels to nodes
-    pods.py       releases gated pods, and adds tolerations to running ones
-    webhooks.py   admission of pods, node updates and evictions; eviction when tolerationSeconds are over
-    serving.py    the HTTPS server of the webhooks, and its certificates
-    checking.py   `mooring bridge --check`
-    convert.py    moves constraints of manifests from spec to annotations
-    run.py        the component, with leader election
-
-It reads and writes a cluster only through ``mooring.client``. `mooring bridge` runs it; docs/bridge.md is for its
-users.
+``plan.py`` computes the patch of a pod, the controllers in ``pods.py`` and ``cluster.py`` write pods and node labels.
+`mooring bridge` runs them; docs/bridge.md is for its users. The bridge uses a cluster only through ``mooring.client``.
 """

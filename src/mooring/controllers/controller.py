@@ -27,7 +27,9 @@ from typing import Any, TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from mooring.api import errors
+from mooring.api.apiextensions_v1 import ESTABLISHED, CustomResourceDefinition, holds
 from mooring.api.errors import StatusError
+from mooring.api.kinds import Kind, preference
 from mooring.api.meta_v1 import Resource
 from mooring.base import logs
 from mooring.base.clock import Clock
@@ -43,13 +45,63 @@ from mooring.client import (
     WorkQueue,
     key_of,
 )
-from mooring.controllers.custom_kinds import CustomKinds
 from mooring.controllers.options import ControllerOptions
 
 RETRY = Backoff(initial=0.005, maximum=300.0, jitter=0.5)
 log = logs.get(__name__)
 T = TypeVar("T", bound=Resource)
 Item = TypeVar("Item")
+
+
+KindHandler = Callable[[Kind], None]
+
+
+class CustomKinds:
+    """The kinds that CustomResourceDefinitions define, each in the server's preferred version, for `follow`.
+
+    Only the metadata of custom objects is cached.
+    """
+
+    def __init__(self, client: Client, informers: Informers) -> None:
+        self._client = client
+        self._known: dict[str, tuple[int, Kind]] = {}
+        """By definition, its generation and its kind."""
+        self._handlers: list[tuple[KindHandler, KindHandler]] = []
+        definitions = informers.of(CustomResourceDefinition)
+        definitions.add_handler(added=self._update, updated=lambda _, new: self._update(new), deleted=self._remove)
+
+    def follow(self, added: KindHandler, removed: KindHandler) -> None:
+        """Call `added` for every kind, including those that exist already, and `removed` when one is removed."""
+        self._handlers.append((added, removed))
+        for _, kind in self._known.values():
+            added(kind)
+
+    def _update(self, definition: CustomResourceDefinition) -> None:
+        known = self._known.get(definition.metadata.name)
+        generation = definition.metadata.generation
+        if known is not None and known[0] == generation and holds(definition, ESTABLISHED):
+            return
+        self._remove(definition)
+        served = [version for version in definition.spec.versions if version.served]
+        if not served or not holds(definition, ESTABLISHED):
+            return
+        from mooring.api.custom_kinds import kinds_of  # noqa: PLC0415 - clusters without any never need it
+
+        learned = kinds_of(definition, metadata_only=True)
+        preferred = min((version.name for version in served), key=preference)
+        kind = next(kind for kind in learned.versions if kind.version == preferred)
+        self._client.learn(learned.versions, learned.storage)
+        self._known[definition.metadata.name] = (generation, kind)
+        for added, _ in self._handlers:
+            added(kind)
+
+    def _remove(self, definition: CustomResourceDefinition) -> None:
+        known = self._known.pop(definition.metadata.name, None)
+        if known is None:
+            return
+        for _, removed in self._handlers:
+            removed(known[1])
+        self._client.forget(known[1])
 
 
 class ControllerMetrics:
@@ -95,7 +147,6 @@ class Context:
 
     @cached_property
     def custom_kinds(self) -> CustomKinds:
-        """Return the follower of CustomResourceDefinitions, which calls back for each kind that is added or removed."""
         return CustomKinds(self.client, self.informers)
 
     def recorder(self, component: str) -> EventRecorder:

@@ -1,4 +1,4 @@
-"""Write the EndpointSlices of Services from their pods, or from Endpoints that a user wrote.
+"""Write the EndpointSlices and Endpoints of Services from their pods, and mirror Endpoints that a user wrote.
 
 A slice has up to 100 endpoints with one list of ports; pods that give a named port another number are in other slices.
 An endpoint stays in its slice, so that a change writes few slices. A Service waits while a slice that was created for
@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from msgspec import structs
 
+from mooring.api import core_v1, errors
 from mooring.api.core_v1 import (
     EndpointAddress,
     Endpoints,
@@ -27,6 +28,7 @@ from mooring.api.states import has_ended, is_ready
 from mooring.client import Client, Informer
 from mooring.controllers.controller import Context, Controller, index_by_namespace
 from mooring.controllers.workloads.ownership import Expectations, controller_reference
+from mooring.controllers.workloads.pod_control import is_namespace_terminating
 from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS
 
 SERVICE_NAME, MANAGED_BY = "kubernetes.io/service-name", "endpointslice.kubernetes.io/managed-by"
@@ -214,7 +216,7 @@ LEADER = "control-plane.alpha.kubernetes.io/leader"
 _NOT_COPIED = frozenset(
     {"kubectl.kubernetes.io/last-applied-configuration", "endpoints.kubernetes.io/last-change-trigger-time"}
 )
-_MAX_MIRRORED = 1000
+_MAX_ADDRESSES = 1000
 
 
 class EndpointSliceMirroring(Controller):
@@ -280,7 +282,7 @@ def _mirror_endpoints(client: Client, endpoints: Endpoints) -> Iterator[Endpoint
         ]
         for family, found in _by_family(subset).items():
             made = new_slice(
-                client, endpoints, MIRROR_MANAGER, endpoints=found[:_MAX_MIRRORED], ports=ports, family=family
+                client, endpoints, MIRROR_MANAGER, endpoints=found[:_MAX_ADDRESSES], ports=ports, family=family
             )
             made.metadata.annotations = {name: text for name, text in annotations if name not in _NOT_COPIED}
             yield made
@@ -303,4 +305,80 @@ def _mirrored_endpoint(address: EndpointAddress, *, ready: bool) -> Endpoint:
         hostname=address.hostname or None,
         node_name=address.node_name,
         target_ref=address.target_ref,
+    )
+
+
+ENDPOINTS_MANAGED_BY, ENDPOINTS_MANAGER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
+HEADLESS = "service.kubernetes.io/headless"
+OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
+
+
+class ServiceEndpoints(ServiceController):
+    """The controller that writes the Endpoints of Services, which have at most 1,000 addresses; reconciles Services."""
+
+    name = "endpoints"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._endpoints: Informer[Endpoints] = context.informers.of(Endpoints)
+        self._endpoints.add_handler(updated=lambda _, new: self._enqueue_managed(new), deleted=self._enqueue_managed)
+
+    def _enqueue_managed(self, found: Endpoints) -> None:
+        if found.metadata.labels.get(ENDPOINTS_MANAGED_BY) == ENDPOINTS_MANAGER:
+            self.enqueue(found)
+
+    async def reconcile(self, key: str) -> None:
+        service, found = self._services.by_key(key), self._endpoints.by_key(key)
+        if service is None or service.metadata.deletion_timestamp is not None:
+            if found is not None and found.metadata.labels.get(ENDPOINTS_MANAGED_BY) == ENDPOINTS_MANAGER:
+                await self.delete(found)
+            return
+        if not service.spec.selector or service.spec.type == "ExternalName":
+            return
+        subsets, cut_off = self._subsets(service)
+        labels = service.metadata.labels | {ENDPOINTS_MANAGED_BY: ENDPOINTS_MANAGER}
+        if service.spec.cluster_ip in ("", "None"):
+            labels |= {HEADLESS: ""}
+        if found is None:
+            meta = ObjectMeta(name=service.metadata.name, namespace=service.metadata.namespace, labels=labels)
+            meta.annotations = {OVER_CAPACITY: "truncated"} if cut_off else {}
+            try:
+                await self.client.create(Endpoints(metadata=meta, subsets=subsets))
+            except errors.Forbidden as error:
+                if not is_namespace_terminating(error):
+                    raise
+            return
+        annotations = {name: text for name, text in found.metadata.annotations.items() if name != OVER_CAPACITY}
+        annotations |= {OVER_CAPACITY: "truncated"} if cut_off else {}
+        wanted = structs.replace(found.metadata, labels=labels, annotations=annotations)
+        if subsets != list(found.subsets) or wanted != found.metadata:
+            await self.client.update(structs.replace(found, metadata=wanted, subsets=subsets))
+
+    def _subsets(self, service: Service) -> tuple[list[EndpointSubset], bool]:
+        by_ports: dict[Ports, EndpointSubset] = {}
+        pods = [pod for pod in self._pods_by_namespace.get(service.metadata.namespace) if _counts(service, pod)]
+        pods.sort(key=lambda pod: pod.metadata.name)
+        for pod in pods[:_MAX_ADDRESSES]:
+            ports = ports_of(service, pod)
+            if service.spec.ports and not ports:
+                continue
+            entries = [core_v1.EndpointPort(name=a, protocol=b, port=c, app_protocol=d) for a, b, c, d in ports]
+            subset = by_ports.setdefault(ports, EndpointSubset(ports=entries))
+            ready = service.spec.publish_not_ready_addresses or is_ready(pod)
+            (subset.addresses if ready else subset.not_ready_addresses).append(_address(service, pod))
+        return [by_ports[ports] for ports in sorted(by_ports, key=str)], len(pods) > _MAX_ADDRESSES
+
+
+def _counts(service: Service, pod: Pod) -> bool:
+    going = pod.metadata.deletion_timestamp is not None and not service.spec.publish_not_ready_addresses
+    return bool(pod.status.pod_ip) and not has_ended(pod) and not going and selects(service, pod)
+
+
+def _address(service: Service, pod: Pod) -> EndpointAddress:
+    meta = pod.metadata
+    return EndpointAddress(
+        ip=pod.status.pod_ip,
+        hostname=pod.spec.hostname if pod.spec.subdomain == service.metadata.name else "",
+        node_name=pod.spec.node_name or None,
+        target_ref=ObjectReference(kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid),
     )

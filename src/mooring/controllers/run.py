@@ -22,8 +22,7 @@ from mooring.controllers.autoscaling.horizontal import HorizontalAutoscaler
 from mooring.controllers.certificate_requests import CertificateApproval
 from mooring.controllers.controller import Context, Controller, Factory
 from mooring.controllers.disruption import DisruptionBudgets
-from mooring.controllers.endpoint_slice import EndpointSliceMirroring, EndpointSlices
-from mooring.controllers.endpoints import ServiceEndpoints
+from mooring.controllers.endpoint_slice import EndpointSliceMirroring, EndpointSlices, ServiceEndpoints
 from mooring.controllers.expiry import CertificateRequestExpiry, JobExpiry, TokenExpiry
 from mooring.controllers.garbage_collector import GarbageCollector, PodGarbageCollector
 from mooring.controllers.namespace import NamespaceDeletion

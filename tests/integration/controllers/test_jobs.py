@@ -11,7 +11,7 @@ from mooring.api.batch_v1 import CronJob, Job, JobCondition
 from mooring.api.core_v1 import Pod
 from mooring.api.events_v1 import Event
 from mooring.controllers.workloads import job, workload
-from mooring.controllers.workloads.job_tally import INDEX, TRACKING
+from mooring.controllers.workloads.job_pods import INDEX, TRACKING
 from mooring.testing.clock import MockClock
 from workload_cluster import Cluster, Tree, cluster, template
 

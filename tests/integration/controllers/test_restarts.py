@@ -13,7 +13,7 @@ from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.client import PatchType
 from mooring.controllers.workloads.deployment_replica_sets import REVISION
-from mooring.controllers.workloads.job_tally import INDEX, INDEX_FAILURES
+from mooring.controllers.workloads.job_pods import INDEX, INDEX_FAILURES
 from mooring.testing.clock import MockClock
 from workload_cluster import Cluster, cluster, template, workload
 

@@ -23,9 +23,9 @@ from mooring.api.batch_v1 import (
 )
 from mooring.api.core_v1 import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus
 from mooring.api.meta_v1 import ObjectMeta
-from mooring.controllers.workloads import cron_job, job, job_tally
+from mooring.controllers.workloads import cron_job, job, job_pods
 from mooring.controllers.workloads.cron_job import Schedule, ScheduleError, zone_of
-from mooring.controllers.workloads.job_tally import IndexSet
+from mooring.controllers.workloads.job_pods import IndexSet
 
 pytestmark = pytest.mark.req("S.4")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -103,7 +103,7 @@ FAILURES = [
 @pytest.mark.parametrize("case", FAILURES, ids=lambda case: case.name)
 def test_what_a_failure_policy_says(case: Failure) -> None:
     job = Job(spec=JobSpec(pod_failure_policy=PodFailurePolicy(rules=case.rules)))
-    assert job_tally.failure_action(job, case.pod).action == case.action
+    assert job_pods.failure_action(job, case.pod).action == case.action
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ SUCCESSES = [
 @pytest.mark.parametrize("case", SUCCESSES, ids=lambda case: case.name)
 def test_when_a_success_policy_is_met(case: Success) -> None:
     job = Job(spec=JobSpec(completions=10, success_policy=SuccessPolicy(rules=[case.rule])))
-    assert (job_tally.find_met_success_rule(job, IndexSet(case.completed)) is not None) is case.met
+    assert (job_pods.find_met_success_rule(job, IndexSet(case.completed)) is not None) is case.met
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ PAUSES = [
 
 @pytest.mark.parametrize("case", PAUSES, ids=lambda case: case.name)
 def test_the_pause_after_failures(case: Pause) -> None:
-    assert job_tally.backoff_after(case.failed, case.succeeded, NOW) == case.expected
+    assert job_pods.backoff_after(case.failed, case.succeeded, NOW) == case.expected
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from mooring.api.core_v1 import Pod, PodTemplateSpec, ReplicationController
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
 from mooring.controllers.workloads import daemon_nodes, stateful_pods
 from mooring.controllers.workloads.deployment_replica_sets import template_hash
-from mooring.controllers.workloads.job_pods import template_with_index
-from mooring.controllers.workloads.job_tally import INDEX, IndexSet, is_indexed
+from mooring.controllers.workloads.job_pods import INDEX, IndexSet, is_indexed, template_with_index
 from mooring.controllers.workloads.revisions import POD_LABEL
 
 WORKLOADS = Deployment | ReplicaSet | ReplicationController | StatefulSet | Job | DaemonSet

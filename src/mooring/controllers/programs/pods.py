@@ -52,11 +52,18 @@ async def variables_of(source: Source, pod: Pod, container: Container, node: Nod
     """Return a container's environment variables as a kubelet would. Raise MissingError."""
     found: dict[str, str] = {}
     for each in container.env_from:
-        found |= await _from(source, pod, each)
+        found |= await _read_all_keys(source, pod, each)
     for variable in container.env:
-        value: str | None = expand_references(variable.value, found)
-        if variable.value_from is not None:
-            value = await _resolve_reference(source, pod, container, node, variable.value_from)
+        value: str | None
+        reference = variable.value_from
+        if reference is None:
+            value = expand_references(variable.value, found)
+        elif reference.field_ref is not None:
+            value = field_of(pod, reference.field_ref)
+        elif reference.resource_field_ref is not None:
+            value = resource_of(pod, container.name, reference.resource_field_ref, node.status.allocatable)
+        else:
+            value = await _read_key(source, pod.metadata.namespace, reference)
         if value is not None:
             found[variable.name] = value
     return found
@@ -75,7 +82,7 @@ def server_variables(url: str) -> dict[str, str]:
     }
 
 
-async def _data(source: Source, namespace: str, kind: str, name: str) -> dict[str, str] | None:
+async def _read_data(source: Source, namespace: str, kind: str, name: str) -> dict[str, str] | None:
     """Return the data of a ConfigMap or Secret as text; None if it does not exist."""
     if kind == "ConfigMap":
         config_map = await source.config_map(namespace, name)
@@ -86,33 +93,23 @@ async def _data(source: Source, namespace: str, kind: str, name: str) -> dict[st
     return {key: value.decode(errors="replace") for key, value in secret.data.items()}
 
 
-async def _from(source: Source, pod: Pod, each: EnvFromSource) -> dict[str, str]:
+async def _read_all_keys(source: Source, pod: Pod, each: EnvFromSource) -> dict[str, str]:
     of, kind = each.config_map_ref or each.secret_ref, "ConfigMap" if each.config_map_ref is not None else "Secret"
     if of is None:
         return {}
-    data = await _data(source, pod.metadata.namespace, kind, of.name)
+    data = await _read_data(source, pod.metadata.namespace, kind, of.name)
     if data is None and not of.optional:
         raise MissingError(f'{kind.lower()} "{of.name}" not found')
     named = {each.prefix + key: value for key, value in (data or {}).items()}
     return {name: value for name, value in named.items() if _NAME.fullmatch(name)}
 
 
-async def _resolve_reference(
-    source: Source, pod: Pod, container: Container, node: Node, of: EnvVarSource
-) -> str | None:
-    if of.field_ref is not None:
-        return field_of(pod, of.field_ref)
-    if of.resource_field_ref is not None:
-        return resource_of(pod, container.name, of.resource_field_ref, node.status.allocatable)
-    return await _key(source, pod.metadata.namespace, of)
-
-
-async def _key(source: Source, namespace: str, of: EnvVarSource) -> str | None:
+async def _read_key(source: Source, namespace: str, of: EnvVarSource) -> str | None:
     wanted = of.config_map_key_ref or of.secret_key_ref
     if wanted is None:
         return None
     kind = "ConfigMap" if of.config_map_key_ref is not None else "Secret"
-    value = (await _data(source, namespace, kind, wanted.name) or {}).get(wanted.key)
+    value = (await _read_data(source, namespace, kind, wanted.name) or {}).get(wanted.key)
     if value is None and not wanted.optional:
         raise MissingError(f"couldn't find key {wanted.key} in {kind} {namespace}/{wanted.name}")
     return value

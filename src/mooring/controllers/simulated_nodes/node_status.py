@@ -1,7 +1,6 @@
 """The status of a simulated node, as its kubelet would write it."""
 
 from datetime import datetime
-from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
 from msgspec import structs
@@ -86,20 +85,6 @@ def new_status(node: Node, now: datetime, usual: Kubelet) -> NodeStatus:
         images=status.images,
         declared_features=status.declared_features or list(kubelet.features),
     )
-
-
-def status_patch(node: Node, now: datetime, usual: Kubelet) -> dict[str, Any]:
-    """Return the patch of a node's status."""
-    status = new_status(node, now, usual)
-    return {
-        "capacity": status.capacity,
-        "allocatable": status.allocatable,
-        "conditions": status.conditions,
-        "addresses": status.addresses,
-        "daemonEndpoints": status.daemon_endpoints,
-        "nodeInfo": status.node_info,
-        "declaredFeatures": status.declared_features,
-    }
 
 
 def _node_info(node: Node, kubelet: Kubelet) -> NodeSystemInfo:

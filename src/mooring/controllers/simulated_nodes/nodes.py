@@ -7,6 +7,8 @@ two in the grace period of a node.
 import zlib
 from collections.abc import Awaitable, Callable, Iterable
 
+from msgspec import structs
+
 from mooring.api import errors, times
 from mooring.api.coordination_v1 import Lease, LeaseSpec
 from mooring.api.core_v1 import ContainerImage, Node, Pod
@@ -19,7 +21,7 @@ from mooring.controllers.controller import Context, Controller, for_each
 from mooring.controllers.node_lifecycle import LEASES
 from mooring.controllers.simulated_nodes import pod_status
 from mooring.controllers.simulated_nodes.addresses import Networks
-from mooring.controllers.simulated_nodes.node_status import is_up_to_date, own_labels, status_patch, wanted_conditions
+from mooring.controllers.simulated_nodes.node_status import is_up_to_date, new_status, own_labels, wanted_conditions
 
 _LEASE_SECONDS = 40
 _RENEW_SECONDS, _LONGEST_RENEW_SECONDS = 10, 20
@@ -75,7 +77,8 @@ class SimulatedNodes(Controller):
         if not node.spec.pod_cidr:
             node = await self._register(node)
         if not is_up_to_date(node, self._kubelet):
-            status = status_patch(node, self.clock.now(), self._kubelet)
+            # Images are written apart, and may have changed since.
+            status = structs.replace(new_status(node, self.clock.now(), self._kubelet), images=[])
             body = {"metadata": {"uid": node.metadata.uid}, "status": status}
             await self.client.patch_unread(Node, key, body, subresource="status")
 

@@ -112,10 +112,11 @@ _PATIENCE = 0.1
 
 
 class Missed(msgspec.Struct, frozen=True):
-    """The scheduled times since the last Job: the latest one, and how many there are."""
+    """The scheduled times since the last Job: the latest one, whether there are very many, and the next to come."""
 
     latest: datetime | None
     many: bool
+    next: datetime | None
 
 
 class CronJobController(Workload[CronJob]):
@@ -187,9 +188,9 @@ class CronJobController(Workload[CronJob]):
             ]
             ended.sort(key=lambda job: (job.status.start_time or "", job.metadata.name))
             for job in ended[: max(0, len(ended) - limit)] if limit is not None else ():
-                await self._delete(key, owner, job)
+                await self._delete_job(key, owner, job)
 
-    async def _delete(self, key: str, owner: CronJob, job: Job) -> None:
+    async def _delete_job(self, key: str, owner: CronJob, job: Job) -> None:
         if await self._jobs.delete(key, job, self.expectations, propagation_policy="Background"):
             self.recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted job {job.metadata.name}")
 
@@ -203,17 +204,17 @@ class CronJobController(Workload[CronJob]):
                 reason, message = "UnknownTimeZone", f'invalid timeZone: "{owner.spec.time_zone}"'
             self.recorder.event(owner, "Warning", reason, f"{message}: {error}")
             return None
-        due = schedule.after(now)
+        missed = find_missed(owner, schedule, now)
+        due = schedule.after(now) if missed.latest is not None else missed.next
         wait = (due - now).total_seconds() + _PATIENCE if due is not None else None
-        found = find_missed(owner, schedule, now)
-        if found.many:
+        if missed.many:
             message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
             self.recorder.event(owner, "Warning", "TooManyMissedTimes", message)
-        if found.latest is None:
-            return _every_wait(owner, schedule, now) or wait
+        if missed.latest is None:
+            return wait
         deadline = owner.spec.starting_deadline_seconds
-        if deadline is not None and times.add_seconds(found.latest, deadline) < now:
-            message = f"Missed scheduled time to start a job: {times.to_seconds(found.latest)}"
+        if deadline is not None and times.add_seconds(missed.latest, deadline) < now:
+            message = f"Missed scheduled time to start a job: {times.to_seconds(missed.latest)}"
             self.recorder.event(owner, "Warning", "MissSchedule", message)
             return wait
         if status.active and owner.spec.concurrency_policy == "Forbid":
@@ -223,9 +224,9 @@ class CronJobController(Workload[CronJob]):
         if owner.spec.concurrency_policy == "Replace":
             for job in self._jobs.of(owner):
                 if any(reference.uid == job.metadata.uid for reference in status.active):
-                    await self._delete(key, owner, job)
+                    await self._delete_job(key, owner, job)
             status.active = []
-        return min_wait(wait, await self._start(key, owner, status, found.latest))
+        return min_wait(wait, await self._start(key, owner, status, missed.latest))
 
     async def _start(self, key: str, owner: CronJob, status: CronJobStatus, time: datetime) -> float | None:
         """Create the Job of a scheduled time; if the server rejects it, return in how many seconds to retry."""
@@ -262,7 +263,7 @@ class CronJobController(Workload[CronJob]):
         return None
 
 
-def _since(owner: CronJob, now: datetime) -> datetime:
+def _last_scheduled(owner: CronJob, now: datetime) -> datetime:
     stamp = owner.status.last_schedule_time or owner.metadata.creation_timestamp
     since = times.parse(stamp) if stamp else now
     deadline = owner.spec.starting_deadline_seconds
@@ -271,17 +272,17 @@ def _since(owner: CronJob, now: datetime) -> datetime:
 
 def find_missed(owner: CronJob, schedule: Schedule, now: datetime) -> Missed:
     """Return the latest scheduled time without a Job; if there are very many, find it by bisection."""
-    time, latest, count = schedule.after(_since(owner, now)), None, 0
+    time, latest, count = schedule.after(_last_scheduled(owner, now)), None, 0
     while time is not None and time <= now:
         latest, count = time, count + 1
         time = schedule.after(time)
         if count > _MANY and time is not None and time <= now:
-            latest = _latest(schedule, latest, now)
+            latest = _find_latest(schedule, latest, now)
             break
-    return Missed(latest, count > _MANY)
+    return Missed(latest, count > _MANY, time)
 
 
-def _latest(schedule: Schedule, found: datetime, now: datetime) -> datetime:
+def _find_latest(schedule: Schedule, found: datetime, now: datetime) -> datetime:
     step = (now - found) / 2
     while step > timedelta(minutes=1):
         time = schedule.after(now - step)
@@ -291,11 +292,6 @@ def _latest(schedule: Schedule, found: datetime, now: datetime) -> datetime:
     while (time := schedule.after(found)) is not None and time <= now:
         found = time
     return found
-
-
-def _every_wait(owner: CronJob, schedule: Schedule, now: datetime) -> float | None:
-    time = schedule.after(_since(owner, now))
-    return (time - now).total_seconds() + _PATIENCE if time is not None and time > now else None
 
 
 def job_for(owner: CronJob, time: datetime) -> Job:

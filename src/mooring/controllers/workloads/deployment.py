@@ -8,8 +8,7 @@
           then: status, conditions, old revisions beyond the limit
 
 Each pass takes one step and is repeated when the ReplicaSets have followed. Sizes are computed in
-``deployment_pace.py``, templates and revisions in ``deployment_replica_sets.py``, conditions in
-``deployment_status.py``.
+``deployment_pace.py``, templates and revisions in ``deployment_replica_sets.py``.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,26 +17,151 @@ from datetime import datetime
 import msgspec
 from msgspec import structs
 
-from mooring.api import errors, label_selector, states
+from mooring.api import errors, label_selector, states, times
 from mooring.api.apps_v1 import Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet
 from mooring.api.core_v1 import Pod
 from mooring.api.errors import StatusError
 from mooring.api.states import controller_of
 from mooring.client import Change
-from mooring.controllers.conditions import find_condition
+from mooring.controllers.conditions import find_condition, new_condition
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import deployment_pace as pace
 from mooring.controllers.workloads import deployment_replica_sets as replica_sets
-from mooring.controllers.workloads import deployment_status as status
 from mooring.controllers.workloads.ownership import Children, OwnerFeed, controller_reference
 from mooring.controllers.workloads.pod_control import Refusals, is_namespace_terminating
+from mooring.controllers.workloads.replicas import REPLICA_FAILURE
 from mooring.controllers.workloads.workload import Workload, min_wait
+
+AVAILABLE, PROGRESSING = "Available", "Progressing"
+NEW_AVAILABLE, UPDATED, TIMED_OUT = "NewReplicaSetAvailable", "ReplicaSetUpdated", "ProgressDeadlineExceeded"
+CREATED, FOUND, CREATE_ERROR = "NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetCreateError"
+PAUSED, RESUMED = "DeploymentPaused", "DeploymentResumed"
+NO_DEADLINE = 2**31 - 1
+
+Conditions = Sequence[DeploymentCondition]
+
+
+def _without(conditions: Conditions, kind: str) -> list[DeploymentCondition]:
+    return [each for each in conditions if each.type != kind]
+
+
+def with_condition(
+    conditions: Conditions, kind: str, content: tuple[str, str, str], now: datetime, *, always: bool = False
+) -> list[DeploymentCondition]:
+    """Set a condition; return the same list if only the message differs, unless `always`."""
+    before = find_condition(conditions, kind)
+    if not always and before is not None and (before.status, before.reason) == content[:2]:
+        return list(conditions)
+    stamp = times.to_seconds(now)
+    condition = new_condition(DeploymentCondition, conditions, (kind, *content), stamp, last_update_time=stamp)
+    return [*_without(conditions, kind), condition]
+
+
+def has_deadline(deployment: Deployment) -> bool:
+    deadline = deployment.spec.progress_deadline_seconds
+    return deadline is not None and deadline != NO_DEADLINE
+
+
+def compute_counts(
+    deployment: Deployment, conditions: Conditions, new: ReplicaSet | None, sets: Sequence[ReplicaSet], now: datetime
+) -> DeploymentStatus:
+    """Return the pod counts of a Deployment's status, and whether it is available."""
+    available = pace.total_available(sets)
+    if available >= pace.replicas(deployment) - pace.max_unavailable(deployment):
+        content = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+    else:
+        content = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+    terminating = [each.status.terminating_replicas for each in sets]
+    return DeploymentStatus(
+        observed_generation=deployment.metadata.generation,
+        replicas=sum(each.status.replicas for each in sets),
+        updated_replicas=new.status.replicas if new is not None else 0,
+        ready_replicas=sum(each.status.ready_replicas for each in sets),
+        available_replicas=available,
+        unavailable_replicas=max(0, pace.total(sets) - available),
+        terminating_replicas=None if None in terminating else sum(number or 0 for number in terminating),
+        conditions=with_condition(conditions, AVAILABLE, content, now),
+        collision_count=deployment.status.collision_count,
+    )
+
+
+def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
+    """Return whether all pods have the current template and are available, and no others exist."""
+    wanted = pace.replicas(deployment)
+    return (
+        status.updated_replicas == status.replicas == status.available_replicas == wanted
+        and status.observed_generation >= deployment.metadata.generation
+    )
+
+
+def _is_progressing(deployment: Deployment, status: DeploymentStatus) -> bool:
+    before = deployment.status
+    return (
+        status.updated_replicas > before.updated_replicas
+        or status.replicas - status.updated_replicas < before.replicas - before.updated_replicas
+        or status.ready_replicas > before.ready_replicas
+        or status.available_replicas > before.available_replicas
+    )
+
+
+def seconds_to_deadline(deployment: Deployment, conditions: Conditions, now: datetime) -> float | None:
+    """Return in how many seconds a rollout without progress fails; None if none is in progress."""
+    condition = find_condition(conditions, PROGRESSING)
+    if condition is None or not has_deadline(deployment) or condition.reason in (NEW_AVAILABLE, TIMED_OUT):
+        return None
+    since = times.parse(condition.last_update_time) if condition.last_update_time else now
+    deadline = times.add_seconds(since, deployment.spec.progress_deadline_seconds or 0)
+    return (deadline - now).total_seconds()
+
+
+def _has_timed_out(deployment: Deployment, conditions: Conditions, now: datetime) -> bool:
+    condition = find_condition(conditions, PROGRESSING)
+    if condition is not None and condition.reason == TIMED_OUT:
+        return True
+    left = seconds_to_deadline(deployment, conditions, now)
+    return left is not None and left < 0
+
+
+def compute_rollout_status(
+    deployment: Deployment, conditions: Conditions, new: ReplicaSet | None, sets: Sequence[ReplicaSet], now: datetime
+) -> DeploymentStatus:
+    """Return the status during and after a rollout."""
+    status = compute_counts(deployment, conditions, new, sets, now)
+    found = status.conditions
+    if not has_deadline(deployment):
+        found = _without(found, PROGRESSING)
+    progress = find_condition(found, PROGRESSING)
+    was_complete = (
+        status.replicas == status.updated_replicas and progress is not None and progress.reason == NEW_AVAILABLE
+    )
+    if has_deadline(deployment) and not was_complete:
+        what = f'ReplicaSet "{new.metadata.name}"' if new is not None else f'Deployment "{deployment.metadata.name}"'
+        if is_complete(deployment, status):
+            text = f"{what} has successfully progressed."
+            found = with_condition(found, PROGRESSING, ("True", NEW_AVAILABLE, text), now)
+        elif _is_progressing(deployment, status):
+            content = ("True", UPDATED, f"{what} is progressing.")
+            found = with_condition(found, PROGRESSING, content, now, always=True)
+        elif _has_timed_out(deployment, found, now):
+            text = f"{what} has timed out progressing."
+            found = with_condition(found, PROGRESSING, ("False", TIMED_OUT, text), now)
+    return structs.replace(status, conditions=_replica_failure(found, new, sets, now))
+
+
+def _replica_failure(
+    conditions: Conditions, new: ReplicaSet | None, sets: Sequence[ReplicaSet], now: datetime
+) -> list[DeploymentCondition]:
+    ordered = [*([new] if new is not None else []), *sets]
+    failures = (each for owner in ordered for each in owner.status.conditions if each.type == REPLICA_FAILURE)
+    failure = next((each for each in failures if each.status == "True"), None)
+    if failure is None:
+        return _without(conditions, REPLICA_FAILURE)
+    return with_condition(conditions, REPLICA_FAILURE, ("True", failure.reason, failure.message), now)
+
 
 _AFTER_DEADLINE = 1.0
 _SIZES = (pace.DESIRED, pace.MAXIMUM)
-_StatusOf = Callable[
-    [Deployment, status.Conditions, ReplicaSet | None, Sequence[ReplicaSet], datetime], DeploymentStatus
-]
+_StatusOf = Callable[[Deployment, Conditions, ReplicaSet | None, Sequence[ReplicaSet], datetime], DeploymentStatus]
 
 
 class _Rollout(msgspec.Struct):
@@ -102,7 +226,7 @@ class DeploymentController(Workload[Deployment]):
             owner.status.collision_count,
         )
         if owner.metadata.deletion_timestamp is not None:
-            return await self._finish(rollout, status.compute_counts)
+            return await self._finish(rollout, compute_counts)
         self._note_pause(rollout)
         if owner.spec.paused or pace.is_scaled(owner, sets):
             await self._use_new(rollout, create=False)
@@ -111,28 +235,28 @@ class DeploymentController(Workload[Deployment]):
                 await self._annotate_sizes(rollout)
             if owner.spec.paused:
                 await self._clean_up(rollout)
-            return await self._finish(rollout, status.compute_counts)
+            return await self._finish(rollout, compute_counts)
         await (self._roll(rollout) if pace.is_rolling(owner) else self._recreate(rollout))
-        if not rollout.moved and status.is_complete(owner, owner.status):
+        if not rollout.moved and is_complete(owner, owner.status):
             await self._clean_up(rollout)
-        return await self._finish(rollout, status.compute_rollout_status)
+        return await self._finish(rollout, compute_rollout_status)
 
     def _note_pause(self, rollout: _Rollout) -> None:
         deployment = rollout.deployment
-        if not status.has_deadline(deployment):
+        if not has_deadline(deployment):
             return
         now = self.clock.now()
-        condition = find_condition(rollout.conditions, status.PROGRESSING)
-        if condition is not None and condition.reason == status.TIMED_OUT:
+        condition = find_condition(rollout.conditions, PROGRESSING)
+        if condition is not None and condition.reason == TIMED_OUT:
             return
-        was_paused = condition is not None and condition.reason == status.PAUSED
+        was_paused = condition is not None and condition.reason == PAUSED
         if deployment.spec.paused and not was_paused:
-            content = ("Unknown", status.PAUSED, "Deployment is paused")
+            content = ("Unknown", PAUSED, "Deployment is paused")
         elif not deployment.spec.paused and was_paused:
-            content = ("Unknown", status.RESUMED, "Deployment is resumed")
+            content = ("Unknown", RESUMED, "Deployment is resumed")
         else:
             return
-        rollout.conditions = status.with_condition(rollout.conditions, status.PROGRESSING, content, now)
+        rollout.conditions = with_condition(rollout.conditions, PROGRESSING, content, now)
 
     # -- the two strategies
 
@@ -181,9 +305,9 @@ class DeploymentController(Workload[Deployment]):
             )
             rollout.new = await self._write(rollout, changed)
         rollout.revision = wanted[replica_sets.REVISION]
-        if status.has_deadline(deployment) and find_condition(rollout.conditions, status.PROGRESSING) is None:
+        if has_deadline(deployment) and find_condition(rollout.conditions, PROGRESSING) is None:
             message = f'Found new replica set "{new.metadata.name}"'
-            self._progress(rollout, "True", status.FOUND, message)
+            self._progress(rollout, "True", FOUND, message)
 
     async def _create_new(self, rollout: _Rollout) -> None:
         deployment, template = rollout.deployment, rollout.deployment.spec.template
@@ -203,11 +327,11 @@ class DeploymentController(Workload[Deployment]):
             if is_namespace_terminating(error):
                 return
             message = f'Failed to create new replica set "{name}": {error}'
-            self.recorder.event(deployment, "Warning", status.CREATE_ERROR, message)
-            self._progress(rollout, "False", status.CREATE_ERROR, message)
+            self.recorder.event(deployment, "Warning", CREATE_ERROR, message)
+            self._progress(rollout, "False", CREATE_ERROR, message)
             rollout.wait = self._refusals.record_rejection(deployment, template, error)
             if rollout.wait is None:
-                await self._finish(rollout, status.compute_counts)
+                await self._finish(rollout, compute_counts)
                 raise
             return
         self._refusals.forget(deployment)
@@ -217,7 +341,7 @@ class DeploymentController(Workload[Deployment]):
         if size:
             message = f"Scaled up replica set {name} from 0 to {size}"
             self.recorder.event(deployment, "Normal", "ScalingReplicaSet", message)
-        self._progress(rollout, "True", status.CREATED, f'Created new replica set "{name}"')
+        self._progress(rollout, "True", CREATED, f'Created new replica set "{name}"')
 
     async def _handle_name_conflict(self, rollout: _Rollout, made: ReplicaSet) -> None:
         """Handle a ReplicaSet name that is taken: by one created a moment ago, or by a hash collision."""
@@ -276,10 +400,10 @@ class DeploymentController(Workload[Deployment]):
     # -- status
 
     def _progress(self, rollout: _Rollout, value: str, reason: str, message: str) -> None:
-        if status.has_deadline(rollout.deployment):
+        if has_deadline(rollout.deployment):
             now = self.clock.now()
             content = (value, reason, message)
-            rollout.conditions = status.with_condition(rollout.conditions, status.PROGRESSING, content, now)
+            rollout.conditions = with_condition(rollout.conditions, PROGRESSING, content, now)
 
     async def _finish(self, rollout: _Rollout, status_of: _StatusOf) -> float | None:
         deployment = rollout.deployment
@@ -292,6 +416,6 @@ class DeploymentController(Workload[Deployment]):
             metadata = structs.replace(deployment.metadata, annotations=annotations)
             written = await self.client.update_status(structs.replace(deployment, metadata=metadata, status=found))
             self.expectations.wrote(rollout.key, self.owners, written)
-        left = status.seconds_to_deadline(deployment, found.conditions, self.clock.now())
+        left = seconds_to_deadline(deployment, found.conditions, self.clock.now())
         over = None if left is None or deployment.spec.paused else max(left, 0.0) + _AFTER_DEADLINE
         return min_wait(rollout.wait, over)

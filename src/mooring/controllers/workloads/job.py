@@ -1,11 +1,11 @@
 """Jobs: pods that run until enough have succeeded.
 
-    sync: count the pods (``job_tally.py``)
+    sync: count the pods (``job_pods.py``)
           decided    → FailureTarget or SuccessCriteriaMet, delete the pods, then Failed or Complete
           suspended  → delete the pods
           otherwise  → as many pods as parallelism and missing completions require
 
-The status is written first, then finalizers are removed and pods created and deleted: see ``job_tally.py``.
+The status is written first, then finalizers are removed and pods created and deleted: see ``job_pods.py``.
 ``expiry.py`` deletes finished Jobs.
 """
 
@@ -21,8 +21,8 @@ from mooring.api.core_v1 import Pod
 from mooring.api.states import controller_of
 from mooring.controllers.conditions import find_condition, is_true, new_condition
 from mooring.controllers.controller import Context, for_each
-from mooring.controllers.workloads import job_pods, job_tally
-from mooring.controllers.workloads.job_tally import TRACKING, Tally, is_indexed
+from mooring.controllers.workloads import job_pods
+from mooring.controllers.workloads.job_pods import TRACKING, Tally, is_indexed
 from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, min_wait
 
 COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"
@@ -61,11 +61,11 @@ class JobController(Workload[Job]):
         if owner.spec.managed_by not in (None, MANAGED_HERE):
             return None
         if is_finished(owner):
-            await self._release(key, [pod for pod in self.pods.of(owner) if job_tally.is_tracked(pod)])
+            await self._release(key, [pod for pod in self.pods.of(owner) if job_pods.is_tracked(pod)])
             return None
         selector = label_selector.from_label_selector(owner.spec.selector)
         pods = await self.pods.claim(owner, selector, finalizer=TRACKING)
-        tally = job_tally.count_pods(owner, pods)
+        tally = job_pods.count_pods(owner, pods)
         now = self.clock.now()
         decision = decision_in_status(owner) or decide(owner, tally, now)
         if decision is not None:
@@ -83,7 +83,7 @@ class JobController(Workload[Job]):
 
     async def _end(self, key: str, job: Job, tally: Tally, decision: Decision) -> float | None:
         now = self.clock.now()
-        going = [pod for pod in (*tally.active, *tally.terminating) if job_tally.is_tracked(pod)]
+        going = [pod for pod in (*tally.active, *tally.terminating) if job_pods.is_tracked(pod)]
         if not decision.success:  # running pods of a failed Job count as failed
             known = {*tally.uncounted.failed, *tally.uncounted.succeeded}
             tally.uncounted.failed += [pod.metadata.uid for pod in going if pod.metadata.uid not in known]
@@ -102,7 +102,7 @@ class JobController(Workload[Job]):
             else:
                 self.recorder.event(job, "Warning", decision.reason, decision.message)
         await self.write_status(key, job, status)
-        counted = [pod for pod in tally.ended if job_tally.is_tracked(pod)]
+        counted = [pod for pod in tally.ended if job_pods.is_tracked(pod)]
         await self._release(key, [*going, *counted])
         await self.pod_control.delete(key, job, tally.active)
         return LOOK_AGAIN_SECONDS if left else None
@@ -115,15 +115,15 @@ class JobController(Workload[Job]):
             await self._drop(key, job, active)
             return None
         wanted = wanted_pods(job, tally)
-        surplus = job_pods.surplus(job, active, tally, wanted)
+        surplus = job_pods.surplus_pods(job, active, tally, wanted)
         if surplus:
             await self._drop(key, job, surplus)
             return LOOK_AGAIN_SECONDS
-        there = len(active) + (len(tally.terminating) if job_tally.replaces_only_failed(job) else 0)
+        there = len(active) + (len(tally.terminating) if job_pods.replaces_only_failed(job) else 0)
         missing = min(wanted - there, MOST_AT_ONCE)
         if missing <= 0:
             return None
-        made, wait = job_pods.missing(job, tally, missing, now)
+        made, wait = job_pods.templates_to_create(job, tally, missing, now)
         if not made:
             return wait
         pods = [
@@ -139,7 +139,7 @@ class JobController(Workload[Job]):
         return min_wait(outcome.wait, wait, LOOK_AGAIN_SECONDS)
 
     async def _drop(self, key: str, job: Job, pods: Sequence[Pod]) -> None:
-        await self._release(key, [pod for pod in pods if job_tally.is_tracked(pod)])
+        await self._release(key, [pod for pod in pods if job_pods.is_tracked(pod)])
         await self.pod_control.delete(key, job, pods)
 
     # -- finalizers
@@ -218,7 +218,7 @@ def _release_patch(pod: Pod) -> dict[str, Any]:
 
 
 def _tracked_by(pod: Pod) -> list[str]:
-    if not job_tally.is_tracked(pod):
+    if not job_pods.is_tracked(pod):
         return []
     owner = controller_of(pod.metadata)
     if owner is not None:
@@ -249,7 +249,7 @@ def decide(job: Job, tally: Tally, now: datetime) -> Decision | None:
     if tally.failure:
         return Decision(False, "PodFailurePolicy", tally.failure)
     too_many = spec.backoff_limit is not None and tally.all_failed > spec.backoff_limit
-    if too_many or job_tally.exceeds_restart_limit(job, tally.active):
+    if too_many or job_pods.exceeds_restart_limit(job, tally.active):
         return Decision(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     left = _deadline_in(job, job.status, now)
     if left is not None and left <= 0:
@@ -279,7 +279,7 @@ def _decide_by_index(job: Job, tally: Tally) -> Decision | None:
         ended = len(tally.failed_indexes) + len(tally.completed)
         if tally.failed_indexes and ended >= (job.spec.completions or 0):
             return Decision(False, "FailedIndexes", "Job has failed indexes")
-    met = job_tally.find_met_success_rule(job, tally.completed)
+    met = job_pods.find_met_success_rule(job, tally.completed)
     return Decision(True, "SuccessPolicy", met) if met is not None else None
 
 

@@ -1,34 +1,386 @@
-"""Choose the pods of a Job to delete and to create, and build a pod with an index. Pure functions."""
+"""Count the pods of a Job so that none is lost or counted twice, evaluate its policies, and choose pods to create.
 
+Each pod has a finalizer until it is counted, in three steps: (1) its uid is added to `status.uncountedTerminatedPods`;
+(2) its finalizer is removed; (3) the uid is replaced by the counter. After a crash the status shows which step is next.
+Completed indexes need no uid: adding one twice changes nothing. Pure functions; ``job.py`` writes.
+"""
+
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
-from mooring.api import states
-from mooring.api.batch_v1 import Job
-from mooring.api.core_v1 import Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodTemplateSpec
-from mooring.controllers.workloads import job_tally, pod_states
-from mooring.controllers.workloads.job_tally import (
-    INDEX,
-    INDEX_FAILURES,
-    Tally,
-    index_failures,
-    index_of,
-    is_failed,
-    is_indexed,
-    replaces_only_failed,
+from mooring.api import states, times
+from mooring.api.batch_v1 import (
+    Job,
+    PodFailurePolicyOnExitCodesRequirement,
+    PodFailurePolicyRule,
+    UncountedTerminatedPods,
 )
+from mooring.api.core_v1 import (
+    Container,
+    ContainerStatus,
+    EnvVar,
+    EnvVarSource,
+    ObjectFieldSelector,
+    Pod,
+    PodTemplateSpec,
+)
+from mooring.client import Backoff
+from mooring.controllers.conditions import find_condition
+from mooring.controllers.workloads import pod_states
 from mooring.controllers.workloads.workload import min_wait
+
+_MAX_DIGITS = 10
+"""The maximum number of digits of an index, which is an int32."""
+
+
+class IndexSet:
+    """Indexes as disjoint intervals in ascending order; `stops` are exclusive.
+
+    >>> found = IndexSet([5, 1, 3, 4, 7, 8])
+    >>> str(found), len(found), 4 in found, list(found.vacant(11))
+    ('1,3-5,7,8', 6, True, [0, 2, 6, 9, 10])
+    """
+
+    def __init__(self, indexes: Iterable[int] = ()) -> None:
+        self._starts: list[int] = []
+        self._stops: list[int] = []
+        for index in indexes:
+            self.add(index)
+
+    @classmethod
+    def parse(cls, text: str, completions: int) -> "IndexSet":
+        """Read the indexes below `completions`; skip what is not an index or a range.
+
+        >>> str(IndexSet.parse("1,3-2147483647,x", 5))
+        '1,3,4'
+        """
+        found = cls()
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            begin, end = _index(first), _index(last or first)
+            if begin is not None and end is not None:
+                found._add_interval(begin, min(end + 1, completions))
+        return found
+
+    def add(self, index: int) -> None:
+        self._add_interval(index, index + 1)
+
+    def _add_interval(self, start: int, stop: int) -> None:
+        """Add the indexes from `start` up to, not including, `stop`; merge intervals that overlap or touch."""
+        if start >= stop:
+            return
+        first, end = bisect_left(self._stops, start), bisect_right(self._starts, stop)
+        if first < end:
+            start, stop = min(start, self._starts[first]), max(stop, self._stops[end - 1])
+        self._starts[first:end] = [start]
+        self._stops[first:end] = [stop]
+
+    def __contains__(self, index: int) -> bool:
+        at = bisect_right(self._starts, index) - 1
+        return at >= 0 and index < self._stops[at]
+
+    def __len__(self) -> int:
+        return sum(self._stops) - sum(self._starts)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IndexSet):
+            return NotImplemented
+        return (self._starts, self._stops) == (other._starts, other._stops)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __and__(self, other: "IndexSet") -> "IndexSet":
+        found = IndexSet()
+        for start, stop in zip(self._starts, self._stops, strict=True):
+            at = bisect_right(other._stops, start)
+            while at < len(other._starts) and other._starts[at] < stop:
+                found._add_interval(max(start, other._starts[at]), min(stop, other._stops[at]))
+                at += 1
+        return found
+
+    def __or__(self, other: "IndexSet") -> "IndexSet":
+        found = IndexSet()
+        for each in (self, other):
+            for start, stop in zip(each._starts, each._stops, strict=True):
+                found._add_interval(start, stop)
+        return found
+
+    def vacant(self, completions: int) -> Iterator[int]:
+        """Yield the indexes below `completions` that are not in the set, lowest first."""
+        for before, start in zip((0, *self._stops), (*self._starts, completions), strict=True):
+            yield from range(before, min(start, completions))
+
+    def __str__(self) -> str:
+        """Format the indexes as the shortest string: runs of three and more are ranges."""
+        return ",".join(map(_interval, self._starts, self._stops))
+
+
+def _index(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None
+
+
+def _interval(start: int, stop: int) -> str:
+    return f"{start}-{stop - 1}" if stop - start > 2 else ",".join(map(str, range(start, stop)))
+
+
+POD_BACKOFF = Backoff(initial=10.0, maximum=600.0)
+
+
+class FailureDecision(msgspec.Struct, frozen=True):
+    """The action of a failure policy for a failed pod."""
+
+    action: str = "Count"
+    message: str = ""
+
+
+COUNTS = FailureDecision()
+
+
+def failure_action(job: Job, pod: Pod) -> FailureDecision:
+    """Return the action of the first matching rule; without one the failure counts."""
+    policy = job.spec.pod_failure_policy
+    if policy is None or pod.status.phase != "Failed":
+        return COUNTS
+    for index, rule in enumerate(policy.rules):
+        why = _match(rule, pod)
+        if why is not None:
+            return FailureDecision(rule.action, f"{why} matching {rule.action} rule at index {index}")
+    return COUNTS
+
+
+def _match(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
+    where = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    if rule.on_exit_codes is not None:
+        for status in _statuses(pod):
+            code = _failed_with(rule.on_exit_codes, status)
+            if code is not None:
+                return f"Container {status.name} for pod {where} failed with exit code {code}"
+        return None
+    for pattern in rule.on_pod_conditions:
+        condition = find_condition(pod.status.conditions, pattern.type)
+        if condition is not None and condition.status == (pattern.status or "True"):
+            return f"Pod {where} has condition {condition.type}"
+    return None
+
+
+def _statuses(pod: Pod) -> Iterator[ContainerStatus]:
+    return chain(pod.status.container_statuses, pod.status.init_container_statuses)
+
+
+def _failed_with(wanted: PodFailurePolicyOnExitCodesRequirement, status: ContainerStatus) -> int | None:
+    ended = status.state.terminated
+    if ended is None or ended.exit_code == 0:
+        return None
+    if wanted.container_name is not None and wanted.container_name != status.name:
+        return None
+    return ended.exit_code if (ended.exit_code in wanted.values) is (wanted.operator == "In") else None
+
+
+def find_met_success_rule(job: Job, completed: IndexSet) -> str | None:
+    """Return the message of the first success rule that the completed indexes meet."""
+    policy = job.spec.success_policy
+    for index, rule in enumerate(policy.rules if policy is not None else ()):
+        chosen = completed
+        if rule.succeeded_indexes is not None:
+            wanted = IndexSet.parse(rule.succeeded_indexes, job.spec.completions or 0)
+            chosen = completed & wanted
+            if rule.succeeded_count is None and chosen == wanted:
+                return f"Matched rules at index {index}"
+        if rule.succeeded_count is not None and len(chosen) >= rule.succeeded_count:
+            return f"Matched rules at index {index}"
+    return None
+
+
+def finish_time(pod: Pod) -> datetime | None:
+    """Return when a pod ended: its last container, else when it became unready, else its deletion."""
+    ended = [
+        status.state.terminated.finished_at
+        for status in pod.status.container_statuses
+        if status.state.terminated is not None and status.state.terminated.finished_at
+    ]
+    if ended:
+        return max(map(times.parse, ended))
+    ready = find_condition(pod.status.conditions, "Ready")
+    if ready is not None and ready.status == "False" and ready.last_transition_time:
+        return times.parse(ready.last_transition_time)
+    stamp = pod.metadata.deletion_timestamp or pod.metadata.creation_timestamp
+    return times.parse(stamp) if stamp else None
+
+
+def backoff_after(failed: Iterable[Pod], succeeded: Iterable[Pod], now: datetime) -> float:
+    """Return for how many seconds no pod is created, by the failures since the last success."""
+    last_success = max(filter(None, map(finish_time, succeeded)), default=None)
+    failures = [
+        time for time in map(finish_time, failed) if time is not None and (last_success is None or time > last_success)
+    ]
+    if not failures:
+        return 0.0
+    until = times.add_seconds(max(failures), POD_BACKOFF.delay(len(failures)))
+    return max(0.0, (until - now).total_seconds())
+
+
+def exceeds_restart_limit(job: Job, active: Iterable[Pod]) -> bool:
+    """Return whether container restarts have used up the backoff limit."""
+    if job.spec.template.spec.restart_policy != "OnFailure" or job.spec.backoff_limit is None:
+        return False
+    restarts = sum(
+        status.restart_count
+        for pod in active
+        if pod.status.phase in ("Pending", "Running")
+        for status in _statuses(pod)
+    )
+    return restarts > 0 if job.spec.backoff_limit == 0 else restarts >= job.spec.backoff_limit
+
+
+TRACKING = "batch.kubernetes.io/job-tracking"
+INDEX = "batch.kubernetes.io/job-completion-index"
+INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
+
+
+class Tally(msgspec.Struct):
+    """The counted pods of a Job, including those counted before."""
+
+    active: list[Pod] = msgspec.field(default_factory=list)
+    terminating: list[Pod] = msgspec.field(default_factory=list)
+    ended: list[Pod] = msgspec.field(default_factory=list)
+    succeeded: int = 0
+    """The number of counted successes, without those in `uncounted`."""
+    failed: int = 0
+    uncounted: UncountedTerminatedPods = msgspec.field(default_factory=UncountedTerminatedPods)
+    completed: IndexSet = msgspec.field(default_factory=IndexSet)
+    failed_indexes: IndexSet = msgspec.field(default_factory=IndexSet)
+    to_release: list[Pod] = msgspec.field(default_factory=list)
+    """Pods that are counted once the status is written; their finalizers are removed then."""
+    failure: str = ""
+
+    @property
+    def all_succeeded(self) -> int:
+        return self.succeeded + len(self.uncounted.succeeded)
+
+    @property
+    def all_failed(self) -> int:
+        return self.failed + len(self.uncounted.failed)
+
+
+def is_indexed(job: Job) -> bool:
+    return job.spec.completion_mode == "Indexed"
+
+
+def replaces_only_failed(job: Job) -> bool:
+    """Return whether a terminating pod is replaced only when it has ended."""
+    return job.spec.pod_replacement_policy == "Failed"
+
+
+def index_of(pod: Pod) -> int:
+    """Return the index of a pod, -1 if it has none."""
+    index = _index(pod.metadata.annotations.get(INDEX, ""))
+    return -1 if index is None else index
+
+
+def index_failures(pod: Pod) -> int:
+    """Return how often the index failed before this pod."""
+    text = pod.metadata.annotations.get(INDEX_FAILURES, "0")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def is_tracked(pod: Pod) -> bool:
+    return TRACKING in pod.metadata.finalizers
+
+
+def is_failed(job: Job, pod: Pod) -> bool:
+    """Return whether a pod counts as failed: also a terminating one, unless the Job waits for its end."""
+    if pod.status.phase == "Failed":
+        return True
+    deleted = pod.metadata.deletion_timestamp is not None and pod.status.phase != "Succeeded"
+    return deleted and not replaces_only_failed(job)
+
+
+def count_pods(job: Job, pods: Sequence[Pod]) -> Tally:
+    """Count the pods of a Job: pods that ended since the last count, and those whose finalizer was removed."""
+    before = job.status.uncounted_terminated_pods or UncountedTerminatedPods()
+    tracked = {pod.metadata.uid for pod in pods if is_tracked(pod)}
+    completions = job.spec.completions or 0
+    tally = Tally(
+        active=[pod for pod in pods if pod_states.is_active(pod)],
+        terminating=[pod for pod in pods if pod_states.is_terminating(pod)],
+        ended=[pod for pod in pods if states.has_ended(pod)],
+        succeeded=job.status.succeeded + sum(uid not in tracked for uid in before.succeeded),
+        failed=job.status.failed + sum(uid not in tracked for uid in before.failed),
+        uncounted=UncountedTerminatedPods(
+            succeeded=[uid for uid in before.succeeded if uid in tracked],
+            failed=[uid for uid in before.failed if uid in tracked],
+        ),
+        completed=IndexSet.parse(job.status.completed_indexes, completions),
+        failed_indexes=IndexSet.parse(job.status.failed_indexes or "", completions),
+    )
+    for pod in pods:
+        if is_tracked(pod):
+            _count(job, pod, tally)
+    if is_indexed(job):
+        tally.succeeded = len(tally.completed)
+    return tally
+
+
+def _count(job: Job, pod: Pod, tally: Tally) -> None:
+    uid = pod.metadata.uid
+    if uid in tally.uncounted.succeeded:
+        tally.to_release.append(pod)
+    elif uid in tally.uncounted.failed:
+        _release_failed(job, pod, tally)
+    elif pod.status.phase == "Succeeded":
+        if not is_indexed(job):
+            tally.uncounted.succeeded.append(uid)
+        elif 0 <= index_of(pod) < (job.spec.completions or 0):
+            tally.completed.add(index_of(pod))
+        tally.to_release.append(pod)
+    elif is_failed(job, pod):
+        _count_failed(job, pod, tally)
+
+
+def _count_failed(job: Job, pod: Pod, tally: Tally) -> None:
+    decision = failure_action(job, pod)
+    if decision.action == "Ignore":
+        tally.to_release.append(pod)
+        return
+    if decision.action == "FailJob":
+        tally.failure = tally.failure or decision.message
+    limit = job.spec.backoff_limit_per_index
+    if limit is not None and is_indexed(job):
+        used_up = index_failures(pod) >= limit
+        counts = 0 <= index_of(pod) < (job.spec.completions or 0) and index_of(pod) not in tally.completed
+        if (decision.action == "FailIndex" or used_up) and counts:
+            tally.failed_indexes.add(index_of(pod))
+    tally.uncounted.failed.append(pod.metadata.uid)
+    _release_failed(job, pod, tally)
+
+
+def _release_failed(job: Job, pod: Pod, tally: Tally) -> None:
+    """Mark a failed pod for removal of its finalizer, except an index's last one: its replacement copies the count."""
+    if job.spec.backoff_limit_per_index is not None and is_indexed(job):
+        index = index_of(pod)
+        settled = index in tally.completed or index in tally.failed_indexes
+        succeeded_by = any(
+            index_of(other) == index and index_failures(other) > index_failures(pod)
+            for other in (*tally.active, *tally.terminating, *tally.ended)
+        )
+        if not (settled or succeeded_by):
+            return
+    tally.to_release.append(pod)
+
 
 _INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 
 Made = tuple[PodTemplateSpec, dict[str, Any]]
 
 
-def surplus(job: Job, active: Sequence[Pod], tally: Tally, wanted: int) -> list[Pod]:
+def surplus_pods(job: Job, active: Sequence[Pod], tally: Tally, wanted: int) -> list[Pod]:
     """Return the pods to delete: duplicates of an index, pods of finished indexes, and surplus ones."""
     if not is_indexed(job):
         ordered = sorted(active, key=lambda pod: (states.is_ready(pod), _newest_first(pod)))
@@ -51,7 +403,7 @@ def _newest_first(pod: Pod) -> float:
     return -created.timestamp() if created is not None else 0.0
 
 
-def missing(job: Job, tally: Tally, number: int, now: datetime) -> tuple[list[Made], float | None]:
+def templates_to_create(job: Job, tally: Tally, number: int, now: datetime) -> tuple[list[Made], float | None]:
     """Return the pod templates of pods to create now, and the seconds until more may be created."""
     if not is_indexed(job):
         wait = _pause(job, tally.ended, now)
@@ -83,11 +435,11 @@ def missing(job: Job, tally: Tally, number: int, now: datetime) -> tuple[list[Ma
 
 def _pause(job: Job, ended: Sequence[Pod], now: datetime) -> float:
     failed = [pod for pod in ended if is_failed(job, pod) and not _is_failure_ignored(job, pod)]
-    return job_tally.backoff_after(failed, [pod for pod in ended if pod.status.phase == "Succeeded"], now)
+    return backoff_after(failed, [pod for pod in ended if pod.status.phase == "Succeeded"], now)
 
 
 def _is_failure_ignored(job: Job, pod: Pod) -> bool:
-    return job_tally.failure_action(job, pod).action == "Ignore"
+    return failure_action(job, pod).action == "Ignore"
 
 
 def _vacant(job: Job, tally: Tally) -> Iterator[int]:

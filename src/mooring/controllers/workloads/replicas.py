@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from mooring.api import label_selector, states, times
 from mooring.api.apps_v1 import ReplicaSet, ReplicaSetCondition, ReplicaSetStatus
@@ -47,26 +47,15 @@ class Failure(msgspec.Struct, frozen=True):
     message: str
 
 
-class Counts(msgspec.Struct, frozen=True):
-    """The numbers of pods by state, named as in a status."""
-
-    replicas: int
-    fully_labeled_replicas: int
-    ready_replicas: int
-    available_replicas: int
-    terminating_replicas: int
-
-
 class Replicas(Workload[R], Generic[R]):
     """The controller of ReplicaSets or ReplicationControllers."""
 
     status_type: ClassVar[type[Struct]]
     condition_type: ClassVar[type[Any]]
 
-    def new_status(self, owner: R, counts: Counts, failure: Failure | None, now: datetime) -> Struct:
-        """Return the workload's status; an equal one if nothing changed."""
-        fields: dict[str, Any] = structs.asdict(counts)
-        known = {name: fields[name] for name in fields if name in self.status_type.__struct_fields__}
+    def new_status(self, owner: R, counts: dict[str, int], failure: Failure | None, now: datetime) -> Struct:
+        """Return the workload's new status, with those of the counts that it has fields for."""
+        known = {name: counts[name] for name in counts if name in self.status_type.__struct_fields__}
         found = conditions(self.condition_type, owner.status.conditions, failure, now)
         return self.status_type(**known, observed_generation=owner.metadata.generation, conditions=found)
 
@@ -98,21 +87,21 @@ class Replicas(Workload[R], Generic[R]):
                 self.unfinished.add(key)
         elif len(active) > wanted:
             try:
-                await self.pod_control.delete(key, owner, self._least_missed(owner, active, len(active) - wanted))
+                await self.pod_control.delete(key, owner, self._choose_surplus(owner, active, len(active) - wanted))
             except (StatusError, ClientError) as problem:
                 outcome.error, failure = problem, Failure("FailedDelete", str(problem))
         if failure is None and missing and key not in self.unfinished:
             # The status is computed from the cache, and updated when that has caught up.
             return outcome.wait or LOOK_AGAIN_SECONDS
         now = self.clock.now()
-        counts = count(pods, self.template_of(owner), owner.spec.min_ready_seconds, now)
+        counts = count_pods(pods, self.template_of(owner), owner.spec.min_ready_seconds, now)
         await self.write_status(key, owner, self.new_status(owner, counts, failure, now))
         if outcome.error is not None and outcome.wait is None:
             raise outcome.error
         again = LOOK_AGAIN_SECONDS if key in self.unfinished else None
         return min_wait(outcome.wait, again, pod_states.next_availability(active, owner.spec.min_ready_seconds, now))
 
-    def _least_missed(self, owner: R, active: Sequence[Pod], number: int) -> list[Pod]:
+    def _choose_surplus(self, owner: R, active: Sequence[Pod], number: int) -> list[Pod]:
         if number >= len(active):
             return list(active)
         on_node = Counter(
@@ -123,30 +112,30 @@ class Replicas(Workload[R], Generic[R]):
         return ranked[:number]
 
 
-def count(pods: Sequence[Pod], template: PodTemplateSpec, min_ready_seconds: int, now: datetime) -> Counts:
-    """Count a workload's pods by state; leave out finished and terminating ones where Kubernetes does."""
+def count_pods(pods: Sequence[Pod], template: PodTemplateSpec, min_ready_seconds: int, now: datetime) -> dict[str, int]:
+    """Return the numbers of a workload's pods by state, under the field names of its status."""
     active = [pod for pod in pods if pod_states.is_active(pod)]
     labels = template.metadata.labels.items()
-    worn: dict[str, str] | None = None
+    checked: dict[str, str] | None = None
     is_labeled, fully_labeled = False, 0
     ready: list[Pod] = []
     for pod in active:
-        if pod.metadata.labels is not worn:  # pods from the same template share theirs
-            worn = pod.metadata.labels
-            is_labeled = labels <= worn.items()
+        if pod.metadata.labels is not checked:  # pods from the same template share theirs
+            checked = pod.metadata.labels
+            is_labeled = labels <= checked.items()
         fully_labeled += is_labeled
         if states.is_ready(pod):
             ready.append(pod)
     available = len(ready)
     if min_ready_seconds:
         available = sum(pod_states.is_available(pod, min_ready_seconds, now) for pod in ready)
-    return Counts(
-        replicas=len(active),
-        fully_labeled_replicas=fully_labeled,
-        ready_replicas=len(ready),
-        available_replicas=available,
-        terminating_replicas=sum(pod_states.is_terminating(pod) for pod in pods) if len(active) < len(pods) else 0,
-    )
+    return {
+        "replicas": len(active),
+        "fully_labeled_replicas": fully_labeled,
+        "ready_replicas": len(ready),
+        "available_replicas": available,
+        "terminating_replicas": sum(map(pod_states.is_terminating, pods)) if len(active) < len(pods) else 0,
+    }
 
 
 def conditions(cls: type[C], old: Sequence[C], failure: Failure | None, now: datetime) -> list[C]:
