@@ -266,7 +266,7 @@ class ScalingDecision(msgspec.Struct, frozen=True):
 
 
 class ScalingRequest(msgspec.Struct, frozen=True):
-    """What a scaling decision depends on: pods now, pods that metrics require, least and most pods, and the time."""
+    """The input of a scaling decision: pods now, pods that metrics require, least and most pods, and the time."""
 
     current: int
     wanted: int
