@@ -42,7 +42,7 @@ class _PendingWrite(msgspec.Struct):
 
 
 class _WriteQueue(msgspec.Struct):
-    """A queue of writes that can form batches: they have the same method, resource and subresource."""
+    """Writes that wait to be sent and may share a batch: their method, resource and subresource are the same."""
 
     waiting: deque[_PendingWrite] = msgspec.field(default_factory=deque)
     in_flight: int = 0
@@ -51,7 +51,7 @@ class _WriteQueue(msgspec.Struct):
 
 
 class BatchingTransport:
-    """A transport that forwards requests to another transport, combining writes to batches where possible."""
+    """A transport over another one that sends concurrent JSON writes of one method and resource as `POST /writes`."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -82,7 +82,7 @@ class BatchingTransport:
     # -- how
 
     def _send_soon(self, queue: _WriteQueue) -> None:
-        """Schedule sending for the next turn of the event loop, when all ready tasks have added their requests."""
+        """Schedule `_send_waiting` for the event loop's next iteration, when all ready tasks have queued writes."""
         if not queue.is_scheduled and queue.in_flight < _CONCURRENT_BATCHES:
             queue.is_scheduled = True
             asyncio.get_running_loop().call_soon(self._send_waiting, queue)
@@ -137,7 +137,7 @@ class BatchingTransport:
 
 
 def _may_batch(request: Request) -> bool:
-    """Return whether a request is a JSON write that may be sent in a batch."""
+    """Return whether a request is a JSON write of the kinds that Mooring's `POST /writes` accepts."""
     return (
         request.method not in {"GET", "HEAD"}
         and request.headers.get("content-type", JSON).endswith("json")
@@ -148,7 +148,8 @@ def _may_batch(request: Request) -> bool:
 
 
 def _queue_key_of(request: Request) -> tuple[str, ...]:
-    """Return the key of the queue for a write: method, resource, subresource, and whether a deletion follows.
+    """Return what the writes of one batch have in common: method (and whether a deletion follows), resource,
+    subresource.
 
     >>> _queue_key_of(Request("PUT", "/api/v1/namespaces/default/pods/web-1/status"))
     ('PUT', 'pods', 'status')
@@ -162,7 +163,7 @@ def _queue_key_of(request: Request) -> tuple[str, ...]:
 
 
 def _next_batch(waiting: deque[_PendingWrite]) -> list[_PendingWrite]:
-    """Take the writes of the next batch, the oldest first, without cancelled ones."""
+    """Remove the oldest waiting writes, as many as one batch may have, and return those not cancelled."""
     group: list[_PendingWrite] = []
     size = 0
     while waiting and len(group) < _MAX_WRITES and size + len(waiting[0].request.body) <= _MAX_BYTES:
@@ -174,12 +175,12 @@ def _next_batch(waiting: deque[_PendingWrite]) -> list[_PendingWrite]:
 
 
 def _with_body(request: Request) -> Request:
-    """Return a write that was to be batched as a request with a body of its own, to be sent alone."""
+    """Return a write with its object encoded as its body, for sending it alone instead of as a row of a template."""
     return structs.replace(request, body=request.whole()) if request.whole is not None else request
 
 
 def _batch_request(group: list[_PendingWrite]) -> tuple[Request, list[_PendingWrite]]:
-    """Return the request that sends writes as one batch, and the writes in the order of its responses."""
+    """Return the `POST /writes` request for some writes, and these writes in the order of its responses."""
     items: dict[object, tuple[Write, list[_PendingWrite]]] = {}
     known: dict[int, tuple[bytes, Row]] = {}
     for each in group:
@@ -244,7 +245,7 @@ def _combine_guards(guards: list[Callable[[], None]]) -> Callable[[], None] | No
 
 
 def responses_of(response: Response, count: int) -> list[Response]:
-    """Return the response to each write of a batch; the response to the whole batch if it was refused."""
+    """Split the response to a batch into one for each write; an error response is repeated. Raise DisconnectedError."""
     if response.status >= 400:
         return [response] * count
     try:

@@ -60,7 +60,7 @@ class _PendingBinding(msgspec.Struct, eq=False, frozen=True):
 
 
 class BulkBinding:
-    """Binds pods in batches, or concurrently by a request each. Later bindings go with the next batch."""
+    """Binds pods to nodes: in batches on Mooring's server, otherwise by concurrent requests for one pod each."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -72,9 +72,9 @@ class BulkBinding:
         """The number of workers that have not found the queue empty yet."""
 
     async def bind(self, bindings: Sequence[Binding]) -> list[Failure | None]:
-        """Bind pods; return None or the error for each.
+        """Bind pods; return None or the error for each, in their order.
 
-        Without bindings, find out whether the server supports batches.
+        With an empty list, only find out whether the server supports batches.
         """
         if not bindings:
             await self._send([])
@@ -121,7 +121,7 @@ class BulkBinding:
             each.finish(outcome)
 
     async def _send(self, bindings: Sequence[Binding]) -> list[Failure | None] | None:
-        """Send bindings; return the outcome of each, or None if the server does not support batches."""
+        """Send bindings as a batch; return None or the error for each. Return None alone without batch support."""
         writes: dict[tuple[str, bytes], tuple[Write, list[int]]] = {}
         for index, binding in enumerate(bindings):
             template, row = rows.split_template(binding)
@@ -175,7 +175,7 @@ def _binding_batch(namespace: str, template: bytes) -> Write:
 
 
 def _as_protobuf(binding: Binding) -> bytes:
-    """Encode a binding as protobuf, which kube-apiserver handles fastest."""
+    """Return a binding encoded as protobuf, which kube-apiserver decodes faster than JSON."""
     from mooring.api import protobuf_encoding  # noqa: PLC0415 - only upstream Kubernetes receives it
 
     return protobuf_encoding.encode("v1", "Binding", protobuf_encoding.message(codec.to_tree(binding), Binding))

@@ -14,7 +14,7 @@ ValuesOf = Callable[[T], Collection[str]]
 
 
 def key_of(obj: Resource) -> str:
-    """Return `namespace/name`, or the name alone for cluster-wide objects."""
+    """Return an object's cache key: `namespace/name`, or the name alone for cluster-wide objects."""
     meta = obj.metadata
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
@@ -30,16 +30,16 @@ class Change(NamedTuple, Generic[T]):
 
     @property
     def object(self) -> T:
-        """Return the object after the change or, if it was deleted, the last one."""
+        """Return the object after the change; for a deletion, its last version."""
         obj = self.new if self.new is not None else self.old
         assert obj is not None  # noqa: S101 - one of them is always there
         return obj
 
 
 class Index(Generic[T]):
-    """Objects by a value, such as pods by their node. Its informer keeps it current.
+    """The keys of cached objects, grouped by values that a function returns for each, such as pods by their node.
 
-    It stores keys, so that a change that leaves the values unchanged needs no update.
+    Its informer keeps it current. It stores keys, so that a change that leaves the values unchanged needs no update.
     """
 
     def __init__(self, values_of: ValuesOf[T], objects: Mapping[str, T]) -> None:
@@ -48,7 +48,7 @@ class Index(Generic[T]):
         self._keys: dict[str, dict[str, None]] = {}
 
     def get(self, value: str) -> list[T]:
-        """Return the objects with a value."""
+        """Return the cached objects that have a value; an empty list if none has."""
         objects = self._objects
         return [objects[key] for key in self._keys.get(value, ())]
 
@@ -56,11 +56,11 @@ class Index(Generic[T]):
         return len(self._keys.get(value, ()))
 
     def values(self) -> Collection[str]:
-        """Return a live view of all values that some object has."""
+        """Return a live view of all values that at least one cached object has."""
         return self._keys.keys()
 
     def update(self, key: str, old: T | None, new: T | None) -> None:
-        """Move a key to the values of its new object."""
+        """Remove a key from the values that only its old object has; add it to the new object's. None: no object."""
         before = () if old is None else self._values_of(old)
         after = () if new is None else self._values_of(new)
         if before == after:
@@ -75,14 +75,14 @@ class Index(Generic[T]):
 
 
 class Cache(Generic[T]):
-    """The cached objects of one kind."""
+    """The objects of one kind by key, in memory, with their indexes."""
 
     def __init__(self) -> None:
         self.objects: dict[str, T] = {}
         self._indexes: dict[str, Index[T]] = {}
 
     def index(self, name: str, values_of: ValuesOf[T]) -> Index[T]:
-        """Return the index of that name; create it with `values_of` the first time."""
+        """Return the index with a name; on the first call for the name, build it with `values_of`."""
         index = self._indexes.get(name)
         if index is None:
             index = self._indexes[name] = Index(values_of, self.objects)
@@ -91,7 +91,7 @@ class Cache(Generic[T]):
         return index
 
     def replace(self, objects: Iterable[T]) -> list[Change[T]]:
-        """Replace the content by the objects of a list; return the changes."""
+        """Replace all cached objects by a listed set; return the additions, updates and deletions this makes."""
         current = {key_of(obj): obj for obj in objects}
         changes: list[Change[T]] = []
         for key in self.objects.keys() - current.keys():
@@ -101,7 +101,7 @@ class Cache(Generic[T]):
         return changes
 
     def apply(self, events: Iterable[WatchEvent[T]]) -> list[Change[T]]:
-        """Apply watch events, bookmarks aside; return the changes."""
+        """Apply watch events to the cached objects, ignoring bookmarks; return the changes in order."""
         changes: list[Change[T]] = []
         for event in events:
             if event.type != "BOOKMARK":
@@ -109,7 +109,7 @@ class Cache(Generic[T]):
         return changes
 
     def _put(self, key: str, new: T | None, changes: list[Change[T]]) -> None:
-        """Add the changes caused by a new object: none if it is cached, two if another object has taken its name."""
+        """Store `new` (None: delete) and append the change; for a name with another uid, a deletion and an addition."""
         old = self.objects.get(key)
         if new is None:
             if old is None:
@@ -132,7 +132,7 @@ class Cache(Generic[T]):
 
 
 def _reuse_identity(old: ObjectMeta, new: ObjectMeta) -> None:
-    """Reuse name, uid, labels and annotations of the cached version, because indexes hold them as keys."""
+    """Use the cached version's name, uid, and equal labels and annotations in the new one: indexes hold them."""
     new.name, new.uid = old.name, old.uid
     if new.labels == old.labels:
         new.labels = old.labels

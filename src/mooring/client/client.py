@@ -52,7 +52,7 @@ log = logs.get(__name__)
 
 
 class PatchType(StrEnum):
-    """The patch formats; the values are their media types."""
+    """The patch formats of the API; each value is the format's media type."""
 
     JSON = "application/json-patch+json"
     MERGE = "application/merge-patch+json"
@@ -61,7 +61,7 @@ class PatchType(StrEnum):
 
 
 class Client:
-    """The client of one component, named by its User-Agent. Use it as a context manager, or close it."""
+    """A typed client of one API server; its requests carry a component's User-Agent. Use `async with`, or `close`."""
 
     def __init__(
         self,
@@ -106,30 +106,30 @@ class Client:
         await self._transport.close()
 
     def unguarded(self) -> "Client":
-        """Return a client on the same connections that sends requests without calling the guard."""
+        """Return a client on the same connections whose requests are sent without the leader-election check."""
         other = copy.copy(self)
         other.guard = None
         return other
 
     def kind(self, cls: type[Resource]) -> Kind:
-        """Return the kind of a type; raise UnservedKindError if the scheme does not serve it."""
+        """Return group, version and resource used for a type. Raise UnservedKindError if none is known to be served."""
         kind = self._kinds.get(cls)
         if kind is None:
             raise UnservedKindError(f"{cls.__name__} is not served: --runtime-config or the versions switch it off")
         return kind
 
     def knows(self, cls: type[Resource]) -> bool:
-        """Return whether the client's scheme serves any version of a kind, or `served` found one."""
+        """Return whether the client can use a type: by its scheme, or because `served` found it. Sends no request."""
         return cls in self._kinds
 
     def learn(self, versions: Iterable[Kind], storage: Kind) -> None:
-        """Register all versions of a custom kind in the client's scheme."""
+        """Add all versions of a custom kind to the client's scheme, so that it can be used. Sends no request."""
         versions = tuple(versions)
         self.scheme.register(versions, storage)
         self._kinds |= {kind.type: kind for kind in versions}
 
     def forget(self, kind: Kind) -> None:
-        """Unregister a deleted custom kind."""
+        """Remove a deleted custom kind from the client's scheme."""
         for version in self.scheme.family(kind):
             self._kinds.pop(version.type, None)
         self.scheme.unregister(kind.family)
@@ -137,7 +137,7 @@ class Client:
     # -- reading
 
     async def get(self, cls: type[T], name: str, namespace: str = "", *, resource_version: str = "") -> T:
-        """Read an object by name; raise NotFound."""
+        """Return the object with a name; raise NotFound if there is none."""
         query = wire.query(resourceVersion=resource_version)
         response = await self._send("GET", self._path(self.kind(cls), namespace, name), query)
         return self._decode(response, cls)
@@ -161,7 +161,10 @@ class Client:
         resource_version: str = "",
         managed_fields: bool = True,
     ) -> Listing[T]:
-        """Read one page of objects, of all namespaces unless one is given. For caches, managed fields are left out."""
+        """Return up to `limit` objects and the continue token for the next page.
+
+        Without a namespace, those of all namespaces. `managed_fields=False` leaves managed fields out, for caches.
+        """
         kind = self.kind(cls)
         query = wire.query(
             labelSelector=label_selector,
@@ -184,10 +187,10 @@ class Client:
         resource_version: str = "",
         managed_fields: bool = True,
     ) -> Listing[T]:
-        """Read all objects at one resourceVersion, page by page; raise Expired if that version is compacted meanwhile.
+        """Return all objects at one resourceVersion, reading page by page.
 
-        With resourceVersion "0" the server may respond from its cache: a kube-apiserver then does not read etcd, needs
-        a third of the memory, and sends one large page.
+        Raise Expired if that version is compacted meanwhile. With resourceVersion "0" the server may respond from its
+        cache: a kube-apiserver then does not read etcd, needs a third of the memory, and sends one large page.
         """
         items: list_of[T] = []
         continue_ = ""
@@ -222,7 +225,10 @@ class Client:
         managed_fields: bool = True,
         last_states: bool = True,
     ) -> Watch[T]:
-        """Return a watch of the changes after a version, or from now on. Nothing is sent before it is entered."""
+        """Return a watch of the changes after `resource_version`, to be opened by `async with`.
+
+        Without a version the server sends the existing objects as ADDED first, then the changes.
+        """
         kind = self.kind(cls)
         query = wire.query(
             watch="true",
@@ -241,13 +247,12 @@ class Client:
         return Watch(kind, cls, opened, conversion, parts=parts, last_states=last_states)
 
     async def serves(self, cls: type[Resource]) -> bool:
-        """Return whether the server serves a kind in a version that this client can use."""
+        """Ask the server whether it serves a kind in a version that this client can use; return the result."""
         self.kind(cls)
         return cls in await self.served([cls])
 
     async def served(self, classes: Iterable[type[Resource]]) -> set[type[Resource]]:
-        """Return the kinds, of those given, that both client and server have; send one request for each group and
-        version.
+        """Ask the server which of the given kinds it serves, and return them; one request for each group and version.
 
         From then on, a kind that the server serves only in another version is used in that one; so is a kind that the
         client's scheme knows but does not serve, such as a beta that was enabled on the server.
@@ -268,7 +273,7 @@ class Client:
         return {cls for cls in wanted if cls not in missing or self._kinds.get(cls) in others}
 
     async def _find_on_server(self, kinds: Iterable[Kind]) -> set[Kind]:
-        """Return the versions of kinds that the server has."""
+        """Return those of the given kinds (each in one version) that the server's discovery documents list."""
         by_prefix: dict[str, list_of[Kind]] = {}
         for kind in kinds:
             by_prefix.setdefault(wire.path_prefix(kind), []).append(kind)
@@ -289,7 +294,7 @@ class Client:
     # -- writing
 
     async def create(self, obj: T, *, dry_run: bool = False, field_manager: str = "", field_validation: str = "") -> T:
-        """Create an object; return it as stored. Raise AlreadyExists, Invalid."""
+        """Create an object; return it as stored. Raise AlreadyExists if its name is taken, Invalid if it is refused."""
         kind, body = self._encode(obj)
         path = self._path(kind, obj.metadata.namespace)
         query = wire.write_query(dry_run, field_manager, field_validation)
@@ -304,26 +309,26 @@ class Client:
         field_manager: str = "",
         field_validation: str = "",
     ) -> T:
-        """Replace an object; raise Conflict if its resourceVersion is stale."""
+        """Replace an object; return it as stored. Raise Conflict if its resourceVersion is stale."""
         kind, body = self._encode(obj)
         path = self._path(kind, obj.metadata.namespace, obj.metadata.name, subresource)
         query = wire.write_query(dry_run, field_manager, field_validation)
         return self._decode(await self._send("PUT", path, query, body), type(obj))
 
     async def create_unread(self, obj: Resource) -> None:
-        """Create an object whose response is not needed, for example because the caller watches it."""
+        """Create an object, but let the server omit it from the response. Return None; errors are raised as usual."""
         await self._send_object("POST", obj)
 
     async def create_briefly(self, obj: Resource) -> Resource:
-        """Create an object; return only its name, uid and resourceVersion, for callers that watch it."""
+        """Create an object; return a Resource with only its name, uid and resourceVersion, all that is decoded."""
         return Resource(metadata=wire.decode_identity(await self._send_object("POST", obj)))
 
     async def update_unread(self, obj: Resource, *, subresource: str = "") -> None:
-        """Replace an object without reading the response, for callers that watch it."""
+        """Replace an object, but let the server omit it from the response. Return None; errors are raised as usual."""
         await self._send_object("PUT", obj, subresource)
 
     async def end_unread(self, obj: Resource, *, grace_period_seconds: int = 0) -> None:
-        """Write the last status of an object and delete it: in one request where the server takes batches."""
+        """Write an object's last status, then delete it: in one request if the server takes batches, else in two."""
         meta = obj.metadata
         options = wire.delete_options(grace_period_seconds, None, meta.uid, None, dry_run=False)
         response = await self._send_object("PUT", obj, "status", then_delete=options)
@@ -331,7 +336,7 @@ class Client:
             await self.delete_unread(type(obj), meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
 
     async def update_status(self, obj: T, *, dry_run: bool = False, field_manager: str = "") -> T:
-        """Replace the status of an object."""
+        """Replace the status of an object; return the object as stored. Raise Conflict as `update` does."""
         return await self.update(obj, subresource="status", dry_run=dry_run, field_manager=field_manager)
 
     async def patch(
@@ -348,7 +353,7 @@ class Client:
         field_validation: str = "",
         force: bool = False,
     ) -> T:
-        """Patch an object with a tree of plain values, or with a list of operations for `PatchType.JSON`."""
+        """Patch the named object; return it as stored. `body` is JSON; for `PatchType.JSON`, a list of operations."""
         query = wire.write_query(dry_run, field_manager, field_validation, force=force)
         path = self._path(self.kind(cls), namespace, name, subresource)
         return self._decode(await self._send("PATCH", path, query, codec.encode(body), content_type=type), cls)
@@ -363,7 +368,7 @@ class Client:
         type: PatchType = PatchType.STRATEGIC_MERGE,  # noqa: A002 - as above
         subresource: str = "",
     ) -> None:
-        """Patch an object without reading the response, for callers that watch it."""
+        """Patch an object, but let the server omit it from the response. Return None; errors are raised as usual."""
         kind = self.kind(cls)
         path, collection = self._path(kind, namespace, name, subresource), self._path(kind, namespace)
         templated = Templated(collection, subresource, body, partial(_split_patch, name, body))
@@ -380,11 +385,10 @@ class Client:
     async def apply(
         self, obj: T, *, field_manager: str, force: bool = False, subresource: str = "", dry_run: bool = False
     ) -> T:
-        """Apply an object (server-side apply): the manager owns the fields that are set.
+        """Apply an object (server-side apply); return it as stored. Raise Conflict if others own fields that it sets.
 
-        Raise Conflict if others own them.
-        Fields that a struct always writes count as set; `patch` with `PatchType.APPLY` applies exactly the given
-        fields.
+        The manager then owns the fields that are set. Fields that a struct always writes count as set; `patch` with
+        `PatchType.APPLY` applies exactly the given fields.
         """
         kind, body = self._encode(obj)
         path = self._path(kind, obj.metadata.namespace, obj.metadata.name, subresource)
@@ -403,7 +407,7 @@ class Client:
         resource_version: str | None = None,
         dry_run: bool = False,
     ) -> T | Status:
-        """Delete an object. Return it if finalizers or a grace period delay the deletion, otherwise a Status."""
+        """Delete an object. Return the object if finalizers or a grace period delay its removal, otherwise a Status."""
         options = wire.delete_options(grace_period_seconds, propagation_policy, uid, resource_version, dry_run)
         response = await self._send("DELETE", self._path(self.kind(cls), namespace, name), body=codec.encode(options))
         if wire.is_status(response):
@@ -420,7 +424,7 @@ class Client:
         propagation_policy: str | None = None,
         uid: str | None = None,
     ) -> None:
-        """Delete an object without reading the response, for callers that watch it."""
+        """Delete an object, but let the server omit it from the response. Return None; errors are raised as usual."""
         kind = self.kind(cls)
         body = codec.encode(wire.delete_options(grace_period_seconds, propagation_policy, uid, None, dry_run=False))
         template = wire.delete_options_body(grace_period_seconds, propagation_policy)
@@ -440,7 +444,7 @@ class Client:
         propagation_policy: str | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Delete all objects that match the selectors."""
+        """Delete all objects of a kind that match the selectors, in a namespace or, if it is empty, in all."""
         options = wire.delete_options(grace_period_seconds, propagation_policy, None, None, dry_run)
         query = wire.query(labelSelector=label_selector, fieldSelector=field_selector)
         await self._send("DELETE", self._path(self.kind(cls), namespace), query, codec.encode(options))
@@ -448,12 +452,12 @@ class Client:
     # -- subresources
 
     async def create_sub(self, cls: type[Resource], name: str, namespace: str, subresource: str, obj: S) -> S:
-        """Post an object of another kind to a subresource; decode the response as the type of the sent object."""
+        """POST `obj`, such as an Eviction, to a subresource of the named `cls`; decode the response as its type."""
         response = await self._post_sub(self.kind(cls), name, namespace, subresource, obj)
         return wire.decode(response, type(obj))
 
     async def bind(self, name: str, namespace: str, node: str, *, uid: str = "") -> None:
-        """Bind a pod to a node; raise Conflict if it has one. `BulkBinding` binds many at once."""
+        """Bind a pod to a node; raise Conflict if the pod is bound already. `BulkBinding` binds many at once."""
         binding = Binding(
             metadata=ObjectMeta(name=name, namespace=namespace, uid=uid),
             target=ObjectReference(kind="Node", name=node),
@@ -461,7 +465,7 @@ class Client:
         await self.bind_with(binding)
 
     async def bind_with(self, binding: Binding) -> None:
-        """Bind a pod by a Binding, which may carry annotations for the pod."""
+        """Bind a pod by sending a complete Binding, which may carry annotations for the pod."""
         meta = binding.metadata
         await self._post_sub(self.kind(Pod), meta.name, meta.namespace, "binding", binding)
 
@@ -480,7 +484,7 @@ class Client:
         return wire.decode(await self._send("GET", self._path(self.kind(cls), namespace, name, "scale")), Scale)
 
     async def scale(self, cls: type[Resource], name: str, namespace: str, replicas: int) -> Scale:
-        """Set the number of replicas of a workload."""
+        """Set the desired replicas of a workload by its scale subresource; return the Scale as stored."""
         scale = Scale(
             kind="Scale",
             api_version="autoscaling/v1",
@@ -491,7 +495,7 @@ class Client:
         return wire.decode(await self._send("PUT", path, body=codec.encode(scale)), Scale)
 
     async def create_token(self, service_account: str, namespace: str, spec: TokenRequestSpec) -> TokenRequest:
-        """Request a token for a service account; it is in the status of the returned TokenRequest."""
+        """Request a token for a service account; return the TokenRequest, with the token in its `status.token`."""
         return await self.create_sub(ServiceAccount, service_account, namespace, "token", TokenRequest(spec=spec))
 
     # -- anything else
@@ -507,13 +511,13 @@ class Client:
         accept: str = JSON,
         timeout: float = _TIMEOUT_SECONDS,  # noqa: ASYNC109 - the transport keeps it
     ) -> Response:
-        """Send any request; raise the server's error for a status of 400 or more."""
+        """Send a request to any path and return its response; raise the server's error for a status of 400 or more."""
         return await self._send(method, path, query, body, content_type=content_type, accept=accept, timeout=timeout)
 
     # -- how
 
     def _path(self, kind: Kind, namespace: str = "", name: str | None = None, subresource: str = "") -> str:
-        """Return the URL path of a collection, or of a named object; raise ValueError for an invalid name."""
+        """Return the URL path of a collection or, with a name, of an object. Raise ValueError for an unusable name."""
         parts = [wire.path_prefix(kind)]
         if namespace and kind.namespaced:
             parts += ["namespaces", wire.path_segment(kind, "namespace", namespace)]
@@ -532,7 +536,7 @@ class Client:
         return kind, codec.encode(sent)
 
     def _with_kind(self, obj: Resource) -> tuple[Kind, Resource]:
-        """Return the kind of an object, and the object in a version that the server has."""
+        """Return an object in a version that the server serves, and its kind. Raise ValueError without a namespace."""
         kind = self.scheme.kind(obj.api_version, obj.kind) if obj.api_version and obj.kind else None
         kind = self.kind(type(obj)) if kind is None else self._substitutes.get(kind, kind)
         hub = self.scheme.hub(kind)
@@ -548,7 +552,7 @@ class Client:
         return kind, obj
 
     def _conversion_to(self, cls: type[T]) -> Callable[[Resource], T] | None:
-        """Return the conversion from the server's version to a type; None where it is the same."""
+        """Return the function that converts the served version to `cls`; None if they are the same."""
         kind = self.kind(cls)
         if kind.type is cls:
             return None
@@ -563,7 +567,10 @@ class Client:
     async def _send_object(
         self, method: str, obj: Resource, subresource: str = "", *, then_delete: DeleteOptions | None = None
     ) -> Response:
-        """Write an object whose response may omit it; send a pod as a template and its row for a batch if possible."""
+        """POST or PUT an object and let the server omit it from the response.
+
+        If the transport sends batches, a pod goes as a template, common to many pods, and its own values.
+        """
         (kind, sent), meta = self._with_kind(obj), obj.metadata
         collection = self._path(kind, meta.namespace)
         path = collection if method == "POST" else self._path(kind, meta.namespace, meta.name, subresource)
@@ -579,7 +586,7 @@ class Client:
         return await self._send(method, path, omit_body=True, then_delete=last, templated=templated, whole=whole)
 
     def _templated_if_offered(self, kind: Kind, templated: Templated) -> Templated | None:
-        """Return the write as a template and its row for a batch; None if kind or transport do not support it."""
+        """Return the argument if the transport can send batch templates and this is a kind for them; otherwise None."""
         is_offered = kind.type is Pod and getattr(self._transport, "takes_templates", False)
         return templated if is_offered else None
 
@@ -641,14 +648,14 @@ class Client:
 
 
 def _split(obj: Resource) -> tuple[bytes, Row]:
-    """Return an object's batch template as JSON, and the row of values that differ from it."""
+    """Split an object for a batch: JSON common to many objects (the template), and its own values (the row)."""
     template, row = rows.split_template(obj)
     template.metadata.creation_timestamp, row.creation_timestamp = None, ""  # the server has it
     return codec.encode(template), row
 
 
 def _split_patch(name: str, body: Any) -> tuple[bytes, Row]:
-    """Return a patch's batch template (without the uid of its object), and its row."""
+    """Split a patch for a batch: JSON without the object's uid (the template), and its own values (the row)."""
     meta = body.get("metadata") if isinstance(body, dict) else None
     if not isinstance(meta, dict) or "uid" not in meta:
         return codec.encode(body), Row(name)

@@ -24,10 +24,10 @@ def connect(
     grouped: bool = False,
     parts: TemplateParts = PARTS,
 ) -> Client:
-    """Return a client for the server of a kubeconfig; nothing is sent yet. Raise ConfigError.
+    """Return a client for a kubeconfig's server, without connecting yet. Raise ConfigError if the file is unusable.
 
-    `grouped` sends concurrent writes in batches if the server is Mooring's. `parts` are shared by objects in its
-    caches.
+    `grouped` sends concurrent writes in batches if the server is Mooring's. Objects that the client caches share equal
+    parts through `parts`.
     """
     clock = clock or SystemClock()
     connection = kubeconfigs.load(kubeconfig, context, clock=clock)

@@ -29,7 +29,7 @@ EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.i
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A client certificate, a token, and headers. Its representation in logs contains none of them."""
+    """A client certificate, a bearer token, and extra headers. Its `repr`, for logs, shows none of them."""
 
     authorization: str = field(default="", repr=False)
     certificate: bytes = field(default=b"", repr=False)
@@ -44,14 +44,14 @@ class Credential:
 
 
 class Credentials(Protocol):
-    """The interface of credential sources."""
+    """The interface of sources of credentials: fixed, from a token file, or from an exec plugin."""
 
     async def current(self) -> Credential:
-        """Return the credential for the next request; raise CredentialsError."""
+        """Return certificate, token and headers for the next request. Raise CredentialsError if renewal fails."""
         ...
 
     def reject(self) -> bool:
-        """Discard a credential that the server refused (401); return whether `current` may return another."""
+        """Drop a cached credential that the server refused (401); return whether `current` may now return a new one."""
         ...
 
 
@@ -68,7 +68,7 @@ class StaticCredentials(msgspec.Struct, frozen=True):
 
 
 class TokenFile:
-    """A token in a file, which is read again every minute because it rotates."""
+    """Credentials with the bearer token in a file, which is read again every minute because it rotates."""
 
     def __init__(self, path: Path, clock: Clock, base: Credential = Credential()) -> None:  # noqa: B008 - frozen
         self._path = path
@@ -105,7 +105,7 @@ class TokenFile:
 
 
 class ExecCommand(msgspec.Struct, frozen=True):
-    """A program that prints an ExecCredential (client.authentication.k8s.io)."""
+    """An exec plugin as a kubeconfig declares it: a program that prints an ExecCredential."""
 
     api_version: str
     command: str
@@ -131,7 +131,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 class ExecPlugin:
-    """Credentials that a program prints, cached until they expire or the server refuses them."""
+    """Credentials that an exec plugin prints; it runs again when they expire or the server refuses them."""
 
     def __init__(self, command: ExecCommand, clock: Clock, base: Credential = Credential()) -> None:  # noqa: B008 - frozen
         self._command = command

@@ -68,7 +68,7 @@ _LimitKey = tuple[str, str]
 
 
 class _Call(msgspec.Struct, frozen=True):
-    """The arguments of a call of `EventRecorder.event`, and the time of the call."""
+    """The arguments of one call of `EventRecorder.event`, and the time of the call."""
 
     regarding: ObjectReference
     type: str
@@ -86,7 +86,7 @@ class _Call(msgspec.Struct, frozen=True):
 
 
 class _Series(msgspec.Struct):
-    """A series of equal events. The Event object is built when it is written."""
+    """Repetitions of one event (same object, reason, note), counted; its Event object is built when it is written."""
 
     first: _Call
     last: datetime
@@ -100,7 +100,7 @@ class _Series(msgspec.Struct):
 
 
 class EventRecorder:
-    """Writes the events of one component. Use it as a context, or call `start` and `stop`."""
+    """Records events of one component and writes them in the background. Use `async with`, or `start` and `stop`."""
 
     def __init__(
         self, client: Client, component: str, instance: str = "", is_busy: Callable[[], bool] | None = None
@@ -135,7 +135,7 @@ class EventRecorder:
         action: str = "",
         related: ObjectReference | None = None,
     ) -> None:
-        """Record that something happened to an object. `action` is what was done about it; the reason by default."""
+        """Queue an event about an object, without waiting. `action` says what was done about it (default: reason)."""
         reference = regarding if isinstance(regarding, ObjectReference) else self.reference(regarding)
         now, monotonic = self._clock.now(), self._clock.monotonic()
         self._calls.append(_Call(reference, type, reason, action, note, related, now, monotonic))
@@ -143,7 +143,7 @@ class EventRecorder:
             self._process_calls()
 
     def _process_calls(self, most: int = _MAX_WAITING) -> None:
-        """Turn the recorded calls of `event` into event series, the oldest first."""
+        """Turn queued calls of `event`, the `most` oldest ones, into event series to write."""
         for _ in range(min(most, len(self._calls))):
             self._process(self._calls.popleft())
 
@@ -168,7 +168,7 @@ class EventRecorder:
         self._queue.add(key)
 
     def reference(self, obj: Resource) -> ObjectReference:
-        """Return a reference to an object, for the `regarding` field of events."""
+        """Return an ObjectReference to an object, for the `regarding` field of events."""
         kind, meta = self._client.kind(type(obj)), obj.metadata
         return ObjectReference(
             kind=kind.kind,
@@ -185,7 +185,7 @@ class EventRecorder:
             self._writer = asyncio.create_task(self._write_all())
 
     async def stop(self, seconds: float = 2.0) -> None:
-        """Write the remaining events, for at most the given time, and stop."""
+        """Write the queued events for at most `seconds`, then end the background task."""
         self._process_calls()
         for key, series in [*self._unwritten.items(), *self._series.items()]:
             if series.count > series.written:
@@ -216,11 +216,11 @@ class EventRecorder:
 
     @property
     def _waiting(self) -> int:
-        """Return an upper bound of the number of unwritten events."""
+        """Return the number of queued events; those of calls not yet grouped into series count one each."""
         return len(self._unwritten) + len(self._calls)
 
     def _has_room(self, limit_key: _LimitKey) -> bool:
-        """Return whether another event of a namespace and reason may wait; in total, at most twice the limit may."""
+        """Return whether an event may be queued; if the queue is full, only when its reason and namespace have few."""
         if len(self._unwritten) < _MAX_WAITING:
             return True
         sorts = len(self._unwritten_by_limit) + (limit_key not in self._unwritten_by_limit)
@@ -239,7 +239,7 @@ class EventRecorder:
         return self._unwritten.get(key) or self._series.get(key)
 
     def _finish(self, key: _Key, series: _Series) -> None:
-        """Mark an event series as written."""
+        """Remove a written event series from the queue, and remember it for repetitions."""
         self._queue.forget(key)
         if self._unwritten.get(key) is not series:
             return
@@ -270,11 +270,11 @@ class EventRecorder:
                 await self._pause(len(keys) * _PAUSE_SECONDS * (_PAUSES_WHEN_BUSY if is_busy else 1))
 
     async def _pause(self, seconds: float) -> None:
-        """Sleep, or return at once while the recorder stops."""
+        """Sleep for some seconds; return at once if the recorder is stopping."""
         await run_until_one_ends(self._clock.sleep(seconds), self._closing.wait())
 
     async def _yield_to_urgent_writes(self, key: _Key) -> None:
-        """Let more urgent writes go first, unless the event is old or many wait."""
+        """Wait while the component is busy with more urgent writes, unless the event is old or many are queued."""
         series = self._find(key)
         while (
             series is not None
@@ -340,7 +340,7 @@ class EventRecorder:
 
 
 def _is_retriable(error: Exception) -> bool:
-    """Return whether to try again: the server was not reached, or has a problem of its own."""
+    """Return whether writing an event may succeed later: the server was not reached, failed, or asked to wait."""
     return not isinstance(error, StatusError) or error.status.code >= 500 or error.status.code == 429
 
 
@@ -348,7 +348,7 @@ _K = TypeVar("_K")
 
 
 class _LruMap(Generic[_K, V]):
-    """A map that evicts the entry that was used least recently."""
+    """A map of bounded size that evicts the entry which was used least recently."""
 
     def __init__(self, size: int) -> None:
         self._size = size

@@ -35,7 +35,7 @@ _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 class HttpsTransport:
-    """A `Transport` to the server of a `Connection`. It belongs to one event loop."""
+    """A `Transport` over TCP and TLS to the server of a `Connection`, for one event loop."""
 
     def __init__(self, connection: Connection, *, max_connections: int = 128) -> None:
         url = urlsplit(connection.server)
@@ -95,7 +95,7 @@ class HttpsTransport:
         await asyncio.sleep(0)  # lets the loop tell the connections that they are gone
 
     async def _exchange(self, request: Request, *, in_pieces: bool = False) -> "HttpsStream":
-        """Send a request; return the whole response, or only its head if it is read in pieces."""
+        """Send a request; return its response, complete or, with `in_pieces`, as soon as the headers have arrived."""
         credential = await self._connection.credentials.current()
         data = self._serialize_request(request, credential)
         while True:
@@ -133,7 +133,7 @@ class HttpsTransport:
         return head.encode("latin-1", "replace") + request.body
 
     def _headers(self, headers: Mapping[str, str], credential: Credential) -> str:
-        """Serialise headers. Those of the last request are cached: most requests have the same."""
+        """Return the request's headers as HTTP text. Cached, because most requests have the same ones as the last."""
         known, known_credential, text = self._last_headers
         if known is not headers or known_credential is not credential:
             pairs = [("host", self._netloc), *headers.items()]
@@ -144,7 +144,7 @@ class HttpsTransport:
         return text
 
     def _take_idle(self, credential: Credential) -> "_PooledConnection | None":
-        """Return the idle connection that was used last."""
+        """Remove and return the most recently used open connection that is free; None if there is none."""
         self._use_identity(credential)
         now = asyncio.get_running_loop().time()
         while self._idle:
@@ -187,7 +187,7 @@ class HttpsTransport:
         return channel
 
     def _use_identity(self, credential: Credential) -> None:
-        """Use the certificate of a credential for new connections, and close idle ones with another."""
+        """Use a credential's client certificate for new connections; if it has changed, close the free ones."""
         identity = (credential.certificate, credential.key)
         if not self._secure or identity == self._identity:
             return
@@ -227,7 +227,7 @@ class HttpsTransport:
 
 
 class HttpsStream:
-    """A response while it is received. `end` is done when it is complete, `head` when status and headers are."""
+    """A response that is being received. The future `head` is done with its headers, `end` with its last byte."""
 
     def __init__(self, channel: "_PooledConnection", *, in_pieces: bool, longest: int) -> None:
         loop = asyncio.get_running_loop()
@@ -255,7 +255,7 @@ class HttpsStream:
         return headers
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the body in pieces, each with the bytes received since the last one; raise if it breaks off."""
+        """Yield the body, each time all bytes received since the last; raise the connection's error if cut off."""
         while True:
             if self.parts:
                 data = b"".join(self.parts)
@@ -272,7 +272,7 @@ class HttpsStream:
     async def close(self) -> None:
         self.channel.abort()
 
-    def wake(self) -> None:
+    def wake_reader(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -284,7 +284,7 @@ class HttpsStream:
                 else:
                     future.set_exception(error)
                     future.exception()  # a waiting caller gets it; there may be none
-        self.wake()
+        self.wake_reader()
 
 
 class _PooledConnection(asyncio.Protocol):
@@ -308,19 +308,19 @@ class _PooledConnection(asyncio.Protocol):
 
     @property
     def tls(self) -> ssl.SSLObject | None:
-        """Return the TLS object; None without TLS."""
+        """Return the TLS object of an encrypted connection; None for plain HTTP."""
         found = self._transport.get_extra_info("ssl_object") if self._transport is not None else None
         return cast("ssl.SSLObject | None", found)
 
     @property
     def usable(self) -> bool:
-        """Return whether another request can be sent on this connection."""
+        """Return whether the connection is open and serves no request, so that one can be sent."""
         return self._reply is None and not self._broken and self._transport is not None
 
     def ask(self, data: bytes, *, in_pieces: bool = False, longest: int = 0) -> HttpsStream:
-        """Send a request on this connection; return the response, which is still being received.
+        """Send a request; return its response, which is still arriving. Raise DisconnectedError if closed.
 
-        It fails with TooLongError once it is longer than `longest` bytes (0 for no limit).
+        The response fails with TooLongError once its body exceeds `longest` bytes (0: no limit).
         """
         if not self.usable or self._transport is None:
             raise DisconnectedError("the connection was closed")
@@ -335,7 +335,7 @@ class _PooledConnection(asyncio.Protocol):
             self._transport.abort()
 
     def resume(self) -> None:
-        """Resume reading from the socket after the reader has taken all received data."""
+        """Read from the socket again after a pause, once the reader has taken all received data."""
         self._buffered = 0
         if self._paused and self._transport is not None:
             self._paused = False
@@ -370,7 +370,7 @@ class _PooledConnection(asyncio.Protocol):
             if reply.head_bytes > _MAX_HEAD_BYTES:
                 self._fail(f"the server sent more than {_MAX_HEAD_BYTES} bytes of headers")
                 self.abort()
-        reply.wake()
+        reply.wake_reader()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._broken = True
@@ -385,6 +385,7 @@ class _PooledConnection(asyncio.Protocol):
     # -- called by the parser
 
     def on_message_begin(self) -> None:
+        """Mark the connection as unusable if a response begins although no request is open."""
         if self._reply is None:
             self._broken = True  # an answer to nothing: whose answer would the next one be?
 
@@ -440,7 +441,7 @@ class _PooledConnection(asyncio.Protocol):
 
 
 def _keep_alive(connected: socket.socket) -> None:
-    """Enable TCP keep-alive, so that a lost server is detected within a minute, also on an idle watch."""
+    """Enable TCP keep-alive, so that a lost server is noticed within a minute even if a watch is silent."""
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
         option = getattr(socket, name, None)

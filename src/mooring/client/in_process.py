@@ -13,7 +13,7 @@ from mooring.client.transport import Request, Response
 
 
 class Answer(Protocol):
-    """The result of the server's function; a body in pieces is an iterator. Errors are responses with a Status."""
+    """The response of the in-process server function: HTTP status, headers, warnings, body (bytes or an iterator)."""
 
     @property
     def status(self) -> int: ...
@@ -29,7 +29,7 @@ Handler = Callable[[Request], Awaitable[Answer]]
 
 
 class InProcessTransport:
-    """A `Transport` to a server in the same event loop."""
+    """A `Transport` that calls a server function in the same event loop instead of using the network."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
@@ -63,7 +63,7 @@ class InProcessTransport:
 
 
 class InProcessStream:
-    """The pieces of one response."""
+    """A response of the in-process server whose body is iterated over in pieces."""
 
     def __init__(self, answer: Answer) -> None:
         self.status = answer.status

@@ -54,7 +54,10 @@ log = logs.get(__name__)
 
 
 class Informer(Generic[T]):
-    """The objects of one kind, optionally of one namespace or selection. Create it with `Informers.of`."""
+    """A cache of one kind's objects, kept current by list and watch, with handlers for changes.
+
+    It may be restricted to a namespace or to selectors. Create it with `Informers.of`.
+    """
 
     def __init__(
         self,
@@ -90,18 +93,18 @@ class Informer(Generic[T]):
         return self._cache.objects.get(f"{namespace}/{name}" if namespace else name)
 
     def by_key(self, key: str) -> T | None:
-        """Return the object with a key as returned by `key_of`: `namespace/name`."""
+        """Return the cached object with a key (`namespace/name`, see `key_of`); None if there is none."""
         return self._cache.objects.get(key)
 
     def objects(self) -> Collection[T]:
-        """Return a live view of all objects: copy it before awaiting something while iterating."""
+        """Return a live view of the cached objects: copy it before awaiting something while iterating."""
         return self._cache.objects.values()
 
     def __len__(self) -> int:
         return len(self._cache.objects)
 
     def index(self, name: str, values_of: ValuesOf[T]) -> Index[T]:
-        """Return the index with a name, which groups objects by values; all callers share it."""
+        """Return the named index, which groups cached objects by a function's values; the first call creates it."""
         return self._cache.index(name, values_of)
 
     @property
@@ -113,18 +116,18 @@ class Informer(Generic[T]):
         await self._synced.wait()
 
     async def wait_for_answer(self) -> bool:
-        """Wait until the server has responded to the first list; return False if that was forbidden."""
+        """Wait until the first list was answered; return True if it succeeded, False if it was forbidden."""
         await self._answered.wait()
         return self.has_synced
 
     @property
     def is_failing(self) -> bool:
-        """Return whether the last requests failed, so that the cache may be stale."""
+        """Return whether the last two or more requests failed, so that the cache may be stale."""
         return self._failures > 1
 
     @property
     def resource_version(self) -> str:
-        """Return the resourceVersion that the cache has reached; empty before the first list."""
+        """Return the resourceVersion up to which the cache has all changes; empty before the first list."""
         return self._version
 
     # -- handlers
@@ -136,7 +139,10 @@ class Informer(Generic[T]):
         updated: Callable[[T, T], None] | None = None,
         deleted: Callable[[T], None] | None = None,
     ) -> None:
-        """Call `added(new)`, `updated(old, new)` or `deleted(last)` per change; cached objects are added at once."""
+        """Register functions for changes: `added(new)`, `updated(old, new)`, `deleted(last)`.
+
+        `added` is called at once for each object that is already cached.
+        """
 
         def each(changes: Sequence[Change[T]]) -> None:
             for old, new in changes:
@@ -153,19 +159,19 @@ class Informer(Generic[T]):
         self.add_batch_handler(each)
 
     def add_batch_handler(self, handler: BatchHandler[T]) -> None:
-        """Call a handler with changes that arrive together, and at once with the existing objects as added."""
+        """Register a function that gets each list of changes received together; first, cached objects as additions."""
         self._handlers.append(handler)
         if self._cache.objects:
             self._deliver([Change(None, obj) for obj in self._cache.objects.values()], [handler])
 
     def remove_batch_handler(self, handler: BatchHandler[T]) -> None:
-        """Remove a batch handler."""
+        """Stop calling a function that `add_batch_handler` registered."""
         self._handlers.remove(handler)
 
     # -- running
 
     async def run(self) -> None:
-        """List the objects, then watch them, until cancelled."""
+        """List the objects and watch them, again after every failure, until cancelled."""
         while True:
             wait = 0.0
             try:
@@ -178,7 +184,7 @@ class Informer(Generic[T]):
                 await self._client.clock.sleep(wait)
 
     def _delay_after(self, error: StatusError | ClientError) -> float:
-        """Log an error and choose whether to list again; return the seconds to wait first."""
+        """Log a failed list or watch and return the seconds to wait; after an expired version, list again next."""
         self._failures += 1
         if isinstance(error, errors.Forbidden):
             self._answered.set()
@@ -213,7 +219,7 @@ class Informer(Generic[T]):
         self._answered.set()
 
     async def _follow(self) -> None:
-        """Watch from the last version until the server ends the watch. Raise DisconnectedError if it ended at once."""
+        """Apply a watch's events until the server ends it. Raise DisconnectedError if it ends at once, eventless."""
         clock = self._client.clock
         begun = clock.monotonic()
         seconds = round(_WATCH_SECONDS * random.uniform(1, 2))  # noqa: S311 - spreads the load, no secret
@@ -274,7 +280,7 @@ class Informer(Generic[T]):
 
 
 class Subscription(Informer[T]):
-    """An informer that shares the cache of another one in the process, instead of listing and watching itself.
+    """An informer that copies no data: it uses the cache of another informer in this process and relays its changes.
 
     Its handlers first receive the existing objects, and then every change.
     """
@@ -304,7 +310,7 @@ class Subscription(Informer[T]):
         return self._source.resource_version
 
     async def run(self) -> None:
-        """Pass on the changes of the other informer until cancelled."""
+        """Relay the other informer's changes to the handlers until cancelled."""
         await self._source.wait_for_sync()
         self._source.add_batch_handler(self._relay)
         self._synced.set()
@@ -318,7 +324,7 @@ class Subscription(Informer[T]):
 
 
 class Informers:
-    """The informers of one component: one for each kind and selection, shared by all callers.
+    """The informers of one component, one for each kind, namespace and selector, shared by all callers.
 
     `shared` are those of another component in this process, whose caches are used. `allow_stale` lets the first lists
     come from the server's cache, which may be a moment old (`Client.list`).
@@ -342,7 +348,7 @@ class Informers:
     def of(
         self, cls: type[T], namespace: str = "", *, label_selector: str = "", field_selector: str = ""
     ) -> Informer[T]:
-        """Return the informer of a kind. It starts together with the others, or at once if they have started."""
+        """Return the informer for a kind, namespace and selectors; create it if missing. It starts with `start`."""
         key = (cls, namespace, label_selector, field_selector)
         informer = self._informers.get(key)
         if informer is None:
@@ -365,18 +371,18 @@ class Informers:
         return informer
 
     def follows(self, cls: type[Resource]) -> bool:
-        """Return whether there is an informer of all objects of a kind."""
+        """Return whether there is an informer for all objects of a kind, in all namespaces."""
         return (cls, "", "", "") in self._informers
 
     def start(self) -> None:
-        """Start to list and watch all kinds."""
+        """Start the list and watch tasks of all informers; those created later start at once."""
         if not self._running:
             self._running = True
             for informer in self._informers.values():
                 self._start(informer)
 
     def forget(self, cls: type[Resource]) -> None:
-        """Stop the informers of a deleted custom kind."""
+        """Stop and remove the informers of a custom kind that was deleted."""
         for key in [key for key in self._informers if key[0] is cls]:
             task = self._tasks.pop(self._informers.pop(key), None)
             if task is not None:
@@ -391,7 +397,7 @@ class Informers:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def wait_for_sync(self) -> None:
-        """Wait until every informer has listed its objects."""
+        """Wait until every informer has its first list in the cache."""
         for informer in list(self._informers.values()):
             await informer.wait_for_sync()
 
@@ -414,7 +420,7 @@ def _log_failure(task: asyncio.Task[None]) -> None:
 
 
 def _version_is_unknown(error: Exception) -> bool:
-    """Return whether an error means that the server no longer has the requested version, or has lost its data."""
+    """Return whether an error says that the requested version is compacted, or newer than any that the server has."""
     if isinstance(error, errors.Gone):
         return True
     details = error.status.details if isinstance(error, errors.Timeout) else None
@@ -422,6 +428,6 @@ def _version_is_unknown(error: Exception) -> bool:
 
 
 def _retry_after(error: Exception) -> float:
-    """Return the Retry-After of an error in seconds; 0 without one."""
+    """Return the seconds that the error's Retry-After asks to wait; 0 if it has none."""
     details = error.status.details if isinstance(error, StatusError) else None
     return float(details.retry_after_seconds) if details else 0.0

@@ -33,7 +33,7 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class Connection(msgspec.Struct, frozen=True):
-    """The server, its authorities and the credentials that a transport needs."""
+    """The way to reach a server: its URL, trusted authorities, credentials, and the namespace of the context."""
 
     server: str
     """The URL of the server, with scheme and without a trailing slash."""
@@ -56,7 +56,10 @@ def load(
     environment: Mapping[str, str] | None = None,
     clock: Clock | None = None,
 ) -> Connection:
-    """Return the connection of a kubeconfig context: the given or the current one. Raise ConfigError."""
+    """Return the connection of a kubeconfig context (default: the current one). Raise ConfigError if it is unusable.
+
+    Without any kubeconfig file, a program in a pod gets the connection of its service account.
+    """
     environment = os.environ if environment is None else environment
     clock = clock or SystemClock()
     if path is not None:
@@ -72,7 +75,7 @@ def load(
 
 
 def in_cluster(environment: Mapping[str, str], account: Path, clock: Clock) -> Connection:
-    """Return the connection for a program in a pod, by its mounted service account."""
+    """Return the connection of a program in a pod: the server's address from the environment, its account's token."""
     host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
     namespace = account / "namespace"
     return Connection(
@@ -181,7 +184,7 @@ def _read(path: Path) -> _File:
 
 
 def _without_nulls(tree: Any) -> Any:
-    """Drop fields that are null, which count as absent, as in Go."""
+    """Return a JSON tree without the fields that are null, which Go treats as absent."""
     if isinstance(tree, dict):
         return {key: _without_nulls(value) for key, value in tree.items() if value is not None}
     if isinstance(tree, list):
@@ -222,7 +225,7 @@ def _merged_connection(files: list[_File], context: str, clock: Clock) -> Connec
 
 
 def _merge(files: list[_File], what: str) -> dict[str, _Entry[Any]]:
-    """Return the clusters, users or contexts of all files by name; of equal names, that of the first file."""
+    """Return the clusters, users or contexts of all files by name; where files share a name, the first file's."""
     found: dict[str, _Entry[Any]] = {}
     for file in files:
         seen: set[str] = set()
@@ -320,7 +323,7 @@ def _exec_command(user: _Entry[_User], entry: _Exec, cluster: Mapping[str, Any])
 
 
 def _exec_cluster(cluster: _Cluster, authority: bytes) -> Mapping[str, Any]:
-    """Return the cluster for an exec plugin; the plugin's own configuration is in an extension of a well-known name."""
+    """Return the cluster's data that an exec plugin receives, with the plugin's own configuration if it has one."""
     info: dict[str, Any] = {"server": cluster.server}
     if cluster.tls_server_name:
         info["tls-server-name"] = cluster.tls_server_name
@@ -335,7 +338,7 @@ def _exec_cluster(cluster: _Cluster, authority: bytes) -> Mapping[str, Any]:
 
 
 def _data_or_file(found: _Entry[Any], what: str, data: str, file: str) -> bytes:
-    """Return the bytes of the field `what-data`, or else of the file that the field `what` names."""
+    """Return the decoded field `<what>-data`, or else the content of the file that the field `<what>` names."""
     if data:
         try:
             return base64.b64decode("".join(data.split()), validate=True)

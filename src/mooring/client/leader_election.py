@@ -35,7 +35,7 @@ log = logs.get(__name__)
 
 
 class LeaseTimes(msgspec.Struct, frozen=True):
-    """The timing of leader election, in seconds; the deadline must be shorter than the duration."""
+    """The seconds of leader election: lease duration, renew deadline (shorter, else ValueError) and retry period."""
 
     duration: float = 15.0
     """How long other instances respect a lease that is not renewed."""
@@ -55,7 +55,7 @@ def default_identity() -> str:
 
 
 class LeaderElector:
-    """Runs a component while it holds the lease that is named after it."""
+    """Holds a Lease against other instances of a component, and runs the component's work only while it does."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class LeaderElector:
 
     @property
     def leader(self) -> str:
-        """Return the identity that was last seen to hold the lease; empty if none."""
+        """Return the identity of the last observed holder of the lease; empty if there was none."""
         return (self._seen.spec.holder_identity or "") if self._seen else ""
 
     @property
@@ -90,16 +90,15 @@ class LeaderElector:
         return self.leader == self.identity
 
     def check(self) -> None:
-        """Raise NotLeaderError unless this instance certainly holds the lease."""
+        """Raise NotLeaderError unless this instance certainly still holds the lease; called before each request."""
         if self._clock.monotonic() >= self._held_until:
             raise NotLeaderError(f"the lease {self._name} is not held, or was not renewed in time: nothing was written")
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> bool:
-        """Wait for the lease, then run `lead` and renew the lease. Return True if `lead` ended, False if the lease was
-        lost.
+        """Wait for the lease, then run `lead` and renew the lease. Return whether `lead` ended before it was lost.
 
         `lead` is cancelled when the lease is lost, and has ended before this returns or the lease is released. From now
-        on, the client that the elector was created with writes only while the lease is held.
+        on, the client that the elector was created with sends requests only while the lease is held.
         """
         self._guarded.guard = self.check
         await self._acquire()
@@ -128,7 +127,7 @@ class LeaderElector:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _watch(self) -> None:
-        """Watch the lease for changes. If the watch is refused, the periodic attempts suffice."""
+        """Follow the lease by a watch. If the server refuses it, return: the periodic attempts suffice."""
         selector = f"metadata.name={self._name}"
         while True:
             try:
@@ -160,7 +159,7 @@ class LeaderElector:
         self._released.clear()
 
     async def _renew_until_lost(self) -> None:
-        """Renew the lease; return when that failed for too long."""
+        """Renew the lease periodically; return once it has expired without renewal, or another instance holds it."""
         deadline = self._times.renew_deadline
         while True:
             await self._clock.sleep(self._times.retry_period)
@@ -172,7 +171,7 @@ class LeaderElector:
                 return
 
     async def _attempt(self, seconds: float) -> bool:
-        """Try to take or renew the lease; return whether it is held."""
+        """Try once to take or renew the lease within some seconds; return whether it is held. Log errors."""
         try:
             return await _finish_within(self._clock.sleep(seconds), self._take_or_renew())
         except TimeoutError:
@@ -196,7 +195,7 @@ class LeaderElector:
         return await self._write(lease)
 
     async def _write(self, lease: Lease | None) -> bool:
-        """Create, take or renew the lease; return False on a conflict."""
+        """Create the lease, or write this instance into it; return False if another instance was faster."""
         began = self._clock.monotonic()
         current = lease or Lease(metadata=ObjectMeta(name=self._name, namespace=self._namespace))
         spec, meta = current.spec, current.metadata
@@ -229,11 +228,11 @@ class LeaderElector:
             self._held_until = -math.inf
 
     def _duration_of(self, spec: LeaseSpec) -> float:
-        """Return how long another holder's lease is valid after its last change, as the lease states."""
+        """Return the seconds that a lease is valid after its last change: as stated in it, else this elector's own."""
         return float(spec.lease_duration_seconds or self._times.duration)
 
     async def _release(self) -> None:
-        """Release the lease, so that the next holder need not wait for its end."""
+        """Clear the holder of the lease, so that another instance can take it without waiting until it expires."""
         self._held_until = -math.inf
         lease = self._seen
         if lease is None or not self.is_leader:
@@ -274,7 +273,7 @@ class LeaderElection(msgspec.Struct, frozen=True):
 
 
 class ElectedComponent:
-    """A base for components with leader election. A subclass works in `run`, and sets `_ready` once it does."""
+    """A base class for components with leader election: subclasses implement `run`, and set `_ready` when they work."""
 
     def __init__(self, client: Client, election: LeaderElection, version: str = "") -> None:
         self._client = client
@@ -286,7 +285,7 @@ class ElectedComponent:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether all objects have been read and the component works."""
+        """Return whether `run` has read all objects that it needs and has begun its work."""
         return self._ready.is_set()
 
     async def wait_until_ready(self) -> None:
@@ -296,7 +295,7 @@ class ElectedComponent:
         raise NotImplementedError
 
     async def run_elected(self) -> bool:
-        """Wait for the lease, then run. Return False when the lease was lost: end the process then."""
+        """Wait for the lease, then run the component. Return False if the lease was lost: the process must end then."""
         election = self.election
         elector = LeaderElector(
             self._client, election.name, election.namespace, lease_times=election.times, version=self._version

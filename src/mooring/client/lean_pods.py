@@ -31,7 +31,7 @@ _ANY_TOKEN = b'"kube-api-access-00000"'
 
 
 class _Meta(msgspec.Struct, rename="camel", gc=False):
-    """Pod metadata whose repeating parts are not decoded yet."""
+    """Pod metadata in which labels, owners and other repeating fields are still JSON bytes."""
 
     name: str = ""
     generate_name: str = ""
@@ -50,7 +50,7 @@ class _Meta(msgspec.Struct, rename="camel", gc=False):
 
 
 class _Status(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
-    """The status fields that nearly every pod has; repeating parts are not decoded yet."""
+    """The common fields of a pod's status, in which repeating fields are still JSON bytes."""
 
     observed_generation: int = 0
     phase: str = ""
@@ -68,7 +68,7 @@ class _Status(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=Fal
 
 
 class RawPod(msgspec.Struct, gc=False):
-    """A pod whose repeating parts are not decoded."""
+    """A partly decoded pod: fields that many pods repeat are still JSON bytes."""
 
     metadata: _Meta
     spec: msgspec.Raw = _BLANK
@@ -94,12 +94,12 @@ _CONTAINERS = msgspec.json.Decoder(list[ContainerStatus], dec_hook=_hook)
 
 
 def decode_raw(raw: msgspec.Raw) -> RawPod:
-    """Decode a pod except for its repeating parts."""
+    """Decode a pod's JSON, leaving the fields that many pods repeat as bytes for `build_pod`."""
     return _PODS.decode(raw)
 
 
 def build_pod(seen: RawPod, parts: TemplateParts) -> Pod:
-    """Return the decoded pod, without managed fields and with shared parts."""
+    """Return the complete pod, without managed fields; equal parts are objects shared with other pods."""
     spec, node = _decode_spec(bytes(seen.spec), parts)
     if node != spec.node_name:
         spec = replace(spec, node_name=parts.strings[node])
@@ -113,13 +113,13 @@ def build_pod(seen: RawPod, parts: TemplateParts) -> Pod:
 
 
 def identity_of(seen: RawPod) -> ObjectMeta:
-    """Return the name, uid and version of a pod."""
+    """Return metadata with only the name, namespace, uid and resourceVersion of a partly decoded pod."""
     meta = seen.metadata
     return ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid, resource_version=meta.resource_version)
 
 
 def build_metadata(pod: RawPod, parts: TemplateParts) -> ObjectMeta:
-    """Return the metadata of a pod, with shared parts."""
+    """Return a pod's complete metadata; equal labels and owners are objects shared with other pods."""
     seen, strings, decode_once = pod.metadata, parts.strings, parts.decode_once
     created = seen.creation_timestamp
     return ObjectMeta(
@@ -144,7 +144,7 @@ def build_metadata(pod: RawPod, parts: TemplateParts) -> ObjectMeta:
 
 
 def _decode_spec(text: bytes, parts: TemplateParts) -> tuple[PodSpec, str]:
-    """Return the shared specification of a template's pods, and the pod's node."""
+    """Return a pod's specification without its node, shared with pods of the same template, and the node's name."""
     if parts.ignores_token_names and (token := _TOKEN.search(text)) is not None:
         text = text.replace(token[0], _ANY_TOKEN)
     head, *behind = text.split(_NODE)
@@ -159,7 +159,7 @@ def _decode_spec(text: bytes, parts: TemplateParts) -> tuple[PodSpec, str]:
 
 
 def _find_status(text: bytes, parts: TemplateParts) -> PodStatus:
-    """Return the status of a pod; pods that are not running share it."""
+    """Return a pod's decoded status: one shared with equal pods if it is not running, else its own."""
     if text.find(_CONTAINERS_STARTED) >= 0:
         return _decode_status(text, parts)
     found: PodStatus | None = parts.find("status", text)
@@ -167,7 +167,7 @@ def _find_status(text: bytes, parts: TemplateParts) -> PodStatus:
 
 
 def _decode_status(text: bytes, parts: TemplateParts) -> PodStatus:
-    """Decode a pod's status; only its lists are shared with other pods."""
+    """Decode a pod's status into an object of its own, whose lists are shared with other pods."""
     try:
         seen = _STATUSES.decode(text)
     except msgspec.ValidationError:
@@ -198,7 +198,7 @@ def _decode_status(text: bytes, parts: TemplateParts) -> PodStatus:
 
 
 def _decode_containers(text: bytes, parts: TemplateParts) -> list[ContainerStatus]:
-    """Decode container statuses; they share everything except the ids with other pods."""
+    """Decode container statuses; everything in them except the ids is shared with other pods."""
     first, *others = text.split(_ID)
     ids: list[str] = []
     rest = [first]

@@ -30,7 +30,7 @@ _Key = tuple[str, bytes]
 
 
 class Strings(dict[str, str]):
-    """Interned strings: `strings[text]` is the first string that was equal to `text`."""
+    """A dict that interns strings: `strings[text]` is the first string equal to `text`, so that others can be freed."""
 
     def __missing__(self, text: str) -> str:
         if len(self) >= _MAX_STRINGS:
@@ -40,7 +40,7 @@ class Strings(dict[str, str]):
 
 
 class TemplateParts:
-    """Interned parts of objects, by their JSON."""
+    """A pool of sub-objects (specifications, labels, conditions) by their JSON, so that equal ones are stored once."""
 
     def __init__(self, *, ignores_token_names: bool = False) -> None:
         self.ignores_token_names = ignores_token_names
@@ -56,7 +56,7 @@ class TemplateParts:
         return len(self._parts)
 
     def share(self, obj: Resource) -> None:
-        """Replace the parts of a decoded object by equal ones that were seen before."""
+        """Replace sub-objects of a decoded object by equal ones in the pool, to save memory; modifies the object."""
         self._share_fields(obj.metadata)
         if isinstance(obj, Pod):
             self._share_pod(obj)
@@ -66,7 +66,7 @@ class TemplateParts:
             self._share_fields(obj.spec)
 
     def _share_fields(self, part: msgspec.Struct) -> None:
-        """Share empty lists and maps, and strings that many objects have."""
+        """Replace empty lists and maps by one shared instance, and strings that often repeat by interned ones."""
         lists, maps, strings = _shared_fields(type(part))
         for name in lists:
             if not getattr(part, name):
@@ -98,22 +98,22 @@ class TemplateParts:
         status.conditions = self.intern("pod conditions", status.conditions)
 
     def intern(self, name: str, part: T) -> T:
-        """Return the stored part that equals the given one; store it if it is new."""
+        """Return the pooled sub-object equal to `part`; if there is none, add `part` and return it."""
         text = codec.encode(part)
         found: T | None = self.find(name, text)
         return self.keep(name, text, part) if found is None else found
 
     def decode_once(self, name: str, text: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
-        """Return the part with this JSON, decoded if it is new; raise a `MsgspecError`."""
+        """Return the pooled sub-object with this JSON; decode and add it if missing. Raise a `MsgspecError`."""
         found: T | None = self._parts.get((name, text))
         return self.keep(name, text, decoder.decode(text)) if found is None else found
 
     def find(self, name: str, text: bytes) -> Any:
-        """Return the interned part with this JSON; None if there is none."""
+        """Return the pooled sub-object of a sort (`name`) with this JSON; None if there is none."""
         return self._parts.get((name, text))
 
     def keep(self, name: str, text: bytes, part: T) -> T:
-        """Intern a part, so that all objects that have it share it."""
+        """Add a sub-object to the pool under its JSON, and return it; clear a full pool first, skip large ones."""
         if len(text) <= _MAX_PART_BYTES:
             if len(self._parts) >= _MAX_PARTS:
                 self._parts.clear()
@@ -123,7 +123,7 @@ class TemplateParts:
 
 @cache
 def _shared_fields(cls: type[msgspec.Struct]) -> tuple[list[str], list[str], list[str]]:
-    """Return the names of a type's fields that are lists, maps, or strings that many objects have."""
+    """Return a type's field names: the lists, the maps, and the strings whose value many objects have in common."""
     blank = cls()
     names: dict[type, list[str]] = {list: [], dict: []}
     for name in cls.__struct_fields__:

@@ -17,7 +17,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.~/:!$&'()*+,;=@-]*")
 
 
 class Templated(msgspec.Struct, frozen=True):
-    """A write as a batch template and a row (the values that differ), with the data that ``batching.py`` needs."""
+    """A write for a batch, split into JSON common to many writes (template) and its own values (row)."""
 
     collection: str
     subresource: str
@@ -30,7 +30,7 @@ class Templated(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct):
-    """A request. The path is not encoded; header names are in lower case."""
+    """An HTTP request: method, path (not percent-encoded), query, headers (names in lower case) and body."""
 
     method: str
     path: str
@@ -62,7 +62,7 @@ class Request(msgspec.Struct):
 
 
 class Response(msgspec.Struct):
-    """A whole response. Header names are in lower case."""
+    """An HTTP response with its complete body. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -74,7 +74,7 @@ class Response(msgspec.Struct):
 
 
 class Stream(Protocol):
-    """A response in pieces; iterating over `chunks` raises `TransportError` if the connection breaks."""
+    """An HTTP response whose body is read in pieces, like a watch. Reading raises `TransportError` if cut off."""
 
     @property
     def status(self) -> int: ...
@@ -82,23 +82,23 @@ class Stream(Protocol):
     def headers(self) -> Mapping[str, str]: ...
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the bytes received since the last chunk. Call it once."""
+        """Yield the body, each time the bytes received since the last; may be called once."""
         ...
 
     async def close(self) -> None:
-        """End the response, whether or not all was read."""
+        """Close the response, even if its body was not read to the end."""
         ...
 
 
 class Transport(Protocol):
-    """The interface that sends requests. Responses of any status are returned; `TransportError` means none."""
+    """The interface that sends requests. Error statuses are returned; `TransportError` means there is no response."""
 
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - each transport has its own way
-        """Return the whole response, within `timeout` seconds."""
+        """Send a request; return its response with the whole body. Raise DeadlineError after `timeout` seconds."""
         ...
 
     async def stream(self, request: Request, timeout: float) -> Stream:  # noqa: ASYNC109 - as above
-        """Return a response in pieces, whose head arrives within `timeout` seconds."""
+        """Send a request; return the response when its headers have arrived, at most `timeout` seconds later."""
         ...
 
     async def close(self) -> None: ...

@@ -32,14 +32,14 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """One change. The object of a bookmark has only metadata: the version that the watch has reached."""
+    """An event of a watch: type and object. A bookmark's object has only the resourceVersion the watch has reached."""
 
     type: EventType
     object: T
 
 
 class _Frame(msgspec.Struct):
-    """A line of any watch stream, error events included."""
+    """A JSON line of a watch's response, for any kind and also for an error."""
 
     type: str
     object: msgspec.Raw
@@ -58,11 +58,12 @@ _EVENT_TYPES = frozenset(get_args(EventType))
 
 
 class Watch(Generic[T]):
-    """One watch, to be entered and then iterated by one task. It ends when the server ends it.
+    """An open watch: enter it with `async with`, then iterate over lists of events that arrived together.
 
-    Raise the server's error if the stream contains one (`Expired`: list again), `DisconnectedError` if it breaks.
-    Without `last_states`, a deletion has only the object's name, uid and version, and earlier changes that arrive
-    together with it are left out: a cache has the object and needs no more (``api/for_caches.py``).
+    The iteration ends when the server ends the watch. It raises the server's error if the stream contains one
+    (`Expired`: list again), `DisconnectedError` if it breaks. Without `last_states`, a deletion has only the object's
+    name, uid and version, and earlier changes that arrive together with it are left out: a cache has the object and
+    needs no more (``api/for_caches.py``).
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class Watch(Generic[T]):
         return events if self._last_states else _without_deleted(events)
 
     def _decode_pods(self, lines: bytes) -> list[WatchEvent[T]] | None:
-        """Decode pod events for a cache; return None for other kinds and for unusual pods."""
+        """Decode lines of a pod watch for a cache; return None for other kinds and for pods with rare fields."""
         if self._cls is not Pod or self._parts is None:
             return None
         try:
@@ -139,14 +140,14 @@ class Watch(Generic[T]):
         return WatchEvent(change, obj)
 
     def _metadata_alone(self, metadata: ObjectMeta) -> T:
-        """Return an object with only metadata; all such objects share the other fields."""
+        """Return an object that has only this metadata; its other fields are one empty object, the same for all."""
         obj = copy(self._nothing)
         obj.metadata = metadata
         return obj
 
 
 def _without_deleted(events: list[WatchEvent[T]]) -> list[WatchEvent[T]]:
-    """Leave out events about objects that a later event of the batch deletes."""
+    """Return events without the earlier ones of an object that a later event of the list deletes."""
     if "DELETED" not in [event.type for event in events]:
         return events
     gone: set[tuple[str, str, str]] = set()

@@ -26,7 +26,7 @@ _LONGEST_WAIT = 30.0
 
 
 class Listing(msgspec.Struct, Generic[T], frozen=True):
-    """The objects of a list, their resourceVersion, and the continue token if there are more pages."""
+    """A page of a list: its objects, its resourceVersion, and the continue token if more pages follow."""
 
     items: list[T]
     resource_version: str
@@ -84,12 +84,12 @@ def is_status(response: Response) -> bool:
 
 
 def has_resource(response: Response, plural: str) -> bool:
-    """Return whether a discovery document lists a resource."""
+    """Return whether a discovery document in a response lists a resource, given its plural name."""
     return any(each.name == plural for each in _decode_as(_RESOURCES, response, "list of resources").resources)
 
 
 def decode_identity(response: Response) -> ObjectMeta:
-    """Return name, uid and version of the object in a response."""
+    """Return metadata with only the name, namespace, uid and resourceVersion of the object in a response."""
     try:
         return identity_of(response.body)
     except UNREADABLE as error:
@@ -97,7 +97,7 @@ def decode_identity(response: Response) -> ObjectMeta:
 
 
 def identity_of(raw: bytes | msgspec.Raw) -> ObjectMeta:
-    """Return name, uid and version of an object in JSON."""
+    """Return metadata with only the name, namespace, uid and resourceVersion of an object in JSON."""
     found = _IDENTITIES.decode(raw).metadata
     return ObjectMeta(
         name=found.name, namespace=found.namespace, uid=found.uid, resource_version=found.resource_version
@@ -112,7 +112,7 @@ def _decode_as(decoder: "msgspec.json.Decoder[R]", response: Response, what: str
 
 
 def decode(response: Response, cls: type[T]) -> T:
-    """Decode the object in a response body."""
+    """Return the object in a response; raise DisconnectedError if the body is not one."""
     try:
         return codec.decode_own(response.body, cls)
     except codec.DecodeError as error:
@@ -122,7 +122,7 @@ def decode(response: Response, cls: type[T]) -> T:
 def decode_list(
     response: Response, kind: Kind, cls: type[T], conversion: Conversion[T] | None, parts: TemplateParts | None
 ) -> Listing[T]:
-    """Decode a list; `parts` as in `decode_item`."""
+    """Return the objects of a list response; `parts` has the meaning as for `decode_item`."""
     try:
         raw = _LISTS.decode(response.body)
         items = [decode_item(item, kind, cls, conversion, parts) for item in raw.items or ()]
@@ -134,9 +134,9 @@ def decode_list(
 def decode_item(
     raw: msgspec.Raw, kind: Kind, cls: type[T], conversion: Conversion[T] | None, parts: TemplateParts | None
 ) -> T:
-    """Decode an object of a list or a watch event, and set kind and apiVersion if the server leaves them out.
+    """Decode an object of a list or a watch event, with kind and apiVersion even if the server leaves them out.
 
-    With `parts` the object is for a cache: without managed fields, sharing its parts with other objects.
+    With `parts` the object is for a cache: without managed fields, sharing its equal parts with other objects.
     """
     if conversion is None:
         return _decode_item(raw, kind, cls, parts)
@@ -153,7 +153,7 @@ def _decode_item(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplatePart
 
 
 def _decode_fully(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplateParts | None) -> T:
-    """Decode an object of any kind completely; managed fields, many small maps, are dropped at once."""
+    """Decode an object of any kind at once, for a cache without its managed fields (many small maps)."""
     obj = codec.decode_own(bytes(raw), cls)
     obj.kind, obj.api_version = kind.kind, kind.api_version
     if parts is not None:
@@ -163,19 +163,19 @@ def _decode_fully(raw: msgspec.Raw, kind: Kind, cls: type[T], parts: TemplatePar
 
 
 def path_prefix(kind: Kind) -> str:
-    """Return the path of a kind's group and version."""
+    """Return the URL path of a kind's group and version, such as `/apis/apps/v1`."""
     return f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
 
 
 def path_segment(kind: Kind, what: str, text: str) -> str:
-    """Return a name as a path segment; raise ValueError for one that would change the path."""
+    """Return a name for use in a URL path; raise ValueError for an empty name, `.`, `..` or one with a slash."""
     if not text or "/" in text or text in {".", ".."}:
         raise ValueError(f"{text!r} cannot be the {what} of a {kind.kind}")
     return text
 
 
 def query(**parameters: str) -> Query:
-    """Return the query parameters that are not empty."""
+    """Return the given parameters as a query, without those that are empty."""
     return [(name, value) for name, value in parameters.items() if value]
 
 
@@ -203,12 +203,12 @@ def delete_options(
 
 @lru_cache(maxsize=64)
 def delete_options_body(grace: int | None, propagation: str | None) -> bytes:
-    """Encode delete options as JSON."""
+    """Return DeleteOptions with a grace period and propagation policy as JSON."""
     return codec.encode(delete_options(grace, propagation, None, None, dry_run=False))
 
 
 def retry_after(response: Response) -> float | None:
-    """Return the seconds after which to repeat a request that was not begun; None for all other responses."""
+    """Return the seconds of Retry-After in a 429 or 503 response, when to repeat the request; None if it has none."""
     if response.status not in {429, 503}:
         return None
     text = response.headers.get("retry-after", "")
@@ -216,7 +216,7 @@ def retry_after(response: Response) -> float | None:
 
 
 def status_error(code: int, body: bytes) -> errors.StatusError:
-    """Return the server's error; for a response that is not a Status (from a proxy), with its text."""
+    """Return the server's error from a response body; if that is no Status (from a proxy), one with its text."""
     try:
         if body.startswith(MAGIC):
             status = codec.decode_protobuf(body, Status, codec.FieldValidation.IGNORE).object

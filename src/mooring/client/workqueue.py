@@ -37,7 +37,7 @@ class Backoff(msgspec.Struct, frozen=True):
     """The largest random part that is added to a delay, as a fraction of it."""
 
     def delay(self, failures: int) -> float:
-        """Return the seconds to wait after a number of failures in a row, `maximum` at most."""
+        """Return the seconds to wait after this many failures in a row."""
         if failures <= 0:
             return 0.0
         try:
@@ -53,7 +53,7 @@ DEFAULT_BACKOFF = Backoff(initial=0.005, maximum=1000.0)
 
 
 class WorkQueue(Generic[K]):
-    """A queue for one event loop."""
+    """A queue of items for workers in one event loop: an item is queued once and processed by one worker at a time."""
 
     def __init__(self, clock: Clock, backoff: Backoff = DEFAULT_BACKOFF) -> None:
         self._clock = clock
@@ -73,12 +73,12 @@ class WorkQueue(Generic[K]):
         self._closed = False
 
     def __len__(self) -> int:
-        """Return the number of items that can be taken now."""
+        """Return the number of items that `get` can return now."""
         return len(self._ready)
 
     @property
     def delayed(self) -> int:
-        """Return the number of delayed items."""
+        """Return the number of items whose delay has not passed."""
         return len(self._due)
 
     @property
@@ -86,7 +86,7 @@ class WorkQueue(Generic[K]):
         return len(self._processing)
 
     def add(self, item: K) -> None:
-        """Add an item at the end of the queue, unless it waits already; if it is being processed, it is taken again."""
+        """Add an item at the end, unless it is queued; one that a worker has is queued when the worker calls `done`."""
         if self._closed or item in self._dirty:
             return
         self._dirty.add(item)
@@ -95,7 +95,7 @@ class WorkQueue(Generic[K]):
             self._wake_one()
 
     def add_after(self, item: K, seconds: float) -> None:
-        """Add an item after a delay; if it is delayed already, the earlier time applies."""
+        """Add an item after some seconds; if it is delayed already, the earlier of the two times counts."""
         if self._closed:
             return
         if seconds <= 0:
@@ -110,22 +110,22 @@ class WorkQueue(Generic[K]):
         self._set_timer()
 
     def add_rate_limited(self, item: K) -> float:
-        """Add a failed item after a delay that grows with its failures; return the delay."""
+        """Add an item that failed after a delay that grows with each failure; return the delay in seconds."""
         failures = self._failures[item] = self._failures.get(item, 0) + 1
         delay = self._backoff.delay(failures)
         self.add_after(item, delay)
         return delay
 
     def forget(self, item: K) -> None:
-        """Reset the failures of an item that succeeded."""
+        """Reset an item's count of failures, because it succeeded."""
         self._failures.pop(item, None)
 
     def failures(self, item: K) -> int:
-        """Return how often the item failed since it last succeeded."""
+        """Return how often an item was added by `add_rate_limited` since the last `forget`."""
         return self._failures.get(item, 0)
 
     async def get(self) -> K | None:
-        """Return the next item; None when the queue was shut down and is empty. Call `done` after it."""
+        """Wait for an item and return it; None if the queue is shut down and empty. Call `done` after processing it."""
         while not self._ready:
             if self._closed:
                 return None
@@ -143,14 +143,14 @@ class WorkQueue(Generic[K]):
         return item
 
     def done(self, item: K) -> None:
-        """Mark an item as no longer being worked on."""
+        """Declare an item processed; if it was added again meanwhile, it becomes ready for `get` again."""
         self._processing.discard(item)
         if item in self._dirty:
             self._ready.append(item)
             self._wake_one()
 
     def shut_down(self) -> None:
-        """Accept no more items. Ready items are still returned, delayed ones are dropped."""
+        """Ignore items added from now on and drop delayed ones; `get` returns the ready ones, then None."""
         self._closed = True
         self._later.clear()
         self._due.clear()
@@ -168,7 +168,7 @@ class WorkQueue(Generic[K]):
                 return
 
     def _set_timer(self) -> None:
-        """Start the timer for the item that is due first."""
+        """Start the timer for the delayed item that is due next."""
         if not self._later:
             return
         first = self._later[0][0]
