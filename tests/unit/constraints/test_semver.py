@@ -1,6 +1,7 @@
 """Versions and ranges: the recorded cases, the words of errors, and what the recordings leave open."""
 
 from dataclasses import dataclass
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -110,7 +111,7 @@ def test_build_metadata_does_not_count() -> None:
     assert one == other
     assert not one < other
     assert hash(one) == hash(other)
-    assert (one.major, one.minor, one.patch) == (1, 2, 3)
+    assert one.precedence[:3] == (1, 2, 3)
 
 
 @dataclass(frozen=True)
@@ -175,15 +176,18 @@ def test_only_semver_errors_come_out(text: str) -> None:
 
 
 @pytest.mark.req("5721.9")
-def test_a_value_is_parsed_once() -> None:
-    semver._parse_tolerant_cached.cache_clear()
+def test_a_value_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parse = Mock(wraps=semver._version)
+    monkeypatch.setattr(semver, "_version", parse)
     for _ in range(100):
         parse_tolerant("9.8.7-once")
-        semver.parse_tolerant_or_none("not-once")
-    assert semver._parse_tolerant_cached.cache_info().misses == 2
+        semver.parse_tolerant_or_none("not.once.x")
+    assert parse.call_count == 2
 
 
-def test_long_texts_are_not_kept() -> None:
-    before = semver._parse_tolerant_cached.cache_info().currsize
-    parse_tolerant("1.2.3+" + "a" * 1000)
-    assert semver._parse_tolerant_cached.cache_info().currsize == before
+def test_long_texts_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    parse = Mock(wraps=semver._version)
+    monkeypatch.setattr(semver, "_version", parse)
+    for _ in range(3):
+        parse_tolerant("1.2.3+" + "a" * 1000)
+    assert parse.call_count == 3

@@ -59,7 +59,7 @@ def _for_requirement(requirement: NodeSelectorRequirement) -> dict[str, str | No
 
 def neighbour(version: Version, *, above: bool) -> str:
     """Return the version just above or just below a version."""
-    major, minor, patch = version.major, version.minor, version.patch
+    major, minor, patch = version.precedence[:3]
     if above:
         return f"{major}.{minor}.{patch + 1}"
     if patch:

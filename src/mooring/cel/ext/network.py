@@ -17,11 +17,8 @@ from mooring.cel.types import BOOL, INT, Type
 from mooring.cel.types import STRING as TEXT
 
 
-def is_cidr(text: str) -> bool:
-    return _succeeds(parse_cidr, text)
-
-
-def _succeeds(parse: Callable[[str], object], text: str) -> bool:
+def succeeds(parse: Callable[[str], object], text: str) -> bool:
+    """Whether a string can be parsed."""
     try:
         parse(text)
     except EvaluationError:
@@ -56,14 +53,14 @@ def ip_library(*, unmap: bool) -> Library:
         "network.ip",
         functions=(
             _global("ip", "string_to_ip", (TEXT, _IP), parse),
-            _global("isIP", "is_ip", (TEXT, BOOL), partial(_succeeds, parse)),
+            _global("isIP", "is_ip", (TEXT, BOOL), partial(succeeds, parse)),
             _global("ip.isCanonical", "ip_is_canonical", (TEXT, BOOL), partial(is_canonical, unmap=unmap), _CANONICAL),
             _global("string", "ip_to_string", (_IP, TEXT), str, NOMINAL),
-            _accessor("family", "ip_family", _IP, INT, IP.family),
-            _accessor("isUnspecified", "ip_is_unspecified", _IP, BOOL, IP.is_unspecified),
-            _accessor("isLoopback", "ip_is_loopback", _IP, BOOL, IP.is_loopback),
+            _accessor("family", "ip_family", _IP, INT, lambda ip: ip.address.version),
+            _accessor("isUnspecified", "ip_is_unspecified", _IP, BOOL, lambda ip: ip.address.is_unspecified),
+            _accessor("isLoopback", "ip_is_loopback", _IP, BOOL, lambda ip: ip.address.is_loopback),
             _accessor("isLinkLocalMulticast", "ip_is_link_local_multicast", _IP, BOOL, IP.is_link_local_multicast),
-            _accessor("isLinkLocalUnicast", "ip_is_link_local_unicast", _IP, BOOL, IP.is_link_local_unicast),
+            _accessor("isLinkLocalUnicast", "ip_is_link_local_unicast", _IP, BOOL, lambda ip: ip.address.is_link_local),
             _accessor("isGlobalUnicast", "ip_is_global_unicast", _IP, BOOL, IP.is_global_unicast),
         ),
         types=(_IP,),
@@ -77,9 +74,9 @@ def cidr_library(*, unmap: bool) -> Library:
         "network.cidr",
         functions=(
             _global("cidr", "string_to_cidr", (TEXT, _CIDR), parse_cidr),
-            _global("isCIDR", "is_cidr", (TEXT, BOOL), is_cidr),
+            _global("isCIDR", "is_cidr", (TEXT, BOOL), partial(succeeds, parse_cidr)),
             _global("string", "cidr_to_string", (_CIDR, TEXT), str, NOMINAL),
-            _accessor("ip", "cidr_ip", _CIDR, _IP, CIDR.ip),
+            _accessor("ip", "cidr_ip", _CIDR, _IP, lambda cidr: IP(cidr.address)),
             _accessor("prefixLength", "cidr_prefix_length", _CIDR, INT, lambda cidr: cidr.prefix_length),
             _accessor("masked", "cidr_masked", _CIDR, _CIDR, CIDR.masked),
             function(

@@ -31,18 +31,6 @@ class IP(msgspec.Struct, frozen=True):
         """Return the size for costs: the bytes of the address."""
         return self.address.max_prefixlen // 8
 
-    def family(self) -> int:
-        return self.address.version
-
-    def is_unspecified(self) -> bool:
-        return self.address.is_unspecified
-
-    def is_loopback(self) -> bool:
-        return self.address.is_loopback
-
-    def is_link_local_unicast(self) -> bool:
-        return self.address.is_link_local
-
     def is_link_local_multicast(self) -> bool:
         number = int(self.address)
         if self.address.version == 4:
@@ -70,9 +58,6 @@ class CIDR(msgspec.Struct, frozen=True):
     def cel_size(self) -> int:
         """Return the size for costs: the bytes of the prefix."""
         return -(-self.prefix_length // 8)
-
-    def ip(self) -> IP:
-        return IP(self.address)
 
     def masked(self) -> "CIDR":
         rest = self.address.max_prefixlen - self.prefix_length

@@ -1,14 +1,16 @@
 """Kubernetes' quantity library: `quantity('1.5Gi')` and its arithmetic."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import msgspec
 
 from mooring.api.quantity import Format, Quantity, QuantityError, parse
-from mooring.base.short_string_cache import cache_short
+from mooring.base.short_string_cache import cache_short_or_error
 from mooring.cel.costs import NOMINAL
 from mooring.cel.errors import EvaluationError
+from mooring.cel.ext.network import succeeds
 from mooring.cel.ext.traversal import READ
 from mooring.cel.library import Function, Library, Overload, function
 from mooring.cel.types import BOOL, DOUBLE, INT, Type, object_type
@@ -22,24 +24,12 @@ class QuantityValue(msgspec.Struct, frozen=True):
     quantity: Quantity
 
 
-@cache_short(4096)
-def _parse_cached(text: str) -> QuantityValue | str:
-    """Parse a quantity; return the error message on failure, so that both can be cached."""
+@cache_short_or_error(4096, EvaluationError)
+def quantity(text: str) -> QuantityValue:
     try:
         return QuantityValue(parse(text))
     except QuantityError as error:
-        return str(error)
-
-
-def quantity(text: str) -> QuantityValue:
-    outcome = _parse_cached(text)
-    if isinstance(outcome, str):
-        raise EvaluationError(outcome)
-    return outcome
-
-
-def is_quantity(text: str) -> bool:
-    return isinstance(_parse_cached(text), QuantityValue)
+        raise EvaluationError(str(error)) from None
 
 
 def as_integer(value: QuantityValue) -> int:
@@ -64,7 +54,7 @@ QUANTITY_LIBRARY: Final = Library(
     "kubernetes.quantity",
     functions=(
         function("quantity", Overload("string_to_quantity", (TEXT,), _Q, quantity, cost=READ)),
-        function("isQuantity", Overload("is_quantity_string", (TEXT,), BOOL, is_quantity, cost=READ)),
+        function("isQuantity", Overload("is_quantity_string", (TEXT,), BOOL, partial(succeeds, quantity), cost=READ)),
         # Kubernetes declares it as a function of a quantity, not as a member.
         function("sign", Overload("quantity_sign", (_Q,), INT, lambda value: value.quantity.sign())),
         _member("isGreaterThan", "quantity_is_greater_than", (_Q,), BOOL, lambda a, b: a.quantity > b.quantity),

@@ -7,13 +7,15 @@
 
 import string
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import msgspec
 
-from mooring.base.short_string_cache import cache_short
+from mooring.base.short_string_cache import cache_short_or_error
 from mooring.cel.costs import MAX, STRING, Argument, CallCost, CallEstimate, Range
 from mooring.cel.errors import EvaluationError
+from mooring.cel.ext.network import succeeds
 from mooring.cel.ext.traversal import READ_AND_KEEP_SIZE
 from mooring.cel.library import Function, Library, Overload, function
 from mooring.cel.types import BOOL, Type, list_of, map_of, object_type
@@ -70,17 +72,9 @@ class URL(msgspec.Struct, frozen=True):
         return (name, port) if colon and _is_port(port) else (self.host, "")
 
 
+@cache_short_or_error(1024, URLError)
 def parse(text: str) -> URL:
     """Parse a URL; raise URLError."""
-    outcome = _parse_cached(text)
-    if isinstance(outcome, str):
-        raise URLError(f'parse "{text}": {outcome}')
-    return outcome
-
-
-@cache_short(1024)
-def _parse_cached(text: str) -> URL | str:
-    """Parse a URL; return the error message on failure, so that both can be cached."""
     raw = text.encode(errors="surrogatepass")
     try:
         _split(raw, is_request=True)  # a request URI has no fragment: `#` belongs to the path or the query
@@ -88,7 +82,7 @@ def _parse_cached(text: str) -> URL | str:
         url = _split(rest, is_request=False)
         fragment = _unescape(fragment) if hash_sign else b""
     except URLError as error:
-        return str(error)
+        raise URLError(f'parse "{text}": {error}') from None
     scheme, opaque, userinfo, host, path, query = url
     raw_query = None if query is None else _text(query)
     return URL(_text(scheme), _text(opaque), _text(userinfo), _text(host), _text(path), raw_query, _text(fragment))
@@ -205,14 +199,6 @@ def url(text: str) -> URL:
         raise EvaluationError(f"URL parse error during conversion from string: {error}") from error
 
 
-def is_url(text: str) -> bool:
-    try:
-        parse(text)
-    except URLError:
-        return False
-    return True
-
-
 def _estimate_equality(args: Sequence[Argument]) -> CallEstimate:
     """Charge a comparison with the whole right side, as Kubernetes does; an unknown length counts as one character."""
     longest = 1 if args[1].size.max == MAX else args[1].size.max
@@ -227,7 +213,7 @@ URL_LIBRARY: Final = Library(
     "kubernetes.urls",
     functions=(
         function("url", Overload("string_to_url", (TEXT,), URL.cel_type, url, cost=READ_AND_KEEP_SIZE)),
-        function("isURL", Overload("is_url_string", (TEXT,), BOOL, is_url)),
+        function("isURL", Overload("is_url_string", (TEXT,), BOOL, partial(succeeds, url))),
         _part("getScheme", "url_get_scheme", TEXT, lambda value: value.scheme),
         _part("getHost", "url_get_host", TEXT, lambda value: value.host),
         _part("getHostname", "url_get_hostname", TEXT, URL.hostname),

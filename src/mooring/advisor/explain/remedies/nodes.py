@@ -231,9 +231,8 @@ def _distance(one: str, other: str) -> float:
     versions = semver.parse_tolerant_or_none(one), semver.parse_tolerant_or_none(other)
     if versions[0] is None or versions[1] is None:
         return 0
-    left, right = versions[0], versions[1]
-    far = abs(left.major - right.major) + abs(left.minor - right.minor) / 1e3 + abs(left.patch - right.patch) / 1e6
-    return float(far)
+    parts = zip(versions[0].precedence[:3], versions[1].precedence[:3], (1, 1e3, 1e6), strict=True)
+    return float(sum(abs(left - right) / unit for left, right, unit in parts))
 
 
 def _bound(operator: str, value: str, read: Callable[[str], int | None] = parse_canonical_int64) -> str | None:
