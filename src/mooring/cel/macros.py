@@ -7,7 +7,9 @@ macro call, so issues point at the source. Read next: parser.py, which calls `ex
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
+
+from msgspec import structs
 
 from . import operators as op
 from .library import Macro
@@ -23,7 +25,6 @@ from .syntax import (
     Literal,
     MapExpr,
     Select,
-    StructExpr,
 )
 from .values import Value
 
@@ -68,12 +69,12 @@ class Expander:
         self,
         iter_range: Expr,
         iter_var: str,
+        iter_var2: str | None = None,
         *,
         init: Expr,
         step: Expr,
         condition: Expr | None = None,
         result: Expr | None = None,
-        iter_var2: str | None = None,
         accu_var: str = ACCUMULATOR,
     ) -> Comprehension:
         """Build a fold; by default over all items, returning the accumulator."""
@@ -96,48 +97,21 @@ class Expander:
         return self.loop(self.list(), "#unused", init=value, condition=never, step=step, result=body, accu_var=name)
 
     def copy(self, expr: Expr) -> Expr:
-        """Copy an expression with new ids, for a macro that uses an argument twice."""
-        new_id, offset = self._next_id, expr.offset
-        match expr:
-            case Ident():
-                return Ident(new_id(), offset, expr.name)
-            case Select():
-                return Select(new_id(), offset, self.copy(expr.operand), expr.name, test_only=expr.test_only)
-            case Call():
-                target = self.copy(expr.target) if expr.target is not None else None
-                return Call(new_id(), offset, expr.function, self._copies(expr.args), target)
-            case ListExpr():
-                return ListExpr(new_id(), offset, self._copies(expr.elements), expr.optional)
-            case MapExpr():
-                entries = [
-                    Entry(each.offset, self.copy(each.key), self.copy(each.value), each.optional)
-                    for each in expr.entries
-                ]
-                return MapExpr(new_id(), offset, entries)
-            case StructExpr():
-                fields = [
-                    FieldInit(each.offset, each.name, self.copy(each.value), each.optional) for each in expr.fields
-                ]
-                return StructExpr(new_id(), offset, expr.type_name, fields)
-            case Comprehension():
-                return Comprehension(
-                    new_id(),
-                    offset,
-                    iter_range=self.copy(expr.iter_range),
-                    iter_var=expr.iter_var,
-                    iter_var2=expr.iter_var2,
-                    accu_var=expr.accu_var,
-                    accu_init=self.copy(expr.accu_init),
-                    condition=self.copy(expr.condition),
-                    step=self.copy(expr.step),
-                    result=self.copy(expr.result),
-                )
-            case Literal():
-                return Literal(new_id(), offset, expr.value)
-        raise TypeError(expr)
+        """Copy an unchecked expression with new ids, for a macro that uses an argument twice."""
+        changed: dict[str, Any] = {}
+        for name in expr.__struct_fields__:
+            value = getattr(expr, name)
+            if isinstance(value, Expr):
+                changed[name] = self.copy(value)
+            elif isinstance(value, tuple | list):
+                changed[name] = tuple(map(self._copy_part, value))
+        return structs.replace(expr, id=self._next_id(), **changed)
 
-    def _copies(self, exprs: Sequence[Expr]) -> tuple[Expr, ...]:
-        return tuple(self.copy(each) for each in exprs)
+    def _copy_part(self, part: Expr | Entry | FieldInit) -> Expr | Entry | FieldInit:
+        if isinstance(part, Expr):
+            return self.copy(part)
+        part = part._replace(value=self.copy(part.value))
+        return part._replace(key=self.copy(part.key)) if isinstance(part, Entry) else part
 
     def error(self, where: Expr, message: str) -> None:
         """Report an issue at a node; return None from the macro afterwards."""
@@ -162,58 +136,66 @@ def _has(new: Expander, _target: Expr | None, args: Sequence[Expr]) -> Expr | No
     return None
 
 
-def _quantifier(make: Callable[[Expander, Expr, str, Expr], Expr]) -> Callable[..., Expr | None]:
-    def expand(new: Expander, target: Expr | None, args: Sequence[Expr]) -> Expr | None:
-        variable = new.variable(args[0])
-        if variable is None or target is None:
+Make = Callable[[Expander, Expr, Sequence[str], Sequence[Expr]], Expr]
+"""Build the expansion of a macro on a list or map, from its variables and the arguments after them."""
+
+
+def over_items(name: str, args: int, make: Make, *, variables: int = 1) -> Macro:
+    """Declare the macro `target.name(variable, …)`, whose first arguments are the names of one or two variables."""
+    wrong = "argument must be a simple name" if variables == 1 else "iteration variable must be a simple name"
+
+    def expand(new: Expander, target: Expr | None, given: Sequence[Expr]) -> Expr | None:
+        names = [name for each in given[:variables] if (name := new.variable(each, wrong)) is not None]
+        if target is None or len(names) < variables:
             return None
-        return make(new, target, variable, args[1])
+        if len(set(names)) < variables:
+            new.error(given[1], f"duplicate variable name: {names[1]}")
+            return None
+        return make(new, target, names, given[variables:])
 
-    return expand
+    return Macro(name, args, receiver=True, expand=expand)
 
 
-def _all(new: Expander, target: Expr, variable: str, predicate: Expr) -> Expr:
+def expand_all(new: Expander, target: Expr, names: Sequence[str], args: Sequence[Expr]) -> Expr:
     condition = new.call(op.NOT_STRICTLY_FALSE, new.result())
-    step = new.call(op.AND, new.result(), predicate)
-    return new.loop(target, variable, init=new.literal(True), condition=condition, step=step)
+    step = new.call(op.AND, new.result(), args[0])
+    return new.loop(target, *names, init=new.literal(True), condition=condition, step=step)
 
 
-def _exists(new: Expander, target: Expr, variable: str, predicate: Expr) -> Expr:
+def expand_exists(new: Expander, target: Expr, names: Sequence[str], args: Sequence[Expr]) -> Expr:
     condition = new.call(op.NOT_STRICTLY_FALSE, new.call(op.NOT, new.result()))
-    step = new.call(op.OR, new.result(), predicate)
-    return new.loop(target, variable, init=new.literal(False), condition=condition, step=step)
+    step = new.call(op.OR, new.result(), args[0])
+    return new.loop(target, *names, init=new.literal(False), condition=condition, step=step)
 
 
-def _exists_one(new: Expander, target: Expr, variable: str, predicate: Expr) -> Expr:
-    one_more = new.call(op.ADD, new.result(), new.literal(1))
-    step = new.call(op.CONDITIONAL, predicate, one_more, new.result())
+def expand_exists_one(new: Expander, target: Expr, names: Sequence[str], args: Sequence[Expr]) -> Expr:
+    step = new.call(op.CONDITIONAL, args[0], new.call(op.ADD, new.result(), new.literal(1)), new.result())
     result = new.call(op.EQUALS, new.result(), new.literal(1))
-    return new.loop(target, variable, init=new.literal(0), step=step, result=result)
+    return new.loop(target, *names, init=new.literal(0), step=step, result=result)
 
 
-def _filter(new: Expander, target: Expr, variable: str, predicate: Expr) -> Expr:
-    keep = new.call(op.ADD, new.result(), new.list(new.ident(variable)))
-    step = new.call(op.CONDITIONAL, predicate, keep, new.result())
-    return new.loop(target, variable, init=new.list(), step=step)
+def expand_map(new: Expander, target: Expr, names: Sequence[str], args: Sequence[Expr]) -> Expr:
+    """Expand `map` and `transformList`: a list of the transformed items that meet the condition, if there is one."""
+    step = only_if(new, args, new.call(op.ADD, new.result(), new.list(args[-1])))
+    return new.loop(target, *names, init=new.list(), step=step)
 
 
-def _map(new: Expander, target: Expr | None, args: Sequence[Expr]) -> Expr | None:
-    variable = new.variable(args[0])
-    if variable is None or target is None:
-        return None
-    step: Expr = new.call(op.ADD, new.result(), new.list(args[-1]))
-    if len(args) == 3:
-        step = new.call(op.CONDITIONAL, args[1], step, new.result())
-    return new.loop(target, variable, init=new.list(), step=step)
+def _expand_filter(new: Expander, target: Expr, names: Sequence[str], args: Sequence[Expr]) -> Expr:
+    return expand_map(new, target, names, (args[0], new.ident(names[0])))
+
+
+def only_if(new: Expander, args: Sequence[Expr], step: Expr) -> Expr:
+    """Make the step of a loop conditional, if a condition was given before the transformation."""
+    return step if len(args) == 1 else new.call(op.CONDITIONAL, args[0], step, new.result())
 
 
 STANDARD_MACROS: Final = (
     Macro("has", 1, receiver=False, expand=_has),
-    Macro("all", 2, receiver=True, expand=_quantifier(_all)),
-    Macro("exists", 2, receiver=True, expand=_quantifier(_exists)),
-    Macro("exists_one", 2, receiver=True, expand=_quantifier(_exists_one)),
-    Macro("existsOne", 2, receiver=True, expand=_quantifier(_exists_one)),
-    Macro("filter", 2, receiver=True, expand=_quantifier(_filter)),
-    Macro("map", 2, receiver=True, expand=_map),
-    Macro("map", 3, receiver=True, expand=_map),
+    over_items("all", 2, expand_all),
+    over_items("exists", 2, expand_exists),
+    over_items("exists_one", 2, expand_exists_one),
+    over_items("existsOne", 2, expand_exists_one),
+    over_items("filter", 2, _expand_filter),
+    over_items("map", 2, expand_map),
+    over_items("map", 3, expand_map),
 )

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from . import operators as op
 from .types import DYN, Type
 from .values import Value
@@ -20,67 +22,51 @@ ACCUMULATOR = "@result"
 """The accumulator variable of comprehensions; the name cannot be written in an expression."""
 
 
-class Expr:
+class _Typed(msgspec.Struct, eq=False, kw_only=True):
+    type: Type = DYN
+
+
+class Expr(_Typed, eq=False):
     """The base class of all nodes."""
 
-    __slots__ = ("id", "offset", "type")
-
-    def __init__(self, id_: int, offset: int) -> None:
-        self.id = id_
-        self.offset = offset
-        self.type: Type = DYN
+    id: int
+    offset: int
 
 
-class Literal(Expr):
-    __slots__ = ("value",)
-
-    def __init__(self, id_: int, offset: int, value: Value) -> None:
-        super().__init__(id_, offset)
-        self.value = value
+class Literal(Expr, eq=False):
+    value: Value
 
 
-class Ident(Expr):
+class Ident(Expr, eq=False):
     """A name. The checker sets `variable` (its full name) or `constant`; for a local variable neither."""
 
-    __slots__ = ("constant", "name", "variable")
-
-    def __init__(self, id_: int, offset: int, name: str) -> None:
-        super().__init__(id_, offset)
-        self.name = name
-        self.variable: str | None = None
-        self.constant: Literal | None = None
+    name: str
+    variable: str | None = None
+    constant: Literal | None = None
 
 
-class Select(Expr):
+class Select(Expr, eq=False):
     """`operand.name`, or `has(operand.name)` when it only tests.
 
     The checker sets `resolved` when the dotted path turned out to be one name, such as a variable `a.b` or a type.
     """
 
-    __slots__ = ("name", "operand", "resolved", "test_only")
-
-    def __init__(self, id_: int, offset: int, operand: Expr, name: str, *, test_only: bool = False) -> None:
-        super().__init__(id_, offset)
-        self.operand = operand
-        self.name = name
-        self.test_only = test_only
-        self.resolved: Ident | None = None
+    operand: Expr
+    name: str
+    test_only: bool = False
+    resolved: Ident | None = None
 
 
-class Call(Expr):
+class Call(Expr, eq=False):
     """`function(args)`, `target.function(args)`, and every operator (`_+_`, `_?_:_`, `_[_]`, see operators.py).
 
     The checker sets `overloads` to those that fit the types.
     """
 
-    __slots__ = ("args", "function", "overloads", "target")
-
-    def __init__(self, id_: int, offset: int, function: str, args: Sequence[Expr], target: Expr | None = None) -> None:
-        super().__init__(id_, offset)
-        self.function = function
-        self.target = target
-        self.args = args
-        self.overloads: Sequence[Overload] = ()
+    function: str
+    args: Sequence[Expr]
+    target: Expr | None = None
+    overloads: Sequence[Overload] = ()
 
     @property
     def operands(self) -> list[Expr]:
@@ -88,15 +74,11 @@ class Call(Expr):
         return [*self.args] if self.target is None else [self.target, *self.args]
 
 
-class ListExpr(Expr):
+class ListExpr(Expr, eq=False):
     """`optional` has the indices of elements written with `?`."""
 
-    __slots__ = ("elements", "optional")
-
-    def __init__(self, id_: int, offset: int, elements: Sequence[Expr], optional: frozenset[int] = frozenset()) -> None:
-        super().__init__(id_, offset)
-        self.elements = elements
-        self.optional = optional
+    elements: Sequence[Expr]
+    optional: frozenset[int] = frozenset()
 
 
 class Entry(NamedTuple):
@@ -108,12 +90,8 @@ class Entry(NamedTuple):
     optional: bool = False
 
 
-class MapExpr(Expr):
-    __slots__ = ("entries",)
-
-    def __init__(self, id_: int, offset: int, entries: Sequence[Entry]) -> None:
-        super().__init__(id_, offset)
-        self.entries = entries
+class MapExpr(Expr, eq=False):
+    entries: Sequence[Entry]
 
 
 class FieldInit(NamedTuple):
@@ -125,15 +103,11 @@ class FieldInit(NamedTuple):
     optional: bool = False
 
 
-class StructExpr(Expr):
+class StructExpr(Expr, eq=False):
     """`type_name{field: value}`."""
 
-    __slots__ = ("fields", "type_name")
-
-    def __init__(self, id_: int, offset: int, type_name: str, fields: Sequence[FieldInit]) -> None:
-        super().__init__(id_, offset)
-        self.type_name = type_name
-        self.fields = fields
+    type_name: str
+    fields: Sequence[FieldInit]
 
 
 class Quantifier(NamedTuple):
@@ -143,37 +117,20 @@ class Quantifier(NamedTuple):
     decisive: bool
 
 
-class Comprehension(Expr):
+class Comprehension(Expr, eq=False, kw_only=True):
     """A loop, as macros expand to: fold `step` over `iter_range` while `condition` holds, then return `result`.
 
     With a second variable the first is the index or key and the second the value.
     """
 
-    __slots__ = ("accu_init", "accu_var", "condition", "iter_range", "iter_var", "iter_var2", "result", "step")
-
-    def __init__(
-        self,
-        id_: int,
-        offset: int,
-        *,
-        iter_range: Expr,
-        iter_var: str,
-        iter_var2: str | None,
-        accu_var: str,
-        accu_init: Expr,
-        condition: Expr,
-        step: Expr,
-        result: Expr,
-    ) -> None:
-        super().__init__(id_, offset)
-        self.iter_range = iter_range
-        self.iter_var = iter_var
-        self.iter_var2 = iter_var2
-        self.accu_var = accu_var
-        self.accu_init = accu_init
-        self.condition = condition
-        self.step = step
-        self.result = result
+    iter_range: Expr
+    iter_var: str
+    iter_var2: str | None
+    accu_var: str
+    accu_init: Expr
+    condition: Expr
+    step: Expr
+    result: Expr
 
     @property
     def quantifier(self) -> Quantifier | None:

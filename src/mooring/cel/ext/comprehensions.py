@@ -4,19 +4,25 @@
 new list or map, with an optional condition before the transformation.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from mooring.cel import operators as op
 from mooring.cel.errors import EvaluationError
-from mooring.cel.library import Library, Macro, Overload, function
-from mooring.cel.macros import Expander
+from mooring.cel.library import Library, Overload, function
+from mooring.cel.macros import (
+    Expander,
+    expand_all,
+    expand_exists,
+    expand_exists_one,
+    expand_map,
+    only_if,
+    over_items,
+)
 from mooring.cel.syntax import Expr
 from mooring.cel.types import map_of, param
 from mooring.cel.values import Value, map_of_pairs
 
 MAP_INSERT: Final = "cel.@mapInsert"
-_VARIABLES = "iteration variable must be a simple name"
 
 
 def insert(entries: dict[Value, Value], key: Value, value: Value) -> dict[Value, Value]:
@@ -37,57 +43,14 @@ _KEY, _VALUE = param("K"), param("V")
 _MAP: Final = map_of(_KEY, _VALUE)
 
 
-def _loop(make: Callable[[Expander, Expr, tuple[str, str], Sequence[Expr]], Expr]) -> Callable[..., Expr | None]:
-    """Build a macro `target.name(variable, variable, …)`; `make` gets the arguments after the variables."""
-
-    def expand(new: Expander, target: Expr | None, args: Sequence[Expr]) -> Expr | None:
-        first, second = new.variable(args[0], _VARIABLES), new.variable(args[1], _VARIABLES)
-        if target is None or first is None or second is None:
-            return None
-        if first == second:
-            new.error(args[1], f"duplicate variable name: {second}")
-            return None
-        return make(new, target, (first, second), args[2:])
-
-    return expand
+def _transform_map(new: Expander, target: Expr, names: Sequence[str], args: Sequence[Expr]) -> Expr:
+    step = only_if(new, args, new.call(MAP_INSERT, new.result(), new.ident(names[0]), args[-1]))
+    return new.loop(target, *names, init=new.map(), step=step)
 
 
-def _all(new: Expander, target: Expr, names: tuple[str, str], args: Sequence[Expr]) -> Expr:
-    condition = new.call(op.NOT_STRICTLY_FALSE, new.result())
-    step = new.call(op.AND, new.result(), args[0])
-    return new.loop(target, names[0], iter_var2=names[1], init=new.literal(True), condition=condition, step=step)
-
-
-def _exists(new: Expander, target: Expr, names: tuple[str, str], args: Sequence[Expr]) -> Expr:
-    condition = new.call(op.NOT_STRICTLY_FALSE, new.call(op.NOT, new.result()))
-    step = new.call(op.OR, new.result(), args[0])
-    return new.loop(target, names[0], iter_var2=names[1], init=new.literal(False), condition=condition, step=step)
-
-
-def _exists_one(new: Expander, target: Expr, names: tuple[str, str], args: Sequence[Expr]) -> Expr:
-    step = new.call(op.CONDITIONAL, args[0], new.call(op.ADD, new.result(), new.literal(1)), new.result())
-    result = new.call(op.EQUALS, new.result(), new.literal(1))
-    return new.loop(target, names[0], iter_var2=names[1], init=new.literal(0), step=step, result=result)
-
-
-def _transform_list(new: Expander, target: Expr, names: tuple[str, str], args: Sequence[Expr]) -> Expr:
-    step = _where(new, args, new.call(op.ADD, new.result(), new.list(args[-1])))
-    return new.loop(target, names[0], iter_var2=names[1], init=new.list(), step=step)
-
-
-def _transform_map(new: Expander, target: Expr, names: tuple[str, str], args: Sequence[Expr]) -> Expr:
-    step = _where(new, args, new.call(MAP_INSERT, new.result(), new.ident(names[0]), args[-1]))
-    return new.loop(target, names[0], iter_var2=names[1], init=new.map(), step=step)
-
-
-def _transform_map_entry(new: Expander, target: Expr, names: tuple[str, str], args: Sequence[Expr]) -> Expr:
-    step = _where(new, args, new.call(MAP_INSERT, new.result(), args[-1]))
-    return new.loop(target, names[0], iter_var2=names[1], init=new.map(), step=step)
-
-
-def _where(new: Expander, args: Sequence[Expr], step: Expr) -> Expr:
-    """Wrap the step in the filter condition, if one was given before the transformation."""
-    return step if len(args) == 1 else new.call(op.CONDITIONAL, args[0], step, new.result())
+def _transform_map_entry(new: Expander, target: Expr, names: Sequence[str], args: Sequence[Expr]) -> Expr:
+    step = only_if(new, args, new.call(MAP_INSERT, new.result(), args[-1]))
+    return new.loop(target, *names, init=new.map(), step=step)
 
 
 TWO_VARIABLES: Final = Library(
@@ -100,15 +63,15 @@ TWO_VARIABLES: Final = Library(
         ),
     ),
     macros=(
-        Macro("all", 3, receiver=True, expand=_loop(_all)),
-        Macro("exists", 3, receiver=True, expand=_loop(_exists)),
-        Macro("existsOne", 3, receiver=True, expand=_loop(_exists_one)),
-        Macro("exists_one", 3, receiver=True, expand=_loop(_exists_one)),
-        Macro("transformList", 3, receiver=True, expand=_loop(_transform_list)),
-        Macro("transformList", 4, receiver=True, expand=_loop(_transform_list)),
-        Macro("transformMap", 3, receiver=True, expand=_loop(_transform_map)),
-        Macro("transformMap", 4, receiver=True, expand=_loop(_transform_map)),
-        Macro("transformMapEntry", 3, receiver=True, expand=_loop(_transform_map_entry)),
-        Macro("transformMapEntry", 4, receiver=True, expand=_loop(_transform_map_entry)),
+        over_items("all", 3, expand_all, variables=2),
+        over_items("exists", 3, expand_exists, variables=2),
+        over_items("existsOne", 3, expand_exists_one, variables=2),
+        over_items("exists_one", 3, expand_exists_one, variables=2),
+        over_items("transformList", 3, expand_map, variables=2),
+        over_items("transformList", 4, expand_map, variables=2),
+        over_items("transformMap", 3, _transform_map, variables=2),
+        over_items("transformMap", 4, _transform_map, variables=2),
+        over_items("transformMapEntry", 3, _transform_map_entry, variables=2),
+        over_items("transformMapEntry", 4, _transform_map_entry, variables=2),
     ),
 )
