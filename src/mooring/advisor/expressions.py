@@ -22,7 +22,7 @@ from mooring.constraints.expressions import parse_time_added
 
 
 class ExpressionOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The result of an expression for a group of nodes or taints with equal values."""
+    """One result of a CEL expression (true, or why not) and the nodes or taints for which it has this result."""
 
     matches: bool
     why: str
@@ -34,7 +34,7 @@ class ExpressionOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 def objections(program: Program) -> Iterator[str]:
-    """Return why the API server would reject a CEL expression although it compiles."""
+    """Yield the reasons why the API server would reject a CEL expression that compiles: its type, its cost."""
     if program.output_type != BOOL:
         yield f"must evaluate to bool, not {program.output_type}"
     if program.max_cost > COST_LIMIT:
@@ -42,13 +42,13 @@ def objections(program: Program) -> Iterator[str]:
 
 
 def on_nodes(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome]:
-    """Evaluate an expression over `node` on all nodes; return the outcomes."""
+    """Evaluate a CEL expression on `node` for all nodes; return each different outcome with its nodes."""
     inputs = ((node.metadata.name, {"labels": node.metadata.labels}) for node in nodes)
     return _tried(program, "node", inputs, _read_keys(program))
 
 
 def on_taints(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome]:
-    """Evaluate an expression over `taint` on the taints of all nodes; an outcome names the nodes with the taint."""
+    """Evaluate a CEL expression on `taint` for all taints of nodes; return each different outcome with its taints."""
     inputs = (
         (f"{node.metadata.name} {shown_taint(taint)}", taint_variable(taint))
         for node in nodes
@@ -58,14 +58,14 @@ def on_taints(program: Program, nodes: Iterable[Node]) -> list[ExpressionOutcome
 
 
 def taint_variable(taint: Taint) -> dict[str, Any]:
-    """Return the CEL variable `taint` for a taint."""
+    """Return the value of the CEL variable `taint` for a taint."""
     values: dict[str, Any] = {"key": taint.key, "value": taint.value, "effect": taint.effect}
     added = parse_time_added(taint)
     return values if added is None else {**values, "timeAdded": Timestamp.from_datetime(added)}
 
 
 def _read_keys(program: Program) -> frozenset[str] | None:
-    """Return the labels that an expression reads; None if it may read all of them."""
+    """Return the keys of the node labels that an expression reads; None if it may read any."""
     found: frozenset[str] = frozenset()
     for path, keys in program.reads.items():
         if path != ("node", "labels") or keys is None:

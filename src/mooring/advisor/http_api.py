@@ -140,7 +140,7 @@ class AdvisorApi:
     # -- how
 
     async def answer(self, request: Request, route: ResourceRoute, work: Work, status: int = 200) -> Response:
-        """Compute a response in a thread, within the limits of concurrency and time."""
+        """Run `work` on a snapshot in a thread; respond with its result, or an error beyond the limits."""
         user = request.user.username
         if user in self._busy:
             raise errors.too_many_requests("you have asked the advisor already: wait for that answer")
@@ -182,7 +182,7 @@ class AdvisorApi:
 
 
 def _named(result: Any, route: ResourceRoute) -> dict[str, Any]:
-    """Return a result as an API object with the requested name."""
+    """Return a result as an API object of the route's kind, with the requested name."""
     tree: dict[str, Any] = msgspec.to_builtins(result)
     metadata = {"name": route.name, "namespace": route.namespace}
     kind = {"apiVersion": route.kind.api_version, "kind": route.kind.kind}

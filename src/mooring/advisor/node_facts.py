@@ -19,14 +19,14 @@ STATE_TAINTS = "node.kubernetes.io/"
 
 
 class Use(NamedTuple):
-    """The number of nodes that have a label or another value, and the name of one of them."""
+    """The number of nodes that have one value (of a label, say), and the name of one of these nodes."""
 
     nodes: int
     node: str
 
 
 class NodeFacts:
-    """An index over nodes, built once for a snapshot."""
+    """An index of the labels, taints and resources of a snapshot's nodes."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.count = 0
@@ -112,6 +112,6 @@ def is_near(word: str, other: str) -> bool:
 
 
 def shown_taint(taint: Taint) -> str:
-    """Format a taint as kubectl does."""
+    """Return a taint as kubectl shows it, such as `gpu=true:NoSchedule`."""
     value = f"={taint.value}" if taint.value else ""
     return f"{taint.key}{value}:{taint.effect}"

@@ -8,8 +8,8 @@ API_VERSION = "advisor.mooring.dev/v1"
 
 
 class Result(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A part of a result: frozen, with camelCase field names; JSON has no fields with default values."""
+    """The base class of results and their parts: frozen, camelCase in JSON, default values left out."""
 
     def tree(self) -> dict[str, Any]:
-        """Return a whole result as in JSON: plain dicts and lists, beginning with its apiVersion and kind."""
+        """Return the result as in JSON: plain dicts and lists, beginning with apiVersion and kind."""
         return {"apiVersion": API_VERSION, "kind": getattr(self, "kind", ""), **msgspec.to_builtins(self)}

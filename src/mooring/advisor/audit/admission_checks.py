@@ -39,7 +39,7 @@ class AdmissionResult:
     dropped: frozenset[str] = frozenset()
 
     def beyond(self, other: "AdmissionResult") -> "AdmissionResult":
-        """Return the rejected and dropped fields that are neither rejected nor dropped in the `other` result."""
+        """Return the fields that this admission rejects or drops, and the `other` one neither rejects nor drops."""
         refused = {field: text for field, text in self.refused.items() if field not in other.refused}
         return AdmissionResult(refused, self.dropped - other.dropped - other.refused.keys())
 
@@ -49,14 +49,14 @@ class AdmissionResult:
 
 
 class _AnyCluster(NoCluster):
-    """Admission's lookups for an assumed cluster in which every referenced object exists."""
+    """Look up objects for admission in an assumed cluster where every referenced object exists."""
 
     def priority_class(self, name: str) -> Priority | None:
         return super().priority_class(name) or Priority(name, 0)
 
 
 def has_rules(obj: Resource) -> bool:
-    """Return whether admission validates objects of this kind."""
+    """Return whether the server has admission checks for objects of this kind."""
     try:
         strategy_of(type(obj))
     except KeyError:
@@ -71,7 +71,7 @@ def default(obj: Resource) -> None:
 
 
 def create(obj: Resource, options: AdmissionOptions, now: datetime) -> AdmissionResult:
-    """Run admission for a create of the object; return the result."""
+    """Run admission for creating an object, which is not modified; return the rejected and the dropped fields."""
     made = _copy(obj)
     strategy = strategy_of(type(made))
     strategy.default(made)
@@ -91,7 +91,7 @@ def create(obj: Resource, options: AdmissionOptions, now: datetime) -> Admission
 
 
 def update(obj: Resource, options: AdmissionOptions, now: datetime) -> AdmissionResult:
-    """Run admission for an update that writes the stored object back unchanged; return the result."""
+    """Run admission for an update that writes a stored object back; return the rejected and the dropped fields."""
     stored = _copy(obj)
     strategy_of(type(stored)).default(stored)
     stored.metadata.resource_version = stored.metadata.resource_version or "1"
@@ -120,7 +120,7 @@ def _content(obj: Resource) -> dict[str, Any]:
 
 
 def dropped(given: dict[str, Any], made: Resource) -> frozenset[str]:
-    """Return the paths of fields that admission dropped, except those that the server would set to the same default."""
+    """Return the paths of fields that admission dropped, except those that the server sets to the same default."""
     lost = frozenset(missing(given, _content(made)))
     if not lost:
         return lost
@@ -130,7 +130,7 @@ def dropped(given: dict[str, Any], made: Resource) -> frozenset[str]:
 
 
 def missing(given: Any, kept: Any, filled: Any = None, path: str = "") -> Iterator[str]:
-    """Yield the paths set in `given` and absent in `kept`, unless `filled` (with defaults) has the same value."""
+    """Yield the field paths of `given` that `kept` lacks, unless `filled` (`kept` with defaults) has the value."""
     if given in (kept, filled):
         return
     if isinstance(given, dict) and isinstance(kept, dict):
@@ -159,12 +159,12 @@ class GeneratedObject(NamedTuple):
     words: str
 
     def path(self, field: str) -> str:
-        """Translate a path in the created object to the path in its source."""
+        """Return the path in the source object for a field path of the created object."""
         return f"{self.there}{field[len(self.here) :]}" if field.startswith(self.here) else field
 
 
 def generated_from(obj: Resource) -> GeneratedObject | None:
-    """Return the object that a workload's controller creates, such as a Deployment's pod; None if it creates none."""
+    """Return the object that a controller creates from a template, such as a Deployment's pod; None for other kinds."""
     namespace, name = obj.metadata.namespace, obj.metadata.name
     if isinstance(obj, batch_v1.CronJob):
         template = obj.spec.job_template
@@ -209,7 +209,7 @@ _LONGEST = 100
 
 
 class GatedUse(NamedTuple):
-    """A field of an object that has an effect only with a certain gate or version."""
+    """A field that an object uses and that has an effect only with a certain feature gate or version."""
 
     switch: Switch
     field: str
@@ -226,7 +226,7 @@ class GatedUseFinder:
         self._cache: dict[tuple[type, bytes], tuple[GatedUse, ...]] = {}
 
     def of(self, obj: Resource) -> tuple[GatedUse, ...]:
-        """Return the gated fields that an object uses, in the order of the gates and fields."""
+        """Return the fields of an object that depend on a gate or version: those of gates first, then of versions."""
         if not has_rules(obj):
             return ()
         key = (type(obj), hashlib.blake2b(content(obj), digest_size=16).digest())
@@ -260,14 +260,14 @@ def _is_newer(use: GatedUse, gate: GatedUse) -> bool:
 
 
 def content(obj: Resource) -> bytes:
-    """Encode the parts of an object that admission reads and gates or versions affect, as a cache key."""
+    """Return the encoded object, of a pod only the spec, as the key under which audits cache its gated fields."""
     if isinstance(obj, Pod):
         return codec.encode(structs.replace(obj.spec, node_name=""))
     return codec.encode(obj)
 
 
 def value_at(tree: Any, path: str) -> str:
-    """Format the value at a field path for a message; an operator together with its operands."""
+    """Return the value at a field path as text for a message; for an operator, with its key and values."""
     steps = [name or index for name, index in _STEP.findall(path)]
     value, around = tree, None
     for step in steps:

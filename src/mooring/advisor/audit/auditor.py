@@ -46,7 +46,7 @@ def audit(
     has_stored_versions: bool = False,
     now: datetime | None = None,
 ) -> Audit:
-    """Find the objects of a snapshot that would break with the target flags of a question.
+    """Find the objects of a snapshot that break under the target flags of a question, and the steps against it.
 
     `has_stored_versions`: the objects have their storage versions.
     """
@@ -149,7 +149,7 @@ def _list_refusals(found: Iterable[tuple[ObjectReference, str]], who: str) -> li
 
 
 def subjects_of(snapshot: Snapshot, question: Question) -> list[AuditedObject]:
-    """Return the objects of a snapshot that can be decoded, as an audit examines them, for a rehearsal."""
+    """Return all decodable objects of a snapshot with their references, for a rehearsal of the audit."""
     options = audit_options.build(question)
     found = ((_decoded(raw, options), reference_of(raw, _is_namespaced(raw, options))) for raw in snapshot.raw())
     return [AuditedObject(obj, reference) for obj, reference in found if obj is not None and obj.metadata.name]
@@ -210,7 +210,7 @@ _IN_POD = "spec.affinity.nodeAffinity"
 def scheduler_config_findings(
     profiles: Sequence[ProfileSpec], file: str, snapshot: Snapshot, options: AuditOptions, uses: GatedUseFinder
 ) -> Iterator[Finding]:
-    """Yield findings about gated fields in the `addedAffinity` of scheduler profiles."""
+    """Yield findings about fields of scheduler profiles' `addedAffinity` that depend on feature gates."""
     for index, profile in enumerate(profiles):
         added = added_affinity(profile)
         if added is None:

@@ -39,7 +39,7 @@ NONE_SET: Mapping[str, bool] = MappingProxyType({})
 
 
 class QuestionError(ValueError):
-    """The audit's command-line flags contradict each other or are unknown; the message says which."""
+    """The command-line flags of an audit contradict each other or are unknown; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def ask(
     runtime_config: Mapping[str, bool] = NONE_SET,
     to_runtime_config: Mapping[str, bool] | None = None,
 ) -> Question:
-    """Build the audit's question from command-line flags. Raise `QuestionError`."""
+    """Return the current and target flags that an audit compares. Raise `QuestionError` for contradictory flags."""
     if to_runtime_config is None:
         to_runtime_config = runtime_config
     asked = to_emulation or to_min_compatibility or disable or enable or to_runtime_config != runtime_config
@@ -215,7 +215,7 @@ def _shown(version: Mapping[str, str], prefix: str) -> Version | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Switch:
-    """A feature gate or version that fields depend on, and admission options with everything on except it."""
+    """A feature gate or version, and admission options with every gate and version enabled except this one."""
 
     feature: str
     off: AdmissionOptions
@@ -259,11 +259,11 @@ class AuditOptions:
         return any(change.gate == gate and not change.enabled for change in self.changes)
 
     def reads(self, kind: Kind) -> bool:
-        """Return whether the oldest server that must read stored objects knows an API version of a kind."""
+        """Return whether the oldest server that may have to read stored objects knows an API version of this kind."""
         return not self.checks_stored or kind.lifecycle.known_at(self.oldest_reader)
 
     def removal(self, api_version: str, kind: str) -> str | None:
-        """Return the release that removes a kind which Mooring lacks, up to the target, and the replacement."""
+        """Return the release up to the target that removes a kind Mooring lacks, and the replacement; None if none."""
         found = removal_of(api_version, kind)
         if found is None or not self._from < Version.parse(found.release) <= self._to:
             return None
@@ -271,7 +271,7 @@ class AuditOptions:
 
 
 def build(question: Question) -> AuditOptions:
-    """Build the audit options from versions and gates. Raise `SchemeError` if a runtime configuration is wrong."""
+    """Compute the audit's options from its flags. Raise `SchemeError` for a wrong runtime configuration."""
     target = question.target or question.current
     everything = _admission(_all_gates(on=True), BINARY)
     oldest = oldest_compatible(target.versions.emulation)

@@ -39,7 +39,7 @@ _RETRIES = "controllers try again and again (with growing pauses)"
 
 @dataclass(frozen=True, slots=True)
 class AuditedObject:
-    """An audited object, converted to the newest version of its kind, and its reference for findings."""
+    """An object to audit, in the newest version of its kind, and its reference for findings."""
 
     object: Resource
     reference: ObjectReference
@@ -67,7 +67,7 @@ class EffectFinder:
     now: datetime
 
     def of(self, subject: AuditedObject) -> Iterator[Finding]:
-        """Yield the findings about an object: one for each gated field, and one if it can no longer be updated."""
+        """Yield a finding for each gated field of an object, and for each that makes updates of it fail."""
         uses = self.uses.of(subject.object)
         if not uses:
             return
@@ -161,7 +161,7 @@ def _with_source_paths(admission: AdmissionResult, made: GeneratedObject) -> Adm
 def use_finding(
     reference: ObjectReference, use: GatedUse, tree: object, effect: Effect, message: str, *, field: str = ""
 ) -> Finding:
-    """Return the finding about one gated field of an object, whose JSON is `tree`."""
+    """Build the finding about one gated field of an object, given as the dict `tree`."""
     return Finding(
         object=reference,
         field=field or use.field,
@@ -181,7 +181,7 @@ _PLACES = {
 
 
 def bridged_findings(subject: AuditedObject, uses: GatedUseFinder) -> Iterator[Finding]:
-    """Yield findings about constraints that a pod or template has in Mooring's annotations instead of its spec."""
+    """Yield findings about constraints in the annotations of a pod or template that the bridge evaluates."""
     at = specs.pod_spec(subject.object)
     if at is None or not annotations.has_constraints(at.annotations) or not _needs_node(subject, at):
         return
@@ -216,7 +216,7 @@ class ApiVersionFinder:
     options: AuditOptions
 
     def of(self, raw: RawObject, reference: ObjectReference, *, as_stored: bool) -> Iterator[Finding]:
-        """Yield the findings about an object's API version or, with `as_stored`, about its storage version."""
+        """Yield findings if the target flags stop serving the object's API version or reading its storage version."""
         options = self.options
         if options.is_inventory:
             return

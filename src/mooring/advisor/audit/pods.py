@@ -45,7 +45,7 @@ class PodEffectFinder:
         return self.options.now.features == self.options.then.features
 
     def effect_on(self, pod: Pod) -> PodEffect:
-        """Return the effect of the target flags on one pod: it is evicted, left pending, or unaffected."""
+        """Return whether the target flags evict a pod, leave it pending, or do not affect it, and why."""
         if has_ended(pod) or pod.metadata.deletion_timestamp is not None:
             return PodEffect(Effect.FINISHED, "the pod has ended, or is about to go")
         if pod.spec.node_name:

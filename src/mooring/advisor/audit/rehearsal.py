@@ -50,7 +50,7 @@ class RehearsalPlane:
 
 
 class StartPlane(Protocol):
-    """A function that starts a control plane on a data directory, with target (`then`) or current flags."""
+    """Starts a control plane on a data directory, with the target flags (`then`) or the current ones."""
 
     def __call__(
         self, folder: Path, *, then: bool, with_workers: bool = True
@@ -63,7 +63,7 @@ Subject = tuple[Resource, ObjectReference]
 
 @dataclass(slots=True)
 class RehearsalObjects:
-    """The objects of a rehearsal: those that a server stores, and manifests to create."""
+    """The objects that a rehearsal copies: stored ones, manifests to create, and names of schedulers."""
 
     stored: list[Subject] = field(default_factory=list)
     manifests: list[Subject] = field(default_factory=list)
@@ -72,7 +72,7 @@ class RehearsalObjects:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """The observation of an object on one control plane: the result of a request, or the state of its pods."""
+    """One observation on one control plane: the result of a request for an object, or the state of its pods."""
 
     outcome: str
     detail: str = ""
@@ -96,7 +96,7 @@ _HARMLESS = frozenset({"accepted", "served", "scheduled", "works"})
 
 
 async def rehearse(audit: Audit, copy: RehearsalObjects, start: StartPlane, folder: Path, seconds: float) -> Audit:
-    """Run a rehearsal in `folder`; return the audit with its results. Control planes have `seconds` to settle."""
+    """Rehearse the audit's change on two control planes in `folder`, each settling for at most `seconds`."""
     began = time.monotonic()
     notes: list[str] = []
     first, second = folder / "now", folder / "then"
@@ -166,12 +166,12 @@ async def _all_evaluated(plane: RehearsalPlane, waiting: Sequence[Pod]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """Observes one control plane of the rehearsal: tries requests for all objects and reads the state of their pods."""
+    """Observes one control plane of the rehearsal: sends dry-run requests for all objects, and reads pods' states."""
 
     plane: RehearsalPlane
 
     async def observe(self, taken: Sequence[Subject]) -> dict[_Key, _Outcome]:
-        """Send dry-run requests for all objects; return the results by object and request."""
+        """Send dry-run requests for all objects, and read their pods; return each observation by object and request."""
         seen: dict[_Key, _Outcome] = {}
         failing = await self._failing()
         for obj, reference in taken:

@@ -42,7 +42,7 @@ RULES: dict[Effect, Rule] = {
 
 
 def as_lint_report(audit: Audit) -> lint_rules.Report:
-    """Return the audit as a lint report, which has the formats that CI reads."""
+    """Return the findings of an audit as a lint report, to format as JSON, SARIF, JUnit and so on."""
     return lint_report(
         audit.objects,
         (
@@ -69,7 +69,7 @@ def lint_report(objects: int, found: Iterable[tuple[Rule, Severity, ObjectRefere
 
 
 def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
-    """Yield the lines of the report. Findings that share a controller or API version are on one line unless `wide`."""
+    """Yield the audit's report for a terminal. Findings of one controller or API version share a line unless `wide`."""
     yield f"{one_line(audit.origin)}: {audit.objects} objects"
     yield f"  now   {audit.current.arguments()}"
     if audit.target is not None:
@@ -90,7 +90,7 @@ def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
 
 
 def summary(audit: Audit) -> str:
-    """Return the last line of the report: the totals."""
+    """Return the last line of the audit's report: the numbers of objects and findings."""
     using = len({f.object for f in audit.findings if f.feature})
     unread = f"; not looked at, for want of rights: {', '.join(audit.unread)}" if audit.unread else ""
     if audit.target is None:
@@ -136,7 +136,7 @@ def _line_key(finding: Finding) -> Hashable | None:
 
 
 def subjects_line(objects: Sequence[ObjectReference]) -> str:
-    """Return a line that names the first of several objects, with its controller and file, and counts the others."""
+    """Return a line with the first of several objects, its controller and file, and the number of the others."""
     first = objects[0]
     more = f" and {len(objects) - 1} more" if len(objects) > 1 else ""
     owner = f" of {first.owner}" if first.owner else ""
@@ -157,7 +157,7 @@ def grouped(found: Sequence[F], key: Callable[[F], Hashable | None]) -> list[lis
 
 
 def step_lines(steps: Sequence[Step], paint: Paint) -> Iterator[str]:
-    """Yield the lines for the steps and their commands."""
+    """Yield the lines of the report for upgrade or downgrade steps, with their commands."""
     if not steps:
         return
     yield ""

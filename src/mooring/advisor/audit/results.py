@@ -13,7 +13,7 @@ from mooring.base import known_gates
 
 
 class Effect(StrEnum):
-    """The effect of the target flags on an object that uses a gated field, or on its pods; see ``reports.RULES``."""
+    """The effect of the target flags on an object with a gated field, or on its pods; see ``reports.RULES``."""
 
     UNAFFECTED = "Unaffected"
     ALREADY_OFF = "AlreadyOff"
@@ -188,5 +188,5 @@ class Audit(Result, frozen=True, kw_only=True):
 
     @property
     def breaks(self) -> int:
-        """Return the number of breaking findings."""
+        """Return the number of findings whose effect breaks the object or its pods."""
         return sum(finding.breaks for finding in self.findings)

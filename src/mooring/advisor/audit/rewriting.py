@@ -37,15 +37,15 @@ class Rewriter:
     then: ConstraintOptions
 
     def tolerations(self, given: Sequence[Toleration]) -> list[Toleration]:
-        """Return tolerations without new operators; they tolerate the same taints of the current nodes."""
+        """Return tolerations without operators the target lacks; they tolerate the same taints of current nodes."""
         return [made for each in given for made in self._toleration(each)]
 
     def equals(self, toleration: Toleration) -> list[Toleration]:
-        """Return `Equal` tolerations that replace one which stops working; none if it keeps working."""
+        """Return the `Equal` tolerations that replace one which the target cannot evaluate; empty if it can."""
         return self._toleration(toleration) if self._stops(toleration) else []
 
     def node_affinity(self, given: NodeAffinity) -> NodeAffinity:
-        """Return node affinity without new operators; it matches the same current nodes."""
+        """Return node affinity without operators the target lacks; it matches the same current nodes."""
         required = given.required_during_scheduling_ignored_during_execution
         preferred = given.preferred_during_scheduling_ignored_during_execution
         return structs.replace(
@@ -107,7 +107,7 @@ def _all_true(texts: Iterable[str], node: Node) -> bool:
 
 
 def is_too_long(spec: PodSpec) -> bool:
-    """Return whether a spec has more tolerations or values in one requirement than a patch should write."""
+    """Return whether a pod spec has too many tolerations or values of one requirement for a patch."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
     terms = required.node_selector_terms if required is not None else []

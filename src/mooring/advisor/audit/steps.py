@@ -74,7 +74,7 @@ class Steps:
     subjects: Mapping[ObjectReference, AuditedObject]
 
     def of(self, findings: Sequence[Finding]) -> list[Step]:
-        """Return the steps in order; none for an inventory, where no flags change."""
+        """Return the steps of the upgrade or downgrade in order; none for an inventory, where no flags change."""
         if self.options.is_inventory:
             return []
         breaking = [finding for finding in findings if finding.breaks]
@@ -319,19 +319,19 @@ def _changed_arguments(now: Any, then: Any) -> str:
 
 
 def resource_of(kind: str, api_version: str) -> str:
-    """Return the name of a kind as kubectl takes it: `pod`, `deployment.apps`."""
+    """Return the resource name of a kind for kubectl: `pod`, `deployment.apps`."""
     group = GroupVersion.parse(api_version).group
     return f"{kind.lower()}.{group}" if group else kind.lower()
 
 
 def kubectl(verb: str, reference: ObjectReference, resource: str = "") -> str:
-    """Return a kubectl command about one object, optionally as another resource or version."""
+    """Return a kubectl command on one object; `resource` replaces the resource name if given."""
     namespace = f" -n {shlex.quote(reference.namespace)}" if reference.namespace else ""
     resource = resource or resource_of(reference.kind, reference.api_version)
     return f"kubectl {verb}{namespace} {resource} {shlex.quote(reference.name)}"
 
 
 def json_patch(reference: ObjectReference, operations: Sequence[dict[str, Any]], resource: str = "") -> str:
-    """Return the command that applies a JSON patch."""
+    """Return the `kubectl patch --type=json` command that applies operations to the referenced object."""
     body = shlex.quote(json.dumps(operations, ensure_ascii=False))
     return f"{kubectl('patch', reference, resource)} --type=json -p {body}"

@@ -24,11 +24,11 @@ class ExperimentError(ValueError):
 
 
 class _Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The base class of all models of an experiment file; unknown fields are errors."""
+    """The base class of all sections of an experiment file; unknown fields are errors."""
 
 
 class ClusterSpec(_Strict, frozen=True):
-    """The nodes of a cluster: from a trace, from a dump, or a number of identical ones."""
+    """A cluster of an experiment: nodes of a trace or dump, or a number of identical nodes."""
 
     trace: tuple[str, ...] = ()
     dump: tuple[str, ...] = msgspec.field(default=(), name="from")
@@ -58,7 +58,7 @@ class Seeds(_Strict, frozen=True):
 
 
 class AllocationColumn(_Strict, frozen=True):
-    """A column of the result table: how much of a resource is allocated once pods requested a percentage of it."""
+    """A column of the result table: the allocated percentage of a resource when pods requested a given percentage."""
 
     resource: str
     at: tuple[int, ...]
@@ -77,7 +77,7 @@ class _File(_Strict, frozen=True):
 
 
 class RunSpec(msgspec.Struct, frozen=True):
-    """One run: cluster, workload, scheduler and seed, with absolute paths. It can be sent to other machines."""
+    """One run of an experiment: its cluster, workload, scheduler and seed; paths are absolute."""
 
     cluster_name: str
     workload_name: str
@@ -93,7 +93,7 @@ class RunSpec(msgspec.Struct, frozen=True):
         return f"{self.cluster_name}.{self.workload_name}.{self.scheduler_name}.{self.seed}"
 
     def without_folders(self) -> "RunSpec":
-        """Return the spec with file names instead of paths, which is equal wherever the files are."""
+        """Return the spec with file names instead of paths, to compare runs of different machines."""
         return msgspec.structs.replace(
             self,
             cluster=_with_paths(self.cluster, _file_name),
@@ -118,7 +118,7 @@ class Experiment:
 
 
 def read(path: Path) -> Experiment:
-    """Parse an experiment; raise ExperimentError."""
+    """Parse an experiment file; raise ExperimentError."""
     try:
         documents = yaml_documents.read(path.read_bytes())
         tree: Any = documents[0].tree if documents else None

@@ -34,7 +34,7 @@ from mooring.scheduler.framework.registry import PluginError, from_entry_points,
 
 @dataclass(frozen=True, slots=True)
 class RunJob:
-    """The arguments of one run of an experiment, to send to another process or machine."""
+    """One run of an experiment with its digest and scheduler profiles, for another process or machine."""
 
     spec: RunSpec
     digest: str
@@ -91,7 +91,7 @@ _KEYS = ("cluster", "workload", "scheduler")
 
 
 def table_row(result: Replayed, asked: Sequence[AllocationColumn]) -> dict[str, object]:
-    """Return the results of one run as a row of the experiment's result table."""
+    """Return a row of the result table: the names, seed, requested allocation columns and numbers of one run."""
     row: dict[str, object] = {key: getattr(result, key) for key in _KEYS} | {"seed": result.seed}
     for wanted in asked:
         points = result.allocated.get(wanted.resource, {})
@@ -109,7 +109,7 @@ def write_table(path: Path, rows: Sequence[dict[str, object]]) -> None:
 
 
 def summarize(rows: Iterable[dict[str, object]]) -> list[dict[str, object]]:
-    """Return means and standard deviations over the seeds, for each cluster, workload and scheduler."""
+    """Return a row for each cluster, workload and scheduler with the means and standard deviations over seeds."""
     groups: dict[tuple[object, ...], list[dict[str, object]]] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in _KEYS), []).append(row)
@@ -127,12 +127,12 @@ def summarize(rows: Iterable[dict[str, object]]) -> list[dict[str, object]]:
 
 class Workers(Protocol):
     def results(self, jobs: Sequence[RunJob]) -> Iterator[Replayed]:
-        """Yield the results of runs as they finish. Raise ExperimentError."""
+        """Execute runs; yield each result when its run finishes, in any order. Raise ExperimentError."""
         ...
 
 
 class LocalWorkers:
-    """Execute runs in local processes; with one worker, in this process."""
+    """Executes the runs of an experiment in local processes; with one worker, in this process."""
 
     def __init__(self, number: int | None = None) -> None:
         self._number = number or os.cpu_count() or 1
@@ -152,7 +152,7 @@ class LocalWorkers:
 
 
 class DaskWorkers:
-    """Execute runs on a Dask cluster, whose workers need the same version of Mooring and the same file paths."""
+    """Executes the runs of an experiment on a Dask cluster, with the same Mooring version and file paths."""
 
     def __init__(self, address: str) -> None:
         """Connect to the Dask scheduler at `address`, such as `tcp://10.0.0.1:8786`. Raise ExperimentError."""
@@ -186,7 +186,7 @@ class ResultsFolder:
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def find(self, spec: RunSpec, digest: str) -> Replayed | None:
-        """Return the stored result of a run, unless one of its input files has changed."""
+        """Return the stored result of a run; None if there is none, or its digest (of the inputs) differs."""
         try:
             found = msgspec.json.decode(self._place(spec.name).read_bytes(), type=Replayed)
         except (OSError, msgspec.DecodeError):
@@ -204,5 +204,5 @@ class ResultsFolder:
 
 
 def digest_of(spec: RunSpec) -> str:
-    """Return a digest of parameters and file contents, equal for runs with the same result."""
+    """Return a digest of Mooring's version, a run's parameters and the contents of its files."""
     return checkpoints.digest_of((mooring.__version__, spec.without_folders()), spec.files())

@@ -23,7 +23,7 @@ _RULES = PodRules(options=AdmissionOptions(), is_pod=True)
 
 
 def _on_annotations(at: PodSpecAt) -> Iterator[Problem]:
-    """Validate the constraint annotations of a pod or template."""
+    """Yield problems of the constraint annotations (those of the bridge) of a pod or template."""
     if not annotations.has_constraints(at.annotations):
         return
     pod = Pod(metadata=ObjectMeta(annotations=dict(at.annotations)), spec=at.spec)
@@ -43,7 +43,7 @@ _STEP_END = re.compile(r"(?=[.\[])|\Z")
 
 
 def advice(obj: Resource, cluster: Cluster | None) -> Iterator[Problem]:
-    """Yield all advice about an object."""
+    """Yield problems of an accepted object's CEL expressions, node selector terms, tolerations and annotations."""
     pod = specs.pod_spec(obj)
     if pod is not None:
         yield from _on_annotations(pod)
@@ -53,7 +53,7 @@ def advice(obj: Resource, cluster: Cluster | None) -> Iterator[Problem]:
 
 
 def without_rejected_fields(refused: Iterable[str], problems: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield the problems that concern none of the fields that the server rejects, which must be changed anyway."""
+    """Yield problems outside the fields that the server rejects, because those must be changed anyway."""
     exactly = set(refused)
     around = {outer for path in exactly for outer in _outer(path)}
     for problem in problems:

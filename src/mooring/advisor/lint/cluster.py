@@ -30,7 +30,7 @@ class _NodeMatcher(Protocol):
 
 
 class NodesError(ValueError):
-    """The file is not a dump of nodes; the message says why."""
+    """The file does not contain nodes; the message says why."""
 
 
 def read_nodes(text: str) -> tuple[Node, ...]:
@@ -51,7 +51,7 @@ def read_nodes(text: str) -> tuple[Node, ...]:
 
 
 class Cluster:
-    """The nodes that manifests are compared with."""
+    """Compares node selector terms, tolerations and pods of manifests with the nodes of a cluster."""
 
     def __init__(self, nodes: Sequence[Node], options: ConstraintOptions) -> None:
         self._nodes = nodes
@@ -62,7 +62,7 @@ class Cluster:
     # -- terms
 
     def advice_on_term(self, at: TermAt) -> Iterator[Problem]:
-        """Yield advice about the conditions of a node selector term, and about a required term that no node meets."""
+        """Yield problems of a node selector term: unreadable label values, failing expressions, no matching node."""
         for index, entry in enumerate(at.term.match_expressions):
             found = self._once("requirement", entry, self._about_requirement, entry)
             yield from _move_problems_to_path(f"{at.path}.matchExpressions[{index}]", found)
@@ -91,7 +91,7 @@ class Cluster:
     # -- tolerations
 
     def advice_on_toleration(self, toleration: core_v1.Toleration, path: str) -> Iterator[Problem]:
-        """Yield advice about a toleration that cannot match the taints with its key."""
+        """Yield problems of a toleration on the nodes: unreadable taint values, failing expressions."""
         yield from _move_problems_to_path(
             path, self._once("toleration", toleration, self._about_toleration, toleration)
         )
@@ -114,7 +114,7 @@ class Cluster:
     # -- pods
 
     def advice_on_pod(self, pod: PodSpecAt) -> Iterator[Problem]:
-        """Yield advice about a pod that no node can take, by `nodeSelector`, node affinity, taints and requests."""
+        """Yield problems of a pod that fits on no node, by `nodeSelector`, node affinity, taints or requests."""
         spec = pod.spec
         deciding = (spec.node_selector, spec.affinity and spec.affinity.node_affinity, spec.tolerations)
         if not spec.node_name:

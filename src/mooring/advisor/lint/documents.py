@@ -25,27 +25,27 @@ R = TypeVar("R")
 
 
 class Piece(NamedTuple):
-    """A part of a file, normally one YAML document, and the number of lines before it."""
+    """A part of a file to parse alone, normally one YAML document, and the number of lines before it."""
 
     text: str
     lines_before: int
 
 
 class Item(NamedTuple):
-    """An object in a document: its tree, and its path if it is an item of a list."""
+    """An object of a document, as parsed, and its path in the document if it is an item of a list."""
 
     tree: Any
     path: str
 
 
 def pieces(text: str) -> list[Piece]:
-    """Split a text into pieces that can be parsed separately."""
+    """Split a file's text into parts that can be parsed separately: YAML documents, JSON values."""
     found = list(_json_pieces(text)) if text.lstrip().startswith("{") else []
     return found or list(_yaml_pieces(text))
 
 
 def batches(found: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
-    """Yield consecutive pieces with about 128 KiB of text: work for one process at a time."""
+    """Yield batches of consecutive pieces with about 128 KiB of text, each the work of a process at a time."""
     start = length = 0
     for end, piece in enumerate(found, 1):
         length += len(piece.text)
@@ -55,7 +55,7 @@ def batches(found: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
 
 
 def in_order(pool: Executor, work: Callable[[T], R], items: Iterable[T], most: int) -> Iterator[R]:
-    """Run work in an executor and yield the results in the order of the items; `most` items are under way at a time."""
+    """Map a function over items in an executor; yield the results in order. At most `most` items are in progress."""
     under_way: deque[Future[R]] = deque()
     for item in items:
         under_way.append(pool.submit(work, item))
@@ -96,12 +96,12 @@ def _yaml_pieces(text: str) -> Iterator[Piece]:
 
 
 def trees(piece: str) -> list[Any]:
-    """Parse the non-empty YAML documents of a piece, of any size, into dicts and lists. Raise `DecodeError`."""
+    """Parse the YAML documents of a piece into dicts and lists, without empty ones. Raise `DecodeError`."""
     return [document.tree for document in codec.read_yaml(piece, max_bytes=len(piece))]
 
 
 def objects(tree: Any, path: str = "", depth: int = 0) -> Iterator[Item]:
-    """Yield the object of a document, or the items of a list as printed by `kubectl get -o yaml`."""
+    """Yield the object of a parsed document; of a list (`kubectl get -o yaml`), its items."""
     if not _is_list(tree) or depth > _MAX_LIST_DEPTH:
         yield Item(tree, path)
         return

@@ -30,7 +30,7 @@ def program_of(subject: Subject, expression: str) -> Program | None:
 
 @lru_cache(maxsize=_REMEMBERED)
 def model_of(subject: Subject, expression: str) -> Model | None:
-    """Return the values that an expression compares; None if it does not compile or has unsupported parts."""
+    """Return what an expression compares labels or taint fields with; None if it does not compile or is too complex."""
     program, model = program_of(subject, expression), Model()
     if program is None or program.expr is None or not model.add_expression(program.expr):
         return None
@@ -62,7 +62,7 @@ def _cel_bindings(subject: Subject, inputs: Inputs) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def truth_frequency(subject: Subject, expression: str) -> TruthFrequency:
-    """Return whether a CEL expression is true for all nodes or taints that there could be, for some, or for none."""
+    """Return whether a CEL expression is true for all, some or none of the nodes or taints that could exist."""
     model = model_of(subject, expression)
     return TruthFrequency.UNKNOWN if model is None else model.truth_frequency(holds(subject, expression))
 
@@ -74,7 +74,7 @@ def never_matches(expression: str) -> bool:
 
 @lru_cache(maxsize=_REMEMBERED)
 def advice(subject: Subject, expression: str) -> tuple[Problem, ...]:
-    """Return the problems of a CEL expression, without the path of its field."""
+    """Return the problems of a CEL expression: never or always true, or unguarded reads. They have no path."""
     program = program_of(subject, expression)
     if program is None or program.expr is None:
         return ()

@@ -37,7 +37,7 @@ _SYSTEM_PRIORITIES = frozenset({"system-cluster-critical", "system-node-critical
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The known API versions, nodes, names, policies and quotas of the cluster for which manifests are linted."""
+    """The facts of a cluster to lint manifests against: API versions, nodes, names of objects, policies, quotas."""
 
     served: frozenset[tuple[str, str]] | None = None
     """apiVersion and kind of everything that can be created."""
@@ -50,7 +50,7 @@ class ClusterFacts:
     """The quotas, LimitRanges and Pod Security levels of its namespaces."""
 
     def with_names(self, created: Iterable[tuple[str, str]]) -> "ClusterFacts":
-        """Return the facts with the names of objects that the linted files create added to those of the cluster."""
+        """Return the facts extended by objects, given as kind and name, that the linted files create."""
         names = {kind: set(known) for kind, known in self.names.items()}
         for kind, name in created:
             if kind in names:
@@ -58,7 +58,7 @@ class ClusterFacts:
         return replace(self, names={kind: frozenset(found) for kind, found in names.items()})
 
     def absence(self, api_version: str, kind: str) -> str | None:
-        """Return why the cluster would not accept an object of a kind; None if it would, or if that is unknown."""
+        """Return why the cluster does not serve an API version and kind; None if it does, or if that is unknown."""
         if self.served is None or (api_version, kind) in self.served:
             return None
         others = sorted(version for version, name in self.served if name == kind)
@@ -66,7 +66,7 @@ class ClusterFacts:
         return f"the cluster does not serve {api_version} {kind}{instead}"
 
     def advice(self, obj: Resource) -> Iterator[Problem]:
-        """Yield a problem for each reference to an object that the cluster does not have."""
+        """Yield problems of an object in this cluster: missing referenced objects, refusals by quotas and policies."""
         namespace = obj.metadata.namespace
         if namespace:
             yield from self._unknown("Namespace", namespace, "metadata.namespace")
@@ -107,7 +107,7 @@ class ClusterFacts:
 
 
 def _refused(obj: Resource, namespace_rules: "NamespaceRules") -> Iterator[Problem]:
-    """Yield the quotas and limits of the namespace that would refuse the object, or the pods created from it."""
+    """Yield a problem for each quota or limit of the namespace that would refuse the object or pods created from it."""
     from mooring.advisor.snapshot.admitting import ClusterLookups, admit  # noqa: PLC0415 - lint without a cluster spares them
 
     where = obj.metadata.namespace or "default"
@@ -148,7 +148,7 @@ def _problems_of_verdict(verdict: "Verdict", about: str) -> Iterator[Problem]:
 
 
 def facts_of(snapshot: "Snapshot", served: frozenset[tuple[str, str]] | None = None) -> ClusterFacts:
-    """Return the facts of a snapshot. If a dump has no object of a kind, the names of that kind are unknown."""
+    """Return the facts of a snapshot; the names of kinds without objects, which a dump may lack, count as unknown."""
     from mooring.advisor.snapshot.namespace_rules import NamespaceRules  # noqa: PLC0415 - as above
 
     nodes = tuple(snapshot.all(core_v1.Node))
@@ -172,7 +172,7 @@ def _active_policies(snapshot: "Snapshot") -> "PolicyEvaluator | None":
 
 
 async def served_by(client: "Client") -> frozenset[tuple[str, str]]:
-    """Return the groups and kinds that a server serves. Raise `ClientError` and `StatusError`."""
+    """Return the pairs of apiVersion and kind that a server serves. Raise `ClientError` and `StatusError`."""
     groups = msgspec.json.decode((await client.raw("GET", "/apis")).body, type=APIGroupList)
     versions = ["v1", *(version.group_version for group in groups.groups for version in group.versions)]
     found = await asyncio.gather(*(_kinds(client, version) for version in versions))

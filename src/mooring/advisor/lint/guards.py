@@ -12,13 +12,13 @@ from mooring.cel.types import Kind
 
 
 class Access(NamedTuple):
-    """A read of a variable's field, or of a key of a map, in a CEL expression."""
+    """A place where a CEL expression reads a field of a variable, or a key of a map."""
 
     path: tuple[str, ...]
     key: str
 
     def __str__(self) -> str:
-        """Format the access as CEL."""
+        """Return the access as written in CEL."""
         base = ".".join(self.path)
         return f"{base}.{self.key}" if self.path == ("taint",) else f"{base}['{self.key}']"
 
@@ -33,14 +33,14 @@ _UNKNOWN = _Known(_NOTHING, _NOTHING)
 
 
 def unguarded(root: Expr) -> list[Access]:
-    """Return the labels and fields that are read without a guard, each once, in the order of reading."""
+    """Return what an expression reads without checking that it exists: labels and fields, each once, in order."""
     found: dict[Access, None] = {}
     _visit(root, _NOTHING, found)
     return list(found)
 
 
 def access(expr: Expr) -> Access | None:
-    """Return the label or `taint.timeAdded`, which may be absent, that an expression itself reads; None for others."""
+    """Return the read of a label or `taint.timeAdded` that this expression node is; None for other nodes."""
     if isinstance(expr, Select) and expr.resolved is None:
         container: Expr = expr.operand
         key: Expr | str = expr.name
@@ -52,7 +52,7 @@ def access(expr: Expr) -> Access | None:
 
 
 def presence(expr: Expr) -> Access | None:
-    """Return the access whose presence an expression tests: `has(a.b)` or `'b' in a`; None if it tests none."""
+    """Return the access that an expression checks the existence of, by `has(a.b)` or `'b' in a`; None for others."""
     if isinstance(expr, Select):
         return _access(expr.operand, expr.name) if expr.test_only else None
     if isinstance(expr, Call) and expr.function == op.IN:

@@ -40,7 +40,7 @@ class _Linted(NamedTuple):
 
 
 class Linter:
-    """Lint texts with the given `settings`. Raise `SchemeError` if they contradict each other."""
+    """Lints texts with the given `settings`, and caches results. Raise `SchemeError` for contradictory settings."""
 
     def __init__(self, settings: Settings) -> None:
         self._options = options.build(settings)
@@ -49,12 +49,12 @@ class Linter:
         self._cached: dict[str, _Linted] = {}
 
     def lint(self, file: str, text: str) -> Report:
-        """Lint a text; return the report."""
+        """Lint the text of one file; return the report with the findings."""
         with without_logs():
             return self.lint_pieces(file, documents.pieces(text))
 
     def lint_pieces(self, file: str, pieces: Iterable[Piece]) -> Report:
-        """Lint parts of a text. The caller may wrap it in `without_logs`."""
+        """Lint pieces of one file; return the report. The caller wraps this in `without_logs`."""
         report = Report()
         for piece in pieces:
             linted = self._cached.get(piece.text)
@@ -72,7 +72,7 @@ class Linter:
         return report
 
     def finding(self, problem: Problem, file: str, line: int = 1, column: int = 1, name: str = "") -> Finding | None:
-        """Return a problem as a finding; None if its rule is disabled."""
+        """Return the finding for a problem at a position of a file; None if its rule is disabled."""
         rule, field, message = problem
         if rule.id in self._options.settings.disabled:
             return None
@@ -114,7 +114,7 @@ class Linter:
 
 @contextmanager
 def without_logs() -> Iterator[None]:
-    """Suppress the logs of the matching code, because its errors are findings here."""
+    """Suppress the logs of the code that matches taints and terms; lint reports its errors as findings."""
     logger = logging.getLogger("mooring.constraints")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -125,7 +125,7 @@ def without_logs() -> Iterator[None]:
 
 
 def _in_its_words(problems: list[Problem], release: list[Problem]) -> list[Problem]:
-    """Keep the problems that the given Kubernetes release would report: it does not validate fields it lacks."""
+    """Merge Mooring's problems with those of the Kubernetes release, which does not validate fields it lacks."""
     absent = {each.field for each in release if each.rule is rules.NOT_IN_RELEASE}
     kept = [each for each in problems if each.field not in absent and each.rule is not rules.RATCHETED]
     reported = {each.field for each in kept}

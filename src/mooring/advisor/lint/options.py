@@ -25,7 +25,7 @@ from mooring.constraints.options import ConstraintOptions
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The requested settings of a run."""
+    """The settings of a lint run as the user requests them."""
 
     component: Component
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class LintOptions:
-    """The admission options of the server to lint for, and the lifecycles of API versions."""
+    """The options derived from a lint run's settings: the server's admission, and lifecycles of API versions."""
 
     scheme: Scheme
     admission: AdmissionOptions
@@ -64,7 +64,7 @@ class LintOptions:
 
 
 def build(settings: Settings) -> LintOptions:
-    """Build the options from versions and gates. Raise `SchemeError` if the runtime configuration is wrong."""
+    """Derive the lint options from settings. Raise `SchemeError` if the runtime configuration is wrong."""
     versions = settings.component.versions
     scheme = Scheme(versions, settings.runtime_config or MappingProxyType({}))
     lives = _Lifecycles(scheme, versions)

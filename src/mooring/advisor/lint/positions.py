@@ -22,7 +22,7 @@ class Position(NamedTuple):
 
 
 class Positions:
-    """The positions of the fields in a text, which was parsed without errors, so its nesting is limited."""
+    """Finds the positions of fields in a text, which was parsed without errors."""
 
     def __init__(self, text: str) -> None:
         # JSON has tabs only between its tokens, where YAML allows none.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Removal(NamedTuple):
-    """The first release that lacks an API version, and the replacement."""
+    """The first release without an API version, and the API version that replaces it."""
 
     release: str
     replacement: str = ""
@@ -65,5 +65,5 @@ _BY_KIND = {
 
 
 def removal_of(api_version: str, kind: str) -> Removal | None:
-    """Return when a kind was or will be removed; None if it will not."""
+    """Return the removal of an API version that Mooring does not have; None if no release removes it."""
     return _BY_KIND.get((api_version, kind)) or _BY_KIND.get((api_version, "*"))

@@ -22,7 +22,7 @@ Paint = Callable[[str, Severity], str]
 
 
 def lines(report: Report, paint: Paint) -> Iterator[str]:
-    """Yield one line per finding, as compilers do; further lines of a message are indented."""
+    """Yield a line for each finding, as compilers do; further lines of its message are indented."""
     for finding in report.findings:
         place = one_line(f"{finding.file}:{finding.line}:{finding.column}")
         subject = f"{one_line(finding.object)}: " if finding.object else ""
@@ -59,7 +59,7 @@ def as_json(report: Report) -> str:
 
 
 def as_sarif(report: Report, tool: str = "mooring lint", rules: Sequence[Rule] = RULES) -> str:
-    """Return the report as SARIF, for code scanning. `mooring audit` passes rules of its own."""
+    """Return the report as SARIF, for code scanning; `mooring audit` passes its own `tool` and `rules`."""
     driver = {
         "name": tool,
         "version": mooring.__version__,
@@ -188,7 +188,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Join a text to one line, so that text from an object cannot begin a line, which CI might execute as a command."""
+    """Return a text in one line, so that text from an object cannot begin a line, which CI might run as a command."""
     return printable(text).replace("\n", "\\n")
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Severity(IntEnum):
-    """The severity of a finding; `str()` is its name in output."""
+    """The severity of a finding; `str()` gives `info`, `warning` or `error`."""
 
     INFO = 0
     WARNING = 1
@@ -123,7 +123,7 @@ class Report:
     documents: int = 0
 
     def add(self, other: "Report") -> None:
-        """Add the report on another part of the same files."""
+        """Add the findings and counts of a report on other documents of the same run."""
         self.findings += other.findings
         self.documents += other.documents
 

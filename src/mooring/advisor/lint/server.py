@@ -27,7 +27,7 @@ from mooring.api.meta_v1 import Resource
 
 @dataclass(frozen=True, slots=True)
 class CreateCheck:
-    """The problems that the server's checks found, and the decoded object with defaults in its newest version."""
+    """The result of the server's create checks: the problems, and the object as decoded and defaulted."""
 
     problems: list[Problem]
     object: Resource | None = None
@@ -46,7 +46,7 @@ class _AnyCluster(NoCluster):
 
 
 def check_create(tree: Any, options: LintOptions, now: datetime) -> CreateCheck:
-    """Run the server's create checks on one object; return the problems and the decoded object."""
+    """Run the API server's checks for creating an object, given as a dict; return problems and decoded object."""
     if not isinstance(tree, dict):
         return CreateCheck([Problem(rules.NOT_AN_OBJECT, "", "expected an object with apiVersion and kind")])
     api_version, kind_name = tree.get("apiVersion"), tree.get("kind")
@@ -117,7 +117,7 @@ def _causes(refusal: errors.StatusError) -> list[Problem]:
 
 
 def _ratcheted(tree: Any, kind: Kind, options: LintOptions, now: datetime, refused: list[Problem]) -> list[Problem]:
-    """Return the rejected fields that an update may keep, because a server with all gates on may have stored them."""
+    """Return a problem for each rejected field that an update may keep, as a server with all gates on may store it."""
     decoded = codec.decode_tree(tree, kind.type, FieldValidation.IGNORE).object
     stored = options.scheme.convert(decoded, options.scheme.hub(kind))
     wrong_anyway = _refused_fields(lambda: admit_create(stored, _request(stored, options.newest, now)))
@@ -144,7 +144,7 @@ def _refused_fields(admit: Callable[[], object]) -> set[str] | None:
 
 
 def too_large(size: int) -> Problem:
-    """Return the problem of an object that no server accepts because of its size in bytes."""
+    """Return the problem to report for an object of `size` bytes, which is over the server's limit."""
     text = f"Request entity too large: {size} bytes, limit is {MAX_BYTES}"
     return Problem(rules.REFUSED, "", text)
 

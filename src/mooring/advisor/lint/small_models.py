@@ -33,7 +33,7 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 class TruthFrequency(Enum):
-    """The frequency with which conditions are true: for all inputs, for some, for none, or unknown."""
+    """The share of inputs for which conditions are true: all, some, none, or unknown."""
 
     NEVER = "never"
     SOMETIMES = "sometimes"
@@ -42,7 +42,7 @@ class TruthFrequency(Enum):
 
 
 class Slot(NamedTuple):
-    """A value that conditions read: a node's label with a key, or a field of the taint."""
+    """An input of conditions: the value of a node's label, or of a field of a taint."""
 
     of_taint: bool
     name: str
@@ -60,7 +60,7 @@ class _Mentioned:
     versions: set[tuple[int, int, int]] = field(default_factory=set)
 
     def is_decisive(self) -> bool:
-        """Return whether trying the mentioned values and one other decides whether conditions can be true."""
+        """Return whether evaluating the mentioned values and one other suffices to decide if conditions can be true."""
         special = [kind for kind in (self.prefixes, self.numbers, self.versions) if kind]
         return not special or (len(special) == 1 and max(map(len, self.texts | self.prefixes)) <= _MAX_LENGTH)
 
@@ -72,11 +72,11 @@ class _Mentioned:
 
 
 class _NotUnderstoodError(Exception):
-    """A part of an expression is not supported, so that there is no result."""
+    """The analysis does not support a part of an expression, so that it has no result."""
 
 
 class Model:
-    """The values that conditions compare; they determine the inputs that `truth_frequency` tries."""
+    """The labels and taint fields that conditions read, and the values that they compare each with."""
 
     def __init__(self) -> None:
         self._slots: dict[Slot, _Mentioned] = {}
@@ -93,7 +93,7 @@ class Model:
     # -- conditions of `matchExpressions`
 
     def add_label(self, key: str, texts: Sequence[str] = (), number: int | None = None, version: str = "") -> bool:
-        """Add a condition that compares a label with strings, a number or a version; return False if unsupported."""
+        """Add a condition that compares a label with strings, a number or a version; return False if not supported."""
         mentioned = self._slots.setdefault(Slot(of_taint=False, name=key), _Mentioned())
         mentioned.texts.update(texts)
         if number is not None:
@@ -148,7 +148,7 @@ class Model:
     # -- trying
 
     def truth_frequency(self, holds: Callable[[Inputs], bool], conditions: int = 1) -> TruthFrequency:
-        """Evaluate conditions with `holds` on all distinguishable inputs; return for which they are true."""
+        """Evaluate `holds` on all distinguishable inputs; return for which it is true, unknown if they are too many."""
         if not all(mentioned.is_decisive() for mentioned in self._slots.values()):
             return TruthFrequency.UNKNOWN
         choices = [list(_choices(slot, mentioned)) for slot, mentioned in self._slots.items()]
@@ -162,7 +162,7 @@ class Model:
         return TruthFrequency.ALWAYS if True in seen else TruthFrequency.NEVER
 
     def inputs(self) -> Iterator[Inputs]:
-        """Yield all inputs that the conditions can distinguish; their number may be huge."""
+        """Yield an input for each combination of values that the conditions distinguish; their number may be huge."""
         choices = [list(_choices(slot, mentioned)) for slot, mentioned in self._slots.items()]
         for values in product(*choices):
             yield {slot: value for slot, value in zip(self._slots, values, strict=True) if value is not None}
@@ -254,7 +254,7 @@ def _texts(mentioned: _Mentioned) -> set[str]:
 
 
 def _unmentioned(prefix: str, texts: set[str]) -> str:
-    """Return a string with `prefix` that conditions do not mention: no longer string starts with it or equals it."""
+    """Return a string that starts with `prefix`, and with none of the longer `texts` of the conditions."""
     longer = [text for text in texts if len(text) > len(prefix)]
     endings = (prefix + "".join(letters) for length in (1, 2, 3) for letters in product(ascii_letters, repeat=length))
     return next(text for text in endings if not any(text.startswith(other) for other in longer))

@@ -38,7 +38,7 @@ class UnreadableError(Exception):
 
 
 def find(paths: Sequence[str]) -> Iterator[Source]:
-    """Yield the manifest files that the paths name, or that are in the directories they name, each once."""
+    """Yield each manifest file that the paths name, or that is below a directory they name, once."""
     seen: set[str] = set()
     for path in paths:
         if path != STDIN and Path(path).is_dir():
@@ -52,7 +52,7 @@ def find(paths: Sequence[str]) -> Iterator[Source]:
 
 
 def _walk(top: str) -> Iterator[str]:
-    """Yield the manifests below a directory, sorted by name. Follow links, but into no directory twice."""
+    """Yield the paths of the manifest files below a directory, sorted. Follow links, but into no directory twice."""
     visited: set[tuple[int, int]] = set()
     for directory, below, files in os.walk(top, followlinks=True):
         try:
@@ -78,7 +78,7 @@ def size(source: Source) -> int:
 
 
 def read(source: Source, stdin: IO[bytes], most: int = 0, *, unpacks: bool = False) -> str:
-    """Read a text of at most `most` bytes (0: `MAX_BYTES`); `unpacks`: decompress gzip. Raise `UnreadableError`."""
+    """Return the text of a source, at most `most` bytes (0: `MAX_BYTES`). Raise `UnreadableError`."""
     most = most or MAX_BYTES
     try:
         data = stdin.read(most + 1) if source.path == STDIN else _read_file(source, most)

@@ -13,7 +13,7 @@ from mooring.api.meta_v1 import Resource
 
 
 class PodSpecAt(NamedTuple):
-    """The spec of a pod or of a workload's pods, and its path."""
+    """The spec of a pod or of a workload's pod template, and its path in the object."""
 
     spec: core_v1.PodSpec
     path: str
@@ -43,7 +43,7 @@ _WHERE: dict[type, tuple[str, Callable[[Any], core_v1.Pod | core_v1.PodTemplateS
 
 
 def pod_spec(obj: Resource) -> PodSpecAt | None:
-    """Return the spec of a pod, or of the pods that a workload creates."""
+    """Return the pod spec in an object, and its path: a pod's own, or a workload's template; None for other kinds."""
     path, read = _WHERE.get(type(obj), ("", None))
     found = read(obj) if read is not None else None
     return PodSpecAt(found.spec, path, found.metadata.annotations) if found is not None else None

@@ -27,7 +27,7 @@ class _Condition(NamedTuple):
 
 
 def contradiction(term: core_v1.NodeSelectorTerm, node_labels: Mapping[str, str]) -> str | None:
-    """Return why no node with the given labels can meet a node selector term; None if one may."""
+    """Return why no node can meet a term together with `node_labels`, which contradict each other; None if one may."""
     if _contradicting_names(term.match_fields):
         return "no node can meet all of matchFields"
     conditions = [found for entry in term.match_expressions if (found := _requirement(entry))]
@@ -50,7 +50,7 @@ def _contradicting_names(fields: Sequence[core_v1.NodeSelectorRequirement]) -> b
 
 
 def _requirement(entry: core_v1.NodeSelectorRequirement) -> _Condition | None:
-    """Return a `matchExpressions` entry with the values that it compares; None if it is invalid or unsupported."""
+    """Return the condition of a `matchExpressions` entry; None if it is invalid or the analysis does not support it."""
     found = node_selector.compile_requirement(entry, _EVERYTHING_ON)
     if not isinstance(found, Requirement | VersionRequirement):
         return None
@@ -69,7 +69,7 @@ def _requirement(entry: core_v1.NodeSelectorRequirement) -> _Condition | None:
 
 
 def _expression(text: str) -> _Condition | None:
-    """Return a CEL expression with the values that it compares; None if it is unsupported or never true."""
+    """Return the condition of a CEL expression; None if the analysis does not support it or it is never true."""
     model = expressions.model_of("node", text)
     if model is None or expressions.never_matches(text):
         return None

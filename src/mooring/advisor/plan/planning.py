@@ -22,7 +22,7 @@ Action = Literal["create", "change", "unchanged", "refused"]
 
 
 class FieldChange(Result, frozen=True):
-    """A field that the apply changes, with its old and new value; None if absent."""
+    """A field that the apply changes, with its old and new value; the value None stands for an absent field."""
 
     path: str
     old: object = None
@@ -48,7 +48,7 @@ class WorkloadPlacement(Result, frozen=True):
 
 
 class Cost(Result, frozen=True):
-    """By how much the apply changes the total requests of a resource, in cores, bytes or pieces."""
+    """The change of the total requests of a resource by the apply, in cores, bytes or pieces."""
 
     resource: str
     before: float
@@ -166,7 +166,7 @@ def _placements(played: Simulation, before: Simulation) -> tuple[WorkloadPlaceme
 
 
 def _new_pending(played: Simulation, before: Simulation) -> tuple[PendingGroup, ...]:
-    """Keep only the pods that are pending because of the apply."""
+    """Return the groups of pending pods, without pods that were already pending before the apply."""
     known = {pod.pod for group in before.pending for pod in group.pods}
     found = []
     for group in played.pending:
@@ -180,7 +180,7 @@ def _new_pending(played: Simulation, before: Simulation) -> tuple[PendingGroup, 
 def _pool_verdicts(
     snapshot: Snapshot, settings: Settings, objects: Sequence[Resource], pending: Sequence[PendingGroup]
 ) -> tuple[PoolVerdict, ...]:
-    """Return, by node pool, why it cannot take the first pod that does not fit."""
+    """Return, for each node pool, whether the first pod that does not fit now would fit on a new node of it."""
     owner = pending[0].owners[0].rpartition("/")[2] if pending and settings.pools else ""
     for obj in objects:
         template = getattr(getattr(obj, "spec", None), "template", None)
@@ -210,12 +210,12 @@ _MISSING = object()
 
 
 def whole_differences(old: Any, new: Any) -> tuple[FieldChange, ...]:
-    """Compare two whole objects, without the fields that only the server sets."""
+    """Return the fields that differ between two objects, except those that only the server sets."""
     return _limited(_compare(old, new, "", is_whole=True))
 
 
 def manifest_differences(stored: Any, manifest: Any) -> tuple[FieldChange, ...]:
-    """Compare a stored object with a manifest, as ``kubectl apply`` would change it."""
+    """Return the fields of a stored object that `kubectl apply` of a manifest would change."""
     text = stored.get("metadata", {}).get("annotations", {}).get(LAST_APPLIED, "")
     found = [*_compare(stored, manifest, "", is_whole=False)]
     try:
@@ -263,7 +263,7 @@ def _item_key(old: list[Any], new: list[Any]) -> str:
 
 
 def _removed(applied: Any, manifest: Any, stored: Any, path: str) -> Iterator[FieldChange]:
-    """Yield the fields that the last apply set and the manifest leaves out."""
+    """Yield the fields that the last apply set and the manifest no longer has, which an apply removes."""
     if not all(isinstance(each, dict) for each in (applied, manifest, stored)):
         return
     for key, value in applied.items():

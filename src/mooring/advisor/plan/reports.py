@@ -65,7 +65,7 @@ def _change_lines(change: ObjectChange, paint: "Paint") -> Iterator[str]:
 
 
 def _sections(plan: Plan) -> Iterator[tuple[str, list[str]]]:
-    """Yield the non-empty sections of the report, with their titles."""
+    """Yield the title and the lines of each section of the report that has content."""
     pools = "Pools" if any(each.fits for each in plan.pools) else "No pool can make a node for this pod"
     sections = {
         "Where new pods go": map(_placement, plan.placements),

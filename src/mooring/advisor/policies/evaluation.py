@@ -51,12 +51,12 @@ _UNREAD = frozenset({"ConfigMap", "Secret"})
 
 
 class _UnknownError(Exception):
-    """A policy cannot be evaluated: its parameter object is not in the snapshot."""
+    """A policy cannot be evaluated, because its parameter object is not in the snapshot."""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """The result of evaluating all policies for one object."""
+    """The result of evaluating all policies for one object: denials, warnings, and webhooks that would be called."""
 
     refused: str = ""
     """The error with which the server would refuse the object; empty if it would accept it."""
@@ -74,12 +74,12 @@ class Verdict:
 
     @property
     def webhooks(self) -> list[str]:
-        """Return the names of the webhooks that the server would call."""
+        """Return the names of the webhooks that the server would call for the object, for output."""
         return list(map(str, self.called))
 
     @property
     def required_webhooks(self) -> "list[CalledWebhook]":
-        """Return those webhooks whose failure would make the server refuse the object (failurePolicy Fail)."""
+        """Return the webhooks to call whose failure makes the server refuse the object (failurePolicy Fail)."""
         return [hook for hook in self.called if not hook.ignores_failures]
 
     @property
@@ -91,7 +91,7 @@ class Verdict:
 
 
 class PolicyEvaluator:
-    """The policies, bindings, namespaces and possible parameters of a snapshot. It can be sent to other processes."""
+    """Evaluates the admission policies of a snapshot for objects. It can be sent to other processes."""
 
     def __init__(
         self,
@@ -117,11 +117,11 @@ class PolicyEvaluator:
         return not any(isinstance(each, _ACTIVE) for each in self._objects)
 
     def verdict(self, obj: Resource, *, old: Resource | None = None, operation: str = "CREATE") -> Verdict:
-        """Return the verdict of the policies on a write of an object, which is not modified."""
+        """Evaluate all policies for a write of an object, which is not modified; return the verdict."""
         return Verdict() if self.is_idle else self._prepared().verdict(obj, old, operation, self._user)
 
     def verdict_on_tree(self, tree: Tree, *, plural: str = "", operation: str = "CREATE") -> Verdict:
-        """Return the verdict of the policies on a write of an object of a kind unknown to Mooring, given as a tree."""
+        """Evaluate all policies for a write of an object of a kind unknown to Mooring, given as a dict."""
         return Verdict() if self.is_idle else self._prepared().verdict_on_tree(tree, plural, operation, self._user)
 
     def _prepared(self) -> "_Ready":
@@ -131,7 +131,7 @@ class PolicyEvaluator:
 
 
 def policies_of(snapshot: "Snapshot") -> PolicyEvaluator:
-    """Return an evaluator of the policies in a snapshot, with the objects that they may read."""
+    """Return an evaluator of the admission policies in a snapshot, with the objects that they may read."""
     kinds = snapshot.kinds()
     needed = [each for kind in POLICIES if kind in kinds for each in snapshot.all(kind)]
     if not needed:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class References:
-    """The objects of a snapshot that new pods refer to."""
+    """Checks that the objects of a snapshot which a new pod refers to exist."""
 
     def __init__(self, snapshot: "Snapshot") -> None:
         self._snapshot = snapshot
@@ -47,7 +47,7 @@ class References:
         return found
 
     def _unanswered(self, namespace: str, name: str) -> str:
-        """Return why the Service of a webhook cannot respond; empty if it can, as far as is known."""
+        """Return why the Service of a webhook cannot respond; empty if it can or that is unknown."""
         service = self._snapshot.find(Service, namespace, name)
         if service is None:
             return f"its Service {namespace}/{name} does not exist" if self._snapshot.all(Service) else ""

@@ -70,7 +70,7 @@ class PolicyTestResult:
 
 @dataclass(slots=True)
 class PolicyTest:
-    """The input of a policy test: files and options."""
+    """A run of `mooring policy test`: the files to evaluate, and options."""
 
     files: Sequence[Path]
     operation: str = "CREATE"
@@ -80,7 +80,7 @@ class PolicyTest:
     notes: list[str] = field(default_factory=list)
 
     def run(self, stdin: IO[bytes] | None = None) -> Iterator[PolicyTestResult]:
-        """Evaluate every object; raise `PolicyTestError`, or `SnapshotError` for files that cannot be read."""
+        """Yield the result for each object. Raise `PolicyTestError`, or `SnapshotError` for unreadable files."""
         given = dump(self.files, stdin=stdin, namespace=self.namespace)
         old = dump(self.old_files, namespace=self.namespace) if self.old_files else None
         objects = [each for kind in given.kinds() for each in given.all(kind)]
@@ -121,7 +121,7 @@ def _check(policies: Sequence[Resource]) -> None:
 
 
 def _unbound(policies: Iterable[Any]) -> list[str]:
-    """Return policies without a binding and bindings without a policy: they do nothing, and are reported."""
+    """Return notes about policies without a binding and bindings without a policy, which have no effect."""
     notes, objects = [], [*policies]
     for policy, binding in ((POLICIES[0], POLICIES[1]), (POLICIES[2], POLICIES[3])):
         named = {each.metadata.name for each in objects if isinstance(each, policy)}

@@ -37,7 +37,7 @@ class CalledWebhook(NamedTuple):
 
 
 class CalledWebhooks:
-    """The webhooks of a cluster, matched as by the server."""
+    """Matches objects against the webhook configurations of a cluster, by the server's rules."""
 
     def __init__(self, objects: Iterable[Resource], labels: Mapping[str, Mapping[str, str]]) -> None:
         """Index the webhooks; `labels` are those of namespaces; a missing namespace has only its name as a label."""
@@ -53,7 +53,7 @@ class CalledWebhooks:
         }
 
     def called_for(self, attributes: Attributes) -> list[CalledWebhook]:
-        """Return the webhooks that the server would call for a write."""
+        """Return the webhooks that the server would call for a write with these attributes."""
         if attributes.is_exempt:
             return []
         return [

@@ -40,9 +40,9 @@ def audit(
     plays: bool = True,
     now: datetime | None = None,
 ) -> ReleaseAudit:
-    """Audit a snapshot for a change of release.
+    """Return the objects of a snapshot that a change of release affects, and the steps to take.
 
-    `beside` are more findings for the result. `plays`: also run admission and the scheduler of both releases."""
+    `beside` are further findings to include. `plays`: also run admission and the scheduler of both releases."""
     now = now or datetime.now(UTC)
     raw = snapshot.raw()
     notes = [f"{plural} are left out: {why}" for plural, why in snapshot.forbidden.items()]
@@ -85,7 +85,7 @@ def _evaluate(subject: ReleaseObject, crossing: Crossing, now: datetime) -> Iter
 
 
 def subject_of(raw: RawObject, crossing: Crossing) -> ReleaseObject:
-    """Return an object with its reference for findings and the history of its kind."""
+    """Return an object of a snapshot with its reference for findings and the history of its kind."""
     served = crossing.history.kind(*GroupVersion.parse(raw.api_version), raw.kind)
     return ReleaseObject(raw, reference_of(raw, served.namespaced if served else bool(raw.namespace)), served)
 
@@ -112,7 +112,7 @@ def simulated_findings(
     earlier: Iterable[Finding],
     now: datetime,
 ) -> Iterator[Finding]:
-    """Run admission and the scheduler of both releases; yield findings about differences that `earlier` has not."""
+    """Run admission and the scheduler of both releases; yield findings on differences that `earlier` does not have."""
     question = crossing.question()
     options = audit_options.build(question)
     suspects = list(_suspects(snapshot, options, now))
@@ -161,7 +161,7 @@ def _suspects(snapshot: Snapshot, options: AuditOptions, now: datetime) -> Itera
 def _explain_refusal(
     suspect: _Suspect, reference: ObjectReference, options: AuditOptions, now: datetime
 ) -> Iterator[Finding]:
-    """Yield findings about rejected fields, for a stored object or a manifest; ``fields.py`` reports dropped ones."""
+    """Yield findings about fields of an object that admission in the target release rejects."""
     obj = suspect.object
     made = generated_from(obj) if reference.stored else None
     stays = False
@@ -192,5 +192,5 @@ def _snapshot_of_suspects(suspects: Iterable[_Suspect], snapshot: Snapshot) -> S
 
 
 def identity_of(obj: Resource) -> Identity:
-    """Return a key that identifies an object independently of its API version."""
+    """Return the group, kind, namespace and name of an object, which do not depend on its API version."""
     return GroupVersion.parse(obj.api_version).group, obj.kind, obj.metadata.namespace, obj.metadata.name

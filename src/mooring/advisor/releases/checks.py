@@ -23,7 +23,7 @@ from mooring.api.meta_v1 import Resource
 
 
 def version_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
-    """Yield findings about the apiVersion of an object, its storage version, and those that its clients write."""
+    """Yield findings about API versions of an object (its own, stored, written by clients) that the target lacks."""
     served = subject.served
     if served is None:
         yield from _long_gone(subject, crossing)
@@ -120,7 +120,7 @@ def _name(served: Served) -> str:
 
 
 class Deprecated(NamedTuple):
-    """A deprecated annotation, or the prefix of a family of annotations."""
+    """A deprecated annotation key, or a prefix of keys, with the release and what to use instead."""
 
     key: str
     since: str
@@ -155,7 +155,7 @@ _BY_KIND = {
 
 
 def annotation_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
-    """Yield the deprecated annotations of an object and of its pod template."""
+    """Yield a finding for each deprecated annotation of an object and of its pod template."""
     if subject.served is None:
         return
     known = _BY_KIND.get(subject.reference.kind, ())
@@ -193,7 +193,7 @@ _VITAL = frozenset({("", "pods"), ("", "nodes"), ("coordination.k8s.io", "leases
 
 
 def bystander_findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
-    """Yield findings about webhooks and APIServices that can block the change, and unsupported kubelets."""
+    """Yield findings about webhooks and APIServices that can block the upgrade, and about unsupported kubelets."""
     kind, group = subject.reference.kind, subject.group
     if kind in _WEBHOOKS and group == "admissionregistration.k8s.io":
         yield from _webhooks(subject, crossing)
@@ -266,7 +266,7 @@ def _node(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
 
 
 class _Expressive(NamedTuple):
-    """A kind whose objects contain CEL expressions, and the field with them."""
+    """A kind whose objects contain CEL expressions, and the field that contains them."""
 
     type: type[Resource]
     word: str
@@ -294,7 +294,7 @@ _KINDS = {
 
 
 def definition_findings(subject: ReleaseObject, crossing: Crossing, now: datetime) -> Iterator[Finding]:
-    """Yield findings about CEL expressions that one of the two releases does not support."""
+    """Yield findings about CEL expressions of an object that one of the two releases does not support."""
     found = _KINDS.get((subject.group, subject.reference.kind))
     if found is None:
         return

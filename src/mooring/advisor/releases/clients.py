@@ -34,7 +34,7 @@ class _Event(msgspec.Struct, rename="camel"):
 
 
 async def metrics(client: Client) -> str:
-    """Read the metrics of a live server; return an empty string if not permitted."""
+    """Return the text of a live server's `/metrics`; empty if the user may not read it."""
     try:
         answer = await client.raw("GET", "/metrics", accept="text/plain")
     except errors.StatusError:
@@ -43,7 +43,7 @@ async def metrics(client: Client) -> str:
 
 
 def of_metrics(page: str, crossing: Crossing) -> Iterator[Finding]:
-    """Yield findings about API versions in a server's metrics that clients request and the target does not serve."""
+    """Yield findings about API versions that clients request, by a server's metrics, and the target does not serve."""
     for labels in _COUNTED.findall(page):
         said = dict(_LABEL.findall(labels))
         place = _PlaceInLog(said.get("group", ""), said.get("version", ""), said.get("resource", ""))
@@ -53,7 +53,7 @@ def of_metrics(page: str, crossing: Crossing) -> Iterator[Finding]:
 
 
 def of_log(lines: Iterable[bytes], name: str, crossing: Crossing) -> Iterator[Finding]:
-    """Yield a finding for each client and API version in an audit log that the target release does not support."""
+    """Yield a finding for each client version and requested API version in an audit log that the target lacks."""
     seen: set[tuple[_PlaceInLog, str]] = set()
     agents: set[str] = set()
     for line in lines:

@@ -20,7 +20,7 @@ _NO_CONTENT: tuple[Any, ...] = (None, "", [], {})
 
 
 class FieldUse(NamedTuple):
-    """A field or value of an object that one of the two releases treats differently."""
+    """A field or value that an object has and that one of the two releases treats differently."""
 
     path: str
     notice: FieldNotice | None
@@ -32,7 +32,7 @@ class FieldUse(NamedTuple):
 
     @property
     def is_filled_in(self) -> bool:
-        """Whether the value is the one that an API server sets by default."""
+        """Whether the value is the API server's default for the field."""
         match self.path.rpartition(".")[2]:
             case "maxUnavailable":
                 return bool(self.value == 1)
@@ -44,7 +44,7 @@ class FieldUse(NamedTuple):
 
 
 def findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
-    """Yield findings about the fields and values of an object that the releases treat differently."""
+    """Yield a finding for each field or value of an object that the two releases treat differently."""
     check = _FieldFindings(subject, crossing)
     for use in uses(subject, crossing):
         finding = check.of(use)
@@ -53,7 +53,7 @@ def findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
 
 
 def uses(subject: ReleaseObject, crossing: Crossing) -> Iterator[FieldUse]:
-    """Yield the fields and values of an object that differ between the releases."""
+    """Yield the fields and values that an object has and that the two releases treat differently."""
     plan = crossing.plan(subject.served) if subject.served else None
     for name in subject.tree if plan else ():
         if name == "status" and subject.reference.kind != "ResourceClaim":

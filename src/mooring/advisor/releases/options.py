@@ -53,7 +53,7 @@ class FieldChange(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FieldNotice:
-    """A change of a field or value between the releases, with its gate and the release that introduces it."""
+    """A difference between the releases in a field or value, with its gate and the release that introduces it."""
 
     change: FieldChange
     gate: str = ""
@@ -62,7 +62,7 @@ class FieldNotice:
 
 @dataclass(slots=True)
 class WalkPlan:
-    """The fields of an API type to visit when an object is searched for differences."""
+    """The fields of an API type in which two releases differ, to visit when an object is audited."""
 
     notices: dict[str, FieldNotice] = field(default_factory=dict)
     values: dict[str, dict[str, FieldNotice]] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class WalkPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crossing:
-    """The change from one release of Kubernetes to another, and how the two treat API versions, fields and gates."""
+    """A change from one Kubernetes release to another, and their differences in API versions, fields and gates."""
 
     start: Version
     end: Version
@@ -90,7 +90,7 @@ class Crossing:
 
     @classmethod
     def between(cls, start: str, end: str, gates: Mapping[str, bool] | None = None) -> "Crossing":
-        """Create a crossing; raise `CrossingError` for unknown releases."""
+        """Return the change from release `start` to `end`; raise `CrossingError` for unknown releases."""
         try:
             versions = Version.parse(start), Version.parse(end)
         except VersionError as error:
@@ -130,7 +130,7 @@ class Crossing:
         return served.releases.has(version) and name in served.subresources and served.subresources[name].has(version)
 
     def removed(self, api_version: str, kind: str) -> tuple[str, str] | None:
-        """Return the release that removed a kind before the recorded history, and the replacement; or None."""
+        """Return the release up to the target that removed a kind, and the replacement; None if none did."""
         found = removal_of(api_version, kind)
         return None if found is None or Version.parse(found.release) > self.end else (found.release, found.replacement)
 
@@ -139,7 +139,7 @@ class Crossing:
         return bool(served.deprecated) and self.begins(served.deprecated)
 
     def begins(self, release: str) -> bool:
-        """Return whether a change introduced by a release takes effect between the current and the target release."""
+        """Return whether a change introduced in a release takes effect after the current one, up to the target."""
         return self.start < Version.parse(release) and self.has_begun(release)
 
     def has_begun(self, release: str) -> bool:
@@ -147,7 +147,7 @@ class Crossing:
         return Version.parse(release) <= self.end
 
     def kubelet_skew(self, text: str) -> str:
-        """Return the problem of a kubelet's version with an API server of the target release; empty if none."""
+        """Return why a kubelet of this version does not work with an API server of the target; empty if it does."""
         try:
             kubelet = Version.parse(re.split("[-+]", text, maxsplit=1)[0])
         except VersionError:
@@ -160,7 +160,7 @@ class Crossing:
         return ""
 
     def client_skew(self, name: str, text: str) -> str:
-        """Return the problem of a client's version: kubectl may be one release away, components not newer."""
+        """Return why a client's version is unsupported (kubectl too far away, component newer); empty if it is not."""
         version = Version.parse(text)
         if name == "kubectl":
             if abs(version.minor - self.end.minor) > 1:
@@ -179,13 +179,13 @@ class Crossing:
         return newer >= _EMULATION_FLAGS and older >= _EMULATION_FLAGS and newer.minor - older.minor <= _EMULATES_BACK
 
     def plan(self, served: Served) -> WalkPlan | None:
-        """Return the fields to visit in objects of a resource; None if the two releases treat all of them equally."""
+        """Return the fields in which two releases differ for a resource; None if there are none."""
         if not self._plans:
             self._plans.update(_Planning(self).plans())
         return self._plans.get(served.definition) if served.releases.has(self.end) else None
 
     def is_on(self, gates: tuple[str, ...], version: Version) -> bool:
-        """Return whether the fields of the given gates are enabled in a release."""
+        """Return whether one of these feature gates is on in a release; True if there are none."""
         return not gates or any(self._gate(gate, version) for gate in gates)
 
     def _gate(self, name: str, version: Version) -> bool:
@@ -198,11 +198,11 @@ class Crossing:
         return self._gate(gate, self.end if end else self.start)
 
     def question(self) -> Question:
-        """Return the equivalent versions and gates for the engine of `mooring audit`."""
+        """Return the current and target flags with which `mooring audit` compares the same releases."""
         return Question(self.component(self.start), self.component(self.end))
 
     def component(self, version: Version) -> Component:
-        """Return the versions and gates with which Mooring emulates a release, without features of its own."""
+        """Return the component flags with which Mooring emulates a release, its own features being off."""
         found = component.resolve(emulation=str(version), min_compatibility=str(version))
         states = {
             name: replace(state, enabled=state.enabled and name not in known_gates.NOT_ON_IN_KUBERNETES)
@@ -213,7 +213,7 @@ class Crossing:
         return Component(found.versions, FeatureGates(states))
 
     def expression_options(self, *, end: bool) -> AdmissionOptions:
-        """Return admission options with the CEL libraries of a release, and without field checks."""
+        """Return the admission options to check CEL expressions by a release's libraries, without checks of fields."""
         version = self.end if end else self.start
         versions = ComponentVersions(BINARY, BINARY, version)
         found = admission_options.for_component(Component(versions, component.resolve().gates))
@@ -221,7 +221,7 @@ class Crossing:
 
 
 def version_flags(binary: str) -> list[str]:
-    """Return the flags with which a kube-apiserver emulates another release."""
+    """Return the command-line flags with which a kube-apiserver emulates another release."""
     flags = ["emulated-version", "min-compatibility-version"]
     return flags if Version.parse(binary) >= _COMPATIBILITY_FLAG else flags[:1]
 
@@ -246,7 +246,7 @@ class _Planning:
         self._renamed = dict(_renamed(self._history))
 
     def plans(self) -> dict[str, WalkPlan]:
-        """Return a plan for every API type that differs between the releases, itself or in types of its fields."""
+        """Return, by type name, the differing fields of every API type that differs itself or in its fields' types."""
         own = {name: self._own(name, fields) for name, fields in self._history.definitions.items()}
         wanted = {name for name, plan in own.items() if plan.notices or plan.values or plan.only_in_mooring}
         holders: dict[str, set[str]] = defaultdict(set)

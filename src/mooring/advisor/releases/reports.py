@@ -23,13 +23,13 @@ _TONES: dict[Severity, Tone] = {Severity.ERROR: "bad", Severity.WARNING: "title"
 
 
 def as_lint_report(audit: ReleaseAudit) -> lint_rules.Report:
-    """Return the audit as a lint report, which has the formats that CI reads."""
+    """Return the findings of a release audit as a lint report, to format as JSON, SARIF, JUnit and so on."""
     found = ((each.rule, each.level, each.object, each.field, each.message) for each in audit.findings)
     return audit_reports.lint_report(audit.objects, found)
 
 
 def lines(audit: ReleaseAudit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
-    """Yield the lines of the report, the worst findings first. Identical findings share a line unless `wide`."""
+    """Yield the report for a terminal, the worst findings first. Equal findings share a line unless `wide`."""
     yield f"{one_line(audit.origin)}: {audit.objects} objects, {audit.from_version} to {audit.to_version}"
     shown = sorted(
         (each for each in audit.findings if wide or each.level is not Severity.INFO),
@@ -61,7 +61,7 @@ def _same(each: Finding) -> Hashable | None:
 
 
 def summary(audit: ReleaseAudit) -> str:
-    """Return the last line of the report: the totals."""
+    """Return the last line of the report: the numbers of objects, errors, warnings and notes."""
     counts = {level: sum(each.level is level for each in audit.findings) for level in reversed(Severity)}
     words = ", ".join(f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts.items() if level)
     parts = [
@@ -85,14 +85,14 @@ class BaselineError(ValueError):
 
 
 def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
-    """Write the keys of findings into a baseline file; return their number."""
+    """Write a baseline file with the keys of findings, which later audits leave out; return the number of keys."""
     keys = sorted({finding.key for finding in findings})
     path.write_text(json.dumps({"kind": _KIND, "findings": keys}, indent=1, ensure_ascii=False) + "\n")
     return len(keys)
 
 
 def read_baseline(path: Path) -> frozenset[str]:
-    """Read the findings of a baseline. Raise `BaselineError` or `OSError`."""
+    """Return the keys of findings in a baseline file. Raise `BaselineError` or `OSError`."""
     try:
         found: Any = json.loads(path.read_text())
     except (ValueError, RecursionError) as error:

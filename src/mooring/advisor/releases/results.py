@@ -96,7 +96,7 @@ class Finding(Result, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Return a key that is the same in later runs, to find the finding in a baseline."""
+        """Return a key of the finding for baseline files, which is the same in every run."""
         ref = self.object
         return "|".join([self.rule.id, ref.api_version, ref.kind, ref.namespace, ref.name, self.field, self.value])
 
@@ -120,7 +120,7 @@ class ReleaseAudit(Result, frozen=True, kw_only=True):
     rehearsal: Rehearsal | None = None
 
     def rehearsed(self, rehearsal: Rehearsal) -> "ReleaseAudit":
-        """Return the audit with the results of a rehearsal, without the differences that a finding predicts."""
+        """Return the audit with the results of a rehearsal, except those that a finding predicts."""
         predicted = {(finding.object, finding.effect) for finding in self.findings}
         differences = [
             each
@@ -133,7 +133,7 @@ class ReleaseAudit(Result, frozen=True, kw_only=True):
         return max((finding.level for finding in self.findings), default=None)
 
     def tree(self) -> dict[str, Any]:
-        """Return the result as in JSON; every finding has its rule and severity."""
+        """Return the audit as in JSON: plain dicts and lists; every finding has its rule and severity."""
         found = [
             {"rule": each.rule.id, "severity": "", **msgspec.to_builtins(each)} | {"severity": str(each.level)}
             for each in self.findings

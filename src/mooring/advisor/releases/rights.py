@@ -35,7 +35,7 @@ _PROXY, _GET = frozenset({"nodes/proxy"}), frozenset({"get"})
 
 
 class Demand(NamedTuple):
-    """A permission (`verbs` on `given`) that no longer suffices once a gate is on, and the one required in addition."""
+    """A permission (`verbs` on `given`) that is not enough once a gate is on, and the one needed in addition."""
 
     gate: str
     group: str
@@ -71,7 +71,7 @@ _DEMANDS = (
 
 
 def findings(subject: ReleaseObject, crossing: Crossing) -> Iterator[Finding]:
-    """Yield findings about rules of a role that match nothing in the other release, or do not suffice there."""
+    """Yield findings about rules of an RBAC role that match nothing in the target release, or are not enough there."""
     if subject.reference.kind not in _KINDS or subject.group != "rbac.authorization.k8s.io":
         return
     if _BOOTSTRAPPED in mapping(subject.metadata.get("labels")):

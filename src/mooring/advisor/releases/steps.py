@@ -25,7 +25,7 @@ _SNAPSHOT_OF_ETCD = Step(
 
 
 def of(findings: Sequence[Finding], crossing: Crossing) -> list[Step]:
-    """Return all steps of an upgrade or downgrade, in order."""
+    """Return the steps of an upgrade or downgrade in order: preparations, then components."""
     if crossing.start == crossing.end:
         return []
     return [
@@ -36,7 +36,7 @@ def of(findings: Sequence[Finding], crossing: Crossing) -> list[Step]:
 
 
 def preparations(findings: Sequence[Finding]) -> list[Step]:
-    """Return the steps before components are replaced: changes of manifests, clients and objects."""
+    """Return the steps before components are replaced: changes of manifests, clients and stored objects."""
     return [*_manifests(findings), *_bystanders(findings), *_objects(findings), *_unreachable(findings)]
 
 

@@ -27,7 +27,7 @@ _MADE = {"CronJob": "Jobs", "ResourceClaimTemplate": "claims"}
 
 @dataclass(frozen=True)
 class ReleaseObject:
-    """An audited object, with the history of its kind over the releases."""
+    """An object of a snapshot to audit, with the history of its kind over the releases."""
 
     raw: RawObject
     reference: ObjectReference
@@ -48,7 +48,7 @@ class ReleaseObject:
         return mapping(self.tree.get("metadata"))
 
     def makes(self, path: str) -> str:
-        """Return the resource, such as `pods`, that controllers create from a field of the object; empty if none."""
+        """Return the resource, such as `pods`, that controllers create from this field; empty if it is no template."""
         template = _TEMPLATES.get(self.reference.kind) if self.served is not None else None
         return _MADE.get(self.reference.kind, "pods") if template and path.startswith(template) else ""
 
@@ -60,7 +60,7 @@ class ReleaseObject:
 
     @property
     def is_over(self) -> bool:
-        """Return whether controllers create nothing from it any more: a finished Job or pod, an old ReplicaSet."""
+        """Return whether controllers create nothing more from the object: a finished Job or pod, an old ReplicaSet."""
         kind, spec, status = self.reference.kind, mapping(self.tree.get("spec")), mapping(self.tree.get("status"))
         if kind == "ReplicaSet":
             return spec.get("replicas") == 0 and bool(self.reference.owner)
@@ -77,7 +77,7 @@ class ReleaseObject:
     def finding(
         self, effect: Effect, text: str, field: str = "apiVersion", value: str = "", severity: str = ""
     ) -> Finding:
-        """Return a finding about the object; about its apiVersion if no field is given."""
+        """Build a finding about the object; about its apiVersion if no field is given."""
         value = self.raw.api_version if field == "apiVersion" else value
         return Finding(object=self.reference, field=field, value=value, effect=effect, severity=severity, message=text)
 
@@ -90,7 +90,7 @@ class ReleaseObject:
             yield str(entry.get("manager") or "unknown manager"), str(entry.get("apiVersion") or "")
 
     def is_a_default(self, path: str) -> bool:
-        """Return whether the server set a field by default, because no field manager owns it."""
+        """Return whether no field manager owns a field, so that the server must have set it by default."""
         entries = self.metadata.get("managedFields")
         if not isinstance(entries, list) or not entries:
             return False

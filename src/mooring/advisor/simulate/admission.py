@@ -23,7 +23,7 @@ from mooring.scheduler.facade import Cluster
 
 
 class _SimulatedLookups(ClusterLookups):
-    """Admission's lookups in the simulated cluster. Objects missing in a dump are inferred from its pods."""
+    """Look up objects of the simulated cluster for admission; infer namespaces and classes that a dump lacks."""
 
     def __init__(self, cluster: Cluster, rules: NamespaceRules) -> None:
         super().__init__(cluster.objects(PriorityClass), cluster.objects(StorageClass), rules)
@@ -61,7 +61,7 @@ class Admission:
         """The webhooks that a server would have called, with the number of calls."""
 
     def infer_missing(self, objects: Iterable[Resource]) -> None:
-        """Infer namespaces and PriorityClasses, which a dump may lack, from objects."""
+        """Assume for admission that the namespaces and PriorityClasses of objects exist, which dumps may lack."""
         for obj in objects:
             self._lookups.namespaces.add(obj.metadata.namespace)
             if isinstance(obj, Pod) and obj.spec.priority_class_name and obj.spec.priority is not None:
@@ -69,7 +69,7 @@ class Admission:
                 self._lookups.priorities[name] = Priority(name, obj.spec.priority, policy)
 
     def admit(self, obj: Resource) -> str:
-        """Admit an object in place and count it in quotas; return the rejection message, empty if accepted."""
+        """Admit an object in place and count it in quotas; return the rejection message, empty if it is accepted."""
         try:
             strategy = strategy_of(type(obj))
         except KeyError:

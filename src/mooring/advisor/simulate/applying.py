@@ -29,7 +29,7 @@ class ChangeApplier:
         """The workloads and pods of the last `Add`."""
 
     def apply(self, change: Change) -> str:
-        """Apply a change; return a description for the timeline. Raise ScenarioError."""
+        """Apply a change to the cluster; return its description for the timeline. Raise ScenarioError."""
         match change:
             case changes.Add():
                 return self._add(change)
@@ -85,7 +85,7 @@ class ChangeApplier:
             self._world.put_object(with_uid(obj))
 
     def add_pod(self, pod: Pod, index: int, number: int) -> SimulatedPod | None:
-        """Create one of several pods of a manifest; return None if it is rejected."""
+        """Create one of `number` copies of a pod, with a free name; return None if admission rejects it."""
         made = copy_of(pod)
         meta = made.metadata
         base = meta.name or meta.generate_name.rstrip("-")
@@ -226,5 +226,5 @@ def with_unschedulable(node: Node, *, unschedulable: bool) -> Node:
 
 
 def join_names(names: list[str]) -> str:
-    """Join names for a sentence, only the first two if there are many."""
+    """Return names joined for a sentence; of many names, the first two and the number of the others."""
     return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"

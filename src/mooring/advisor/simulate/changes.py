@@ -24,7 +24,7 @@ class ScenarioError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """Create objects as `kubectl apply` would; workloads bring their pods."""
+    """Create or update objects as `kubectl apply` would; the pods of workloads are created, too."""
 
     objects: tuple[Resource, ...]
     replicas: int | None = None
@@ -43,7 +43,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Give a workload another number of replicas."""
+    """Change the number of replicas of a workload."""
 
     kind: str
     namespace: str
@@ -60,12 +60,16 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Taint:
+    """Add a taint to nodes."""
+
     nodes: Patterns
     taint: NodeTaint
 
 
 @dataclass(frozen=True, slots=True)
 class Untaint:
+    """Remove the taints with a key from nodes."""
+
     nodes: Patterns
     key: str
     effect: str = ""
@@ -74,6 +78,8 @@ class Untaint:
 
 @dataclass(frozen=True, slots=True)
 class Label:
+    """Set or remove a label of nodes."""
+
     nodes: Patterns
     key: str
     value: str | None
@@ -82,6 +88,8 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Cordon:
+    """Mark nodes as unschedulable, or as schedulable again."""
+
     nodes: Patterns
     unschedulable: bool = True
 
@@ -95,6 +103,8 @@ class RemoveNodes:
 
 @dataclass(frozen=True, slots=True)
 class AddNodes:
+    """Add nodes made from templates, or copied from an existing node."""
+
     number: int
     templates: tuple[Node, ...] = ()
     """The templates of the new nodes, used in turn; without any, a node of 32 cores."""
@@ -121,6 +131,8 @@ AFTERMATH = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
+    """The steps of a what-if simulation, in order, with its options."""
+
     steps: tuple[Step, ...] = ()
     seed: int = 0
     """The seed for choosing among nodes with equal scores."""

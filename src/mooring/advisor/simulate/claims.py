@@ -38,7 +38,7 @@ class Claims:
         self._world = world
 
     def create(self, claim: PersistentVolumeClaim) -> None:
-        """Create a volume claim if it does not exist; bind it at once unless it waits for a consumer."""
+        """Create a volume claim unless it exists; bind it unless its StorageClass waits for the first consumer."""
         meta = claim.metadata
         cluster = self._world.engine.cluster
         if object_key(meta.namespace, meta.name) in cluster.objects(PersistentVolumeClaim):
@@ -50,7 +50,7 @@ class Claims:
         self._world.put_object(self._bound_at_once(claim))
 
     def prepare(self, pod: Pod) -> Pod:
-        """Create the claims of a new pod from templates and for ephemeral volumes; return the pod that names them."""
+        """Create the claims of a new pod from its templates; return the pod with the claims' names in its status."""
         for volume in pod.spec.volumes:
             if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is not None:
                 wanted = volume.ephemeral.volume_claim_template
@@ -105,7 +105,7 @@ class Claims:
         return self._world.engine.cluster.objects(StorageClass).get(name) if name else None
 
     def settle(self, assumed: AssumedPod) -> None:
-        """Write the volumes and claims that plugins reserved for a pod on its node, and release the reservations."""
+        """Store the volumes and claims that plugins chose for a placed pod; release the plugins' reservations."""
         cycle, pod, node = assumed.cycle, assumed.pod, assumed.node
         for plugin in assumed.profile.reserve:
             if isinstance(plugin, PreviewsWrites):
@@ -169,7 +169,7 @@ class Claims:
         )
 
     def release(self, pod: SimulatedPod) -> None:
-        """Free the devices of a deleted pod, and delete its own claims."""
+        """Release the devices that a deleted pod used, and delete the claims that were created for it."""
         meta, cluster = pod.pod.metadata, self._world.engine.cluster
         for volume in pod.pod.spec.volumes:
             if volume.ephemeral is not None:

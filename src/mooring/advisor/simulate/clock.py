@@ -29,7 +29,7 @@ class VirtualClock:
         raise NotImplementedError("nothing waits in a simulation")
 
     def advance(self, to: float) -> None:
-        """Advance to a time in seconds since the start."""
+        """Set the clock to a later time, in seconds since the start."""
         self._elapsed = max(self._elapsed, to)
         self._written = ""
 

@@ -42,7 +42,7 @@ _MAX_MOVES = 100_000
 
 
 class Removal(msgspec.Struct, frozen=True, rename="camel"):
-    """A removable node, its saving by the hour (or in cores without prices), and the new nodes of its pods."""
+    """A node that can be removed: the price saved by the hour (without prices: cores), and the new node of each pod."""
 
     node: str
     saves: float
@@ -50,7 +50,7 @@ class Removal(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Obstacle(msgspec.Struct, frozen=True, rename="camel"):
-    """A node that has to stay, the pod that keeps it, and how to change that."""
+    """A node that cannot be removed: the pod that cannot move, the reason, and a remedy."""
 
     node: str
     pod: str
@@ -106,7 +106,7 @@ def consolidate(
 
 
 class _Attempt(NamedTuple):
-    """The nodes that can be removed when they are tried in one order, and the pods that keep the others."""
+    """The result of trying to remove nodes in one order: the removable nodes, and the obstacles of the others."""
 
     removals: list[Removal]
     obstacles: dict[str, Obstacle]
@@ -117,7 +117,7 @@ def _total(attempt: _Attempt) -> float:
 
 
 def _local_search(search: "_Search", best: _Attempt) -> None:
-    """Try each kept node before all others, as long as that saves more."""
+    """Attempt other orders, each beginning with a node that was kept, as long as one of them saves more."""
     nodes = {node.metadata.name: node for node in search.nodes}
     improved = True
     while improved:
@@ -134,7 +134,7 @@ def _local_search(search: "_Search", best: _Attempt) -> None:
 
 
 def _played(snapshot: Snapshot, settings: Settings, attempt: _Attempt) -> _Attempt:
-    """Simulate all removals together; keep those that block no drain and leave no running pod pending."""
+    """Simulate all removals together; turn those that block a drain or leave a running pod pending into obstacles."""
     removals, obstacles = attempt.removals, dict(attempt.obstacles)
     while removals:
         names = tuple(each.node for each in removals)
@@ -171,7 +171,7 @@ class _Removed:
 
 
 class _Search:
-    """Removes nodes from the engine and restores them."""
+    """The search for removable nodes: removes nodes from the scheduler's engine, and restores them."""
 
     def __init__(self, running: SimulationRun, prices: Prices, report: ReportProgress | None) -> None:
         self._world, self._prices, self._report = running.world, prices, report
@@ -187,7 +187,7 @@ class _Search:
         self._restore()
 
     def _restore(self) -> None:
-        """Put every node and pod back to where it was."""
+        """Put all removed nodes back, and all pods on the nodes where they were at the start."""
         for change in reversed(self._removed):
             self._put_back(change)
         self._removed.clear()
@@ -207,7 +207,7 @@ class _Search:
         ]
 
     def attempt(self, order: Sequence[Node]) -> _Attempt:
-        """Remove each node whose pods all fit elsewhere, note the pods that keep the others, and restore everything."""
+        """Remove the nodes in this order if all their pods fit elsewhere; return the result, and restore all nodes."""
         found = _Attempt([], {})
         try:
             for node in order:
@@ -292,13 +292,13 @@ def _fit_remedy(message: str) -> str:
 
 
 def headline(found: Consolidation) -> str:
-    """Return the result in a sentence."""
+    """Return the result of a consolidation in one sentence."""
     saved = f"{found.saves:,.2f} an hour" if found.unit == "price" else f"{found.saves:,.0f} cores"
     return f"{found.cluster}: {len(found.removed)} of {found.nodes} nodes can go, which saves {saved}"
 
 
 def lines(found: Consolidation) -> Iterator[str]:
-    """Format the result for a terminal."""
+    """Yield the lines of the result of a consolidation for a terminal."""
     yield headline(found)
     for each in found.removed:
         yield f"  {each.node}: {len(each.moves)} pods move"
@@ -311,7 +311,7 @@ def lines(found: Consolidation) -> Iterator[str]:
 
 
 def markdown(found: Consolidation) -> str:
-    """Format the result as Markdown."""
+    """Return the result of a consolidation as Markdown."""
     gone = [(each.node, f"{each.saves:,.2f}", str(len(each.moves))) for each in found.removed]
     kept = [(each.node, each.pod, each.reason, each.remedy) for each in found.kept]
     parts = [

@@ -49,7 +49,7 @@ _TYPES: dict[str, Any] = {
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """A profile: its plugins in the order in which they run, and their arguments."""
+    """A profile of a DeschedulerPolicy: its plugins in the order in which they run, and their arguments."""
 
     name: str
     plugins: tuple[str, ...]
@@ -110,7 +110,7 @@ class Descheduler:
         self._world, self._profiles, self._schedule = world, profiles, schedule
 
     def run(self) -> int:
-        """Run every plugin once; return how many pods were evicted."""
+        """Run all plugins once, scheduling the replacements after each eviction; return the number of evictions."""
         evicted = 0
         for profile in self._profiles:
             for plugin in profile.plugins:

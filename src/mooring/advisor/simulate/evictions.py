@@ -28,7 +28,7 @@ _MIRROR = "kubernetes.io/config.mirror"
 
 
 class TaintEvictions:
-    """Schedules evictions of pods that tolerate a NoExecute taint for a limited time or not at all."""
+    """Evicts pods from nodes with NoExecute taints that they do not tolerate, or whose toleration time ends."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -37,7 +37,7 @@ class TaintEvictions:
         self._order = 0
 
     def next_due(self) -> float | None:
-        """Return the time of the next eviction."""
+        """Return the time of the next taint eviction, in seconds since the start; None if none is scheduled."""
         while self._agenda:
             due, _, pod, node = self._agenda[0]
             if pod.node == node:
@@ -62,7 +62,7 @@ class TaintEvictions:
             heapq.heappush(self._agenda, (due, self._order, pod, pod.node))
 
     def run(self) -> None:
-        """Evict the pods whose eviction time has come."""
+        """Evict the pods whose scheduled eviction time is not after the current time."""
         now = self._world.clock.monotonic()
         while self._agenda and self._agenda[0][0] <= now:
             _, _, pod, node = heapq.heappop(self._agenda)
@@ -111,7 +111,7 @@ class Drains:
         return self._next
 
     def run(self) -> None:
-        """Try to evict all pods of the nodes that are being drained; collect the refused ones."""
+        """Evict the pods of the nodes that are being drained; list those that budgets protect in `refused`."""
         self.refused = {}
         for node in self._nodes:
             for pod in self._world.pods_on(node):
@@ -172,14 +172,14 @@ class Budgets:
             del self._by_label[meta.namespace, *_required_label(entry.selector)][meta.name]
 
     def add_pod(self, pod: SimulatedPod) -> None:
-        """Count a created pod."""
+        """Add a created pod to the budgets that select it; count it as healthy if it is."""
         for entry in self.of(pod):
             entry.pods[id(pod)] = pod
             entry.healthy += pod.is_healthy
             entry.is_stale = True
 
     def placed(self, pod: SimulatedPod) -> None:
-        """Count a pod that became healthy on its node."""
+        """Count one more healthy pod in the budgets that select a pod, which just became ready on its node."""
         for entry in self.of(pod):
             entry.healthy += 1
             entry.is_stale = True

@@ -20,7 +20,7 @@ _LETS_PASS = frozenset({"SchedulingGates", "DynamicResources"})
 
 @dataclass(slots=True, eq=False)
 class IdenticalPods:
-    """A pod in the queue and the identical pods that follow it, in order."""
+    """A group of identical pending pods: the first is in the scheduling queue, the others follow it in order."""
 
     first: QueuedPod
     followers: OrderedDict[str, QueuedPod] = field(default_factory=OrderedDict)
@@ -37,12 +37,12 @@ class IdenticalPendingPods:
         self._are_formed = all(getattr(plugin, "name", "") in _LETS_PASS for plugin in gatekeepers)
 
     def first_in_group(self, key: str) -> str:
-        """Return the key of the pod that represents a pod in the queue: the first of its group, or the pod itself."""
+        """Return the key of the first pod of a pod's group, which alone is queued; its own key without a group."""
         line = self._of.get(key)
         return key if line is None else line.first.key
 
     def refused_by(self) -> Counter[str]:
-        """Count the pending pods that each plugin has rejected."""
+        """Return, by plugin name, how many pending pods the plugin rejected in their last attempt."""
         found: Counter[str] = Counter()
         for queued in self._queue.waiting():
             line = self._of.get(queued.key)
@@ -52,7 +52,7 @@ class IdenticalPendingPods:
         return found
 
     def refused(self, queued: QueuedPod, message: str) -> int:
-        """Record that a pod was rejected like all identical ones; return the number of pods grouped after it."""
+        """Group a rejected pod with an identical one rejected before; return how many pods followed it in its group."""
         line = self._of.get(queued.key)
         number = 0 if line is None else len(line.followers)
         if self._are_formed and self._queue.waits_in_crowd(queued):
@@ -92,7 +92,7 @@ class IdenticalPendingPods:
         self._of.update(dict.fromkeys((*moved, queued.key, last.key), line))
 
     def advance(self, queued: QueuedPod, queued_at: float, refusals: int) -> None:
-        """Queue the next pod of a group after the first left it, with its `queued_at` and number of rejections."""
+        """Queue the next pod of a group in place of its first, with that pod's `queued_at` and number of rejections."""
         line = self._of.pop(queued.key, None)
         if line is not None:
             following = self._next(line)
@@ -100,7 +100,7 @@ class IdenticalPendingPods:
             self._queue.put_first(following)
 
     def leave(self, key: str) -> str:
-        """Remove a deleted pod; return the key of the pod that takes its place in the queue, if any."""
+        """Remove a deleted pod from its group; return the key of the pod queued in its place, empty if none."""
         line = self._of.pop(key, None)
         if line is not None and line.first.key == key:
             following = self._next(line)

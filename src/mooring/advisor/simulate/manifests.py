@@ -22,7 +22,7 @@ _ZONES = ("zone-a", "zone-b", "zone-c")
 
 
 def read_objects(text: str | bytes, source: str) -> tuple[Resource, ...]:
-    """Read objects, converted to the newest version. Raise ScenarioError with file and line."""
+    """Read objects from YAML or JSON, converted to the newest version. Raise ScenarioError with the file and line."""
     try:
         documents = yaml_documents.read(text)
     except DecodeError as problem:
@@ -36,7 +36,7 @@ def read_objects(text: str | bytes, source: str) -> tuple[Resource, ...]:
 
 
 def from_trees(trees: list[Any], path: str) -> tuple[Resource, ...]:
-    """Decode objects embedded in another document at a path."""
+    """Decode objects, given as dicts, of another document; `path` is their position there. Raise ScenarioError."""
     return tuple(_typed(tree, f"{path}[{index}]") for index, given in enumerate(trees) for tree in _single(given))
 
 
@@ -69,7 +69,7 @@ def read_nodes(text: str | bytes, source: str) -> tuple[Node, ...]:
 
 
 def nodes_like(templates: tuple[Node, ...], number: int, first: int = 0) -> Iterator[Node]:
-    """Yield a number of nodes with generated names, made from the templates in turn."""
+    """Yield `number` nodes with generated names, copied from the templates by turns."""
     templates = templates or DEFAULT_TEMPLATES
     for index in range(first, first + number):
         yield _node_like(templates[index % len(templates)], index)
@@ -83,7 +83,7 @@ def _node_like(template: Node, index: int) -> Node:
 
 
 def with_name(template: Node, name: str) -> Node:
-    """Return a node made from a template, with its own name, uid and `kubernetes.io/hostname` label."""
+    """Return a copy of a template node with this name, and a uid and `kubernetes.io/hostname` label to match."""
     meta = template.metadata
     labels = {**meta.labels, HOSTNAME: name}
     made = ObjectMeta(name=name, uid=uid_of("Node", name), labels=labels, annotations=meta.annotations)
@@ -91,7 +91,7 @@ def with_name(template: Node, name: str) -> Node:
 
 
 def template_of(node: Node) -> Node:
-    """Return a template from an existing node, without fields that report its state or are its own."""
+    """Return a template for new nodes from an existing one, without its identity, hostname, and taints of its state."""
     taints = [taint for taint in node.spec.taints if not taint.key.startswith(STATE_TAINTS)]
     spec = structs.replace(node.spec, taints=taints, unschedulable=False, pod_cidr="", pod_cidrs=[], provider_id="")
     labels = {key: value for key, value in node.metadata.labels.items() if key != HOSTNAME}

@@ -53,7 +53,7 @@ _GROUP_SIZE = re.compile(r"\bname:\s*(\S+).*?\bmaxSize[=:]\s*(\d+)", re.IGNORECA
 
 
 class NodePool(msgspec.Struct, frozen=True):
-    """A source of new nodes, with its template, limits and price."""
+    """A pool of new nodes for an autoscaler: node templates, how many it may add, their price and start time."""
 
     name: str
     templates: tuple[Node, ...]
@@ -67,14 +67,14 @@ class NodePool(msgspec.Struct, frozen=True):
 
 
 class _Requirement(msgspec.Struct, frozen=True):
-    """A requirement of a Karpenter NodePool, with the operators of node selectors, `Gte` and `Lte`."""
+    """A requirement of a Karpenter NodePool on a label, with the operators of node selectors, `Gte` and `Lte`."""
 
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] = ()
 
     def allows(self, value: str | None) -> bool:
-        """Return whether a label may have a value; None stands for no label."""
+        """Return whether a node with this value of the label meets the requirement; None if it lacks the label."""
         if self.operator in ("In", "NotIn"):
             return (value in self.values) is (self.operator == "In")
         if self.operator in ("Exists", "DoesNotExist"):
@@ -123,7 +123,7 @@ class _PoolSpec(msgspec.Struct, frozen=True):
 
 
 class PoolVerdict(msgspec.Struct, frozen=True, rename="camel"):
-    """The result for one pool: whether a new node of it could take a pod, and why not."""
+    """The verdict on one pool: whether a pod fits on a new node of it, and the reasons why not."""
 
     pool: str
     fits: bool
@@ -131,7 +131,7 @@ class PoolVerdict(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_pools(text: bytes, source: str) -> tuple[NodePool, ...]:
-    """Read pools from Node manifests; annotations `pool.mooring.dev/max`, `price` and `ready` have the other fields."""
+    """Read a pool from each Node manifest, with maximum, price and start time in `pool.mooring.dev/` annotations."""
     pools = []
     for node in read_nodes(text, source):
         given = {
@@ -149,7 +149,7 @@ def read_pools(text: bytes, source: str) -> tuple[NodePool, ...]:
 
 
 async def read_pool_objects(client: Client) -> list[RawObject]:
-    """Read what snapshots of a live cluster leave out: Karpenter's objects, and cluster-autoscaler's status."""
+    """Read the objects of Karpenter and the status ConfigMap of cluster-autoscaler, which snapshots leave out."""
     path = "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status"
     status = await _read(client, path)
     trees = [{"apiVersion": "v1", "kind": "ConfigMap", **status}] if status else []
@@ -178,7 +178,7 @@ async def _items(client: Client, version: str, kind: str) -> list[dict[str, Any]
 
 
 async def _read(client: Client, path: str) -> dict[str, Any]:
-    """Return what a server has at a path; empty where there is nothing, or the user may not read it."""
+    """GET an API path of a live server; return the decoded JSON object, empty if the server responds with an error."""
     try:
         answer = await client.raw("GET", path)
     except StatusError:
@@ -187,7 +187,7 @@ async def _read(client: Client, path: str) -> dict[str, Any]:
 
 
 def pools_of_cluster(snapshot: Snapshot, more: Iterable[RawObject] = ()) -> tuple[NodePool, ...]:
-    """Find the pools of a cluster: groups of nodes, whose largest node is the template, and Karpenter's NodePools."""
+    """Return Karpenter's NodePools and the node groups named by labels, whose largest node is the template."""
     groups: dict[str, list[Node]] = {}
     for node in snapshot.all(Node):
         if name := next((node.metadata.labels[key] for key in GROUP_LABELS if key in node.metadata.labels), ""):
@@ -222,7 +222,7 @@ def _autoscaler_sizes(raw: Iterable[RawObject], pools: Collection[str]) -> dict[
 
 
 def _karpenter_pool(snapshot: Snapshot, raw: Sequence[RawObject], given: RawObject, own: Sequence[Node]) -> NodePool:
-    """Read a Karpenter NodePool. Its own nodes, or others that meet its requirements, are the templates."""
+    """Convert a Karpenter NodePool; its template is the largest of its nodes, or of nodes that meet it."""
     try:
         name, spec = given.name, msgspec.convert(given.tree.get("spec") or {}, _PoolSpec)
     except msgspec.ValidationError as error:
@@ -248,7 +248,7 @@ def _karpenter_pool(snapshot: Snapshot, raw: Sequence[RawObject], given: RawObje
 
 
 def _meets(node: Node, requirements: Sequence["_Requirement"]) -> bool:
-    """Return whether an instance like a node meets requirements, apart from labels that Karpenter chooses later."""
+    """Return whether a node's labels meet a NodePool's requirements, except for labels that Karpenter chooses later."""
     labels = node.metadata.labels
     return all(_is_chosen(each.key) or each.allows(labels.get(each.key)) for each in requirements)
 
@@ -266,7 +266,7 @@ def _node_class(raw: Iterable[RawObject], reference: "_NodeClassRef") -> dict[st
 
 
 def _node_class_problem(raw: Iterable[RawObject], reference: "_NodeClassRef") -> str:
-    """Return why Karpenter launches no instance with a NodeClass; empty if it does."""
+    """Return why a NodePool's NodeClass prevents new instances (missing, not ready); empty if it does not."""
     if not reference.name:
         return ""
     found = _node_class(raw, reference)
@@ -281,7 +281,7 @@ def _node_class_problem(raw: Iterable[RawObject], reference: "_NodeClassRef") ->
 
 
 def _within_limits(limits: dict[str, Any], template: Node, own: Sequence[Node]) -> int:
-    """Return how many more nodes like the template the limits of a NodePool allow."""
+    """Return how many more nodes of the template's size the limits of a NodePool allow, besides its `own` nodes."""
     left = _MOST_NODES
     for resource, limit in limits.items():
         size = template.status.allocatable.get(resource)
@@ -296,7 +296,7 @@ def _within_limits(limits: dict[str, Any], template: Node, own: Sequence[Node]) 
 
 
 def explain_pools(snapshot: Snapshot, pools: Iterable[NodePool], pod: Pod) -> list[PoolVerdict]:
-    """Evaluate a pod on a new node of each pool; return pools that fit first, then by number of reasons."""
+    """Evaluate a pod on a new node of each pool; return a verdict by pool: those that fit first, then by reasons."""
     from mooring.advisor.snapshot import engine  # noqa: PLC0415 - a cycle otherwise
 
     asked = engine(snapshot)
@@ -323,7 +323,7 @@ def _verdict(asked: Engine, pool: NodePool, pod: Pod, daemons: Sequence[DaemonSe
 
 
 def _put_instance(asked: Engine, node: Node, daemons: Iterable[DaemonSet], options: ConstraintOptions) -> list[Pod]:
-    """Put a new node into the engine, with the pods of DaemonSets that will run there; return these pods."""
+    """Add a new node to the engine, and the pods that DaemonSets run on it; return these pods."""
     asked.put(node)
     pods = []
     for each in daemons:
@@ -342,7 +342,7 @@ def _put_instance(asked: Engine, node: Node, daemons: Iterable[DaemonSet], optio
 
 
 def _with_requests(container: Container) -> Container:
-    """Return the container with its limits as the requests that it leaves out, as the API server defaults them."""
+    """Return a container whose missing requests are set to its limits, as the API server does."""
     given = container.resources
     requests = {**given.limits, **given.requests}
     return structs.replace(container, resources=structs.replace(given, requests=requests))
@@ -355,7 +355,7 @@ def _remove_instance(asked: Engine, node: Node, pods: Iterable[Pod]) -> None:
 
 
 class Autoscaler:
-    """Adds nodes from pools for pods that fit on no node."""
+    """The simulated autoscaler: adds nodes from pools for pods that fit on no node."""
 
     def __init__(self, world: "World", pools: Sequence[NodePool]) -> None:
         self._world = world
@@ -367,7 +367,7 @@ class Autoscaler:
         """Time, node and pool of every added node."""
 
     def next_due(self) -> float | None:
-        """Return when the next node is ready, or when pending pods are checked next."""
+        """Return when an ordered node is ready, or else when to check pending pods again; None if neither is due."""
         if self._arrivals:
             return self._arrivals[0][0]
         has_pending = len(self._world.pods) > self._world.running
@@ -376,7 +376,7 @@ class Autoscaler:
         return None
 
     def run(self) -> None:
-        """Add the ordered nodes that are ready by now; order more for pending pods unless some are on the way."""
+        """Add the ordered nodes that are ready by now; if no more are on the way, order nodes for pending pods."""
         now = self._world.clock.monotonic()
         while self._arrivals and self._arrivals[0][0] <= now:
             _, _, node = heapq.heappop(self._arrivals)
@@ -404,7 +404,7 @@ class Autoscaler:
                 self.added.append((now + pool.ready_seconds, node.metadata.name, pool.name))
 
     def _pack(self, pool: NodePool, pods: list[Pod], most: int) -> tuple[list[Node], list[Pod]]:
-        """Pack pods onto new nodes of a pool; return the nodes to add, and the pods that still fit nowhere."""
+        """Fit pods onto up to `most` new nodes of a pool; return these nodes, and the pods that fit on none."""
         engine = self._world.engine
         owners = (owner.object for owner in self._world.workloads.all())
         daemons = [each for each in owners if isinstance(each, DaemonSet)]
@@ -439,7 +439,7 @@ def _instance(pool: str, template: Node, number: int) -> Node:
 
 
 def _with_karpenter(node: Node, pool: str, template: "_PoolTemplate") -> Iterator[Node]:
-    """Yield a node with the labels and taints of a NodePool, for each zone and capacity type that it may choose."""
+    """Yield copies of a node with a NodePool's labels and taints: one for each zone and capacity type it allows."""
     required = {each.key: each.values for each in template.spec.requirements if each.operator == "In" and each.values}
     given = [NodeTaint(key=each.key, value=each.value, effect=each.effect) for each in template.spec.taints]
     known = {(taint.key, taint.effect) for taint in given}

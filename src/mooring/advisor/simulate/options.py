@@ -19,7 +19,7 @@ _BACKOFFS = Backoffs()
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The versions, gates and behaviour of the simulated control plane. The defaults are those of a plain start."""
+    """The versions, feature gates and scheduler profiles of the simulated control plane, and how pods start."""
 
     admission: AdmissionOptions = field(default_factory=AdmissionOptions)
     features: SchedulerFeatures = field(default_factory=SchedulerFeatures)
@@ -46,7 +46,7 @@ def for_component(
     backoffs: Backoffs = _BACKOFFS,
     description: str = "the defaults",
 ) -> Settings:
-    """Return the settings of a simulation at a component's versions and gates."""
+    """Return the settings of a simulation that emulates a component's versions and feature gates."""
     return Settings(
         admission=admission_options.for_component(component),
         features=scheduler_features.from_gates(component.gates),

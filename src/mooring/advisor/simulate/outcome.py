@@ -1,4 +1,4 @@
-"""Build the result of a run: the outcome of every pod, grouped."""
+"""Build the result of a simulation: placed and pending pods, evictions, rejections, and the use of nodes."""
 
 from collections import Counter
 
@@ -28,7 +28,7 @@ _WAITING = "not tried yet"
 
 
 def result_of(running: SimulationRun, snapshot: Snapshot) -> Simulation:
-    """Build the result of a finished or interrupted run."""
+    """Return the result of a simulation run, which may have been interrupted."""
     world, scenario = running.world, running.scenario
     placements = _placements(world)
     pending = _pending(world)
@@ -128,7 +128,7 @@ def _group_rejections(world: World) -> tuple[RejectedGroup, ...]:
 
 
 def departure_of(each: Departure, world: World, *, cause: str = "", by: str = "") -> results.Departure:
-    """Return an evicted or preempted pod with its current replacement."""
+    """Return the record of an evicted or preempted pod, with the pod that replaces it now and that pod's node."""
     successor = each.pod.successor
     while successor is not None and world.pods.get(successor.key) is not successor:
         successor = successor.successor  # that one was evicted as well
@@ -161,7 +161,7 @@ def _nodes(before: Usage, after: Usage, world: World) -> tuple[NodeUse, ...]:
 
 
 def compare(one: Simulation, other: Simulation) -> Comparison:
-    """Compare two results of one scenario: pods on other nodes, pods only in one, and pods pending in one."""
+    """Compare a scenario's results under two configurations: pods on other nodes, in one only, pending in one."""
     here, there = _places(one), _places(other)
     common = [pod for pod in here if pod in there]
     moved = [MovedPod(pod=pod, node=here[pod], other_node=there[pod]) for pod in common if here[pod] != there[pod]]

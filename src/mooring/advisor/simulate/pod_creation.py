@@ -31,12 +31,12 @@ def reference_to(owner: Resource) -> OwnerReference:
 
 
 def workload_of(obj: ReplicaSet | ReplicationController | StatefulSet | Job | DaemonSet) -> Workload:
-    """Return the simulated workload of an object that creates pods itself."""
+    """Return a `Workload` for an object whose controller creates pods itself, which excludes Deployments."""
     return Workload(reference_to(obj), obj.metadata.namespace, obj, template=obj.spec.template, wanted=wanted_by(obj))
 
 
 def wanted_by(obj: Resource) -> int:
-    """Return the number of pods that a workload should have; 0 for a DaemonSet, which depends on nodes."""
+    """Return how many pods an object's controller keeps running; 0 for a DaemonSet, where nodes decide."""
     if isinstance(obj, Job):
         spec, status = obj.spec, obj.status
         if spec.suspend or any(entry.type in _ENDED and entry.status == "True" for entry in status.conditions):
@@ -49,7 +49,7 @@ def wanted_by(obj: Resource) -> int:
 
 
 def with_replicas(obj: Resource, replicas: int) -> Resource:
-    """Return the workload with another number of replicas; for a Job, of parallel pods. DaemonSets are unchanged."""
+    """Return a workload with another number of replicas (Job: parallelism); a DaemonSet stays unchanged."""
     if isinstance(obj, Job):
         more = obj.spec.completions is not None
         spec = structs.replace(obj.spec, parallelism=replicas, completions=replicas if more else None)
@@ -60,7 +60,7 @@ def with_replicas(obj: Resource, replicas: int) -> Resource:
 
 
 def template_of(pod: Pod) -> PodTemplateSpec:
-    """Infer a template from a pod, for workloads known only by their pods."""
+    """Return a pod template inferred from a pod, for a workload that the snapshot lacks."""
     meta = ObjectMeta(labels=pod.metadata.labels, annotations=pod.metadata.annotations)
     return PodTemplateSpec(metadata=meta, spec=structs.replace(pod.spec, node_name="", ephemeral_containers=[]))
 
@@ -75,7 +75,7 @@ def slot_of(owner: OwnerReference, pod: Pod) -> str:
 
 
 def has_slots(owner: Workload) -> bool:
-    """Return whether pods have an ordinal, index or node of their own, so that each is admitted separately."""
+    """Return whether each pod of a workload has an ordinal, index or node of its own, so that no two are identical."""
     return owner.kind in ("StatefulSet", "DaemonSet") or (isinstance(owner.object, Job) and is_indexed(owner.object))
 
 
@@ -98,7 +98,7 @@ def is_ordered(owner: Workload) -> bool:
 
 
 def new_pod(owner: Workload, slot: str) -> Pod:
-    """Create a pod as the controller sends it to the server. It shares parts with the template: copy it first."""
+    """Return a new pod as the workload's controller would create it. It shares parts of the template."""
     obj, template = owner.object, owner.template
     if template is None:
         raise AssertionError(f"{owner.display_name} has no template")

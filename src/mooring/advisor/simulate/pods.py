@@ -46,12 +46,12 @@ class SimulatedPod:
 
     @property
     def owner_name(self) -> str:
-        """The display name of its workload; empty without one."""
+        """The pod's workload for output, such as `Deployment shop/web`; empty for a pod without one."""
         return self.owner.display_name if self.owner is not None else ""
 
     @property
     def is_daemon(self) -> bool:
-        """Whether a DaemonSet made it."""
+        """Whether the pod belongs to a DaemonSet."""
         return self.owner is not None and self.owner.kind == "DaemonSet"
 
     @property
@@ -61,7 +61,7 @@ class SimulatedPod:
 
 @dataclass(slots=True, eq=False)
 class Workload:
-    """A workload that creates and replaces pods: a ReplicaSet, StatefulSet, Job and so on, but no Deployment."""
+    """A workload whose controller creates pods: a ReplicaSet, StatefulSet, Job and so on, not a Deployment."""
 
     reference: OwnerReference
     namespace: str
@@ -91,19 +91,19 @@ class Workload:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The kind, namespace and name."""
+        """The kind, namespace and name of the workload, its key among all workloads."""
         return self.kind, self.namespace, self.name
 
     @property
     def display_name(self) -> str:
-        """Return the name for output: that of the Deployment rather than its ReplicaSet."""
+        """Return the workload for output; a ReplicaSet of a Deployment is shown as the Deployment."""
         if self.deployment is not None:
             return display_name("Deployment", self.namespace, self.deployment.metadata.name)
         return display_name(self.kind, self.namespace, self.name)
 
     @property
     def desired(self) -> int:
-        """Return the desired number of pods; for a ReplicaSet of a Deployment, that of the Deployment."""
+        """The desired number of pods; for a ReplicaSet of a Deployment, that of the whole Deployment."""
         if self.deployment is not None:
             replicas = self.deployment.spec.replicas
             return 1 if replicas is None else replicas
@@ -119,7 +119,7 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def display_name(kind: str, namespace: str, name: str) -> str:
-    """Format an object: `Deployment shop/web`."""
+    """Return the name of an object for output: `Deployment shop/web`."""
     return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
 
 
@@ -146,7 +146,7 @@ def with_node(pod: Pod, node: str) -> Pod:
 
 
 def suffix_of(*parts: object) -> str:
-    """Return five letters, as Kubernetes appends to `generateName`."""
+    """Return the random-looking suffix, computed from strings, that a generated name ends with."""
     number = int.from_bytes(blake2b("\0".join(map(str, parts)).encode(), digest_size=8).digest(), "big")
     letters = []
     for _ in range(5):
@@ -157,7 +157,7 @@ def suffix_of(*parts: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A pod that was evicted or preempted."""
+    """The record of an evicted or preempted pod: when, from which node, and why."""
 
     at: float
     pod: SimulatedPod
@@ -168,7 +168,7 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An object that the server rejected."""
+    """The record of an object that admission rejected, with the error."""
 
     name: str
     message: str
@@ -183,10 +183,10 @@ class SimulationRecord:
     attempts: int = 0
 
     def placed(self, pod: SimulatedPod) -> None:
-        """Record a placed pod; overridden for measurements."""
+        """Record that a pod was placed. Subclasses measure; this class does nothing."""
 
     def removed(self, pod: SimulatedPod) -> None:
-        """Record that a pod is about to be deleted."""
+        """Record that a pod will be deleted next. Subclasses measure; this class does nothing."""
 
     def evicted(self, pod: SimulatedPod, cause: str) -> None:
         self.evictions.append(Departure(self.clock.monotonic(), pod, pod.node, cause))

@@ -76,7 +76,7 @@ def _format_use(use: ResourceUse) -> str:
 
 
 def amount(resource: str, value: float) -> str:
-    """Format an amount of a resource as Kubernetes does."""
+    """Return an amount of a resource as Kubernetes writes it, such as `1500m` or `2Gi`."""
     if resource in _IN_BYTES or resource.startswith("hugepages-"):
         for unit, size in _BYTES:
             if value >= size:
@@ -194,7 +194,7 @@ def comparison_tables(found: Comparison) -> Iterator[PodTable]:
 
 
 def _section(header: Cells, rows: Sequence[Cells], *, wide: bool) -> Iterator[str]:
-    """Yield an empty line and a table, cut after some rows unless `wide`; nothing without rows."""
+    """Yield an empty line and a table, shortened to some rows unless `wide`; yield nothing if there are no rows."""
     if not rows:
         return
     yield ""
@@ -216,7 +216,7 @@ _COLUMNS = ("pod", "owner", "outcome", "node", "at", "reason", "replaces")
 
 
 def as_markdown(result: Simulation) -> str:
-    """Format tables for a summary or comment: pending pods, evictions and utilisation."""
+    """Return the pending pods, evictions and utilisation as Markdown tables, for a pull-request comment."""
     counts = result.counts
     waits = "everything fits" if not counts.pending + counts.rejected else f"{count_of(counts.pending, 'pod')} pending"
     title = f"### {waits}: {counts.placed} placed, {counts.evicted} evicted, {counts.preempted} preempted"
@@ -234,7 +234,7 @@ def as_markdown(result: Simulation) -> str:
 
 
 def markdown_table(head: Cells, rows: Sequence[Cells]) -> str:
-    """Format a Markdown table; empty without rows."""
+    """Return a Markdown table; empty if there are no rows."""
     if not rows:
         return ""
     cells = (head, ["---"] * len(head), *(list(map(markdown_cell, row)) for row in rows))
@@ -242,7 +242,7 @@ def markdown_table(head: Cells, rows: Sequence[Cells]) -> str:
 
 
 def as_csv(result: Simulation) -> str:
-    """Format a simulation as CSV: a row for each pod that was placed, left pending, evicted, preempted or blocked.
+    """Return CSV with a row for each pod that was placed, left pending, evicted, preempted or blocked.
 
     Workloads whose pods the API server rejects have a row each.
     """

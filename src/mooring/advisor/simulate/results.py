@@ -19,7 +19,7 @@ class Result(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class Counts(Result, frozen=True):
-    """The numbers of pods at the end of the simulation."""
+    """The numbers of nodes and pods at the end of the simulation, by outcome."""
 
     nodes: int
     pods: int
@@ -36,7 +36,7 @@ class Counts(Result, frozen=True):
 
 
 class Placement(Result, frozen=True):
-    """A pod that got its node in the simulation and still has it."""
+    """A pod that was placed during the simulation and is still on that node."""
 
     pod: str
     owner: str
@@ -62,7 +62,7 @@ class PendingGroup(Result, frozen=True):
 
 
 class RejectedGroup(Result, frozen=True):
-    """Pods or objects that the API server rejects."""
+    """An object that the API server rejects, or a workload whose pods it rejects, with the error and the number."""
 
     name: str
     """The workload whose pods are rejected, or the object."""
@@ -71,7 +71,7 @@ class RejectedGroup(Result, frozen=True):
 
 
 class Departure(Result, frozen=True):
-    """A pod that was evicted or preempted, its node then, and the pod that replaces it."""
+    """An evicted or preempted pod: the time, the node it left, the cause, and the pod that replaces it."""
 
     pod: str
     owner: str
@@ -86,7 +86,7 @@ class Departure(Result, frozen=True):
 
 
 class Blocked(Result, frozen=True):
-    """A pod that a drain could not evict."""
+    """A pod that a drain could not evict, with the API server's message."""
 
     pod: str
     node: str
@@ -94,7 +94,7 @@ class Blocked(Result, frozen=True):
 
 
 class Distribution(Result, frozen=True):
-    """The distribution of the requested fraction of a resource over the nodes."""
+    """The distribution of nodes by the requested fraction of one resource: quantiles and a histogram."""
 
     least: float
     median: float
@@ -130,7 +130,7 @@ class NodeUse(Result, frozen=True):
 
 
 class Moment(Result, frozen=True):
-    """A point of the timeline: numbers of pods and nodes at one time, and the step applied then."""
+    """One point of the timeline: the time, the numbers of pods and nodes then, and the step applied then."""
 
     at: float
     running: int
@@ -143,7 +143,7 @@ class Moment(Result, frozen=True):
 
 
 class Room(Result, frozen=True):
-    """The number of further pods of a workload that fit, and the reason why the next one does not."""
+    """The number of additional pods of a workload that fit, and why the next one does not."""
 
     workload: str
     fits: int
@@ -181,6 +181,8 @@ class Comparison(Result, frozen=True):
 
 
 class Simulation(Result, frozen=True, kw_only=True):
+    """The result of a simulation: numbers of pods, placements, pending pods, evictions, timeline and utilisation."""
+
     api_version: str = API_VERSION
     kind: Literal["Simulation"] = "Simulation"
     name: str = ""
@@ -219,7 +221,7 @@ class ConditionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition on the numbers of a result that makes the command fail."""
+    """A condition of `--fail-if`, such as `pending>0`: the command fails if a result meets it."""
 
     text: str
     subject: str
@@ -227,7 +229,7 @@ class Condition:
     limit: float
 
     def violation(self, result: Simulation) -> str:
-        """Return the numbers of a result that meet the condition, for the error message; empty if it is not met."""
+        """Return the numbers that meet the condition, such as `3 pending`; empty if the result does not meet it."""
         if self.subject in NUMBERS:
             number = getattr(result.counts, self.subject.replace("-", "_"))
             return f"{number} {self.subject}" if self.compare(number, self.limit) else ""
@@ -239,7 +241,7 @@ class Condition:
 
 
 def parse_condition(text: str) -> Condition:
-    """Parse a condition. Raise ConditionError."""
+    """Parse the text of a condition. Raise ConditionError if it is malformed."""
     found = _FORM.fullmatch(text.replace(" ", ""))
     if found is None:
         raise ConditionError(f'"{text}" is no condition; write pending, evicted>3 or utilisation>90%')

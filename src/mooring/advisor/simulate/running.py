@@ -27,7 +27,7 @@ ReportProgress = Callable[[Progress], None]
 
 
 class SimulationRun:
-    """One run of a scenario: the simulated cluster and its timeline, which can be read at any time."""
+    """Runs a scenario: holds the simulated cluster and the timeline, both readable during the run."""
 
     def __init__(
         self, snapshot: Snapshot, scenario: Scenario, settings: Settings, report: ReportProgress | None = None
@@ -46,7 +46,7 @@ class SimulationRun:
         self._note("")
 
     def run(self) -> None:
-        """Execute the scenario. Raise ScenarioError for an impossible step."""
+        """Apply the steps in order and advance time until nothing changes. Raise ScenarioError for a bad step."""
         self._doing = "placing what was pending"
         self.world.begin(keep_pending=self.scenario.keep_pending)
         self._work("")
@@ -71,7 +71,7 @@ class SimulationRun:
         self.is_complete = self.room is None or self.room.is_complete
 
     def run_on(self, step: Step) -> None:
-        """Apply one more step to a finished run, and wait until nothing changes any more."""
+        """Apply one more step to a finished run, and advance time until nothing changes any more."""
         self.is_complete = False
         self._execute(step)
         self._time.pass_until(self._now + AFTERMATH)
@@ -133,7 +133,7 @@ _REPORT_EVERY = 256
 
 
 def fill(world: World, scheduling: Scheduling, applying: ChangeApplier, report: Callable[[], None]) -> Room:
-    """Add pods of the last added workload until one does not fit. Raise ScenarioError unless there is exactly one."""
+    """Add more pods of the workload that the scenario added last until one does not fit; return how many fit."""
     wanted = [obj for obj in applying.last if not isinstance(obj, DaemonSet)]
     if len(wanted) != 1:
         what = "several workloads were" if wanted else "no workload was"

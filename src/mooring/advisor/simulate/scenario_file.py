@@ -103,7 +103,7 @@ class _Scenario(Object):
 
 @dataclass(frozen=True, slots=True)
 class ClusterWanted:
-    """The cluster of a scenario; empty if the command line selects it."""
+    """The cluster that a scenario file describes: a dump or generated nodes; empty if the command line names it."""
 
     files: tuple[str, ...] = ()
     """The file names as written in the scenario."""
@@ -118,7 +118,7 @@ def refuse_files(path: str) -> bytes:
 
 
 def read(source: str | bytes, open_file: OpenFile = refuse_files) -> tuple[Scenario, ClusterWanted]:
-    """Parse a scenario. Raise ScenarioError with the field path."""
+    """Parse a scenario file; return the scenario and its cluster. Raise ScenarioError with the field path."""
     try:
         found = codec.decode_yaml(source, _Scenario).object
     except DecodeError as problem:
@@ -167,7 +167,7 @@ class _Reading:
         )
 
     def step(self, found: _Step, path: str) -> Step:
-        """Return the changes of a step: nodes are added before pods, and removed after them."""
+        """Convert a step of the file; nodes are added before pods, and removed after them."""
         made: list[Change] = []
         for index, entry in enumerate(found.add_nodes):
             where = f"{path}.addNodes[{index}]"

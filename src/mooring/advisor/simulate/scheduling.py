@@ -17,7 +17,7 @@ _REPORT_EVERY = 256
 
 @dataclass(frozen=True, slots=True)
 class _FailedPreemption:
-    """The result of preemption for a pod that it could not help, which identical pods reuse."""
+    """A cached result of a preemption that found no node, which identical pods reuse while `state` is unchanged."""
 
     refusal: str
     state: tuple[object, ...]
@@ -26,7 +26,7 @@ class _FailedPreemption:
 
 @dataclass(frozen=True, slots=True)
 class _FailedAttempt:
-    """The result of an attempt that neither placed nor nominated the pod, which identical pods reuse."""
+    """A cached result of a failed scheduling attempt, which identical pods reuse while `state` is unchanged."""
 
     state: tuple[object, ...]
     message: str
@@ -35,7 +35,7 @@ class _FailedAttempt:
 
 
 class Scheduling(Driver):
-    """Schedules the pods of a simulated world, without metrics and without a status to write."""
+    """The scheduler of the simulated cluster; it records no metrics and writes no status."""
 
     def __init__(self, world: World, report: Callable[[], None]) -> None:
         self._world = world
@@ -49,7 +49,7 @@ class Scheduling(Driver):
         self.allow_preemption = True
 
     def run(self) -> None:
-        """Try every pod in the active queue."""
+        """Make a scheduling attempt for each pod in the active queue, until the queue is empty."""
         queue, record, lines = self._world.queue, self._world.record, self._world.lines
         while (queued := queue.pop()) is not None:
             before = record.attempts
@@ -63,14 +63,14 @@ class Scheduling(Driver):
                 self._report()
 
     def run_with_controllers(self) -> None:
-        """Evict pods from tainted nodes, try every pod, and take all steps of rolling updates that are possible now."""
+        """Run due taint evictions, then schedule all queued pods, and again after each step of rolling updates."""
         self._world.taints.run()
         self.run()
         while self._world.workloads.advance_rollouts():
             self.run()
 
     def _fails_like_identical_pods(self, queued: QueuedPod) -> bool:
-        """Try a pod; return whether all identical pods would fail now; reuse their last result if unchanged."""
+        """Schedule a pod, or reuse an identical pod's failure; return whether identical pods would fail now."""
         spec = queued.pod.spec
         state = (self._world.revision, queued.profile, spec.priority, spec.preemption_policy, self.allow_preemption)
         known = self._refused.get(queued.likeness)
@@ -103,7 +103,7 @@ class Scheduling(Driver):
         return True
 
     def bind_pod(self, assumed: AssumedPod, _timeouts: Mapping[str, float]) -> None:
-        """Place a pod; pods that a Permit plugin delays are placed when the delay ends."""
+        """Place a pod on its node; with a Permit delay, once that is over."""
         self._world.queue.forget_in_flight(assumed.key)
         if assumed.cycle.pre_filter:
             self._world.claims.settle(assumed)
@@ -150,6 +150,6 @@ class Scheduling(Driver):
 
 
 def has_claims(pod: Pod) -> bool:
-    """Return whether a pod has volumes or devices, so that pods with one signature may differ in results."""
+    """Return whether a pod has volumes or device claims: identical pods with claims may have different results."""
     own = (volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
     return bool(pod.spec.resource_claims) or any(claim is not None for claim in own)

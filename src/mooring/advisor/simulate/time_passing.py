@@ -26,7 +26,7 @@ _LONGEST_SETTLING = 3600.0
 
 class TimePassing:
     def __init__(self, world: "World", work: Callable[[], None]) -> None:
-        """Set up with `work`, a function that does everything possible at the current time."""
+        """`work` is called at every event: it does everything that is possible at the current time."""
         self._world = world
         self._work = work
         self._looked_at = 0.0
@@ -36,14 +36,14 @@ class TimePassing:
         return self._world.clock.monotonic()
 
     def settle(self) -> None:
-        """Advance, for at most an hour, until no backoff, drain, starting pod or new node is under way."""
+        """Advance time by at most an hour, until no backoff, drain, starting pod or ordered node is pending."""
         limit = self._now + _LONGEST_SETTLING
         while (due := self._soon()) is not None and due <= limit:
             self.advance(due)
             self._work()
 
     def pass_until(self, until: float) -> None:
-        """Advance from event to event, and process each, until a time."""
+        """Advance time to each event up to `until`, and do the work that each makes possible."""
         while True:
             due = _first(self._soon(), self._world.taints.next_due())
             if due is None or due > until:
@@ -57,7 +57,7 @@ class TimePassing:
         return _first(backoff, world.drains.next_due(), world.starting.next_due(), world.autoscaler.next_due())
 
     def advance(self, to: float) -> None:
-        """Advance the clock to a time before which nothing is due, and process what is due then."""
+        """Set the clock to `to`, before which no event is due; run evictions, drains and starts that are due then."""
         world = self._world
         world.clock.advance(to)
         world.queue.flush_backoff()
@@ -81,7 +81,7 @@ StartTime = Callable[[SimulatedPod], float]
 
 
 class StartingPods:
-    """The pods that are starting, ordered by the time at which they become ready."""
+    """The placed pods that are not ready yet, ordered by the time at which they become ready."""
 
     def __init__(self, world: "World", start_time: StartTime | None) -> None:
         self._world = world
@@ -90,7 +90,7 @@ class StartingPods:
         self._order = 0
 
     def begin(self, pod: SimulatedPod) -> None:
-        """Mark a pod that was just placed as ready, now or after its start time."""
+        """Record a placed pod, which is ready at once, after its start time, or (infinite start time) never."""
         seconds = self._start_time(pod) if self._start_time is not None else 0.0
         if seconds <= 0:
             self._world.budgets.placed(pod)
@@ -102,11 +102,11 @@ class StartingPods:
         heapq.heappush(self._agenda, (self._world.clock.monotonic() + seconds, self._order, pod, pod.node))
 
     def next_due(self) -> float | None:
-        """Return when the next pod becomes ready."""
+        """Return when the next starting pod becomes ready, in seconds since the start; None if none is starting."""
         return self._agenda[0][0] if self._agenda else None
 
     def run(self) -> None:
-        """Mark the pods as ready whose start time has passed, unless they have left their node."""
+        """Mark pods whose start time is over as ready, unless they have left their node."""
         now = self._world.clock.monotonic()
         while self._agenda and self._agenda[0][0] <= now:
             _, _, pod, node = heapq.heappop(self._agenda)

@@ -51,7 +51,7 @@ class Usage:
 
 
 def usage_of(cluster: Cluster) -> Usage:
-    """Return the usage of all nodes. Resources that no node has are left out."""
+    """Return the requested fractions of all nodes now. Resources that no node has are left out."""
     infos = list(cluster.node_infos())
     rows = np.array([info.row for info in infos], np.intp)
     table = cluster.resources
@@ -69,7 +69,7 @@ def usage_of(cluster: Cluster) -> Usage:
 
 
 def requested_fraction(cluster: Cluster, resource: str) -> float:
-    """Return the requested fraction of a resource of the whole cluster; 0 if no node has the resource."""
+    """Return the fraction of a resource of the whole cluster that pods request; 0 if no node has the resource."""
     line = cluster.resources.find(resource)
     if line is None:
         return 0.0

@@ -51,7 +51,7 @@ class Workloads:
         self._placements: dict[Key, Placement] = {}
 
     def load(self, snapshot: Snapshot) -> None:
-        """Load the workloads of a snapshot; the caller passes its pods to `adopt` afterwards."""
+        """Load the workloads of a snapshot without pods; the caller passes each pod to `adopt` afterwards."""
         for kind in (ReplicaSet, ReplicationController, StatefulSet, Job, DaemonSet):
             for obj in snapshot.all(kind):
                 self._keep(pod_creation.workload_of(with_uid(obj, obj.metadata.uid)))  # type: ignore[arg-type] # one of these kinds
@@ -63,7 +63,7 @@ class Workloads:
             self._rolling[_key_of(found)] = found
 
     def adopt(self, pod: SimulatedPod) -> None:
-        """Find the workload of a pod of the snapshot; infer a missing one from its pods."""
+        """Add a pod of the snapshot to its workload; if the snapshot lacks that, infer it from the pod."""
         reference = controller_of(pod.pod.metadata)
         if reference is None or reference.kind == "Node":  # static pods come and go with their node
             return
@@ -77,7 +77,7 @@ class Workloads:
         self.add_pod(owner, pod)
 
     def infer_replica_sets(self) -> None:
-        """Create the ReplicaSets that a dump lacks between Deployments and their pods."""
+        """Create the ReplicaSets of Deployments that the snapshot lacks although it has their pods."""
         for deployment in self._deployments.values():
             if self._sets.get(_key_of(deployment)) or deployment.spec.selector is None:
                 continue
@@ -107,7 +107,7 @@ class Workloads:
         return owner.object if owner is not None else None
 
     def current_workload(self, kind: str, namespace: str, name: str) -> Workload | None:
-        """Return the workload that creates new pods: for a Deployment, the ReplicaSet with its current template."""
+        """Return the workload that creates new pods (of a Deployment, the current ReplicaSet); None if none does."""
         if kind != "Deployment":
             return self._all.get((kind, namespace, name))
         deployment = self._deployments.get((namespace, name))
@@ -185,7 +185,7 @@ class Workloads:
             self._reconcile_identical(owner)
 
     def reconcile_all(self) -> None:
-        """Reconcile every workload, as controllers do at start."""
+        """Create missing and delete surplus pods of every workload."""
         for deployment in list(self._deployments.values()):
             if not self._sets.get(_key_of(deployment)):
                 self._put_deployment(deployment)
@@ -194,18 +194,18 @@ class Workloads:
                 self.reconcile(owner)
 
     def retry_refused(self) -> None:
-        """Try again to create the pods of workloads whose last pod admission rejected."""
+        """Retry creating the pods of workloads whose last pod admission rejected."""
         for owner in list(self._all.values()):
             if owner.refusal:
                 self.reconcile(owner)
 
     def node_changed(self, node: Node) -> None:
-        """Reconcile DaemonSets with a new or changed node."""
+        """Create or delete the DaemonSets' pods on a new or changed node."""
         for owner in self._daemons:
             self._daemon(owner, node)
 
     def replace_deleted(self, pod: SimulatedPod) -> None:
-        """Replace a deleted pod if its workload still wants it."""
+        """Create a replacement for a deleted pod if its workload still wants that many."""
         owner = pod.owner
         if owner is None or owner.is_gone:
             return
@@ -221,7 +221,7 @@ class Workloads:
         owner.lost.clear()
 
     def advance_rollouts(self) -> bool:
-        """Take the next step of every rolling update; return whether there was any."""
+        """Take one step of every rolling update; return whether any pod was replaced."""
         moved = [self._roll(deployment) for deployment in list(self._rolling.values())]  # all of them, not the first
         moved += [self._replace_next(owner, pods) for owner, pods in list(self._outdated.values())]
         return any(moved)

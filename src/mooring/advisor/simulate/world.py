@@ -56,7 +56,7 @@ class Progress:
 
 
 class World:
-    """A simulated cluster. Its methods change it; `revision` rises with every change."""
+    """A simulated cluster: nodes, pods, workloads and other objects. `revision` rises with every change."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class World:
             self.budgets.add_pod(found)
 
     def begin(self, *, keep_pending: bool) -> None:
-        """Delete terminating and orphaned pods, queue pending ones, and reconcile all workloads."""
+        """Delete terminating pods and those of missing nodes; reconcile workloads, unless pending pods are kept."""
         for pod in list(self.pods.values()):
             if pod.pod.metadata.deletion_timestamp is not None:
                 self.delete(pod, recreate=True)
@@ -145,7 +145,7 @@ class World:
         return Progress(doing, self.running, len(self.pods) - self.running, self.clock.monotonic())
 
     def create(self, pod: Pod, owner: Workload | None, slot: str = "", instead_of: SimulatedPod | None = None) -> None:
-        """Create an admitted pod. Constraints in its annotations count as part of its spec."""
+        """Add an admitted pod and queue it, or place it if it has a node. Bridged constraints count as spec."""
         pod = without_bridge(pod)
         if pod.spec.resource_claims or pod.spec.volumes:
             pod = self.claims.prepare(pod)
@@ -164,7 +164,7 @@ class World:
             self._queue_pod(made)
 
     def restore(self, pod: SimulatedPod) -> None:
-        """Add a pod with its state from a checkpoint."""
+        """Add a pod in the state recorded in a checkpoint: on its node, or queued."""
         self.pods[pod.key] = pod
         self.taken.add((pod.pod.metadata.namespace, pod.pod.metadata.name))
         self.budgets.add_pod(pod)
@@ -183,11 +183,11 @@ class World:
             pod.message = f"waits for the scheduler {name}, which is not simulated"
 
     def message_of(self, pod: SimulatedPod) -> str:
-        """Return why a pod is pending."""
+        """Return why a pod is pending; for one of a group of identical pods, the message of the group's first."""
         return self.pods[self.lines.first_in_group(pod.key)].message
 
     def place(self, pod: SimulatedPod, node: str) -> None:
-        """Place a pod, which then runs."""
+        """Put a pod on a node, where it starts; wake pods for which it matters."""
         self.engine.assume(pod.pod, node)
         pod.node, pod.placed_at, pod.message = node, self.clock.monotonic(), ""
         self.running += 1
@@ -235,7 +235,7 @@ class World:
         return [] if info is None else [self.pods[key] for key in info.placed if key in self.pods]
 
     def put_node(self, node: Node) -> None:
-        """Add or update a node."""
+        """Add or update a node; run taint evictions, DaemonSets and waiting pods that this concerns."""
         self._node_versions += 1
         meta = structs.replace(
             node.metadata,
@@ -254,7 +254,7 @@ class World:
             self.taints.node_changed(node)
 
     def remove_node(self, name: str) -> None:
-        """Remove a node and its pods."""
+        """Remove a node; its pods are deleted, and their workloads replace them."""
         info = self.engine.cluster.node(name)
         if info is None:
             return

@@ -56,7 +56,7 @@ class ClusterLookups(NoCluster):
         return self._rules.security_labels(namespace)
 
     def quota_refusal(self, obj: Resource) -> str:
-        """Return why the quotas of its namespace refuse another such object; empty if they allow it."""
+        """Return why the quotas of its namespace refuse one more object like this one; empty if they allow it."""
         return self._rules.room_for(obj, 1)[1]
 
     def priority_class(self, name: str) -> Priority | None:
@@ -80,7 +80,7 @@ def _priority(found: PriorityClass) -> Priority:
 
 
 class Admitted(NamedTuple):
-    """The result of admission of a new object: the error and the warnings."""
+    """The result of admitting a new object: the refusal (empty if admitted) and the warnings."""
 
     refusal: str = ""
     warnings: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class Admitted(NamedTuple):
 def admit(
     obj: Resource, facts: NoCluster, options: AdmissionOptions | None = None, namespace: str = DEFAULT_NAMESPACE
 ) -> Admitted:
-    """Default and admit an object in place, as the server would; return the result."""
+    """Set an object's defaults and, if it is new, admit it, in place; return the refusal and warnings."""
     try:
         strategy = strategy_of(type(obj))
     except KeyError:

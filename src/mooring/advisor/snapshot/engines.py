@@ -21,14 +21,14 @@ def engine(
     seed: int = 0,
     workload: Iterable[Pod] = (),
 ) -> Engine:
-    """Return an engine loaded with the cluster. Pods without a node are left out, except nominated ones."""
+    """Return a scheduler's engine with the nodes, pods and other objects of a snapshot, except pods without a node."""
     made = Engine(profiles, features=features, registry=registry, seed=seed, workload=workload)
     load(made, snapshot)
     return made
 
 
 def load(made: Engine, snapshot: Snapshot) -> None:
-    """Put all objects that plugins read into an engine."""
+    """Add all objects of a snapshot that scheduler plugins read to an engine."""
     for kind in OTHER_KINDS:
         for obj in snapshot.all(kind):
             made.put(obj)
@@ -44,7 +44,7 @@ def load(made: Engine, snapshot: Snapshot) -> None:
 
 
 def waits(pod: Pod) -> bool:
-    """Return whether a pod still needs a node."""
+    """Return whether a pod still needs a node: it has none, is not terminating and has not ended."""
     return not pod.spec.node_name and pod.metadata.deletion_timestamp is None and not has_ended(pod)
 
 

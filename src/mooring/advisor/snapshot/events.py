@@ -31,7 +31,7 @@ class _Events(msgspec.Struct):
 
 
 async def warnings_about(client: Client, pod: Pod) -> list[str]:
-    """Return the newest warnings about a pod, one for each reason; none if the user may not read events."""
+    """Return the newest Warning event of each reason about a pod, as text; empty if the user may not read events."""
     meta = pod.metadata
     query = [("fieldSelector", f"involvedObject.name={meta.name}"), ("limit", str(_MAX_READ))]
     try:
@@ -51,7 +51,7 @@ def field_selector_of(kind: type[Resource]) -> str:
 
 
 def failed_creations(snapshot: Snapshot) -> Mapping[tuple[str, str, str], Event]:
-    """Return the newest event about a pod that could not be created, by its controller's kind, namespace and name."""
+    """Return the newest FailedCreate event of each controller, by the controller's kind, namespace and name."""
     events = [each for each in snapshot.all(Event) if each.reason == _FAILED_CREATE]
     events.sort(key=when)
     about = ((each.involved_object, each) for each in events)
@@ -59,5 +59,5 @@ def failed_creations(snapshot: Snapshot) -> Mapping[tuple[str, str, str], Event]
 
 
 def when(event: Event) -> str:
-    """Return the timestamp of an event, the newest of a series; empty if it has none."""
+    """Return the time of an event, or of the last one in its series; empty if it has none."""
     return event.last_timestamp or event.event_time or ""

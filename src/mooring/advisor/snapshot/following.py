@@ -44,7 +44,7 @@ async def readable(
 async def following(
     client: Client, origin: str, wanted: Iterable[type[Resource]], pause: float, namespace: str = ""
 ) -> AsyncIterator[Snapshot]:
-    """Yield a snapshot of some kinds, and another one after changes; changes within `pause` seconds are combined."""
+    """Watch some kinds of a live cluster; yield a snapshot now and after changes, at most one in `pause` seconds."""
     try:
         kinds, missing = await readable(client, wanted, namespace)
         server = await server_of(client)

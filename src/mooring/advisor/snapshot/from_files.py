@@ -130,14 +130,14 @@ class _Reading:
             self._add(typed, f"{name}:1 {path}")
 
     def _take_dump_fields(self, missing: Any, taken_at: Any, server: Any) -> None:
-        """Store the unreadable kinds, time and server that `mooring dump` records; ignore values of other types."""
+        """Store what `mooring dump` records (unreadable kinds, the time, the server); ignore values of other types."""
         if isinstance(missing, dict):
             self.missing |= {str(plural): str(why) for plural, why in missing.items()}
             self.taken_at = _time(taken_at) or self.taken_at
             self.server = server if isinstance(server, dict) else self.server
 
     def admit(self, options: AdmissionOptions | None, namespace: str) -> None:
-        """Set the defaults of every object, once all objects that admission looks up are read."""
+        """Set the defaults of all objects that were read, admit new pods and claims, and note what is refused."""
         lookups = ClusterLookups(
             by_name(obj for obj, _ in self.objects if isinstance(obj, PriorityClass)),
             by_name(obj for obj, _ in self.objects if isinstance(obj, StorageClass)),

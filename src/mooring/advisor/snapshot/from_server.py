@@ -68,7 +68,7 @@ async def live(
 
 
 def read_families(kinds: Collection[type[Resource]]) -> list[tuple[Kind, ...]]:
-    """Return the families of kinds to read, each with its versions, newest first."""
+    """Return the kinds to list, each as all of its API versions, the newest first."""
     families = dict.fromkeys(
         scheme().family(kind)
         for kind in scheme().known
@@ -91,7 +91,7 @@ class _Reading:
         self._keeps_text = keeps_text
 
     async def discover(self, families: Iterable[tuple[Kind, ...]]) -> None:
-        """Choose the version of each kind."""
+        """Choose the newest version of each kind that the server lists; record the other kinds as missing."""
         families = list(families)
         prefixes = sorted({_prefix(kind) for family in families for kind in family})
         answers = dict(zip(prefixes, await asyncio.gather(*map(self._resources, prefixes)), strict=True))

@@ -20,7 +20,7 @@ _ROOT = "/registry/"
 
 
 def data_directory(path: Path) -> Snapshot:
-    """Read the objects of a store. Raise `SnapshotError`."""
+    """Read a snapshot from a data directory. Raise `SnapshotError`."""
     path = path.expanduser()
     origin = f"the data directory {path}"
     if not (path / DATABASE).is_file():

@@ -37,7 +37,7 @@ class _Quota:
 
 
 class NamespaceRules:
-    """The rules of all namespaces of a cluster."""
+    """The quotas, LimitRanges and Pod Security levels of all namespaces, with the quotas' usage."""
 
     def __init__(self, options: AdmissionOptions | None = None, now: Callable[[], datetime] | None = None) -> None:
         self._options = options
@@ -51,7 +51,7 @@ class NamespaceRules:
     def of(
         cls, snapshot: Snapshot, options: AdmissionOptions | None = None, now: Callable[[], datetime] | None = None
     ) -> "NamespaceRules":
-        """Collect the rules of a snapshot."""
+        """Return the rules of all namespaces in a snapshot."""
         rules = cls(options, now)
         for kind in (LimitRange, Namespace, ResourceQuota):
             for obj in snapshot.all(kind):
@@ -63,7 +63,7 @@ class NamespaceRules:
         return {**self.__dict__, "_evaluators": None, "_options": None, "_now": None}
 
     def put(self, obj: Resource, snapshot: Snapshot | None = None) -> None:
-        """Add or replace a rule; ignore other kinds. `snapshot` has the objects that a new quota counts."""
+        """Add or replace a quota, LimitRange or Namespace; ignore others. New quotas count the `snapshot`'s objects."""
         namespace, name = obj.metadata.namespace, obj.metadata.name
         match obj:
             case LimitRange():
@@ -111,7 +111,7 @@ class NamespaceRules:
                 quota.used = usage_after(quota.object, quota.used, Change(evaluator, None, obj)) or quota.used
 
     def refusal_if_recreated(self, obj: Resource) -> str:
-        """Return the refusal if an existing object were deleted and created again; empty if quotas allow it."""
+        """Return why quotas would refuse an object if it were deleted and created again; empty if they allow it."""
         quotas = self._quotas_of(obj)
         before = [quota.used for quota in quotas]
         self.release(obj)
@@ -121,7 +121,7 @@ class NamespaceRules:
         return refusal
 
     def usage(self, obj: Resource) -> Usage:
-        """Return what an object counts in quotas."""
+        """Return the amounts by which an object adds to quotas, by resource."""
         evaluator = self._evaluator(obj)
         return {} if evaluator is None else evaluator.usage(obj)
 

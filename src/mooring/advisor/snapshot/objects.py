@@ -34,7 +34,7 @@ Identity = tuple[str, str, str, str]
 
 
 def not_allowed(error: Exception, but: str = "") -> str:
-    """Format an entry of `Snapshot.missing`: the server's message, and the one readable namespace, if any."""
+    """Return an entry of `Snapshot.missing`: the server's message, and the one readable namespace, if any."""
     return f"{_OUTSIDE} {but}: {error}" if but else f"{NOT_ALLOWED}: {error}"
 
 
@@ -44,7 +44,7 @@ class SnapshotError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A note about an object that was left out, or read differently from how it was written."""
+    """A note about an object that was not read, or read differently from how it was written."""
 
     place: str
     """The position: `file:line`, or the path of a request."""
@@ -139,7 +139,7 @@ class Snapshot:
 
     @property
     def forbidden(self) -> Mapping[str, str]:
-        """Return the entries of `missing` that exist but may not be read, so that advice may be wrong."""
+        """Return the kinds that the user may not read, with the reasons: advice on them may be wrong."""
         return {plural: why for plural, why in self.missing.items() if why.startswith(NOT_ALLOWED)}
 
     @property
@@ -158,7 +158,7 @@ class Snapshot:
         return f"you may not read {named}{where}: the answer may be incomplete; `mooring rights` prints what to grant"
 
     def unread(self, plural: str) -> str:
-        """Return why no object of a kind could be read; empty if those of some namespace could."""
+        """Return why the user may not read any object of a kind; empty if those of some namespace can be read."""
         why = self.forbidden.get(plural, "")
         return "" if why.startswith(_OUTSIDE) else why
 
@@ -175,7 +175,7 @@ class Snapshot:
         return tuple(kind for kind, found in self._objects.items() if found)
 
     def derived(self, make: "Callable[[Snapshot], D]") -> D:
-        """Return what `make` derives from the snapshot, computed on the first call: a snapshot never changes."""
+        """Return `make(snapshot)`, computed on the first call and cached."""
         if make not in self._derived:
             self._derived[make] = make(self)
         return cast("D", self._derived[make])

@@ -20,7 +20,7 @@ OwnerKey = tuple[str, str, str]
 
 
 class Owners:
-    """The controllers of objects, up to the workload that a user has created."""
+    """An index of owners: finds the top workload of a pod, and the pods of a workload."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -39,7 +39,7 @@ class Owners:
             obj = self.find(key)
 
     def key_of(self, obj: Resource) -> OwnerKey | None:
-        """Return the key of an object's top workload, as far as owners are known; None if it has none."""
+        """Return the kind, namespace and name of the top workload that owns an object; None if it has no controller."""
         reference = controller_of(obj.metadata)
         if reference is None:
             return None
@@ -50,12 +50,12 @@ class Owners:
         return self._top[key]
 
     def find(self, key: OwnerKey) -> Resource | None:
-        """Return the workload itself; None if it is not in the snapshot or of an unknown kind."""
+        """Return the workload with a key; None if it is not in the snapshot or of an unknown kind."""
         cls = WORKLOADS.get(key[0])
         return None if cls is None else self._snapshot.find(cls, key[1], key[2])
 
     def top_of(self, obj: Resource) -> Resource | None:
-        """Return the workload at the top of an object's owners, if it is in the snapshot."""
+        """Return the top workload that owns an object; None if it has no controller, or the snapshot lacks it."""
         key = self.key_of(obj)
         return None if key is None else self.find(key)
 
@@ -64,7 +64,7 @@ class Owners:
         return self._replica_sets.get((deployment.metadata.namespace, deployment.metadata.name), ())
 
     def current_replica_set(self, owner: Resource) -> ReplicaSet | None:
-        """Return the ReplicaSet with the template of a Deployment; None if there is none, or for other workloads."""
+        """Return the ReplicaSet with a Deployment's current template; None if there is none, or for other workloads."""
         return find_new(owner, self.replica_sets_of(owner)) if isinstance(owner, Deployment) else None
 
     @cached_property

@@ -22,7 +22,7 @@ _MOST_COMMANDS = 5
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRequest:
-    """The input of an upgrade check: a cluster, the releases, and how its nodes are upgraded."""
+    """The input of an upgrade check: a snapshot, the two releases, and how nodes are drained."""
 
     snapshot: Snapshot
     crossing: Crossing
@@ -36,7 +36,7 @@ class UpgradeRequest:
 
 
 def check(subject: UpgradeRequest, report: ReportProgress | None = None) -> UpgradeCheck:
-    """Check an upgrade from end to end. Nothing is changed."""
+    """Audit an upgrade, simulate its drains and search remedies; return the verdict with all results."""
     snapshot, crossing = subject.snapshot, subject.crossing
     up = releases.audit(snapshot, crossing, beside=subject.clients)
     back = helm = None
@@ -101,12 +101,12 @@ def _rollout_errors(rollout: Rollout | None) -> Iterator[str]:
 
 
 def _is_solved_by_steps(skew: Skew, crossing: Crossing) -> bool:
-    """Return whether the steps of the upgrade replace kubelets before their versions become a problem."""
+    """Return whether the upgrade's own steps replace the kubelets before their version becomes unsupported."""
     return skew.release != crossing.releases[0] if crossing.goes_up else skew.is_newer
 
 
 def _preparations(up: ReleaseAudit) -> Iterator[Remedy]:
-    """Propose the changes of objects that the audit asks for before the control plane is upgraded."""
+    """Yield a remedy for each change of objects that the audit requires before the control plane is upgraded."""
     findings = [each for each in up.findings if each.effect is not Effect.SKEW]
     for step in steps.preparations(findings):
         shown = step.commands[:_MOST_COMMANDS]
@@ -165,7 +165,7 @@ _HOSTNAME = "kubernetes.io/hostname"
 
 
 def local_data(snapshot: Snapshot) -> Iterator[LocalData]:
-    """Find pods that a drain refuses without a flag, that lose local data, or that can only return to their node."""
+    """Yield pods that a drain refuses without a flag, that lose local data, or that can only return to their node."""
     for pod in snapshot.all(Pod):
         if not pod.spec.node_name or has_ended(pod) or _MIRROR in pod.metadata.annotations:
             continue
@@ -202,7 +202,7 @@ def _is_local(volume: PersistentVolume) -> bool:
 
 
 def kubelet_skew(nodes: Iterable[Node], crossing: Crossing) -> Iterator[Skew]:
-    """Find kubelets that the API server of one of the releases does not support."""
+    """Yield kubelet versions that the API server of a release on the way does not support."""
     by_version: dict[str, list[str]] = {}
     for node in nodes:
         by_version.setdefault(node.status.node_info.kubelet_version, []).append(node.metadata.name)

@@ -73,7 +73,7 @@ class DrainOptions:
 
 @dataclass(slots=True)
 class _Draining:
-    """A node that is being drained or upgraded."""
+    """The state of one node during its drain and upgrade."""
 
     name: str
     pool: str
@@ -105,7 +105,7 @@ def drain_all(
 
 
 def pools_of(nodes: Iterable[Node], label: str = "") -> dict[str, list[Node]]:
-    """Group nodes by pool, in the order of the pools' names."""
+    """Return the nodes by pool (by label `label`, or the known ones), in the order of the pools' names."""
     pools: dict[str, list[Node]] = {}
     for node in nodes:
         labels = node.metadata.labels
@@ -135,7 +135,7 @@ def start_times(snapshot: Snapshot, default: float) -> StartTime:
 
 
 class _NodeRollout:
-    """Drives a simulated cluster through the drains of all pools."""
+    """Drains and upgrades all nodes of a simulated cluster, pool by pool, and records the result."""
 
     def __init__(
         self, snapshot: Snapshot, options: DrainOptions, settings: Settings, report: ReportProgress | None
@@ -205,14 +205,14 @@ class _NodeRollout:
             self._work()
 
     def _advance_to(self, moment: float) -> None:
-        """Advance to a time, or to an earlier event that was added on the way."""
+        """Advance virtual time to a moment, or to an earlier event that was scheduled on the way."""
         self._time.pass_until(moment)
         if self._events and self._events[0][0] < moment:
             moment = self._events[0][0]
         self._world.clock.advance(moment)
 
     def _work(self) -> None:
-        """Place pods, and begin and finish drains, until nothing more is possible at the current time."""
+        """Schedule pods, and begin and finish drains, until nothing more is possible at the current time."""
         while True:
             self._scheduling.run_with_controllers()
             if not self._begun or not self._step():
@@ -222,7 +222,7 @@ class _NodeRollout:
         self._progress()
 
     def _step(self) -> bool:
-        """Finish drains of empty nodes and begin others; return whether something changed."""
+        """Finish the drains of empty nodes and begin those of others; return whether any began or finished."""
         changed = False
         self._count_evictions()
         for each in list(self._active):
@@ -294,13 +294,13 @@ class _NodeRollout:
         self._done.append(each)
 
     def _order_surge_node(self, like: Node) -> None:
-        """Let an upgraded copy of a node arrive, unless every node of the pool has one."""
+        """Schedule the arrival of a surge node, a copy of this node, unless the pool has had all its surge nodes."""
         if self._surge_left:
             self._surge_left -= 1
             self._after(self._options.node_seconds, partial(self._add_surge_node, like))
 
     def _add_surge_node(self, like: Node) -> None:
-        """Add an upgraded copy of a node, as an autoscaling group does."""
+        """Add a surge node: an upgraded copy of this node, as an autoscaling group does."""
         self._order += 1
         node = _with_kubelet(with_name(like, f"{like.metadata.name}-new-{self._order}"), self._options.version)
         self._world.put_node(with_unschedulable(node, unschedulable=False))
@@ -411,7 +411,7 @@ class _NodeRollout:
         )
 
     def _pending(self) -> tuple[Pending, ...]:
-        """Group the pods that lost their node and are pending at the end."""
+        """Return, by workload and reason, the pods that had a node before the drains and are pending at the end."""
         found = Counter(
             (pod.owner_name or pod.name, self._world.message_of(pod))
             for key, pod in self._world.pods.items()
@@ -420,7 +420,7 @@ class _NodeRollout:
         return tuple(Pending(workload=name, pods=count, message=text) for (name, text), count in found.items())
 
     def _interruptions(self) -> tuple[Interruption, ...]:
-        """Return the workloads that had no ready pod meanwhile, those that were down for longest first."""
+        """Return the workloads that had no ready pod at times during the drains, those that stay down first."""
         found = [
             Interruption(name, len(times), max(times))
             for name, times in self._outages.items()

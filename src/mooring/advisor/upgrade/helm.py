@@ -37,7 +37,7 @@ class _Release(msgspec.Struct):
 
 
 async def read_releases(client: Client) -> Snapshot:
-    """Read the Secrets with releases from a live cluster, whose snapshots have no Secrets."""
+    """Return a snapshot of the Secrets in which Helm stores releases, which other snapshots leave out."""
     try:
         return Snapshot("Helm releases", (await client.list(Secret, field_selector=f"type={_TYPE}")).items)
     except Forbidden as refused:

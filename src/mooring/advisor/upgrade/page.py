@@ -15,7 +15,7 @@ _MOST_ROWS = 500
 
 
 def page(result: UpgradeCheck) -> str:
-    """Return the whole document."""
+    """Return the HTML page of an upgrade check."""
     body = together(
         tag("header", tag("h1", reports.headline(result)), tag("p", result.cluster, class_="soft"), _figures(result)),
         tag("main", *sections(result), _pods(result.rollout) if result.rollout is not None else ""),

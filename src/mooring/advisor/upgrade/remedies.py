@@ -32,7 +32,7 @@ _MOST_WORKLOADS = 50
 
 @dataclass(frozen=True)
 class _Change:
-    """A change of objects, the command that makes it, and what follows."""
+    """A change that may solve a problem: the objects changed, the command that does it, and its effect."""
 
     command: str
     effect: str
@@ -42,7 +42,7 @@ class _Change:
 
 @dataclass(frozen=True)
 class _Problem:
-    """A problem of a rollout, with changes that may solve it in the order of trying."""
+    """A problem of a rollout, and the changes that may solve it, in the order in which to simulate them."""
 
     text: str
     nodes: frozenset[str]
@@ -55,7 +55,7 @@ class _Problem:
 
 @dataclass
 class RemedySearch:
-    """Search for changes of a cluster that solve the problems of its rollout, by simulating each."""
+    """Searches changes of a cluster that solve the problems of its rollout, by simulating each."""
 
     snapshot: Snapshot
     rollout: Rollout
@@ -64,7 +64,7 @@ class RemedySearch:
     _found: list[_Change] = field(default_factory=list)
 
     def run(self) -> Iterator[Remedy]:
-        """Yield remedies by effect: for budgets that block, for pods that end pending, for workloads that stop."""
+        """Yield remedies: for budgets that block drains, then pods that end pending, then workloads that stop."""
         yield from self._solve(list(self._blocking_budgets()))
         if self.rollout.pending:
             yield self._pending_remedy()
@@ -76,7 +76,7 @@ class RemedySearch:
         return drain_all(changed.replace(put=[obj for each in every for obj in each.put]), options, self.settings)
 
     def _solve(self, problems: Sequence[_Problem]) -> Iterator[Remedy]:
-        """Simulate the first change for every problem together, then the next one for those that remain."""
+        """Simulate the next change of all unsolved problems together, repeatedly; yield a remedy for each problem."""
         solved: dict[int, _Change] = {}
         remaining = list(range(len(problems)))
         pending = {each.workload for each in self.rollout.pending}
@@ -98,7 +98,7 @@ class RemedySearch:
                 yield Remedy(problem.text, change.command, change.effect, is_verified=number in solved)
 
     def _blocking_budgets(self) -> Iterator[_Problem]:
-        """Yield a problem for the budgets that block drains to the end, those of most nodes first."""
+        """Yield a problem for each set of budgets that block a drain to its end, those that block most nodes first."""
         blocked: dict[tuple[str, ...], list[Block]] = {}
         for block in self.rollout.blocks:
             if block.is_final:
@@ -120,7 +120,7 @@ class RemedySearch:
             yield _Problem(text, nodes, partial(_lets_pass, namespace, frozenset(names)), changes, hint)
 
     def _budget_changes(self, namespace: str, name: str, owner: str) -> Iterator[_Change]:
-        """Yield two changes: more replicas of the workload, and a budget that allows one disruption."""
+        """Yield two changes for a blocking budget: more replicas of the workload, or one allowed disruption."""
         workload = self._workload(owner)
         if workload is not None:
             yield _scale_change(workload, _replicas(workload) + 1, "keeps enough pods while one moves")
@@ -133,7 +133,7 @@ class RemedySearch:
             yield _Change(command, effect, put=[structs.replace(budget, spec=spec)])
 
     def _deletions(self, namespace: str, names: Sequence[str]) -> Iterator[_Change]:
-        """Yield, for each of several budgets of the same pods, the deletion of the others."""
+        """Yield, for each of several budgets that select the same pods, the deletion of all others."""
         for kept in names:
             others = [name for name in names if name != kept]
             found = [self.snapshot.find(PodDisruptionBudget, namespace, name) for name in others]
@@ -165,7 +165,7 @@ class RemedySearch:
         return Remedy(problem, command, f"with one more node, {left} still end pending")
 
     def _stopping_workloads(self) -> Iterator[_Problem]:
-        """Yield a problem for each workload that has no ready pod meanwhile."""
+        """Yield a problem for each workload that has no ready pod at times during the drains."""
         nodes: dict[str, set[str]] = {}
         for move in self.rollout.moves:
             nodes.setdefault(move.owner, set()).add(move.node)
@@ -185,7 +185,7 @@ class RemedySearch:
             )
 
     def _workload(self, owner: str) -> Any:
-        """Find the workload with a display name such as `Deployment default/web`."""
+        """Return the workload object with a display name such as `Deployment default/web`; None if there is none."""
         kind, _, path = owner.partition(" ")
         namespace, _, name = path.partition("/")
         types = {each.__name__: each for each in _SCALABLE}
@@ -193,19 +193,19 @@ class RemedySearch:
 
 
 def _lets_pass(namespace: str, names: frozenset[str], played: Rollout) -> bool:
-    """Return whether the budgets block no drain until it is given up."""
+    """Return whether a simulated rollout has no drain that is given up because of these budgets."""
     blocked = (_budgets_of(block) for block in played.blocks if block.is_final)
     return not any(each[0] == namespace and names & set(each[1:]) for each in blocked)
 
 
 def _keeps_running(workload: str, played: Rollout) -> bool:
-    """Return whether a workload has a ready pod at all times, and blocks no drain."""
+    """Return whether a workload has a ready pod throughout a simulated rollout, and blocks no drain."""
     is_blocked = any(each.owner == workload and each.is_final for each in played.blocks)
     return not is_blocked and all(each.workload != workload for each in played.interruptions)
 
 
 def _budgets_of(block: Block) -> tuple[str, ...]:
-    """Return the namespace and the names of the budgets that keep a pod on its node."""
+    """Return the namespace, then the names, of the budgets that refused an eviction."""
     return (block.pod.partition("/")[0], *block.budgets)
 
 

@@ -24,7 +24,7 @@ def headline(result: UpgradeCheck) -> str:
 
 
 def lines(result: UpgradeCheck, paint: Paint, *, wide: bool = False) -> Iterator[str]:
-    """Format the report for a terminal: the verdict, the changes to make before, then the details."""
+    """Yield the lines of the report for a terminal: the verdict, the changes to make before, then details."""
     text = one_line(f"{result.cluster}, {headline(result)}")
     yield paint(text, "good" if result.verdict == "passes" else "bad")
     yield from (f"  - {one_line(reason)}" for reason in result.reasons)
@@ -41,7 +41,7 @@ def lines(result: UpgradeCheck, paint: Paint, *, wide: bool = False) -> Iterator
 
 
 def markdown(result: UpgradeCheck) -> str:
-    """Format the report as Markdown."""
+    """Return the report of an upgrade check as Markdown."""
     parts = [f"## Upgrade check: {headline(result)}", *(f"- {_cell(reason)}" for reason in result.reasons), ""]
     for title, (header, rows) in tables(result):
         parts += [f"### {title}", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
@@ -110,7 +110,7 @@ def _duration(seconds: float | None) -> str:
 
 
 def _findings(audit: ReleaseAudit) -> list[Row]:
-    """Return errors and warnings, in one row for objects that differ only in name."""
+    """Return the table rows of errors and warnings; objects that differ only in name share a row."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for each in sorted(audit.findings, key=lambda each: -each.level):
         if each.level is not Severity.INFO:

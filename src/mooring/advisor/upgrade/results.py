@@ -67,7 +67,7 @@ class LocalData(Result, frozen=True):
 
 
 class Skew(Result, frozen=True):
-    """Kubelets whose version the API server of one of the releases does not support."""
+    """Nodes with one kubelet version that the API server of a release does not support."""
 
     release: str
     kubelet: str

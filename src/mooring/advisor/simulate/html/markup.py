@@ -31,7 +31,7 @@ def escaped(value: object) -> str:
 
 
 def tag(name: str, /, *content: object, **attributes: object) -> Markup:
-    """Build an element. Skip attributes whose value is None; `class_` and `for_` lose their underscore."""
+    """Return an HTML element. Attributes that are None are left out; `class_` and `for_` lose their underscore."""
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
         for key, value in attributes.items()
@@ -43,7 +43,7 @@ def tag(name: str, /, *content: object, **attributes: object) -> Markup:
 
 
 def together(*parts: object) -> Markup:
-    """Concatenate texts and markup, escaping the texts."""
+    """Return the concatenation of texts, which are escaped, and markup, which is not."""
     return Markup("".join(map(escaped, parts)))
 
 
@@ -52,7 +52,7 @@ def card(title: str, *content: object, **attributes: object) -> Markup:
 
 
 def table(header: Sequence[object], rows: Iterable[Sequence[object]], label: str = "") -> Markup:
-    """Build a scrollable table; `label` is its accessible name."""
+    """Return an HTML table that scrolls; `label` is its accessible name."""
     text = label or str(header[0])
     head = tag("thead", tag("tr", *(tag("th", cell, scope="col") for cell in header)))
     body = tag("tbody", *(tag("tr", *(tag("td", cell) for cell in row)) for row in rows))
@@ -60,7 +60,7 @@ def table(header: Sequence[object], rows: Iterable[Sequence[object]], label: str
 
 
 def figures(shown: Iterable[tuple[object, int | None, str]]) -> Markup:
-    """Build highlighted numbers: label, number (None if unknown), and `good`, `bad` or nothing."""
+    """Return HTML for large numbers, each a label, a number (None if unknown) and `good`, `bad` or empty."""
     made = [
         tag(
             "div",
@@ -74,6 +74,6 @@ def figures(shown: Iterable[tuple[object, int | None, str]]) -> Markup:
 
 
 def legend(entries: Iterable[tuple[str, str]]) -> Markup:
-    """Build a legend from swatch classes and texts."""
+    """Return the legend of a chart; each entry has the CSS class of a colour and a text."""
     made = [tag("span", tag("i", class_=f"is-{name}") if name else "", text) for name, text in entries]
     return tag("div", *made, class_="legend")

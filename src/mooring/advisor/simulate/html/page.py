@@ -19,7 +19,7 @@ _NAMED = 3
 
 
 def page(result: Simulation) -> str:
-    """Return the HTML page of a simulation."""
+    """Return the whole HTML page with the result of a simulation."""
     title = question(result)
     body = together(
         tag("header", _head(result, title)),
@@ -44,7 +44,7 @@ def document(title: str, body: Markup) -> str:
 
 
 def question(result: Simulation) -> str:
-    """Return the title of the page: the scenario's name and its first steps as a question."""
+    """Return the title of the page: the scenario's name, and `what would happen if` its first steps."""
     done = [moment.event for moment in result.timeline if moment.event and moment.event != result.name]
     asked = "; ".join(done[:_NAMED]) + (f"; and {len(done) - _NAMED} more steps" if len(done) > _NAMED else "")
     what = f"What would happen if: {asked}" if asked else "What would happen to the pods that are pending"
@@ -82,7 +82,7 @@ def summary(result: Simulation) -> Markup:
 
 
 def sections(result: Simulation) -> Iterable[Markup]:
-    """Yield charts and tables as cards."""
+    """Yield the cards of the page of a simulation: charts and tables."""
     if result.room is not None:
         yield card("How many more fit", tag("p", f"{result.room.fits:,} more of {result.room.workload}. The next one: "
                                              f"{result.room.limit}"))  # fmt: skip
@@ -228,7 +228,7 @@ _CHARTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
 
 
 def replay_page(result: Replayed) -> str:
-    """Return the report of a replayed trace: numbers first, then every measure over time."""
+    """Return the HTML page of a replayed trace: numbers first, then a chart of every measure over time."""
     title = f"{result.workload} replayed"
     text = f"On {result.cluster}, {result.scheduler}, seed {result.seed}."
     body = together(

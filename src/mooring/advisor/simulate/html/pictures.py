@@ -70,7 +70,7 @@ def nodes_per_cell(number: int) -> int:
 
 
 def cells(found: Sequence[Cell]) -> list[Cell]:
-    """Merge neighbouring nodes into cells with their average, so that a heat map has at most `_MAX_CELLS`."""
+    """Merge neighbouring cells into their average, so that a heat map has at most `_MAX_CELLS` cells."""
     size = nodes_per_cell(len(found))
     if size <= 1:
         return list(found)
@@ -84,7 +84,7 @@ def cells(found: Sequence[Cell]) -> list[Cell]:
 
 
 def heat_map(title: str, found: Sequence[Cell]) -> Markup:
-    """Draw nodes as squares in order; a dot marks cordoned nodes."""
+    """Draw a heat map: a square for each cell, in order, coloured by utilisation; a dot marks cordoned nodes."""
     shown = cells(found)
     columns = max(math.ceil(math.sqrt(len(shown) * 3.0)), 14)
     step = 520 / columns
@@ -205,7 +205,7 @@ def _line(points: Sequence[tuple[float, float]], last: float, x: Scale, y: Scale
 
 
 def utilisation(before: Sequence[ResourceUse], after: Sequence[ResourceUse]) -> Markup:
-    """Draw two bars for each resource: before and after."""
+    """Draw two bars for each resource: its requested fraction before and after the simulation."""
     old = {use.resource: use for use in before}
     width, row, left = 520.0, 46.0, 130.0
     room = width - left - 64
@@ -226,7 +226,7 @@ def utilisation(before: Sequence[ResourceUse], after: Sequence[ResourceUse]) -> 
 
 
 def histogram(before: ResourceUse | None, after: ResourceUse) -> Markup:
-    """Draw the number of nodes by utilisation: before as an outline, after filled."""
+    """Draw a histogram of nodes by requested fraction of a resource: before as an outline, after filled."""
     width, height, bottom = 520.0, 200.0, 36.0
     old = before.nodes.histogram if before is not None else (0,) * len(after.nodes.histogram)
     most = max(*old, *after.nodes.histogram, 1)
@@ -258,7 +258,7 @@ def histogram(before: ResourceUse | None, after: ResourceUse) -> Markup:
 
 
 def reasons(groups: Sequence[PendingGroup]) -> Markup:
-    """Draw a bar for each reason why pods are pending, by the reason that most nodes give."""
+    """Draw a bar with the number of pending pods for each main reason (`main_reason`)."""
     counted: dict[str, int] = {}
     for group in groups:
         counted[main_reason(group.message)] = counted.get(main_reason(group.message), 0) + group.count
@@ -299,7 +299,7 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720.0, 260.0, 56.0, 12.0, 12.0, 
 def line_chart(
     title: str, series: Mapping[str, Points], format_x: Callable[[float], str], format_y: Callable[[float], str]
 ) -> Markup:
-    """Draw a line for each series, with a legend."""
+    """Draw a line chart of several series of points, with axes and a legend."""
     every = [point for points in series.values() for point in points]
     if not every:
         return tag("p", "There is nothing to show.", class_="soft")

@@ -105,14 +105,14 @@ def _lines(path: Path, complaints: Complaints) -> Iterator[tuple[datetime, str, 
 
 
 class _Clock:
-    """The times of a file's lines. A server's timestamps may be slightly out of order; these never decrease."""
+    """Reads the times of a file's lines; a time before the previous line's is raised to that."""
 
     def __init__(self) -> None:
         self._order = Times()
         self._first = self._last = _BEFORE
 
     def moment(self, line: _Line, place: str) -> datetime:
-        """Return the time of a line; raise ValueError."""
+        """Return the time of a line, or of the line before if it has none; raise ValueError."""
         text = (line.time or _latest_timestamp(line.object)) if line.type else line.stage_timestamp
         if not text:
             return self._last
@@ -125,7 +125,7 @@ class _Clock:
 
 
 class _Reading:
-    """Convert lines to events."""
+    """Converts lines of an audit log or watch stream to trace events."""
 
     def __init__(self) -> None:
         self._start = _BEFORE

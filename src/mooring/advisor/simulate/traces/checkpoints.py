@@ -43,7 +43,7 @@ class ReplayState:
     recorded: dict[str, str] = field(default_factory=dict)
 
     def wanted(self) -> set[int]:
-        """Return the numbers of the events that must be read to resume."""
+        """Return the numbers of the trace events whose pods and nodes are needed to resume."""
         return {*self.nodes, *(pod.event for pod in self.pods), *(event for event, _ in self.shapes)}
 
 
@@ -53,7 +53,7 @@ class _File(msgspec.Struct):
 
 
 class Checkpoints:
-    """A file with the last checkpoint of one replay."""
+    """Reads and writes the checkpoint file of a replay, which holds the last checkpoint only."""
 
     def __init__(self, path: Path, digest: str, every: int) -> None:
         """Identify the replay by `digest` (`digest_of`); a checkpoint is written after every `every` events."""
@@ -62,7 +62,7 @@ class Checkpoints:
         self.every = every
 
     def read(self) -> ReplayState | None:
-        """Return the last checkpoint; None without a file. Raise TraceError for an unusable file or another replay."""
+        """Return the last checkpoint; None without a file. Raise TraceError if it is unusable or of another replay."""
         try:
             found = msgspec.json.decode(self._path.read_bytes(), type=_File)
         except FileNotFoundError:
@@ -91,7 +91,7 @@ class Checkpoints:
 
 
 def digest_of(words: object, files: Iterable[Path]) -> str:
-    """Return a digest of parameters and file contents."""
+    """Return a hexadecimal digest of JSON-encodable parameters and of the contents of files."""
     found = hashlib.blake2b(msgspec.json.encode(words), digest_size=16)
     for path in files:
         found.update(_content_digest(path, path.stat().st_mtime_ns, path.stat().st_size))

@@ -47,7 +47,7 @@ class DrawnWorkload(NamedTuple):
 
 
 def draw(pods: Sequence[Pod], nodes: Sequence[Node], fill: FillTarget | None, seed: int) -> DrawnWorkload:
-    """Draw pods and nodes in random order. Raise TraceError."""
+    """Draw pods up to the fill target, and put pods and nodes in random order. Raise TraceError."""
     lot = GoRandom(seed)
     lot.bits()  # the simulator logs the first number
     listed = sorted(pods, key=lambda pod: pod.metadata.name)
@@ -64,7 +64,7 @@ def draw(pods: Sequence[Pod], nodes: Sequence[Node], fill: FillTarget | None, se
 
 
 def capacity(nodes: Iterable[Node], resource: str) -> int:
-    """Return the sum of the allocatable amounts of nodes for a resource, in the scheduler's units."""
+    """Return the allocatable amount of a resource over all nodes, in the scheduler's units."""
     amounts = (node.status.allocatable.get(resource) for node in nodes)
     return sum(to_units(resource, amount) for amount in amounts if amount is not None)
 
@@ -102,11 +102,11 @@ class GoRandom:
         self._numbers = _sums(_by_age(first))
 
     def bits(self) -> int:
-        """Return 63 random bits."""
+        """Return the next random number, of 63 bits."""
         return next(self._numbers) & (_MASK >> 1)
 
     def below(self, limit: int) -> int:
-        """Return a number from 0 to below a limit of at most 31 bits."""
+        """Return a random number from 0 to `limit - 1`, as Go's `Int31n`; `limit` is below 2**31."""
         largest = 2**31 - 1 - 2**31 % limit  # up to there all remainders are equally frequent
         while (number := self.bits() >> 32) > largest:
             pass

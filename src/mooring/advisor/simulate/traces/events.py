@@ -58,7 +58,7 @@ class PodLeaves:
 
 @dataclass(frozen=True, slots=True)
 class PodBound:
-    """Event: the recorded node of a pod. It has no effect and serves for comparison."""
+    """Event: a pod was bound to a node in the recorded cluster; the replay only compares its own choice with it."""
 
     at: float
     name: str
@@ -100,13 +100,13 @@ Event: TypeAlias = PodArrives | PodLeaves | PodBound | NodeComes | NodeGoes | Ob
 
 
 class ClusterTracker:
-    """Turn the objects of a cluster into events, and know which pods and nodes exist. Call it in the order of time.
+    """Turn changed objects into trace events, and track which pods and nodes exist. Call it in the order of time.
 
     A pod that has ended leaves. A node that changes only in what scheduling does not read causes no event.
     """
 
     def __init__(self, arriving: Callable[[Pod], Pod]) -> None:
-        """`arriving` returns a new pod as its event has it; if that has no node, the node is another event."""
+        """`arriving` converts each new pod for its event; if the result has no node, binding is a second event."""
         self._arriving = arriving
         self.pods: dict[str, str] = {}
         """The nodes of the existing pods, by pod name; empty for pending pods."""
@@ -114,7 +114,7 @@ class ClusterTracker:
         """The fields of the existing nodes that scheduling reads, by name; None if they are unknown."""
 
     def put(self, at: float, obj: Resource) -> Iterator[Event]:
-        """Yield the events for an object that was created or changed; none unless it is a pod or a node."""
+        """Yield the trace events for a created or changed pod or node; none for other kinds."""
         if isinstance(obj, Node):
             seen = scheduling_fields_of(obj)
             if self.nodes.get(obj.metadata.name, ()) != seen:
@@ -144,12 +144,12 @@ class ClusterTracker:
 
 
 def scheduling_fields_of(node: Node) -> tuple[object, ...]:
-    """Return the fields of a node that scheduling reads, to ignore heartbeats."""
+    """Return the fields of a node that scheduling reads; heartbeats leave them equal."""
     return node.metadata.labels, node.spec.taints, node.spec.unschedulable, node.status.allocatable
 
 
 def unbound(pod: Pod) -> Pod:
-    """Return a pod without its node, for the replay to schedule; a DaemonSet's pod names its node by affinity."""
+    """Return a pending copy of a pod, without its node, for the replay to schedule."""
     spec = structs.replace(pod.spec, node_name="") if pod.spec.node_name else pod.spec
     return structs.replace(pod, spec=spec, status=PodStatus(phase="Pending"))
 
@@ -165,7 +165,7 @@ class Complaints:
         self._notes: Counter[str] = Counter()
 
     def report_bad_line(self, place: str, message: str) -> None:
-        """Report an unusable line. Raise TraceError, unless errors are skipped."""
+        """Count a line that cannot be used as skipped; raise TraceError instead unless bad lines are skipped."""
         text = f"{place}: {message}"
         if not self._skips:
             raise TraceError(f"{text} (--skip-bad leaves such lines out and counts them)")
@@ -175,20 +175,20 @@ class Complaints:
 
     @contextmanager
     def reading(self, place: str) -> Iterator[None]:
-        """Report errors that are raised while a line is read, so that the reader goes on with the next one."""
+        """Catch ValueErrors of the block, which reads one line, and pass them to `report_bad_line`."""
         try:
             yield
         except (ValueError, RecursionError) as problem:
             self.report_bad_line(place, str(problem))
 
     def add_note(self, place: str, message: str) -> None:
-        """Record a message about an unusual, but usable line; keep the first line as an example."""
+        """Count a message about an unusual but usable line; keep the place of its first line as an example."""
         if message not in self._notes and len(self._notes) < 1000:
             self._examples.append(f"{place}: {message}")
         self._notes[message] += 1
 
     def summary(self) -> list[str]:
-        """Return examples of skipped lines and their number, as text."""
+        """Return texts with the first skipped or unusual lines, and the number of skipped lines."""
         found = list(self._examples)
         if self.skipped:
             found.append(f"{self.skipped:,} lines were skipped")
@@ -196,7 +196,7 @@ class Complaints:
 
 
 class Times:
-    """Checks the times of a file's lines: numbers, not negative, in order, without impossible gaps."""
+    """Checks that the times of a file's lines are valid: not negative, in order, without gaps of years."""
 
     def __init__(self, *, ordered: bool = True) -> None:
         self._ordered = ordered
@@ -204,7 +204,7 @@ class Times:
         self._last_place = ""
 
     def check(self, at: float, place: str) -> None:
-        """Raise ValueError for an invalid time."""
+        """Raise ValueError unless the time of the next line is valid; `place` names the line in later messages."""
         if not 0 <= at <= MAX_SECONDS:  # also false for NaN
             raise ValueError(f"the time {at:g} is {'negative' if at < 0 else 'not one that a trace can have'}")
         gap = at - self._last
@@ -266,7 +266,7 @@ def quantities(resources: Iterable[tuple[str, str]]) -> dict[str, Quantity]:
 
 
 def check(amounts: Mapping[str, Quantity]) -> None:
-    """Raise ValueError for negative amounts."""
+    """Raise ValueError if a quantity is negative."""
     negative = next((name for name, amount in amounts.items() if amount.sign() < 0), None)
     if negative is not None:
         raise ValueError(f"{negative} is {amounts[negative]}, a negative amount")
@@ -278,7 +278,7 @@ def rename(pod: Pod, name: str) -> Pod:
 
 
 def from_tree_of(tree: Any) -> Resource:
-    """Decode an object; raise ValueError."""
+    """Decode an object of any known kind from a dict; raise ValueError."""
     obj = decode_newest(tree, FieldValidation.IGNORE)
     if not obj.metadata.name:
         raise ValueError(f"a {obj.kind} without a name")

@@ -28,7 +28,7 @@ Sample = dict[str, float]
 
 @dataclass(slots=True)
 class WaitHistogram:
-    """A histogram of waiting times, so that millions of pods take little memory."""
+    """A histogram of pods' waiting times: its memory does not grow with the number of pods."""
 
     buckets: dict[int, int] = field(default_factory=dict)
     number: int = 0
@@ -41,7 +41,7 @@ class WaitHistogram:
         self.total += seconds
 
     def percentile(self, part: float) -> float:
-        """Return the waiting time below which a fraction of pods lies, within 2 %; 0 without pods."""
+        """Return the waiting time that a fraction of the pods does not exceed, within 2 %; 0 without pods."""
         due, seen = part * self.number, 0
         for bucket in sorted(self.buckets):
             seen += self.buckets[bucket]
@@ -52,13 +52,13 @@ class WaitHistogram:
 
 @dataclass(slots=True)
 class AllocationCurve:
-    """The allocated fraction of a resource by requested fraction: means by whole percent."""
+    """The allocated percentage of a resource at each percentage that pods requested, as means."""
 
     sums: dict[int, float] = field(default_factory=dict)
     numbers: dict[int, int] = field(default_factory=dict)
 
     def note(self, asked: float, allocated: float) -> None:
-        """Add a point; both are fractions of the capacity."""
+        """Add a point to the curve; `asked` and `allocated` are fractions of the capacity."""
         step = round(100 * asked)
         self.sums[step] = self.sums.get(step, 0.0) + 100 * allocated
         self.numbers[step] = self.numbers.get(step, 0) + 1
@@ -69,7 +69,7 @@ class AllocationCurve:
 
 @dataclass(slots=True)
 class InvalidEvents:
-    """Invalid events of one kind, which had no effect: a description of the first, and their number."""
+    """Events that were ignored for the same reason: a description of the first, and their number."""
 
     first: str
     number: int = 0
@@ -77,7 +77,7 @@ class InvalidEvents:
 
 @dataclass(slots=True)
 class Tally:
-    """The counts so far, which a resumed replay needs."""
+    """The samples and counters of a replay so far, which a checkpoint stores."""
 
     samples: list[Sample] = field(default_factory=list)
     waits: WaitHistogram = field(default_factory=WaitHistogram)
@@ -98,7 +98,7 @@ class Tally:
 
 
 class Meter(SimulationRecord):
-    """Measures a replay over time."""
+    """Collects the measures of a replay over time: samples, waiting times, allocation and cost."""
 
     def begin(self, world: World, prices: Prices, tally: Tally) -> None:
         self._world, self._prices = world, prices
@@ -126,7 +126,7 @@ class Meter(SimulationRecord):
             self.tally.asked[resource] = self.tally.asked.get(resource, 0) + amount
 
     def count_signature(self, pod: Pod, event: int, number: int) -> None:
-        """Count `number` pods identical to the one that arrived with an event."""
+        """Add `number` to the count of pods identical to this one, which arrived with trace event `event`."""
         shape = self._world.engine.cluster.info(pod).signature
         self.shapes[shape] += number
         self.examples.setdefault(shape, (event, pod))
@@ -165,7 +165,7 @@ class Meter(SimulationRecord):
         return self._has.get(resource, 0)
 
     def note_curves(self) -> None:
-        """Add a point to the allocation curve of each resource, after pods arrived and were tried."""
+        """Add a point to the allocation curve of each resource; call it after arrived pods were scheduled."""
         for resource, asked in self.tally.asked.items():
             if has := self.capacity(resource):
                 curve = self.tally.curves.get(resource)
@@ -174,7 +174,7 @@ class Meter(SimulationRecord):
                 curve.note(asked / has, self.tally.used.get(resource, 0) / has)
 
     def sample(self, *, is_last: bool = False) -> None:
-        """Take a sample of all measures, unless the current interval skips this call."""
+        """Take a sample of all measures, unless the sampling interval skips this call and it is not the last."""
         self.tally.moments += 1
         if not is_last and self.tally.moments % self.tally.stride:
             return
@@ -209,7 +209,7 @@ class Meter(SimulationRecord):
         return sample
 
     def _fragmentation(self) -> dict[str, float]:
-        """Return, by resource, the fraction of free resources that typical pods cannot use.
+        """Return, by resource, the fraction of free amounts that typical pods cannot use (fragmentation).
 
         A pod that fits on a node can use everything free there; only pods that request the resource count.
         """

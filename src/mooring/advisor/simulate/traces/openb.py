@@ -47,7 +47,7 @@ def nodes(path: Path, complaints: Complaints) -> Iterator[NodeComes]:
 
 
 def pods(path: Path, complaints: Complaints, models: frozenset[str] = frozenset()) -> Iterator[PodArrives]:
-    """Return the pods in order of creation. `models` are those of the nodes, if known."""
+    """Return the pods of a table in the order of creation. `models` are the GPU models of the nodes, if known."""
     found, times = list[PodArrives](), Times(ordered=False)
     for place, row in lines(path, complaints):
         with complaints.reading(place):
@@ -62,7 +62,7 @@ def pods(path: Path, complaints: Complaints, models: frozenset[str] = frozenset(
 
 
 def events(paths: tuple[Path, ...], complaints: Complaints) -> Iterator[Event]:
-    """Yield the events of several tables, nodes first."""
+    """Yield the events of tables of the openb trace: nodes first, then pods."""
     known, pod_tables = set[str](), list[Path]()
     for path in paths:
         if set(header(path)) >= NODE_COLUMNS:

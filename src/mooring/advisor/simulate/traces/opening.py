@@ -21,10 +21,10 @@ FORMATS = "Mooring's own, openb, SimKube's .sktrace, an audit log, a stream of w
 
 
 class Trace:
-    """One or more files that belong together."""
+    """A trace in one or more files, which can be read several times."""
 
     def __init__(self, paths: tuple[Path, ...], *, skips: bool = False) -> None:
-        """Detect the formats; raise TraceError for an unknown one."""
+        """Detect the formats of the files; raise TraceError for an unknown format."""
         self.paths = paths
         self._skips = skips
         self.complaints = Complaints(skips=skips)
@@ -35,7 +35,7 @@ class Trace:
             self._readers[reader] = (*self._readers.get(reader, ()), path)
 
     def events(self) -> Iterator[Event]:
-        """Yield all events in time order. Raise TraceError."""
+        """Yield the events of all files in the order of time. Raise TraceError."""
         self.complaints = Complaints(skips=self._skips)
         return _merge([read(paths, self.complaints) for read, paths in self._readers.items()])
 

@@ -157,7 +157,7 @@ def _node(row: Mapping[str, str], name: str) -> Node:
 
 @lru_cache(4096)
 def pairs(text: str, column: str) -> Amounts:
-    """Parse `a=1 b=2` into pairs. Raise ValueError that names the column."""
+    """Parse `a=1 b=2` into pairs of name and value. Raise ValueError with the name of the column."""
     found = []
     for word in text.split():
         key, equals, value = word.partition("=")
@@ -168,7 +168,7 @@ def pairs(text: str, column: str) -> Amounts:
 
 
 def from_json(text: str) -> Resource:
-    """Decode an object of any known kind. Raise ValueError."""
+    """Decode an object of any known kind from JSON. Raise ValueError."""
     try:
         return from_tree_of(msgspec.json.decode(text))
     except msgspec.DecodeError as problem:
@@ -194,7 +194,7 @@ def _number(text: str, column: str) -> float:
 
 
 class Writer:
-    """Writes events as rows of a CSV file."""
+    """Writes trace events as rows of a CSV file."""
 
     def __init__(self, stream: IO[str], *, header: bool = True) -> None:
         self._writer = csv.writer(stream, lineterminator="\n")
@@ -202,7 +202,7 @@ class Writer:
             self._writer.writerow(COLUMNS)
 
     def begin(self, moment: str) -> None:
-        """Write the start time of a recording."""
+        """Write the first row of a recording, which holds its start time."""
         line = {"time": "0", "event": "begin", "kind": "Trace", "name": moment}
         self._writer.writerow([line.get(column, "") for column in COLUMNS])
 
@@ -213,7 +213,7 @@ class Writer:
 
 
 def line_of(event: Event) -> dict[str, str]:
-    """Return an event as the fields of a row."""
+    """Return a row of the table for an event: its values by column."""
     found = {"time": f"{event.at:.6f}".rstrip("0").rstrip(".")}
     match event:
         case PodArrives(pod=pod, lasts=lasts):

@@ -17,7 +17,7 @@ INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Prices of nodes, by label or table; by default nodes have none."""
+    """The hourly prices of nodes: a label with the price itself, or a table by label value; 0 for other nodes."""
 
     label: str = ""
     """The label that holds the price itself."""
@@ -35,12 +35,12 @@ class Prices:
         return self.table.get(labels.get(self.by, ""), 0.0)
 
     def rate(self, nodes: Iterable[Node]) -> float:
-        """Return the hourly price of all nodes."""
+        """Return the sum of the nodes' hourly prices."""
         return sum(map(self.of, nodes)) if self else 0.0
 
 
 def read(path: Path, by: str = INSTANCE_TYPE) -> Prices:
-    """Read a table of label values and prices, or Karpenter's instance types. Raise TraceError."""
+    """Read hourly prices from a CSV table by value of the label `by`, or from Karpenter's JSON. Raise TraceError."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as problem:

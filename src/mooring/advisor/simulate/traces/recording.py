@@ -36,7 +36,7 @@ _PIECE = 65536
 
 
 class Recorder:
-    """Converts informer events to trace events and writes them."""
+    """Converts the changes that informers report to trace events, and writes these."""
 
     def __init__(
         self, write: Callable[[Iterable[Event]], None], now: Callable[[], float], pseudonyms: "Pseudonyms | None" = None
@@ -46,7 +46,7 @@ class Recorder:
         self.events = 0
 
     def learn(self, events: Iterable[Event]) -> None:
-        """Load the events of a recording that is continued."""
+        """Restore the set of existing pods and nodes from the events that the file of a recording already has."""
         pods, nodes = self._tracker.pods, self._tracker.nodes
         for event in events:
             match event:
@@ -63,14 +63,14 @@ class Recorder:
 
     @property
     def is_continued(self) -> bool:
-        """Return whether it continues a recording."""
+        """Return whether the recording continues an earlier one, whose nodes are known."""
         return bool(self._tracker.nodes)
 
     def knows_any(self, nodes: Iterable[Node]) -> bool:
         return any(self._name(node.metadata.name, "node") in self._tracker.nodes for node in nodes)
 
     def remove_missing(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
-        """Write removals of the objects that the file has and the cluster, now fully listed, has not."""
+        """Write removals of pods and nodes that exist by the file, but not in the cluster, which is fully listed."""
         there = {self._name(node.metadata.name, "node") for node in nodes}
         for name in [name for name in self._tracker.nodes if name not in there]:
             self._record(self._tracker.remove_node(self._now(), name))
@@ -86,7 +86,7 @@ class Recorder:
         self._record(self._tracker.remove_node(self._now(), self._name(node.metadata.name, "node")))
 
     def pod(self, pod: Pod) -> None:
-        """Write events for a pod that was created, bound or ended; none for other changes."""
+        """Write events if the pod was created, bound or has ended; none for other changes."""
         if has_ended(pod):
             self.pod_gone(pod)
         else:
@@ -131,7 +131,7 @@ class Recorder:
 
 
 async def record(client: Client, recorder: Recorder, stop: asyncio.Event) -> None:
-    """Write the events of a live cluster until `stop` is set. Raise TraceError if the file is of another cluster."""
+    """Record the pods and nodes of a live cluster until `stop` is set. Raise TraceError for another cluster's file."""
     if recorder.is_continued and not recorder.knows_any((await client.list(Node)).items):
         raise TraceError(
             "none of its nodes is there: it is of another cluster, or was anonymised with another --secret"
@@ -148,7 +148,7 @@ async def record(client: Client, recorder: Recorder, stop: asyncio.Event) -> Non
 
 
 class TraceFile:
-    """The file of a recording: new or continued."""
+    """The CSV file of a recording; an existing file is continued, without an incomplete last line."""
 
     def __init__(self, path: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._path, self._clock = path, now

@@ -73,7 +73,7 @@ ReportProgress = Callable[[Progress], None]
 
 
 class Replay:
-    """One replay of a trace. Its state can be read at any time."""
+    """Replays one trace on a simulated cluster, whose state can be read at any time."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Replay:
         report: ReportProgress | None = None,
         checkpoints: Checkpoints | None = None,
     ) -> None:
-        """Set up a replay; resume from the last of `checkpoints`. Raise TraceError if checkpoints are impossible."""
+        """Set up a replay; `run` resumes from the last checkpoint. Raise TraceError if checkpoints are impossible."""
         self.options = options
         self._snapshot, self._settings = snapshot, settings
         self._checkpoints = checkpoints
@@ -123,7 +123,7 @@ class Replay:
         return self.meter.tally
 
     def run(self, events: Iterator[Event]) -> None:
-        """Replay all events."""
+        """Replay the events of a trace to the end, from the checkpoint on if there is one."""
         begun = time.perf_counter()
         try:
             self._resume(events)
@@ -143,7 +143,7 @@ class Replay:
             self.real_seconds += time.perf_counter() - begun
 
     def numbers(self) -> dict[str, float]:
-        """Return the current numbers."""
+        """Return the numbers of the result so far, by name: counts of pods, waiting times, and the last sample."""
         tally = self.tally
         last = {name: value for name, value in tally.samples[-1].items() if name != "time"} if tally.samples else {}
         return {

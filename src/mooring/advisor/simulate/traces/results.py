@@ -44,7 +44,7 @@ class Replayed(msgspec.Struct, rename="camel", kw_only=True):
 
 
 def result_of(replay: Replay, cluster: str, workload: str, scheduler: str, notes: list[str] | None = None) -> Replayed:
-    """Build the result of a finished or interrupted replay."""
+    """Return the result of a replay, which may have been interrupted."""
     recorded, placements = replay.recorded, replay.placements
     odd = [f"{each.number:,} {what}: the first was {each.first}" for what, each in replay.tally.odd.items()]
     elsewhere = sum(placements.get(pod, "") != node for pod, node in recorded.items()) if recorded else None
@@ -86,7 +86,7 @@ def as_csv(rows: Sequence[Mapping[str, object]], missing: str = "0") -> str:
 
 
 def check(path: Path) -> None:
-    """Raise TraceError if measures cannot be written to a file."""
+    """Raise TraceError if `write` could not write a file: unknown suffix, missing folder, missing library."""
     if path.suffix not in (".csv", ".json", ".parquet"):
         raise TraceError(f"{path}: the name ends in .csv, .json or .parquet")
     if path.suffix == ".parquet" and find_spec("pyarrow") is None:
@@ -101,7 +101,7 @@ def check_folder(path: Path) -> None:
 
 
 def write(result: Replayed, path: Path) -> None:
-    """Write the measures of a replay into a file, in the format of its suffix; raise TraceError."""
+    """Write a replay's samples to a file, in the format of its suffix (JSON: the whole result); raise TraceError."""
     check(path)
     try:
         match path.suffix:
@@ -133,7 +133,7 @@ _NORMAL = 1.96
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """The difference of one number between two sets of runs."""
+    """One number compared between two sets of runs: the means, and their difference with its confidence."""
 
     name: str
     one: float
@@ -151,7 +151,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def read(place: str) -> list[Replayed]:
-    """Read the results in a file, a folder, or all files matching a pattern. Raise TraceError."""
+    """Read replay results from a file, a folder, or files that match a pattern. Raise TraceError."""
     path = Path(place)
     if path.is_file():
         paths = [path]
@@ -170,7 +170,7 @@ def read(place: str) -> list[Replayed]:
 
 
 def compare(one: Sequence[Replayed], other: Sequence[Replayed]) -> list[Difference]:
-    """Compare two sets of results number by number, over the seeds of both; raise TraceError if they share none."""
+    """Compare two sets of results number by number, over the seeds of both. Raise TraceError without a common seed."""
     here, there = _by_seed(one), _by_seed(other)
     seeds = sorted(here.keys() & there.keys())
     if not seeds:

@@ -27,7 +27,7 @@ def is_parquet(path: Path) -> bool:
 
 
 def header(path: Path) -> list[str]:
-    """Return the columns of a table. Raise TraceError."""
+    """Return the names of a table's columns. Raise TraceError."""
     if is_parquet(path):
         return _parquet(path)[0]
     try:
@@ -42,7 +42,7 @@ def header(path: Path) -> list[str]:
 
 
 def lines(path: Path, complaints: Complaints) -> Iterator[Line]:
-    """Yield the lines of a table after its header."""
+    """Yield the rows of a table as dicts, with their positions in the file."""
     return _parquet_lines(path) if is_parquet(path) else _csv_lines(path, complaints)
 
 
@@ -76,7 +76,7 @@ def _csv_lines(path: Path, complaints: Complaints) -> Iterator[Line]:
 
 
 class _Ending:
-    """The lines of a text, and whether the last one read ended with a line break."""
+    """Iterates over the lines of a text; `is_whole` is true if the last one ended with a line break."""
 
     def __init__(self, stream: io.TextIOWrapper) -> None:
         self._stream = stream
