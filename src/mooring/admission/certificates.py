@@ -216,7 +216,7 @@ _MAX_LENGTH = 2 * 253 + 63 + 2
 
 
 def validate_signer_name(name: str, path: Path) -> Errors:
-    """Validate a signer's name: a domain with a dot, a slash and a path, as in `example.com/signer`."""
+    """Return errors for a signer name that is not a domain with a dot, one slash and a path: `example.com/signer`."""
     if not name:
         return [field_errors.required(path, "")]
     parts = name.split("/")

@@ -24,42 +24,42 @@ NEGATIVE = "must be greater than or equal to 0"
 
 
 def require(value: object, path: Path, detail: str = "") -> Errors:
-    """Return an error if the value is empty, zero or None."""
+    """Return a `Required value` error if the value is empty, zero, false or None."""
     return [] if value else [field_errors.required(path, detail)]
 
 
 def require_name(value: str, path: Path, check: Callable[[str], names.Messages], detail: str = "") -> Errors:
-    """Return the errors of a required name: empty, or wrong by a syntax check of ``api/names.py``."""
+    """Return an error for an empty name, else those of the syntax check `check`, a function of ``api/names.py``."""
     return names.validate(path, value, check(value)) if value else [field_errors.required(path, detail)]
 
 
 def optional_name(value: str | None, path: Path, check: Callable[[str], names.Messages]) -> Errors:
-    """Return the errors of a name that is wrong by a syntax check of ``api/names.py``; None passes."""
+    """Return the errors of the syntax check `check`, a function of ``api/names.py``, for a name; none for None."""
     return [] if value is None else names.validate(path, value, check(value))
 
 
 def one_of(value: str | None, supported: Collection[str], path: Path) -> Errors:
-    """Return an error if the value is not among the supported ones."""
+    """Return an `Unsupported value` error if the value, which may be None, is not among the supported ones."""
     return [] if value in supported else [field_errors.not_supported(path, value, supported)]
 
 
 def optional_one_of(value: str | None, supported: Collection[str], path: Path) -> Errors:
-    """Return an error if the value is not among the supported ones; None passes."""
+    """Return an `Unsupported value` error if the value is neither None nor among the supported ones."""
     return [] if value is None else one_of(value, supported, path)
 
 
 def require_one_of(value: str, supported: Collection[str], path: Path) -> Errors:
-    """Return an error if the value is empty or not among the supported ones."""
+    """Return a `Required value` error for an empty value, `Unsupported value` for one that is not supported."""
     return one_of(value, supported, path) if value else [field_errors.required(path)]
 
 
 def invalid_if(wrong: object, path: Path, value: object, detail: str) -> Errors:
-    """Return an `Invalid value` error if `wrong` is true."""
+    """Return a list with one `Invalid value` error if `wrong` is true, else an empty list."""
     return [field_errors.invalid(path, value, detail)] if wrong else []
 
 
 def forbidden_if(wrong: object, path: Path, detail: str) -> Errors:
-    """Return a `Forbidden` error if `wrong` is true."""
+    """Return a list with one `Forbidden` error if `wrong` is true, else an empty list."""
     return [field_errors.forbidden(path, detail)] if wrong else []
 
 
@@ -68,12 +68,12 @@ Check = Callable[Concatenate[T, Path, P], Errors]
 
 
 def optional(value: T | None, path: Path, check: Check[T, P], *args: P.args, **options: P.kwargs) -> Errors:
-    """Return the errors that `check(value, path, ...)` finds in an optional value; none if it is None."""
+    """Return no errors for None, else those of `check(value, path, *args, **options)`."""
     return [] if value is None else check(value, path, *args, **options)
 
 
 def validate_items(items: Iterable[T], path: Path, check: Check[T, P], *args: P.args, **options: P.kwargs) -> Errors:
-    """Return the errors that `check(item, item_path, ...)` finds in the items of the list at `path`."""
+    """Return the errors of `check(item, item_path, *args, **options)` for every item of the list at `path`."""
     errors: Errors = []
     for index, item in enumerate(items):
         errors += check(item, path.index(index), *args, **options)
@@ -81,12 +81,12 @@ def validate_items(items: Iterable[T], path: Path, check: Check[T, P], *args: P.
 
 
 def limit_bytes(text: str, limit: int, path: Path) -> Errors:
-    """Return the error for a string that has more than `limit` bytes in UTF-8."""
+    """Return a `Too long` error for a string of more than `limit` bytes in UTF-8, else none."""
     return [field_errors.too_long(path, limit)] if len(text.encode(errors="surrogatepass")) > limit else []
 
 
 def limit_items(items: Sized, limit: int, path: Path) -> Errors:
-    """Return the error for a list or map that has more than `limit` entries."""
+    """Return a `Too many` error for a list or map of more than `limit` items, else none."""
     return [field_errors.too_many(path, len(items), limit)] if len(items) > limit else []
 
 
@@ -96,18 +96,18 @@ def _attributes(struct: type[msgspec.Struct]) -> dict[str, str]:
 
 
 def json_fields(struct: msgspec.Struct) -> dict[str, Any]:
-    """Return a dict of the values of a struct by the JSON names of its fields."""
+    """Return the values of all fields of a struct by their JSON names."""
     return {name: getattr(struct, attribute) for name, attribute in _attributes(type(struct)).items()}
 
 
 def fields(struct: msgspec.Struct, *names: str) -> list[tuple[str, Any]]:
-    """Return (JSON name, value) of the named fields of a struct."""
+    """Return (JSON name, value) for those fields of a struct whose JSON names are given."""
     attributes = _attributes(type(struct))
     return [(name, getattr(struct, attributes[name])) for name in names]
 
 
 def required_fields(struct: msgspec.Struct | None, path: Path, *names: str, detail: str = "") -> Errors:
-    """Return an error for each of the named fields, by JSON name, that is empty; none if the struct is None."""
+    """Return a `Required value` error for each field (by JSON name) that is empty; none if the struct is None."""
     if struct is None:
         return []
     attributes = _attributes(type(struct))
@@ -115,7 +115,7 @@ def required_fields(struct: msgspec.Struct | None, path: Path, *names: str, deta
 
 
 def immutable_fields(new: msgspec.Struct, old: msgspec.Struct | None, *paths: str) -> Errors:
-    """Return an error for each field, by its path such as `spec.selector`, that an update has changed."""
+    """Return an error for each field in `paths`, such as `spec.selector`, that differs from `old`; none on create."""
     if old is None:
         return []
     getters = [(path, _getter(type(new), path)) for path in paths]
@@ -133,19 +133,19 @@ def _getter(struct: type[msgspec.Struct], path: str) -> Callable[[msgspec.Struct
 
 
 def non_negative_fields(struct: msgspec.Struct, path: Path, *names: str) -> Errors:
-    """Return an error for each of the named fields, by JSON name, that is negative."""
+    """Return an error for each field (by JSON name) that is a negative number; None passes."""
     given = fields(struct, *names)
     return [field_errors.invalid(path.child(name), value, NEGATIVE) for name, value in given if (value or 0) < 0]
 
 
 class Unique:
-    """Collects keys that must be unique, and returns an error for each repetition."""
+    """Collects keys, such as names of list items, and returns a `Duplicate value` error for each repeated one."""
 
     def __init__(self) -> None:
         self._seen: set[object] = set()
 
     def add(self, key: object, path: Path, shown: Any = None, detail: str = "") -> Errors:
-        """Add a key; return an error if it was added before. The error shows `shown` instead of the key, if given."""
+        """Add a key; return a `Duplicate value` error if it was added before. The error shows `shown`, if given."""
         if key in self._seen:
             return [field_errors.duplicate(path, key if shown is None else shown, detail)]
         self._seen.add(key)
@@ -153,7 +153,7 @@ class Unique:
 
 
 def token_lifetime(seconds: int, path: Path) -> Errors:
-    """Validate the lifetime of a service account token: ten minutes to 2^32 seconds."""
+    """Return an error for the lifetime of a service account token unless it is 10 minutes to 2^32 seconds."""
     errors = invalid_if(seconds < 600, path, seconds, "may not specify a duration less than 10 minutes")
     return errors + invalid_if(seconds > 1 << 32, path, seconds, "may not specify a duration larger than 2^32 seconds")
 
@@ -167,7 +167,7 @@ def positive(value: int | None, path: Path, detail: str = "must be greater than 
 
 
 def maximum(value: int | None, limit: int, path: Path, detail: str = "") -> Errors:
-    """Return an error if a number is above its limit; None passes."""
+    """Return an error if a number is greater than `limit`; None passes."""
     wrong = value is not None and value > limit
     return invalid_if(wrong, path, value, detail or f"must be less than or equal to {limit}")
 
@@ -177,14 +177,14 @@ def non_negative_quantity(value: Quantity | None, path: Path) -> Errors:
 
 
 def number_or_percent(value: int | str, path: Path) -> Errors:
-    """Validate a non-negative number, or a percentage such as `25%`."""
+    """Return errors for a negative number, or for a string that is no percentage such as `25%`."""
     if isinstance(value, int):
         return non_negative(value, path)
     return names.validate(path, value, names.percent(value))
 
 
 def at_most_100_percent(value: int | str, path: Path) -> Errors:
-    """Return an error for a percentage above 100 %; numbers and malformed percentages pass."""
+    """Return an error for a percentage above 100%; numbers and malformed percentages pass."""
     try:
         part = parse_percent(value)
     except PercentError:

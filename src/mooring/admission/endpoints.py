@@ -122,7 +122,7 @@ def _validate_hints(given: list[str], path: Path, check: Callable[[str], names.M
 
 
 def _validate_domain(name: str, path: Path) -> Errors:
-    """Validate a domain name of at least two labels; a trailing dot is allowed."""
+    """Return errors for a domain name of fewer than two labels or with malformed ones; a trailing dot is allowed."""
     if not name:
         return [field_errors.required(path)]
     name = name.removesuffix(".")

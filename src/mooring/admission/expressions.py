@@ -28,7 +28,7 @@ _COST = 25
 
 
 class Fault(StrEnum):
-    """The reason for which a CEL expression is rejected."""
+    """The reasons for rejecting a CEL expression: it is invalid, no program can be built, or it may cost too much."""
 
     INVALID = "it does not compile, or not to a boolean"
     INTERNAL = "no program can be made of it, because a constant part of it has no value"
@@ -36,7 +36,7 @@ class Fault(StrEnum):
 
 
 class ExpressionError(msgspec.Struct, frozen=True):
-    """The error of a rejected expression: its kind and message."""
+    """The error of a rejected CEL expression: its fault, which decides the type of the field error, and a message."""
 
     fault: Fault
     detail: str
@@ -47,7 +47,7 @@ ExpressionCheck = Callable[[str], ExpressionError | None]
 
 
 class ExpressionChecks(msgspec.Struct, frozen=True, eq=False):
-    """The functions that check new and stored CEL expressions over taints, nodes and devices."""
+    """Functions that check CEL expressions about taints, nodes and devices; stored ones may use every CEL library."""
 
     new_taint: ExpressionCheck
     new_node: ExpressionCheck
@@ -57,7 +57,7 @@ class ExpressionChecks(msgspec.Struct, frozen=True, eq=False):
 
 
 def validate(expression: str, path: Path, check: ExpressionCheck) -> Errors:
-    """Return the errors of an expression: too long, or rejected by `check` for its syntax, types or cost."""
+    """Return an error for a CEL expression that is too long, or that `check` rejects; else none."""
     if len(expression.encode(errors="surrogatepass")) > MAX_BYTES:
         return [field_errors.too_long(path, MAX_BYTES)]
     field_errors.spend(_COST * len(expression), path)
@@ -74,8 +74,8 @@ def validate(expression: str, path: Path, check: ExpressionCheck) -> Errors:
 
 
 def check_in(environment: Callable[[], "Environment"], results: tuple[str, ...] = ("bool",)) -> ExpressionCheck:
-    """Return a function that checks expressions in a CEL environment, which is built for the first one. `results` are
-    the allowed result types.
+    """Return a cached function that compiles a CEL expression and returns the error, if any. The CEL environment is
+    built when the function is first called; `results` are the allowed result types.
     """
 
     @lru_cache(maxsize=_REMEMBERED)

@@ -87,7 +87,7 @@ class JobStrategy(TemplateStrategy[Job]):
 
 
 def default_job_template(spec: JobSpec) -> None:
-    """Set the defaults that a Job and the Job template of a CronJob have in common."""
+    """Set the defaults that Jobs share with the Job templates of CronJobs, in place."""
     default_pod_spec(spec.template.spec)
     for rule in spec.pod_failure_policy.rules if spec.pod_failure_policy is not None else ():
         for pattern in rule.on_pod_conditions:
@@ -122,7 +122,7 @@ def _validate_generated_selector(job: Job) -> Errors:
 
 
 def validate_job_spec(spec: JobSpec, old: JobSpec | None, path: Path, request: Request) -> Errors:
-    """Validate the spec of a Job or of the Job template of a CronJob, without the selector."""
+    """Return the errors in a Job's spec, or in that of a CronJob's Job template; the selector is not checked."""
     errors = checks.non_negative_fields(
         spec, path, "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit"
     )
@@ -350,7 +350,7 @@ def _validate_success_rule(rule: SuccessPolicyRule, path: Path, completions: int
 
 
 def count_indexes(text: str, completions: int) -> int | str:
-    """Count the indexes in a text such as `1,3-5,7`; return an error if it is malformed or exceeds `completions`."""
+    """Count the indexes in a list such as `1,3-5,7`; return a message if it is malformed or one is >= `completions`."""
     total, last = 0, -1
     for part in text.split(",") if text else ():
         ends = part.split("-")

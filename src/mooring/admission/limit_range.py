@@ -20,7 +20,7 @@ _OF_THE_POD = ("cpu", "memory")
 
 
 def set_defaults(pod: Pod, request: Request) -> None:
-    """Set missing requests and limits of containers from the namespace's LimitRanges; list them in an annotation."""
+    """Set a pod's missing requests and limits by LimitRanges of its namespace; list these in an annotation."""
     for each in request.lookups.limit_ranges(pod.metadata.namespace):
         items = [item for item in each.spec.limits if item.type == "Container"]
         set_here = [
@@ -46,14 +46,14 @@ def _default_container(container: Container, items: list[LimitRangeItem], name: 
 
 
 def check_pod(pod: Pod, request: Request) -> None:
-    """Raise Forbidden if a pod or one of its containers violates a LimitRange of its namespace."""
+    """Raise Forbidden if a pod or one of its containers is outside the bounds of a LimitRange in its namespace."""
     for each in request.lookups.limit_ranges(pod.metadata.namespace):
         found = [text for item in each.spec.limits for text in _find_pod_problems(item, pod.spec)]
         _raise_forbidden(found, "pods", pod.metadata.name)
 
 
 def check_claim(claim: PersistentVolumeClaim, request: Request) -> None:
-    """Raise Forbidden if a claim's storage request violates a LimitRange of its namespace."""
+    """Raise Forbidden if a claim's storage request is outside the bounds of a LimitRange in its namespace."""
     for each in request.lookups.limit_ranges(claim.metadata.namespace):
         found = [
             text

@@ -35,7 +35,7 @@ def validate_object_meta(
     path: Path = METADATA,
     any_finalizer: bool = False,
 ) -> Errors:
-    """Validate the metadata of a new object with its name. `any_finalizer` allows finalizers without a domain."""
+    """Return the errors in a new object's metadata. `any_finalizer` allows finalizers without a domain."""
     errors: Errors = []
     if metadata.generate_name:
         generated = names.as_generated_name(metadata.generate_name)
@@ -82,7 +82,7 @@ def validate_object_meta_update(
 
 
 def immutable(new: object, old: object, path: Path, name: str) -> Errors:
-    """Return an error at the field `name` below `path` if the new value differs from the old one."""
+    """Return an error at the field `name` below `path` if the value differs from the old one, else none."""
     return [] if new == old else [field_errors.invalid(path.child(name), new, IMMUTABLE)]
 
 

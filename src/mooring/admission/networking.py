@@ -49,7 +49,7 @@ _CONTROLLER_LENGTH = 250
 
 class IngressStrategy(Strategy[Ingress]):
     def mutate(self, obj: Ingress, old: Ingress | None, request: Request) -> None:
-        """Set the default IngressClass of a new Ingress that names none."""
+        """Set `ingressClassName` of a new Ingress without one to the default IngressClass."""
         is_named = obj.spec.ingress_class_name is not None or _CLASS_ANNOTATION in obj.metadata.annotations
         if old is None and not is_named:
             obj.spec.ingress_class_name = request.lookups.default_ingress_class()

@@ -51,7 +51,7 @@ class NodeStrategy(Strategy[Node]):
             spec.pod_cidr = spec.pod_cidrs[0]
 
     def mutate(self, obj: Node, old: Node | None, request: Request) -> None:
-        """Add the not-ready taint to a new node; set `timeAdded` of taints that an update adds or changes."""
+        """Add the not-ready taint to a new node; on update, set `timeAdded` of added and changed taints."""
         if old is None:
             if (NOT_READY.key, NOT_READY.effect) not in {(taint.key, taint.effect) for taint in obj.spec.taints}:
                 obj.spec.taints.append(Taint(key=NOT_READY.key, effect=NOT_READY.effect))

@@ -15,7 +15,7 @@ NOT_AN_OPERATOR = "not a valid selector operator"
 
 
 class NodeSelectorRules(msgspec.Struct, frozen=True, kw_only=True):
-    """The features that node selectors of one object may use: gates allow them, or the stored object has them."""
+    """The features that node selectors of one object may use, by feature gates or because the stored object does."""
 
     semver_operators: bool
     check_expression: ExpressionCheck | None
@@ -36,7 +36,7 @@ def validate_node_selector(selector: NodeSelector, path: Path, rules: NodeSelect
 
 
 def validate_term(term: NodeSelectorTerm, path: Path, rules: NodeSelectorRules, *, check_label_values: bool) -> Errors:
-    """Validate one term of a node selector. Without `check_label_values`, values may be invalid as label values."""
+    """Return the errors of a node selector term. `check_label_values` decides whether values must be label values."""
     errors: Errors = []
     for index, requirement in enumerate(term.match_expressions):
         errors += _validate_requirement(

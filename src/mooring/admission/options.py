@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=16)
 def expression_checks_for(min_compatibility: Version, *, forced: bool = False) -> ExpressionChecks:
-    """Return the checks of CEL expressions at a compatibility version; `forced` if the gate is on regardless."""
+    """Return the CEL checks for a minimum compatibility version; `forced` allows all of CEL below it, too."""
     return ExpressionChecks(
         new_taint=check_in(lambda: _environments("TAINT").new_expressions(min_compatibility, forced=forced)),
         new_node=check_in(lambda: _environments("NODE").new_expressions(min_compatibility, forced=forced)),
@@ -51,7 +51,7 @@ def _rule_environment_of(version: Version) -> "Callable[[], Environment]":
 
 
 class PolicyEnvironment(Protocol):
-    """A function that builds the CEL environment for a policy's expressions."""
+    """A function that returns the CEL environment for admission policies, with or without params and authorizer."""
 
     def __call__(self, *, params: bool = False, authorizer: bool = True, patches: bool = False) -> "Environment":
         pass
@@ -71,7 +71,7 @@ stored_policies = _policy_environment_of(None)
 
 
 class CustomOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The features that schemas of CustomResourceDefinitions may use at the minimum compatibility version."""
+    """The CEL libraries and formats that new CustomResourceDefinition schemas may use at a compatibility version."""
 
     new_rules: Callable[[], "Environment"] = msgspec.field(
         default_factory=lambda: _rule_environment_of(BINARY.minus(1))
@@ -81,9 +81,7 @@ class CustomOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdmissionOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The gates and versions of a server, as plain values for admission; by default, those of a server
-    without flags.
-    """
+    """Feature gates and versions of a server, as plain values; the defaults are those of a server without flags."""
 
     comparison_operators: bool = True
     """Whether tolerations may use the operators `Lt` and `Gt`."""
@@ -137,7 +135,7 @@ class AdmissionOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpstreamGate(NamedTuple):
-    """A gate of upstream Kubernetes that also switches a validation rule in Mooring."""
+    """A feature gate of upstream Kubernetes that also switches a validation rule here, and the releases it is in."""
 
     name: str
     on_since: Version
@@ -176,11 +174,11 @@ def fields_of(
     off: frozenset[str] = frozenset(),
     too_new: frozenset[str] = frozenset(),
 ) -> "ReleaseFields | None":
-    """Return the fields that the server drops, because they are off in the emulated release, or rejects, because they
-    are newer than the compatibility version; None if there are none.
+    """Return the API fields to drop, as off in the emulated release, and to reject, as newer than the compatibility
+    version; None if there are none.
 
-    `off` are the gates that flags switch off. Fields of gates that Mooring implements are left to the strategies of
-    kinds, except that those of the gates in `too_new` are rejected here.
+    `off` are the feature gates that flags disable. Fields of gates that Mooring implements are not included (the
+    strategies of kinds handle them), except those of gates in `too_new`, which are rejected.
     """
     ours = {gate.name for gate in gates.KNOWN} | SERVED_BY_RUNTIME_CONFIG
     off -= ours
@@ -206,7 +204,7 @@ def fields_of(
 
 
 def for_component(component: Component) -> AdmissionOptions:
-    """Build the admission options from a component's versions and gates."""
+    """Build the admission options from a server component's versions and feature gates."""
     on = component.gates.enabled
     compatible = component.versions.min_compatibility
     states = component.gates.states.values()

@@ -49,7 +49,7 @@ class PersistentVolumeStrategy(Strategy[PersistentVolume]):
         round_to_milli(spec.capacity)
 
     def mutate(self, obj: PersistentVolume, old: PersistentVolume | None, request: Request) -> None:
-        """Add the finalizer `kubernetes.io/pv-protection` to a new volume."""
+        """Add the finalizer `kubernetes.io/pv-protection` to a new PersistentVolume."""
         if old is None and PROTECTION not in obj.metadata.finalizers:
             obj.metadata.finalizers.append(PROTECTION)
 
@@ -97,7 +97,7 @@ _RENAMED_LABELS = {
 
 
 def affinity_rules(options: AdmissionOptions, old: PersistentVolumeSpec | None) -> NodeSelectorRules:
-    """Return what a volume's node affinity may use: what gates allow, and what the stored volume has already."""
+    """Return which features a volume's node affinity may use: those of enabled gates, and those that `old` uses."""
     if old is None:
         return NodeSelectorRules(
             semver_operators=options.semver_operators,
@@ -128,7 +128,7 @@ def _affinity_terms(spec: PersistentVolumeSpec) -> Iterator[NodeSelectorTerm]:
 def validate_spec(
     spec: PersistentVolumeSpec, path: Path, affinity: NodeSelectorRules, *, inline: bool = False
 ) -> Errors:
-    """Validate the spec of a PersistentVolume, or with `inline` that of a volume inside a VolumeAttachment."""
+    """Return the errors in a PersistentVolume's spec; `inline` is for one that is embedded in a VolumeAttachment."""
     errors = _validate_inline(spec, path) if inline else []
     errors += validate_access_modes(spec.access_modes, path.child("accessModes"), "")
     policy = spec.persistent_volume_reclaim_policy
@@ -162,7 +162,7 @@ def validate_class_name(name: str | None, path: Path) -> Errors:
 
 
 def validate_volume_mode(mode: str | None, path: Path) -> Errors:
-    """Return an error for a volume mode other than Block and Filesystem; None passes."""
+    """Return an error for a volume mode that is not None, Block or Filesystem."""
     return [] if mode is None or mode in VOLUME_MODES else [field_errors.not_supported(path, mode, VOLUME_MODES)]
 
 

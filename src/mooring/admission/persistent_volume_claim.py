@@ -44,7 +44,7 @@ class PersistentVolumeClaimStrategy(Strategy[PersistentVolumeClaim]):
         default_claim(obj)
 
     def mutate(self, obj: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> None:
-        """Set the default StorageClass of a new claim without one, and add the protection finalizer."""
+        """Set a new claim's StorageClass, if it has none, to the default; add the finalizer `pvc-protection`."""
         if old is not None:
             return
         if obj.spec.storage_class_name is None and CLASS_ANNOTATION not in obj.metadata.annotations:
@@ -97,7 +97,7 @@ class PersistentVolumeClaimStrategy(Strategy[PersistentVolumeClaim]):
 
 
 def default_claim(claim: PersistentVolumeClaim) -> None:
-    """Set the defaults of a claim, or of a claim template of a StatefulSet."""
+    """Set the defaults of a PersistentVolumeClaim, or of a StatefulSet's claim template, in place."""
     claim.status.phase = claim.status.phase or "Pending"
     claim.spec.volume_mode = claim.spec.volume_mode or "Filesystem"
     round_to_milli(claim.spec.resources.limits)
@@ -106,14 +106,14 @@ def default_claim(claim: PersistentVolumeClaim) -> None:
 
 
 def _drop_other_sources(spec: PersistentVolumeClaimSpec) -> None:
-    """Drop a `dataSource` that is neither a claim nor a snapshot, unless `dataSourceRef` is set, as Kubernetes does."""
+    """Clear `dataSource` if it is neither a claim nor a snapshot and `dataSourceRef` is not set, as Kubernetes does."""
     source = spec.data_source
     if source is not None and spec.data_source_ref is None and (source.api_group or "", source.kind) not in _SOURCES:
         spec.data_source = None
 
 
 def normalize_data_sources(spec: PersistentVolumeClaimSpec) -> None:
-    """Copy `dataSource` to `dataSourceRef`, or back if the reference names no other namespace, when only one is set."""
+    """If only one of `dataSource` and `dataSourceRef` is set, copy it to the other, unless it names a namespace."""
     source, reference = spec.data_source, spec.data_source_ref
     if source is not None and reference is None:
         spec.data_source_ref = TypedObjectReference(api_group=source.api_group, kind=source.kind, name=source.name)

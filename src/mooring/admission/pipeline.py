@@ -35,20 +35,20 @@ _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no similar cha
 
 
 class Admitted(msgspec.Struct, Generic[T], frozen=True):
-    """The result of admission: the object to store, and warnings for the client."""
+    """The result of admission: the object to store, and the warnings for the client."""
 
     object: T
     warnings: list[str]
 
 
 def admit_create(obj: T, request: Request, *, defaulted: bool = False) -> Admitted[T]:
-    """Default, mutate and validate a new object in place; raise a `StatusError`. `defaulted`: it has its defaults."""
+    """Default, mutate and validate a new object in place. Raise a `StatusError` if it is rejected."""
     begin_create(obj, request, defaulted=defaulted)
     return finish_create(obj, request)
 
 
 def begin_create(obj: T, request: Request, *, defaulted: bool = False) -> None:
-    """Default and mutate a new object: the first half of a create, before mutating policies and webhooks."""
+    """Default (unless `defaulted`) and mutate a new object in place: the steps before mutating policies."""
     strategy: Strategy[T] = strategy_of(type(obj))
     _check_namespace(obj, strategy, request)
     if not defaulted:
@@ -59,7 +59,7 @@ def begin_create(obj: T, request: Request, *, defaulted: bool = False) -> None:
 
 
 def finish_create(obj: T, request: Request) -> Admitted[T]:
-    """Name and validate a new object: the second half of a create, before validating policies and webhooks."""
+    """Name and validate a new object after mutating policies and webhooks. Raise a `StatusError` if it is rejected."""
     strategy: Strategy[T] = strategy_of(type(obj))
     _check_namespace(obj, strategy, request)  # which a webhook may have changed
     _set_system_metadata(obj, request)
@@ -79,16 +79,16 @@ def finish_create(obj: T, request: Request) -> Admitted[T]:
 
 
 def admit_update(new: T, old: T, request: Request, subresource: str = "") -> Admitted[T]:
-    """Default, mutate and validate an update in place in `new`; raise a `StatusError` if it is rejected.
+    """Default, mutate and validate the new version of an object, in place. Raise a `StatusError` if it is rejected.
 
-    `subresource` is empty for the object itself. The caller has compared the resource versions.
+    `subresource` is empty for the object itself. The caller has already compared the resource versions.
     """
     begin_update(new, old, request, subresource)
     return finish_update(new, old, request, subresource)
 
 
 def begin_update(new: T, old: T, request: Request, subresource: str = "") -> None:
-    """Default and mutate an updated object: the first half of an update, before mutating policies and webhooks."""
+    """Default and mutate an updated object in place: the steps before mutating policies and webhooks."""
     main: Strategy[T] = strategy_of(type(new))
     strategy = main.subresources[subresource] if subresource else main
     _check_namespace(new, main, request)
@@ -98,13 +98,13 @@ def begin_update(new: T, old: T, request: Request, subresource: str = "") -> Non
 
 
 def mutate_again(obj: T, old: T | None, request: Request, subresource: str = "") -> None:
-    """Repeat the mutation by built-in admission plugins after policies or webhooks changed the object."""
+    """Repeat the mutation by built-in admission plugins after a mutating policy or webhook changed the object."""
     strategy: Strategy[T] = strategy_of(type(obj))
     (strategy.subresources[subresource] if subresource else strategy).mutate(obj, old, request)
 
 
 def finish_update(new: T, old: T, request: Request, subresource: str = "") -> Admitted[T]:
-    """Validate an updated object: the second half of an update, before validating policies and webhooks."""
+    """Validate an updated object after mutating policies and webhooks. Raise a `StatusError` if it is rejected."""
     main: Strategy[T] = strategy_of(type(new))
     strategy = main.subresources[subresource] if subresource else main
     _check_namespace(new, main, request)  # which a webhook may have changed, as it may the name
@@ -182,7 +182,7 @@ def _set_system_metadata(obj: meta_v1.Resource, request: Request) -> None:
 
 
 def new_uid() -> str:
-    """Return a random UUID. UUIDs are generated in batches, because `uuid.uuid4` takes four times as long."""
+    """Return a random UUID from a batch generated in advance: `uuid.uuid4` for each takes four times as long."""
     try:
         return _unused.pop()  # atomic
     except IndexError:
@@ -205,26 +205,26 @@ def _generate_uids() -> list[str]:
 
 
 def generate_another_name(obj: meta_v1.Resource) -> None:
-    """Replace the generated name of an admitted object, which another object has."""
+    """Give an admitted object another name from `generateName`, because its first one is taken."""
     taken, obj.metadata.name = obj.metadata.name, ""
     generate_name(obj.metadata)
     strategy_of(type(obj)).update_derived_names(obj, taken)
 
 
 def create_from_template(template: T, row: Row) -> T:
-    """Return a further object of a batch: a copy of the admitted template with a row's values, a new uid and a name."""
+    """Return a copy of an admitted batch template with one batch row's values, a new uid and, if needed, a name."""
     name = row.name or generated_name(template.metadata.generate_name)
     return rows.fill_template(template, structs.replace(row, name=name, uid=new_uid()))
 
 
 def generate_name(metadata: meta_v1.ObjectMeta) -> None:
-    """Set a random name that starts with `generateName`, if the object has no name."""
+    """Set a random name that starts with `generateName`, if that is set and the object has no name."""
     if metadata.generate_name and not metadata.name:
         metadata.name = generated_name(metadata.generate_name)
 
 
 def generated_name(base: str) -> str:
-    """Return a random name that starts with `base`, cut to fit the length limit."""
+    """Return `base`, cut to fit the length limit of names, with a random suffix."""
     return base[:MAX_GENERATED_BASE] + _random_suffix()
 
 
@@ -250,7 +250,7 @@ def _invalid(strategy: Strategy[Any], obj: meta_v1.Resource, problems: Errors) -
 
 
 def _problem_key(problem: FieldError) -> tuple[object, ...]:
-    """Return a key that is equal for repeated reports of one error; large values are compared by identity."""
+    """Return a key that is equal for repeated reports of one field error; large values are compared by identity."""
     value = problem.value
     if isinstance(value, list) and len(value) < 8 and all(isinstance(each, str) for each in value):
         value = tuple(value)
@@ -289,7 +289,7 @@ WRITABLE_METADATA: dict[tuple[str, str, str], frozenset[str]] = {
 
 
 def restore_metadata(new: Resource, old: Resource, group: str, resource: str, subresource: str) -> None:
-    """Restore the old metadata in an update of a subresource, except the fields that the subresource may change."""
+    """Restore the old metadata in an update of a subresource, except the fields that this subresource may change."""
     writable = WRITABLE_METADATA.get((group, resource, subresource), frozenset())
     for name in _RESTORED:
         stored = getattr(old.metadata, name)

@@ -89,7 +89,7 @@ def _validate_scopes(spec: ResourceQuotaSpec, path: Path) -> Errors:
 
 
 def _unsuitable_scopes(spec: ResourceQuotaSpec) -> set[str]:
-    """Return the scopes that do not apply to all of the quota's resources."""
+    """Return the quota scopes that do not apply to every resource which the quota limits."""
     resources = [name for name in spec.hard if _is_quota_resource(name)]
     return {scope for scope in _SCOPES if not all(_scope_applies(scope, name) for name in resources)}
 
@@ -144,7 +144,7 @@ class LimitRangeStrategy(Strategy[LimitRange]):
     allow_create_on_update = True
 
     def default(self, obj: LimitRange) -> None:
-        """Set missing default limits of containers to the maximum, and requests to the limit or the minimum."""
+        """Complete container items in place: `default` by `max`; `defaultRequest` by `default`, else by `min`."""
         for item in obj.spec.limits:
             for resources in (item.max, item.min, item.default, item.default_request, item.max_limit_request_ratio):
                 round_to_milli(resources)

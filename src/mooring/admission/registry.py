@@ -81,22 +81,22 @@ _BY_TYPE: dict[type[meta_v1.Resource], Strategy[Any]] = {}
 
 
 def register(*strategies: Strategy[Any]) -> None:
-    """Add strategies, replacing those of the same kinds."""
+    """Add strategies to the registry; each replaces that of the same kind."""
     _BY_TYPE.update({strategy.object_type: strategy for strategy in strategies})
 
 
 def unregister(object_type: type[meta_v1.Resource]) -> None:
-    """Remove the strategy of a custom kind."""
+    """Remove the strategy of a kind, such as a deleted custom kind; do nothing if there is none."""
     _BY_TYPE.pop(object_type, None)
 
 
 def strategy_of(object_type: type[meta_v1.Resource]) -> Strategy[Any]:
-    """Return the strategy of a kind by its struct; raise KeyError if there is none."""
+    """Return the strategy of a kind by its struct type. Raise KeyError if there is none."""
     return _BY_TYPE[object_type]
 
 
 def _strategies_in(module: ModuleType) -> Iterator[Strategy[Any]]:
-    """Create the public strategies that a module defines, except those of subresources."""
+    """Yield an instance of each public strategy class that a module defines, except those of subresources."""
     for name, value in vars(module).items():
         is_own = isinstance(value, type) and value.__module__ == module.__name__ and not name.startswith("_")
         if is_own and issubclass(value, Strategy) and not issubclass(value, SubresourceStrategy):

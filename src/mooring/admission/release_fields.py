@@ -33,14 +33,14 @@ Names = tuple[str, ...]
 
 
 class _Values(NamedTuple):
-    """The values of an enumeration that are too new (`young`), and the others, which errors list (`left`)."""
+    """The values of an enumeration that are too new (`young`), and the others (`left`), which errors list."""
 
     young: tuple[str, ...]
     left: tuple[str, ...]
 
 
 class _TypeFields(msgspec.Struct):
-    """The fields of one API type that are off or too new, and the fields below which there are such fields."""
+    """The fields of an API type that the server drops (`off`) or rejects (`young`); `below` has those of its fields."""
 
     off: set[str] = msgspec.field(default_factory=set)
     young: set[str] = msgspec.field(default_factory=set)
@@ -53,7 +53,7 @@ class _TypeFields(msgspec.Struct):
         return bool(self.off or self.young or self.values or self.below)
 
     def may_set_any(self, value: Any) -> bool:
-        """Return whether a value sets any of these fields, at any depth: a fast check before `_find_set_fields`."""
+        """Return whether a value may set a field to drop or reject, at any depth: a fast check without details."""
         kind = type(value)
         if kind is list or kind is dict:
             return any(map(self.may_set_any, value if kind is list else value.values()))
@@ -82,7 +82,7 @@ class _TypeFields(msgspec.Struct):
 
 
 class _Reader(NamedTuple):
-    """Reads all fields of a struct that must be checked, at once."""
+    """Reads the values of all fields of a struct type that must be checked, with one call."""
 
     read: Callable[[Any], tuple[Any, ...]]
     below: tuple[_TypeFields | None, ...]
@@ -92,7 +92,7 @@ class _Reader(NamedTuple):
 
 
 class _SetField(NamedTuple):
-    """A field that an object sets and the server drops or rejects."""
+    """A field that an object sets although the server drops or rejects it."""
 
     names: Names
     holder: Any
@@ -102,7 +102,7 @@ class _SetField(NamedTuple):
 
 
 class ReleaseFields:
-    """Drops the fields that the emulated release lacks, and rejects fields and enum values that are too new."""
+    """Drops the fields that are off in the emulated release, and rejects fields and enum values that are too new."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class ReleaseFields:
         self._found: dict[tuple[str, str], _TypeFields | None] = {}
 
     def drop(self, obj: Resource, old: Resource | None) -> None:
-        """Reset the fields that are off, unless the old object has them."""
+        """Reset the fields that are off in the emulated release to their defaults, unless the old object sets them."""
         part = self._of(obj)
         if part is None or not part.may_set_any(obj):
             return
@@ -127,7 +127,7 @@ class ReleaseFields:
                 setattr(use.holder, use.field.name, use.field.default_factory() if made else use.field.default)
 
     def problems(self, obj: Resource, old: Resource | None) -> Errors:
-        """Return errors for too new fields and values outside PodSpecs, unless the old object has them."""
+        """Return errors for fields and values that are too new, unless `old` has them. PodSpecs are left out here."""
         part = self._of(obj)
         if part is None or isinstance(obj, Pod) or not part.may_set_any(obj):
             return []
@@ -135,13 +135,13 @@ class ReleaseFields:
         return _validate_refusals(_find_set_fields(obj, part, None, (), self._pod_spec), kept)
 
     def in_pod_spec(self, spec: PodSpec) -> frozenset[Names]:
-        """Return the paths of too new fields in a stored PodSpec, which updates may keep."""
+        """Return the paths of fields in a stored PodSpec that are too new; updates may keep these."""
         if self._pod_spec is None or not self._pod_spec.may_set_any(spec):
             return frozenset()
         return frozenset(use.names for use in _find_set_fields(spec, self._pod_spec, None, ()) if use.refusal)
 
     def problems_of_pod_spec(self, spec: PodSpec, path: Path, kept: frozenset[Names]) -> Errors:
-        """Return errors for too new fields of a PodSpec, except those at the `kept` paths."""
+        """Return errors for fields of a PodSpec that are too new, except those at the paths in `kept`."""
         if self._pod_spec is None or not self._pod_spec.may_set_any(spec):
             return []
         return _validate_refusals(_find_set_fields(spec, self._pod_spec, path, ()), kept)

@@ -59,7 +59,7 @@ class _NamedItem(msgspec.Struct, rename="camel"):
 
 
 class PodSpecExcerpt(msgspec.Struct, rename="camel"):
-    """The fields of a PodSpec that admission needs for status updates and deletions."""
+    """The fields of a PodSpec that admission reads in status updates and deletions."""
 
     node_name: str = ""
     restart_policy: str = ""
@@ -72,7 +72,7 @@ _SPECS = msgspec.json.Decoder(PodSpecExcerpt)
 
 
 class LeanPod(msgspec.Struct, rename="camel"):
-    """A stored pod whose spec stays encoded, for writes that do not change the spec."""
+    """A stored pod whose spec is not decoded, for updates that do not change the spec."""
 
     kind: str
     api_version: str
@@ -82,14 +82,14 @@ class LeanPod(msgspec.Struct, rename="camel"):
 
 
 def decode_spec_excerpt(pod: LeanPod) -> PodSpecExcerpt:
-    """Decode the fields of a lean pod's spec that rules read; ROW stands for the node name."""
+    """Decode the few fields of a pod's encoded spec that admission rules read; the node name is replaced by ROW."""
     read = _SPECS.decode(pod.spec)
     read.node_name = ROW if read.node_name else ""
     return read
 
 
 def split_template(obj: T) -> tuple[T, Row]:
-    """Return the template of a batch, a copy of the object with ROW for values that vary, and a row of these values."""
+    """Split an object of a batch into a template, with ROW in place of values that vary, and a row of these values."""
     copied = replace(obj, metadata=_copied_metadata(obj.metadata))
     if isinstance(copied, Pod):
         copied.spec, copied.status = _copied_spec(copied.spec), _copied_status(copied.status)
@@ -99,7 +99,7 @@ def split_template(obj: T) -> tuple[T, Row]:
 
 
 def extract_row(obj: Resource | LeanPod) -> Row:
-    """Replace the values of an object that vary within a batch by ROW, in place; return these values."""
+    """Replace those values of an object that vary in a batch by ROW, in place; return the values."""
     meta = obj.metadata
     row = Row(meta.name, meta.uid, meta.resource_version, meta.creation_timestamp or "")
     meta.name = ROW if row.name else ""
@@ -116,7 +116,7 @@ def extract_row(obj: Resource | LeanPod) -> Row:
 
 
 def insert_row(obj: Resource | LeanPod, row: Row) -> None:
-    """Replace each ROW in an object by the row's value, in place: the reverse of `extract_row`."""
+    """Replace each ROW placeholder in an object by the value in `row`, in place: the reverse of `extract_row`."""
     meta = obj.metadata
     if meta.name == ROW:
         meta.name = row.name
@@ -135,7 +135,7 @@ def insert_row(obj: Resource | LeanPod, row: Row) -> None:
 
 
 def fill_template(template: T, row: Row) -> T:
-    """Return a copy of an admitted template with a row's values."""
+    """Return a copy of an admitted batch template with the values of one batch row."""
     copied = replace(template, metadata=_copied_metadata(template.metadata))
     if isinstance(copied, Pod) and (row.hostname or row.target_node):
         copied.spec = _copied_spec(copied.spec)
@@ -144,7 +144,7 @@ def fill_template(template: T, row: Row) -> T:
 
 
 def is_valid_row(row: Row) -> bool:
-    """Return whether all values of a row are valid. If not, its object is admitted in full, to get the errors."""
+    """Return whether all values of a batch row are valid. If not, its object is admitted alone to report the errors."""
     return not (
         (row.name and names.dns1123_subdomain(row.name))
         or (row.hostname and names.dns1123_label(row.hostname))
@@ -162,7 +162,7 @@ def _is_address(text: str) -> bool:
 
 
 def may_share_admission(template: Resource) -> bool:
-    """Return whether one admission of a template is valid for all rows: no rule derives a field from a row."""
+    """Return whether one admission of a batch template suffices: no rule derives a field from values that vary."""
     if not isinstance(template, Pod):
         return False
     spec = template.spec
@@ -174,7 +174,7 @@ def may_share_admission(template: Resource) -> bool:
 
 
 def _merges_labels(spec: PodSpec) -> bool:
-    """Return whether `matchLabelKeys` may merge label values of the pod into selectors."""
+    """Return whether a pod's `matchLabelKeys` may merge its label values into selectors."""
     if any(each.match_label_keys for each in spec.topology_spread_constraints):
         return True
     affinity = spec.affinity
@@ -242,7 +242,7 @@ def _container_id_holders(status: PodStatus) -> Iterator[Any]:
 
 
 def _target_requirement(spec: PodSpec) -> NodeSelectorRequirement | None:
-    """Return the node affinity requirement by which a DaemonSet assigns a pod to one node; None without one."""
+    """Return the node affinity requirement that binds a DaemonSet's pod to one node by name; None if there is none."""
     nodes = spec.affinity and spec.affinity.node_affinity
     required = nodes and nodes.required_during_scheduling_ignored_during_execution
     if not required or len(required.node_selector_terms) != 1:
@@ -254,7 +254,7 @@ def _target_requirement(spec: PodSpec) -> NodeSelectorRequirement | None:
 
 
 def _rename_managed_address(meta: ObjectMeta, field: str, before: str, after: str) -> None:
-    """Rename the key of an IP address in the managed fields, where list items are identified by value."""
+    """Rename an IP address in the managed fields, where items of `podIPs` and `hostIPs` are identified by address."""
     for entry in meta.managed_fields:
         status = entry.fields_v1.get("f:status") if entry.fields_v1 else None
         if status and before in (items := status.get(field, ())):

@@ -46,7 +46,7 @@ def _validate_scheduling(scheduling: Scheduling, path: Path, request: Request) -
 
 
 def apply_runtime_class(pod: Pod, request: Request) -> None:
-    """Set a new pod's overhead and placement from its RuntimeClass; raise Forbidden if the pod contradicts it."""
+    """Set a new pod's overhead and placement by its RuntimeClass. Raise Forbidden if it is unknown or contradicted."""
     name = pod.spec.runtime_class_name
     if name is None:
         if pod.spec.overhead and request.lookups.knows_runtime_classes:
@@ -82,7 +82,7 @@ def _apply_scheduling(pod: Pod, scheduling: Scheduling) -> None:
 
 
 def merge_tolerations(tolerations: list[Toleration]) -> list[Toleration]:
-    """Return the tolerations without duplicates and without those that a wider one among them covers."""
+    """Return the tolerations without duplicates and without those that another, more general one covers."""
     distinct = list({structs.astuple(each): each for each in reversed(tolerations)}.values())[::-1]
     widest: dict[tuple[str, str, str, str], Toleration] = {}
     for each in distinct:

@@ -150,7 +150,7 @@ def _default_affinity(spec: ServiceSpec) -> None:
 
 
 def needs_health_check(spec: ServiceSpec) -> bool:
-    """Return whether load balancers check which nodes have pods of the Service, on its health check port."""
+    """Return whether a Service has a health check node port: LoadBalancer with external traffic policy Local."""
     return spec.type == "LoadBalancer" and spec.external_traffic_policy == "Local"
 
 

@@ -25,7 +25,7 @@ def family_of(address: str) -> str:
 
 
 def set_families(new: Service, old: Service | None, families: tuple[str, ...]) -> None:
-    """Set the missing IP family policy and families; `families` are the cluster's, its default first."""
+    """Set a Service's missing IP family policy and families; `families` are the cluster's, the default first."""
     spec = new.spec
     if spec.type == "ExternalName" or (old is not None and _keeps_families(spec, old.spec)):
         return
@@ -63,7 +63,7 @@ def _reduce_to_single_stack(spec: ServiceSpec, old: ServiceSpec) -> None:
 
 
 def validate_families(new: Service, old: Service | None, options: AdmissionOptions) -> Errors:
-    """Return the errors of cluster IPs, IP families and policy; with any, Kubernetes reports no others."""
+    """Return errors in a Service's cluster IPs, IP families and policy; Kubernetes reports no others besides these."""
     spec, families = new.spec, options.service_families
     if spec.type == "ExternalName":
         return []

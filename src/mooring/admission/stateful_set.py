@@ -106,7 +106,7 @@ def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: 
 
 
 def _with_claims(spec: StatefulSetSpec) -> PodTemplateSpec:
-    """Return the pod template with a volume for each claim template, and without hostname and subdomain."""
+    """Return the pod template with a volume for each claim template; hostname and subdomain are cleared."""
     brought = dict.fromkeys(claim.metadata.name for claim in spec.volume_claim_templates)
     if not brought and not spec.template.spec.hostname and not spec.template.spec.subdomain:
         return spec.template

@@ -81,7 +81,7 @@ class VolumeAttributesClassStrategy(Strategy[v1.VolumeAttributesClass]):
     has_generation = False
 
     def mutate(self, obj: v1.VolumeAttributesClass, old: v1.VolumeAttributesClass | None, request: Request) -> None:
-        """Add the finalizer that protects a new class from deletion while a volume uses it."""
+        """Add to a new class the finalizer that prevents its deletion while a volume uses it."""
         if old is None and _CLASS_PROTECTION not in obj.metadata.finalizers:
             obj.metadata.finalizers.append(_CLASS_PROTECTION)
 
@@ -99,7 +99,7 @@ class CSIDriverStrategy(Strategy[v1.CSIDriver]):
     allow_unconditional_update = False
 
     def prepare_for_update(self, new: v1.CSIDriver, old: v1.CSIDriver, request: Request) -> None:
-        """Increment the generation, which is 0 for a new driver, when the spec changes."""
+        """Increment the generation if the spec changes. (The generation of a new driver is 0.)"""
         super().prepare_for_update(new, old, request)
         new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
 

@@ -46,7 +46,7 @@ _KINDS = {kind.type: kind for kind in reversed(KINDS)}
 
 
 class Priority(msgspec.Struct, frozen=True):
-    """The fields of a PriorityClass that admission reads."""
+    """The name, value and preemption policy of a PriorityClass."""
 
     name: str
     value: int
@@ -54,68 +54,68 @@ class Priority(msgspec.Struct, frozen=True):
 
 
 class Lookups(Protocol):
-    """The cluster state that admission reads. The API server implements it with caches, lint with its input.
+    """The cluster state that admission reads; the API server implements it with caches, lint with its input files.
 
-    The default bodies are for `NoCluster`.
+    The default bodies are used by `NoCluster`.
     """
 
     @property
     def knows_runtime_classes(self) -> bool:
-        """Return whether all RuntimeClasses are known, so that a pod that names another one is refused."""
+        """Return whether lookups include all RuntimeClasses, so that a pod which names another one is rejected."""
         return False
 
     def namespace_phase(self, name: str) -> str | None:
-        """Return the phase of a namespace (`Active`, `Terminating`); None if it does not exist."""
+        """Return a namespace's phase (`Active` or `Terminating`); None if it does not exist."""
         return "Active"
 
     def priority_class(self, name: str) -> Priority | None:
         return SYSTEM_PRIORITIES.get(name)
 
     def default_priority_class(self) -> Priority | None:
-        """Return the PriorityClass with `globalDefault`; of several, the one with the lowest value."""
+        """Return the PriorityClass with `globalDefault` (of several, the lowest value); None if none has it."""
         return None
 
     def default_storage_class(self) -> str | None:
-        """Return the name of the default StorageClass; of several, the newest."""
+        """Return the name of the default StorageClass (of several, the newest); None if there is none."""
         return None
 
     def default_ingress_class(self) -> str | None:
-        """Return the name of the default IngressClass; of several, the newest."""
+        """Return the name of the default IngressClass (of several, the newest); None if there is none."""
         return None
 
     def allows_expansion(self, storage_class: str) -> bool:
-        """Return whether a StorageClass exists and allows volume expansion."""
+        """Return whether the named StorageClass exists and has `allowVolumeExpansion`."""
         return bool(storage_class)  # the class is unknown here
 
     def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount] | None:
-        """Return the accounts `default` and that which a pod names, by name; None if there is no `default`."""
+        """Return, by name, the account `default` and that of the pod; None if the namespace has no `default`."""
         return None
 
     def runtime_class(self, name: str) -> RuntimeClass | None:
         return None
 
     def topology_labels(self, node: str) -> Mapping[str, str]:
-        """Return the zone and region labels of a node; empty if it does not exist."""
+        """Return a node's zone and region labels; empty if the node does not exist."""
         return {}
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
         return ()
 
     def security_labels(self, namespace: str) -> Mapping[str, str]:
-        """Return the Pod Security labels of a namespace."""
+        """Return those labels of a namespace that Pod Security reads; empty if there are none."""
         return {}
 
     def allows_admin_access(self, namespace: str) -> bool:
-        """Return whether claims of a namespace may request administrator access to devices."""
+        """Return whether claims in a namespace may request admin access to devices, by the namespace's label."""
         return True
 
     def pods(self, namespace: str) -> tuple[int, Iterator[Pod]]:
-        """Return the number of pods in a namespace, and an iterator over them."""
+        """Return the number of pods in a namespace, and an iterator over the pods."""
         return 0, iter(())
 
 
 class NoCluster(Lookups):
-    """Lookups without a cluster: every namespace exists, and no objects except the system's PriorityClasses."""
+    """Lookups without a cluster: namespaces exist; objects do not, except Kubernetes' own system PriorityClasses."""
 
 
 SYSTEM_PRIORITIES: Mapping[str, Priority] = {
@@ -126,7 +126,7 @@ SYSTEM_PRIORITIES: Mapping[str, Priority] = {
 
 
 class Request(msgspec.Struct, kw_only=True):
-    """The input of admission for one write: server options, cluster state, target, user and time."""
+    """The context of one write for admission: server options, cluster state, namespace and name, user and time."""
 
     options: AdmissionOptions
     lookups: Lookups = msgspec.field(default_factory=NoCluster)
@@ -143,12 +143,12 @@ class Request(msgspec.Struct, kw_only=True):
     """A cache of valid PodSpecs; with None, every PodSpec is validated."""
 
     def warn(self, text: str) -> None:
-        """Add a warning for the client, unless it is a repetition or there are too many."""
+        """Add a warning for the client, unless it repeats an earlier one or there are too many."""
         add_warning(self.warnings, text)
 
 
 class Strategy(Generic[T]):
-    """The admission rules of one kind. The defaults suit a kind with `spec` and `status` and without rules.
+    """The admission rules of one kind. This base class suits a kind with `spec` and `status` and no rules of its own.
 
     A subclass names the kind's struct as type argument; ``api/kinds.py`` has the kind's names, scope and subresources.
     """
@@ -187,65 +187,65 @@ class Strategy(Generic[T]):
         pass
 
     def mutate(self, obj: T, old: T | None, request: Request) -> None:
-        """Change an object as Kubernetes' built-in mutating admission plugins do. `old` is None for a create."""
+        """Change an object in place as Kubernetes' mutating admission plugins do. `old` is None for a create."""
 
     def prepare_for_create(self, obj: T, request: Request) -> None:
-        """Clear fields that clients must not set on create, here the status; set the generation to 1."""
+        """Reset what clients must not set on create: here, clear the status and set the generation to 1."""
         if "status" in obj.__struct_fields__:
             obj.status = type(obj)().status  # type: ignore[attr-defined] # some kinds have none
         if self.has_generation:
             obj.metadata.generation = 1
 
     def name_check(self, name: str) -> names.Messages:
-        """Return what is wrong with the syntax of an object's name; empty if nothing is."""
+        """Return why an object's name is malformed; empty if it is valid. Here, it must be a DNS subdomain."""
         return names.dns1123_subdomain(name)
 
     def name_check_for(self, obj: T, request: Request) -> NameCheck:
-        """Return the function that checks the object's name, where that depends on the object or on options."""
+        """Return the function that checks an object's name; kinds override it if that depends on the object."""
         return self.name_check
 
     def validate_create(self, obj: T, request: Request) -> Errors:
-        """Return all errors of a new object: those of its metadata, then those of `rules`."""
+        """Return all errors of a new object: those in its metadata, then those of the kind's rules."""
         check = self.name_check_for(obj, request)
         errors = meta.validate_object_meta(obj.metadata, namespaced=self.namespaced, name_check=check)
         return errors + self.rules(obj, None, request)
 
     def update_derived_names(self, obj: T, taken: str) -> None:
-        """Update labels and selectors that contain the generated name `taken`, after the object got another one."""
+        """Update labels and selectors that contain the name `taken`, after the object got another generated name."""
 
     def prepare_for_update(self, new: T, old: T, request: Request) -> None:
-        """Restore fields that an update must not change, here the status; count changes of the spec."""
+        """Restore the old status, which only `/status` may change; increment the generation if the spec changes."""
         keep_status(new, old)
         if self.has_generation:
             changed = getattr(new, "spec", None) != getattr(old, "spec", None)
             new.metadata.generation = old.metadata.generation + changed
 
     def validate_update(self, new: T, old: T, request: Request) -> Errors:
-        """Return all errors of an update: those of its metadata, those of `rules`, and changes of immutable fields."""
+        """Return all errors of an update: in metadata, by the kind's rules, and for changes of immutable fields."""
         errors = meta.validate_object_meta_update(new.metadata, old.metadata) + self.rules(new, old, request)
         return errors + checks.immutable_fields(new, old, *self.immutable) if self.immutable else errors
 
     def rules(self, obj: T, old: T | None, request: Request) -> Errors:
-        """Return all errors of an object outside its metadata. `old` is None for a create."""
+        """Validate an object except its metadata; return all errors. `old` is None for a create."""
         return []
 
     def prepare_status(self, new: T, old: T, request: Request) -> None:
-        """Adjust the new status in an update of the status, before it is validated."""
+        """Adjust the new status in place, in an update of the subresource `status`, before it is validated."""
 
     def status_rules(self, new: T, old: T, request: Request) -> Errors:
-        """Return all errors of an update of the status."""
+        """Validate the status in an update of the subresource `status`; return all errors."""
         return []
 
     def warnings(self, new: T, old: T | None, request: Request) -> list[str]:
-        """Return warnings about an accepted object. `old` is None for a create."""
+        """Return warnings for the client about an accepted object. `old` is None for a create."""
         return []
 
     def admit(self, new: T, old: T | None, request: Request) -> None:
-        """Reject a valid object by raising Forbidden. `old` is None for a create."""
+        """Raise Forbidden if the cluster's state does not permit this valid object. `old` is None for a create."""
 
 
 class SubresourceStrategy(Strategy[T]):
-    """The update of a subresource. `main` is the strategy of the kind; its defaults are set too."""
+    """The strategy for updates of a subresource; `main` is that of the kind, whose defaults are set here too."""
 
     def __init__(self, main: Strategy[T]) -> None:
         self.main = main
@@ -256,10 +256,10 @@ class SubresourceStrategy(Strategy[T]):
 
 
 class StatusStrategy(SubresourceStrategy[T]):
-    """The update of the subresource `status`: it changes the status and some metadata (`WRITABLE_METADATA`)."""
+    """The strategy for updates of the subresource `status`, which change only status and some metadata."""
 
     def prepare_for_update(self, new: T, old: T, request: Request) -> None:
-        """Restore all fields except status and metadata, and let the kind adjust the status."""
+        """Restore all old fields except metadata and status, and let the kind's strategy adjust the status."""
         for name in new.__struct_fields__:
             if name not in ("api_version", "kind", "metadata", "status"):
                 setattr(new, name, getattr(old, name))  # shared, immutable from here on
@@ -271,20 +271,20 @@ class StatusStrategy(SubresourceStrategy[T]):
 
 
 def keep_status(new: T, old: T) -> None:
-    """Restore the old status in the new object, if the kind has a status."""
+    """Restore the old status in the new object, unless its kind has no status."""
     if "status" in new.__struct_fields__:
         new.status = old.status  # type: ignore[attr-defined] # shared: nothing changes it
 
 
 def set_missing(struct: msgspec.Struct, **defaults: object) -> None:
-    """Set fields of a struct that are None to their defaults."""
+    """Set each named field of a struct that is None to the given default, in place."""
     for name, value in defaults.items():
         if getattr(struct, name) is None:
             setattr(struct, name, value)
 
 
 def set_empty(struct: msgspec.Struct, **defaults: object) -> None:
-    """Set fields of a struct that are empty, zero or None to their defaults."""
+    """Set each named field of a struct that is empty, zero or None to the given default, in place."""
     for name, value in defaults.items():
         if not getattr(struct, name):
             setattr(struct, name, value)

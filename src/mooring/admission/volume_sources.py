@@ -98,7 +98,7 @@ def _validate_flocker(source: vs.FlockerVolumeSource, path: Path) -> Errors:
 
 
 def _validate_flex(source: vs.FlexVolumeSource | vs.FlexPersistentVolumeSource, path: Path) -> Errors:
-    """Return an error for each option whose key has a domain of Kubernetes."""
+    """Return an error for each flexVolume option whose key is in a domain reserved by Kubernetes."""
     return [
         field_errors.invalid(path.child("options").key(key), key, "kubernetes.io and k8s.io namespaces are reserved")
         for key in source.options
@@ -180,13 +180,13 @@ SURPLUS_NAMES = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
 
 
 def validate_source(name: str, source: Any, path: Path) -> Errors:
-    """Return the errors of a volume source, by the rules that pods and PersistentVolumes have in common."""
+    """Return the errors of a volume source of a pod or PersistentVolume; `name` is its field, such as `nfs`."""
     errors = checks.required_fields(source, path, *_REQUIRED.get(name, ()))
     return errors + _RULES[name](source, path) if name in _RULES else errors
 
 
 def forbid_other_fields(source: Object, allowed: tuple[str, ...], path: Path, detail: str) -> Errors:
-    """Return an error for each field of an object that is set, but not among the allowed attributes."""
+    """Return a `Forbidden` error for each field that is set and not among the `allowed` attributes."""
     blank = type(source)()
     return [
         field_errors.forbidden(path.child("uID" if name == "uid" else name), detail)  # as Kubernetes writes the name
@@ -204,18 +204,18 @@ def pull_policy(policy: str, path: Path) -> Errors:
 
 
 def no_backsteps(target: str, path: Path) -> Errors:
-    """Return an error for a file path that contains `..`."""
+    """Return an error for a file path with an element `..`."""
     return [field_errors.invalid(path, target, "must not contain '..'")] if ".." in target.split("/") else []
 
 
 def local_path(target: str, path: Path) -> Errors:
-    """Return the errors of a file path that must be relative and without `..`."""
+    """Return errors for a file path that is absolute or has an element `..`."""
     absolute = [field_errors.invalid(path, target, "must be a relative path")] if target.startswith("/") else []
     return absolute + no_backsteps(target, path)
 
 
 def non_reserved_path(target: str, path: Path) -> Errors:
-    """Return the errors of a relative path for a file in a volume; names that start with `..` are reserved."""
+    """Return errors for a file path that is absolute, has an element `..` or starts with `..` (reserved names)."""
     errors = local_path(target, path)
     if target.startswith("..") and not target.startswith("../"):
         errors.append(field_errors.invalid(path, target, "must not start with '..'"))

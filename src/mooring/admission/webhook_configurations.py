@@ -33,7 +33,7 @@ _WEBHOOKS = Path("webhooks")
 
 
 class _WebhookRules(msgspec.Struct, frozen=True):
-    """The rules that apply to the webhooks of one configuration; an update may keep violations."""
+    """The checks that apply to one configuration's webhooks; an update skips those that the stored ones fail."""
 
     no_side_effects: bool = True
     known_reviews: bool = True

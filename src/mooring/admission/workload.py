@@ -25,7 +25,7 @@ from mooring.api.meta_v1 import LabelSelector, ObjectMeta
 
 
 def validate_template(template: PodTemplateSpec, old: PodTemplateSpec | None, path: Path, request: Request) -> Errors:
-    """Validate a pod template. An update may keep invalid values that the old template has."""
+    """Return the errors of a pod template; what is invalid in the old template too is allowed."""
     rules = (
         rules_for_create(request.options, is_pod=False)
         if old is None
@@ -55,14 +55,14 @@ _NAME_ADVICE = (
 
 
 class TemplateStrategy(Strategy[T]):
-    """The strategy of a kind with a pod template: drops its gated fields, warns about it, checks Pod Security."""
+    """Base of strategies for kinds with a pod template: drops fields of disabled gates, warns, checks Pod Security."""
 
     template_path = TEMPLATE
     warns_about_name = True
     """Whether to warn about a name that is not a valid host name."""
 
     def template_of(self, obj: T | None) -> PodTemplateSpec | None:
-        """Return the pod template of an object; None without one."""
+        """Return an object's pod template; None if the object is None or has no template."""
         template: PodTemplateSpec | None = obj.spec.template if obj is not None else None  # type: ignore[attr-defined] # all have
         return template
 
@@ -96,7 +96,7 @@ class TemplateStrategy(Strategy[T]):
 def validate_selector(
     selector: LabelSelector | None, path: Path, when_empty: str, when_invalid: str = "invalid label selector"
 ) -> Errors:
-    """Return the errors of a selector that must be present and not empty."""
+    """Return errors for a label selector that is missing, empty or malformed."""
     if selector is None:
         return [field_errors.required(path)]
     errors = label_selector.validate(selector, path)
@@ -110,7 +110,7 @@ def is_valid(selector: LabelSelector | None) -> bool:
 
 
 def validate_match(selector: LabelSelector | None, template: PodTemplateSpec, path: Path) -> Errors:
-    """Return an error if the selector does not match the labels of the template at `path`."""
+    """Return an error if a valid selector does not match the labels of the pod template at `path`."""
     if not is_valid(selector):
         return []  # reported by the selector's own rules
     matcher = label_selector.from_label_selector(selector)
@@ -142,7 +142,7 @@ def validate_rolling_numbers(unavailable: int | str, surge: int | str, path: Pat
 
 
 def is_zero_or_malformed(value: int | str) -> bool:
-    """Return whether a number or percentage of pods is zero, or a malformed string."""
+    """Return whether a count or percentage, such as `maxSurge`, is 0, `0%` or a malformed string."""
     if isinstance(value, str):
         number = _NUMBER.fullmatch(value)
         return number is None or int(number[1] or number[2]) == 0
@@ -150,7 +150,7 @@ def is_zero_or_malformed(value: int | str) -> bool:
 
 
 def validate_replica_counts(status: msgspec.Struct, detail: str, *parts: str) -> Errors:
-    """Return an error for each count in `parts` above `replicas`, and for more available than ready replicas."""
+    """Return errors for counts, named in `parts`, above `replicas`, and for more available than ready replicas."""
     counts = checks.json_fields(status)
     errors = [
         field_errors.invalid(STATUS.child(name), counts[name], "cannot be greater than status.replicas")
@@ -163,13 +163,13 @@ def validate_replica_counts(status: msgspec.Struct, detail: str, *parts: str) ->
 
 
 def validate_collision_count(collisions: int | None, before: int | None) -> Errors:
-    """Return an error if `collisionCount` of a status falls."""
+    """Return an error if a status update decreases `collisionCount`."""
     if before is None or (collisions or 0) >= before:
         return []
     return [field_errors.invalid(STATUS.child("collisionCount"), collisions or 0, "cannot be decremented")]
 
 
 def name_warnings(metadata: ObjectMeta) -> list[str]:
-    """Return a warning about a name that is no DNS label: pods and their hostnames contain it."""
+    """Return a warning if an object's name is no DNS label: its pods' names and hostnames derive from it."""
     wrong = names.dns1123_label(metadata.name)
     return [f"{_NAME_ADVICE}[{' '.join(wrong)}]"] if wrong else []

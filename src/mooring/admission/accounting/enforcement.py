@@ -18,7 +18,7 @@ from mooring.api.quantity import Quantity
 
 
 class Change(msgspec.Struct):
-    """One write of an object, after admission, that changes the usage of quotas."""
+    """One create, update or delete of an object, for which quotas are checked and their usage recomputed."""
 
     evaluator: Evaluator[Any]
     new: Resource | None
@@ -29,7 +29,7 @@ class Change(msgspec.Struct):
 
     @property
     def may_be_rejected(self) -> bool:
-        """Return whether quotas may reject the write; other writes only change the usage."""
+        """Return whether an exceeded quota rejects this write; a delete, for example, is only counted."""
         return self.new is not None and self.evaluator.may_reject(self.new, self.old, self.subresource)
 
     def forbidden(self, why: str) -> errors.Forbidden:
@@ -39,24 +39,24 @@ class Change(msgspec.Struct):
 
 
 def limits_kind(quota: ResourceQuota, evaluator: Evaluator[Any]) -> bool:
-    """Return whether a quota limits any resource that objects of this kind use."""
+    """Return whether a quota limits any resource that the evaluator's kind uses, such as `pods` or `requests.cpu`."""
     return any(map(evaluator.measures, quota.status.hard)) or any(map(evaluator.measures, quota.spec.hard))
 
 
 def has_current_usage(quota: ResourceQuota) -> bool:
-    """Return whether the quota's status has the usage of every resource that its spec limits; a new quota's has not."""
+    """Return whether `status.hard` equals `spec.hard`: if not, the usage of the present limits is not counted yet."""
     return quota.spec.hard == quota.status.hard
 
 
 def usage_after(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage | None:
-    """Return the usage after a write; None if it stays the same. Raise Forbidden if the write violates the quota."""
+    """Return a quota's usage after a write; None if the write leaves it as it is. Raise Forbidden if it is exceeded."""
     difference = usage_difference(quota, used, change)
     return add_difference(quota, used, difference, change) if difference else None
 
 
 def usage_difference(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage:
-    """Return how much a write adds to the usage of each limited resource. Raise Forbidden if the object lacks requests
-    that the quota requires, or the usage is unknown.
+    """Return how much a write adds to the usage of each limited resource, negative if it frees some. Raise Forbidden if
+    a pod lacks a request or limit that the quota requires, or if the present usage is unknown.
     """
     evaluator = change.evaluator
     limited = evaluator.measured_names(quota.status.hard)
@@ -74,7 +74,7 @@ def usage_difference(quota: ResourceQuota, used: Mapping[str, Quantity], change:
 
 
 def add_difference(quota: ResourceQuota, used: Mapping[str, Quantity], difference: Usage, change: Change) -> Usage:
-    """Return the usage of a quota after adding a difference; raise Forbidden if that exceeds the quota."""
+    """Return the usage `used` plus a difference; raise Forbidden if it rises above the quota's limits."""
     after, hard, exceeded = dict(used), quota.status.hard, []
     for name, quantity in difference.items():
         sum_ = after.get(name, ZERO) + quantity
@@ -99,14 +99,14 @@ def _usage_in_scope(quota: ResourceQuota, evaluator: Evaluator[Any], obj: Resour
 
 
 def is_in_scope(spec: ResourceQuotaSpec, evaluator: Evaluator[Any], obj: Resource) -> bool:
-    """Return whether an object matches all scopes of a quota, so that the quota counts it."""
+    """Return whether an object matches all of a quota's scopes and scope selectors; a quota without any counts it."""
     if not spec.scopes and spec.scope_selector is None:
         return True
     return all(evaluator.in_scope(requirement, obj) for requirement in scopes_of(spec))
 
 
 def scopes_of(spec: ResourceQuotaSpec) -> list[ScopedResourceSelectorRequirement]:
-    """Return all scopes of a quota as scope selector requirements; an object must match every one."""
+    """Return a quota's `scopes` (as `Exists` requirements) and the requirements of its `scopeSelector` in one list."""
     named = [ScopedResourceSelectorRequirement(scope_name=scope, operator="Exists") for scope in spec.scopes]
     return named + (spec.scope_selector.match_expressions if spec.scope_selector else [])
 

@@ -29,7 +29,7 @@ _ALIASES = frozenset({"configmaps", "replicationcontrollers", "resourcequotas", 
 
 
 class Evaluator(Generic[T]):
-    """Computes how much of a quota an object uses. This base class suits kinds whose objects quotas only count."""
+    """Computes how much quota an object uses. This base class counts objects: each uses one `count/<resource>`."""
 
     def __init__(self, group: str, resource: str) -> None:
         self.group = group
@@ -38,35 +38,35 @@ class Evaluator(Generic[T]):
         self._own_names = frozenset({self.count_name, *({resource} & _ALIASES if not group else ())})
 
     def measures(self, name: str) -> bool:
-        """Return whether a quota resource, such as `requests.cpu`, is one that objects of this kind use."""
+        """Return whether objects of this kind use the quota resource `name`, such as `requests.cpu`."""
         return name in self._own_names
 
     def measured_names(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if self.measures(name)]
 
     def usage(self, obj: T) -> Usage:
-        """Return the amount of each quota resource that an object uses."""
+        """Return how much of each quota resource an object uses, by resource name."""
         return dict.fromkeys(self._own_names, ONE)
 
     def in_scope(self, requirement: ScopedResourceSelectorRequirement, obj: T) -> bool:
-        """Return whether an object matches one scope of a quota; objects of most kinds match none."""
+        """Return whether an object matches one quota scope; in this base class, no object matches any."""
         return False
 
     def missing(self, required: Iterable[str], obj: T) -> str:
-        """Describe required requests that an object lacks, as `must specify cpu for: web`; empty if none."""
+        """Return a message for requests and limits in `required` that an object lacks; empty if it has all."""
         return ""
 
     def may_reject(self, new: T, old: T | None, subresource: str) -> bool:
-        """Return whether quotas may reject this write of an object. `old` is None for a create."""
+        """Return whether quotas may reject a write; here, only a create (`old` is None) of the object itself."""
         return old is None and not subresource
 
     def may_change_usage(self, new: T, old: T) -> bool:
-        """Return whether an update can change how much of a quota the object uses, or which scopes it matches."""
+        """Return whether an update can change the object's usage or the scopes that it matches; here, never."""
         return False
 
 
 def selects(requirement: ScopedResourceSelectorRequirement, value: str) -> bool:
-    """Return whether a quota scope such as PriorityClass selects an object with this class (empty: none)."""
+    """Return whether a scope requirement, such as `PriorityClass In (high)`, matches a value (empty: unset)."""
     match requirement.operator:
         case "In":
             return value in requirement.values if value else False
@@ -79,7 +79,7 @@ def selects(requirement: ScopedResourceSelectorRequirement, value: str) -> bool:
 
 
 def add_usage(total: Usage, more: Mapping[str, Quantity]) -> None:
-    """Add the amounts of `more` to the total, in place."""
+    """Add the amounts in `more` to those in `total`, by resource name, in place."""
     for name, quantity in more.items():
         total[name] = total[name] + quantity if name in total else quantity
 
@@ -97,7 +97,7 @@ _REQUIRED = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limi
 
 
 class PodEvaluator(Evaluator[Pod]):
-    """Measures pods for quotas. A finished pod, or one past its deletion grace period, counts as an object only."""
+    """Measures pods: requests and limits. A finished pod, or one past its grace period, uses only `count/pods`."""
 
     def __init__(self, now: Callable[[], datetime], *, pod_level: bool = True) -> None:
         super().__init__("", "pods")
@@ -115,7 +115,7 @@ class PodEvaluator(Evaluator[Pod]):
         return usage
 
     def is_overdue(self, pod: Pod) -> bool:
-        """Return whether a terminating pod is past its grace period, so that it no longer uses quota."""
+        """Return whether a terminating pod is past its grace period: then its requests no longer count."""
         deletion, grace = pod.metadata.deletion_timestamp, pod.metadata.deletion_grace_period_seconds
         if deletion is None or grace is None:
             return False
@@ -160,7 +160,7 @@ class PodEvaluator(Evaluator[Pod]):
 
 
 def is_extended_for_quota(name: str) -> bool:
-    """Return whether a quota's resource stands for an extended resource, as `requests.example.com/gpu` does."""
+    """Return whether a quota resource is the request of an extended resource, such as `requests.example.com/gpu`."""
     if not name.startswith(_REQUESTS):
         return False
     return not is_native(name) or name.startswith(_REQUESTS + DEVICE_CLASS)
@@ -180,7 +180,7 @@ def _usage_by_name(requests: Resources, limits: Resources) -> Usage:
 
 
 def total_resources(pod: Pod, *, pod_level: bool) -> tuple[Resources, Resources]:
-    """Return the pod's total requests and limits; during a resize, the maximum of allocated, actual and desired."""
+    """Return a pod's total requests and limits. During a resize, take the maximum of allocated, actual and desired."""
     spec, status = pod.spec, pod.status
     requests = sum_containers(spec, lambda container: container.resources.requests)
     limits = sum_containers(spec, lambda container: container.resources.limits)
@@ -315,10 +315,10 @@ def _attribute_classes(claim: PersistentVolumeClaim) -> set[str]:
 
 
 class DeviceClaimEvaluator(Evaluator[ResourceClaim]):
-    """Measures ResourceClaims: the most devices of each class that a claim may get, and their extended resources.
+    """Measures ResourceClaims: the maximum devices of each DeviceClass that a claim can be allocated.
 
-    `extended` returns the extended resource of each device class that has one. `paid` returns the usage of the pod for
-    whose extended resources a claim was generated; that much is not charged again.
+    `extended` returns, by DeviceClass, the extended resource name that also counts. `paid` returns the usage already
+    charged to the pod for whose extended resources a claim was generated; it is subtracted.
     """
 
     def __init__(
@@ -377,7 +377,7 @@ _SERVICE_NAMES = frozenset({"count/services", "services", _LOAD_BALANCERS, _NODE
 
 
 class ServiceEvaluator(Evaluator[Service]):
-    """Measures Services for quotas. Node ports are counted before they are allocated."""
+    """Measures Services: their number, load balancers, and node ports (counted before they are allocated)."""
 
     def __init__(self) -> None:
         super().__init__("", "services")
@@ -411,10 +411,10 @@ _UNCOUNTED = frozenset({("", "events"), ("events.k8s.io", "events")})
 
 
 class Evaluators:
-    """The evaluators of all kinds.
+    """The quota evaluators of all kinds.
 
-    `extended` returns the extended resource of each device class that has one; `pod_of` returns the pod for whose
-    extended resources a ResourceClaim was generated.
+    `extended` returns, by DeviceClass, its extended resource name; `pod_of` returns the pod for whose extended
+    resources a ResourceClaim was generated.
     """
 
     def __init__(
@@ -436,7 +436,7 @@ class Evaluators:
         self._known: dict[tuple[str, str], Evaluator[Any]] = {(each.group, each.resource): each for each in special}
 
     def of(self, kind: Kind) -> Evaluator[Any] | None:
-        """Return the quota evaluator of a kind; None for kinds that quotas never count."""
+        """Return the quota evaluator of a kind; None for kinds that no quota can count, such as cluster-scoped ones."""
         place = (kind.group, kind.plural)
         found = self._known.get(place)
         if found is None and kind.namespaced and place not in _UNCOUNTED:

@@ -148,5 +148,5 @@ NEW_FORMATS = frozenset({"k8sshortname", "k8slongname"})
 
 
 def format_of(name: str) -> Callable[[str], bool] | None:
-    """Return the function that checks strings of a format, such as `date-time`; None for unknown formats."""
+    """Return a function that checks strings of an OpenAPI format such as `date-time`; None for unknown formats."""
     return FORMATS.get(name.replace("-", ""))

@@ -31,15 +31,15 @@ Warn = Callable[[str], None]
 
 
 class _TooExpensiveError(Exception):
-    """The estimated cost of all rules exceeds the budget: they are evaluated again with counted costs."""
+    """Raised when the rules' estimated total cost exceeds the budget: evaluate again and count the actual cost."""
 
 
 class _StopError(Exception):
-    """Raised to skip all further rules of an object, after an error that ends the evaluation."""
+    """Raised after an error that ends the evaluation, to skip the object's remaining CEL rules."""
 
 
 class CompiledRule(msgspec.Struct, frozen=True):
-    """A CEL validation rule with its compiled expression and message expression."""
+    """A rule of `x-kubernetes-validations` with its compiled expression and message expression."""
 
     rule: ValidationRule
     program: Program
@@ -58,7 +58,7 @@ def uses_old_self(program: Program) -> bool:
 
 
 class _Node(msgspec.Struct):
-    """The CEL rules of one node of a schema, with the nodes below it that have rules."""
+    """A schema node with its compiled CEL rules and its child nodes; children without any rules are left out."""
 
     schema: Structural
     is_root: bool
@@ -69,7 +69,7 @@ class _Node(msgspec.Struct):
 
     @property
     def type_and_rules(self) -> tuple[Declared, tuple[CompiledRule, ...]]:
-        """Return the CEL type of the node's values and its compiled rules, compiled on first use."""
+        """Return the CEL type of values at this node, and the node's rules; compile them on first use."""
         if self._type_and_rules is None:
             props = self.schema.props
             declared = declare(props, root=self.is_root or props.embedded_resource)
@@ -80,15 +80,13 @@ class _Node(msgspec.Struct):
 
 
 class Rules:
-    """The CEL validation rules in the schema of one version of a custom kind."""
+    """The `x-kubernetes-validations` of one version of a custom kind; evaluates them on its objects."""
 
     def __init__(self, schema: Structural) -> None:
         self._root = _build_node(schema, is_root=True)
 
     def errors(self, new: Any, old: Any, warn: Warn | None = None, path: Path | None = None) -> Errors:
-        """Return an error for each violated rule. `old` is None for a create; `warn` gets violations by unchanged
-        values.
-        """
+        """Return an error for each violated rule; `warn` gets violations by unchanged values. `old`: None on create."""
         if self._root is None:
             return []
         try:
@@ -121,7 +119,7 @@ def _compile_rules(schema: JSONSchemaProps, declared: Declared) -> Iterator[Comp
 
 
 class _Evaluation:
-    """One evaluation of all CEL rules on one object, within the cost budget."""
+    """One evaluation of a custom object by all CEL rules of its schema, within the cost budget for one object."""
 
     def __init__(self, warn: Warn | None, *, counted: bool) -> None:
         self._warn = warn
@@ -265,7 +263,7 @@ class _Evaluation:
 
 
 class _OutOfBudgetError(Exception):
-    """The counted cost of the CEL rules exceeds the budget of one object."""
+    """Raised when the counted cost of the CEL rules exceeds the budget for one object."""
 
 
 def _child_path(path: Path | None, name: str, node: _Node) -> Path:

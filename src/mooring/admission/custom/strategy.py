@@ -67,7 +67,7 @@ class CustomStrategy(Strategy[Dynamic]):
 
     @cached_property
     def cel_rules(self) -> "Rules | None":
-        """Return the CEL rules of the schema; None if it has none."""
+        """Return the evaluator of the schema's CEL rules; None if the schema has no rules."""
         if not structure.any_node(self.schema, lambda node: bool(node.props.validations)):
             return None
         from mooring.admission.custom.rules import Rules  # noqa: PLC0415 - brings the CEL engine in
@@ -133,14 +133,14 @@ class CustomStrategy(Strategy[Dynamic]):
         ]
 
     def tree(self, obj: Dynamic) -> dict[str, Any]:
-        """Return the object as plain JSON values, with its metadata only if the schema has rules for it."""
+        """Return an object as a dict of JSON values; its metadata is empty unless schema or rules read it."""
         metadata = msgspec.to_builtins(obj.metadata) if self._has_metadata_schema or self.cel_rules else {}
         return {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata, **obj.content}
 
     def errors_at_changes(
         self, check: Check, new: Any, old: Any, schema: Structural | None, base: Path | None = None
     ) -> Errors:
-        """Validate a new value by a schema check; return only the errors of values that the update changed."""
+        """Run a schema check on a new value; return only the errors at values that differ from `old`."""
         found = self._run_check(check, new, base)
         if not found.errors:
             return []
@@ -153,7 +153,7 @@ class CustomStrategy(Strategy[Dynamic]):
         return findings
 
     def structure_errors(self, new: Dynamic, old: Dynamic | None, *, embedded: bool = True) -> Errors:
-        """Return the errors of embedded objects, and of duplicate list items unless the old object has some too."""
+        """Return the errors in embedded objects, and duplicate list items unless the old object has any as well."""
         errors: Errors = []
         if embedded and self._has_embedded:
             errors += structure.embedded_errors(new.content, self.schema)
@@ -164,7 +164,7 @@ class CustomStrategy(Strategy[Dynamic]):
         return errors
 
     def rule_errors(self, new: Any, old: Any, errors: Errors, request: Request) -> Errors:
-        """Return the violations of CEL rules; one other error if `errors` of the schema prevent their evaluation."""
+        """Return an error for each violated CEL rule; only one if schema `errors` prevent the evaluation."""
         if self.cel_rules is None:
             return []
         if any(error.type in _BLOCKING for error in errors):
@@ -199,7 +199,7 @@ class CustomStatusStrategy(SubresourceStrategy[Dynamic]):
 
 
 def scale_status_errors(obj: Dynamic, scale: CustomResourceSubresourceScale) -> Errors:
-    """Return the errors of the status fields that the scale subresource reads: replicas and label selector."""
+    """Return errors in an object's fields that the scale subresource maps to its status: replicas and selector."""
     errors = _replicas_errors(obj, scale.status_replicas_path)
     if scale.label_selector_path:
         path = Path(scale.label_selector_path)
@@ -230,7 +230,7 @@ def _replicas_errors(obj: Dynamic, place: str) -> Errors:
 
 
 def finalizer_warnings(name: str) -> list[str]:
-    """Return warnings about a finalizer's name: malformed, or without a domain and path."""
+    """Return warnings for one finalizer that is no qualified name, or has no `domain/` and is not Kubernetes' own."""
     begin = f'metadata.finalizers: "{name}": '
     found = [begin + wrong for wrong in names.label_key(name)]
     if "/" not in name and name not in meta.STANDARD_FINALIZERS:

@@ -18,7 +18,7 @@ _ABSENT = object()
 
 
 def any_node(schema: Structural, predicate: Callable[[Structural], bool]) -> bool:
-    """Return whether any node of a schema satisfies a predicate."""
+    """Return whether a predicate holds for any node of a structural schema."""
     pending = [schema]
     while pending:
         node = pending.pop()
@@ -33,7 +33,7 @@ def has_list_type(schema: Structural) -> bool:
 
 
 def embedded_errors(value: Any, schema: Structural, path: Path | None = None) -> Errors:
-    """Return the errors in apiVersion, kind and metadata of objects that are embedded in a value."""
+    """Return errors in apiVersion, kind and metadata of objects in a value that the schema declares as embedded."""
     errors: Errors = []
     if isinstance(value, dict):
         if schema.props.embedded_resource and path is not None:
@@ -77,7 +77,7 @@ def _validate_metadata(value: Any, path: Path) -> Errors:
 
 
 def list_errors(value: Any, schema: Structural, path: Path | None = None) -> Errors:
-    """Return errors for duplicate items in lists of the list types `set` and `map`, at any depth of a value."""
+    """Return errors for duplicate items in a value's lists of the list types `set` and `map`, at any depth."""
     errors: Errors = []
     if isinstance(value, dict):
         for name, child, item in _fields_with_schemas(value, schema):

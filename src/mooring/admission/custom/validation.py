@@ -27,7 +27,7 @@ Place = tuple[Any, str | int] | None
 
 
 class Findings(msgspec.Struct):
-    """The errors that schema checks found in an object, and where. `base` is the path of the root, such as `status`."""
+    """Collects schema errors with their positions. `base` is the path of the checked value, such as `status`."""
 
     base: Path | None
     errors: Errors = msgspec.field(default_factory=list)
@@ -72,7 +72,7 @@ def compile_schema(schema: JSONSchemaProps) -> Check:
 
 
 class _Checks(dict[type, tuple[Check, ...]]):
-    """The compiled checks of a schema by the Python class of the value, compiled when a value of the class arrives."""
+    """A schema's check functions by the Python class of the checked value; each class is compiled on first use."""
 
     def __init__(self, schema: JSONSchemaProps) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class _Checks(dict[type, tuple[Check, ...]]):
 
 
 def format_place(place: Place) -> str:
-    """Format the position of a value as Kubernetes does: `spec.list[0].name`."""
+    """Format a value's position in an object as a path such as `spec.list[0].name`."""
     steps: list[str] = []
     while place is not None:
         place, step = place
@@ -110,7 +110,7 @@ def _checks_for(cls: type, schema: JSONSchemaProps) -> list[Check]:
 
 
 def types_of(schema: JSONSchemaProps) -> list[str]:
-    """Return the JSON types that a schema allows; empty if it allows any."""
+    """Return the JSON types that a schema node allows, such as `["integer", "string"]`; empty if it allows any."""
     if schema.int_or_string:
         return ["integer", "string"]
     return [schema.type] if schema.type else []
@@ -243,7 +243,7 @@ def _add_error(findings: Findings, place: Place, text: str) -> None:
 
 
 def count_checks(schema: JSONSchemaProps, value: Any) -> int:
-    """Count the checks that validate a value; Kubernetes reports the failed `anyOf` alternative with the most."""
+    """Return how many checks apply to a value: of failed `anyOf` schemas, Kubernetes reports the one with the most."""
     if value is None:
         return 1
     count = 3 + bool(types_of(schema))
@@ -419,14 +419,14 @@ def _add_value_error(findings: Findings, place: Place, value: Any, words: str) -
 
 
 def format_number(value: float) -> str:
-    """Format a number as Go does."""
+    """Format a JSON number as Go does in error messages: `1`, not `1.0`."""
     if value == int(value) and abs(value) < 1e21:
         return str(int(value))
     return repr(value)
 
 
 def unique(errors: Errors) -> Errors:
-    """Return the errors without repetitions, which alternatives of `anyOf` cause."""
+    """Return the errors without repeated ones, which several `anyOf` schemas can cause."""
     if len(errors) < 2:
         return errors
     return list({str(error): error for error in errors}.values())
@@ -438,7 +438,7 @@ _ABSENT: Any = object()
 def errors_at_changed_values(
     errors: Iterable[tuple[FieldError, Place]], new: Any, old: Any, schema: Structural | None
 ) -> Errors:
-    """Return the errors whose value is new or changed; unchanged values may stay invalid (ratcheting)."""
+    """Return only the errors at values that are new or differ from `old`: unchanged ones may stay invalid."""
     return [error for error, place in errors if not _is_unchanged(_path_steps(place), new, old, schema)]
 
 
@@ -463,7 +463,7 @@ def _is_unchanged(steps: list[str | int], new: Any, old: Any, schema: Structural
 
 
 def counterpart(new: Any, old: Any, step: str | int, schema: Structural | None) -> Any:
-    """Return the old value at the same field or list item as a new one; a marker for `is_absent` if there is none."""
+    """Return the value at the same field, or list-map item with the same keys, in `old`; if absent, a marker."""
     if isinstance(step, str):
         return old.get(step, _ABSENT) if isinstance(old, dict) else _ABSENT
     if schema is None or schema.props.list_type != "map" or not isinstance(old, list):

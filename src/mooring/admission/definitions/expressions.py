@@ -34,7 +34,7 @@ def has_rules(nodes: Iterable[JSONSchemaProps]) -> bool:
 
 
 class _SharedSchema(msgspec.Struct, frozen=True):
-    """Values that equal nodes of a schema share, computed once because large definitions repeat subtrees."""
+    """CEL environments and programs for a schema node's rules, shared by equal nodes: large schemas repeat subtrees."""
 
     min_bytes: int
     """The minimum size of a value, in bytes."""
@@ -44,7 +44,7 @@ class _SharedSchema(msgspec.Struct, frozen=True):
 
 
 class Expressions(msgspec.Struct):
-    """Validates the CEL rules of one schema, and adds up their estimated costs."""
+    """Validates the CEL rules of one CustomResourceDefinition schema, and adds up their estimated costs."""
 
     options: CustomOptions
     known: frozenset[str]
@@ -59,10 +59,10 @@ class Expressions(msgspec.Struct):
     def errors(
         self, schema: JSONSchemaProps, path: Path, times: int | None, uncorrelated: Path | None, *, root: bool
     ) -> Errors:
-        """Return the errors of the rules of one schema node: in their syntax, types and costs.
+        """Return the errors in one schema node's rules: syntax, types, estimated cost. Add the cost to the total.
 
-        An object has at most `times` values of the node (None: unlimited). In the list `uncorrelated`, rules may not
-        read `oldSelf`.
+        An object has at most `times` values at the node (None: unlimited). `uncorrelated` is the enclosing list whose
+        items cannot be matched with old ones: rules below it must not read `oldSelf`.
         """
         place = path.child("x-kubernetes-validations")
         shared = self._shared_schema(schema, root=root or schema.embedded_resource)
@@ -131,7 +131,7 @@ class Expressions(msgspec.Struct):
         return [field_errors.forbidden(path, _format_excess(name, cost, MAX_RULE))]
 
     def total_errors(self, path: Path) -> Errors:
-        """Return errors if the estimated cost of all rules of the schema exceeds the limit."""
+        """Return errors if the estimated costs of all rules, added up, exceed the limit for one schema; else none."""
         if self._total <= MAX_SCHEMA:
             return []
         detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"

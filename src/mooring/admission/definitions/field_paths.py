@@ -13,11 +13,11 @@ _TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]']+|'", re.DOTALL)
 
 
 class FieldPathError(ValueError):
-    """A field path is malformed or names no field of the schema; the message says why."""
+    """Raised for a field path that is malformed or leads to no field of the schema; the message says why."""
 
 
 def schema_at(text: str, schema: JSONSchemaProps, *, arrays: bool = True) -> tuple[str, JSONSchemaProps | None]:
-    """Return the field that a path such as `.spec.color` names, as in errors, and its schema. Raise FieldPathError."""
+    """Follow a path such as `.spec.color`; return its formatted path and its schema. Raise FieldPathError."""
     path: Path | None = None
     found: JSONSchemaProps | None = schema
     for step in steps_of(text, arrays=arrays):
@@ -38,7 +38,7 @@ def schema_at(text: str, schema: JSONSchemaProps, *, arrays: bool = True) -> tup
 
 
 def steps_of(text: str, *, arrays: bool = True) -> list[str]:
-    """Split a path such as `.spec['color']` into field names; raise FieldPathError if it is malformed."""
+    """Split a path such as `.spec['color']` into field names. Raise FieldPathError if it is malformed."""
     tokens = iter(_TOKEN.findall(text))
     steps = []
     for part in tokens:

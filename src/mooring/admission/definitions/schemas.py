@@ -61,7 +61,7 @@ _ALLOWED_AT_ROOT = (
 
 
 def _go_names() -> dict[str, str]:
-    """Return the Go name of each attribute of a schema, such as `MaxLength` for `max_length`, in Kubernetes' order."""
+    """Return Go field names by schema attribute (`max_length`: `MaxLength`), in the order of Kubernetes' errors."""
     attributes = list(JSONSchemaProps.__struct_fields__)
     attributes.insert(attributes.index("type") + 1, attributes.pop(attributes.index("nullable")))
     extensions = {name for name, encoded in _ENCODED.items() if encoded.startswith("x-kubernetes-")}
@@ -74,7 +74,7 @@ _GO_NAMES = _go_names()
 
 
 class _NodeContext(msgspec.Struct, frozen=True):
-    """The constraints on one schema node by the nodes above it, for example that it must not have defaults."""
+    """The constraints that enclosing schema nodes put on a node, for example that it must not have a default."""
 
     no_defaults: str | None = None
     """Why defaults are not allowed at the schema node; None if they are."""
@@ -86,7 +86,7 @@ class _NodeContext(msgspec.Struct, frozen=True):
 
 
 class SchemaValidator(msgspec.Struct, frozen=True):
-    """Validates the schemas of one definition; an update may keep violations that the stored definition has."""
+    """Validates the schemas of one CustomResourceDefinition. Violations in the stored definition remain allowed."""
 
     options: CustomOptions
     lenient: frozenset[str]
@@ -115,7 +115,7 @@ class SchemaValidator(msgspec.Struct, frozen=True):
         return cls(options, frozenset(lenient), frozenset(rules), frozenset(same))
 
     def errors(self, schema: JSONSchemaProps, path: Path, version: str, *, has_status: bool) -> Errors:
-        """Return the errors of the schema of a version; `path` is that of the field that contains `openAPIV3Schema`."""
+        """Return the errors in one version's schema; `path` is that of the object that contains `openAPIV3Schema`."""
         here = path.child("openAPIV3Schema")
         nodes = list(structural.walk_schemas(schema))
         if len(nodes) > MAX_NODES:
@@ -166,7 +166,7 @@ def _root_errors(schema: JSONSchemaProps, path: Path, has_status: bool) -> Itera
 
 
 def default_errors(schema: JSONSchemaProps, path: Path, *, in_metadata: bool = False, root: bool = True) -> Errors:
-    """Return errors for default values in a schema that the schema itself would reject or prune."""
+    """Return errors for defaults, in a schema or below, that the node's own schema would reject or prune."""
     errors: Errors = []
     if schema.default is not None:
         errors += _own_default_errors(schema, path.child("default"), in_metadata)
@@ -195,7 +195,7 @@ def _own_default_errors(schema: JSONSchemaProps, path: Path, in_metadata: bool) 
 
 
 class _SchemaWalk:
-    """Collects the errors of all nodes of a schema."""
+    """Visits all nodes of a definition's schema and collects the errors of the schema and of its CEL rules."""
 
     def __init__(self, validator: SchemaValidator, expressions: Expressions | None) -> None:
         self._validator = validator
@@ -206,7 +206,7 @@ class _SchemaWalk:
     def visit(
         self, schema: JSONSchemaProps, path: Path, place: _NodeContext, *, is_root: bool = False, typed: bool = True
     ) -> None:
-        """Validate a schema node and those below; `typed` is false below `not`, `allOf`, `anyOf` and `oneOf`."""
+        """Collect the errors of a node and all below; `typed` is false below `not`, `allOf`, `anyOf` and `oneOf`."""
         before = len(self.schema_errors)
         if _needs_standard_checks(schema):
             self.schema_errors += _standard_errors(schema, path, place, self._validator.lenient)
@@ -434,7 +434,7 @@ def _has_breaks(text: str) -> bool:
 
 
 def warnings_about(definition: CustomResourceDefinition, options: CustomOptions) -> list[str]:
-    """Return warnings about the schemas of a definition: unknown formats, and sets of objects or lists."""
+    """Return warnings for a CustomResourceDefinition's schemas: unknown formats, and sets of objects or lists."""
     formats: list[str] = []
     sets: set[str] = set()
     for version in definition.spec.versions:

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class _SharedSettings(msgspec.Struct):
-    """The schema, subresources, columns and selectable fields common to all versions; None where they differ."""
+    """A definition's schema, subresources, columns and selectable fields that are equal in all versions, else None."""
 
     schema: v1.JSONSchemaProps | None
     subresources: v1.CustomResourceSubresources | None

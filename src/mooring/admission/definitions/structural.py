@@ -32,7 +32,7 @@ _UNSUPPORTED = {
 
 
 def find_unsupported(nodes: Iterable[JSONSchemaProps]) -> str:
-    """Return why no structural schema can have these nodes, such as an unsupported keyword; empty if one can."""
+    """Return why these schema nodes cannot be structural, such as an unsupported keyword; empty if they can."""
     for node in nodes:
         for attribute, name in _UNSUPPORTED.items():
             if getattr(node, attribute):
@@ -45,7 +45,7 @@ def find_unsupported(nodes: Iterable[JSONSchemaProps]) -> str:
 
 
 def walk_schemas(schema: JSONSchemaProps) -> Iterator[JSONSchemaProps]:
-    """Yield a schema and all schemas nested in it."""
+    """Yield a schema and all schemas nested in it, in no particular order."""
     pending = [schema]
     while pending:
         node = pending.pop()
@@ -64,7 +64,7 @@ def walk_schemas(schema: JSONSchemaProps) -> Iterator[JSONSchemaProps]:
 
 
 def structural_errors(schema: JSONSchemaProps, path: Path) -> Errors:
-    """Return the errors that prevent a schema from being structural."""
+    """Return an error for each reason why an OpenAPI schema is not structural, sorted by message; empty if it is."""
     found = [*_node_errors(schema, ROOT, path), *_undeclared_errors(schema, schema, path, path)]
     return sorted(found, key=str)
 

@@ -103,7 +103,7 @@ class ResourceClaimTemplateStrategy(Strategy[v1.ResourceClaimTemplate]):
 
 
 def _check_admin_access(claim: v1.DeviceClaim, request: Request) -> Errors:
-    """Return an error if a claim requests administrator access in a namespace without the label that allows it."""
+    """Return an error if a claim requests admin access in a namespace that lacks the label which permits it."""
     asks = [index for index, each in enumerate(claim.requests) if each.exactly and each.exactly.admin_access]
     here = _SPEC.child("devices", "requests")  # of templates too
     return _forbid_admin_access(here.index(asks[0]), request) if asks else []
@@ -258,7 +258,7 @@ def _validate_interface_address(address: str, path: Path) -> Errors:
 
 
 def validate_binding_conditions(wanted: list[str], failed: list[str], path: Path) -> Errors:
-    """Validate a device's binding conditions and binding failure conditions: distinct, and both or neither set."""
+    """Return errors unless a device's binding conditions and failure conditions differ, and both or neither are set."""
     success, failure = path.child("bindingConditions"), path.child("bindingFailureConditions")
     errors = validate_set(wanted, _MAX_BINDING_CONDITIONS, success, names.validate_label_key)
     errors += validate_set(failed, _MAX_BINDING_CONDITIONS, failure, names.validate_label_key)

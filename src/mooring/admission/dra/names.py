@@ -32,7 +32,7 @@ NODE_SELECTOR_RULES = NodeSelectorRules(
 
 
 def validate_list(items: list[T], limit: int, path: Path, check: Check[T]) -> Errors:
-    """Return an error for a list above the limit, else the errors that `check` finds in its items."""
+    """Return one `Too many` error for a list above the limit, else the errors of `check(item, path)` for all items."""
     if len(items) > limit:
         return [field_errors.too_many(path, len(items), limit)]
     return [error for index, item in enumerate(items) for error in check(item, path.index(index))]
@@ -68,7 +68,7 @@ def validate_node_name(name: str, path: Path) -> Errors:
 
 
 def validate_qualified_name(name: str, path: Path) -> Errors:
-    """Validate the name of a device attribute or capacity: an identifier, with an optional `domain/` before it."""
+    """Return errors for the name of a device attribute or capacity: an identifier, optionally after `domain/`."""
     parts = name.split("/")
     if len(parts) == 1:
         return _validate_identifier(name, path)

@@ -38,7 +38,7 @@ class _Context(msgspec.Struct, frozen=True):
 
 
 def default_claim_requests(claim: v1.DeviceClaim) -> None:
-    """Set the defaults of a claim's device requests: allocation mode, count and toleration operators."""
+    """Set the defaults of a claim's device requests in place: allocation mode, count and toleration operators."""
     for request in claim.requests:
         for each in (request.exactly, *request.first_available):
             if each is not None:
@@ -50,7 +50,7 @@ def default_claim_requests(claim: v1.DeviceClaim) -> None:
 
 
 def drop_disabled_fields(claim: v1.DeviceClaim) -> None:
-    """Drop `derivedAttributes` of requests: Mooring does not have their gate."""
+    """Clear `derivedAttributes` of a claim's requests, in place: Mooring does not have the feature gate for it."""
     for request in claim.requests:
         for each in (request.exactly, *request.first_available):
             if each is not None:
@@ -58,7 +58,7 @@ def drop_disabled_fields(claim: v1.DeviceClaim) -> None:
 
 
 def request_names(claim: v1.DeviceClaim) -> RequestNames:
-    """Return the names of a claim's requests, to which its constraints, configuration and allocation refer."""
+    """Return a claim's request names, each with the names of its `firstAvailable` subrequests."""
     return {request.name: frozenset(each.name for each in request.first_available) for request in claim.requests}
 
 
@@ -110,7 +110,7 @@ def validate_opaque(config: v1.OpaqueDeviceConfiguration | None, path: Path) -> 
 
 
 def validate_request_reference(name: str, path: Path, known: RequestNames) -> Errors:
-    """Validate a reference to a device request (`gpu`) or to one of its alternatives (`gpu/large`)."""
+    """Return errors unless a reference, such as `gpu` or `gpu/large`, names a request or subrequest in `known`."""
     parts = name.split("/")
     if len(parts) > 2:
         return [field_errors.invalid(path, name, _NOT_A_REQUEST)]
@@ -168,7 +168,7 @@ def _validate_class_name(request: v1.ExactDeviceRequest | v1.DeviceSubRequest, p
 def _validate_surplus_request(
     request: v1.ExactDeviceRequest | v1.DeviceSubRequest, path: Path, context: _Context
 ) -> Errors:
-    """Validate what Kubernetes checks of a request that wrongly has both `exactly` and `firstAvailable`."""
+    """Validate a request with both `exactly` and `firstAvailable`, an error; Kubernetes checks few fields of it."""
     errors = checks.limit_items(request.selectors, MAX_SELECTORS, path.child("selectors"))
     errors += checks.one_of(request.allocation_mode, _MODES, path.child("allocationMode"))
     here, numeric = path.child("tolerations"), context.options.comparison_operators

@@ -250,7 +250,7 @@ _LARGEST = Quantity(2**63 - 1)
 
 
 def validate_capacity(capacity: DeviceCapacity, path: Path, *, shared: bool) -> Errors:
-    """Validate a device capacity; only a `shared` device, with multiple allocations, may have a request policy."""
+    """Return errors in a device capacity's request policy, which is only allowed if `shared` (multiply allocatable)."""
     policy = capacity.request_policy
     if policy is None:
         return []

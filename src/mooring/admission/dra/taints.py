@@ -21,14 +21,14 @@ _MAX_CONDITIONS = 8
 
 
 def set_time_added(taints: list[DeviceTaint], request: Request) -> None:
-    """Set `timeAdded` to the time of the request in taints that have none."""
+    """Set `timeAdded` of taints without one to the time of the request, in place."""
     for taint in taints:
         if taint.time_added is None:
             taint.time_added = times.to_seconds(request.now)
 
 
 def validate_taint(taint: DeviceTaint, path: Path, old: DeviceTaint | None = None) -> Errors:
-    """Validate a device taint; an update may keep an unknown effect."""
+    """Return the errors of a device taint. An effect that is unchanged since `old` may be unknown."""
     errors = names.validate_label_key(taint.key, path.child("key"))
     errors += names.validate(path.child("value"), taint.value, names.label_value(taint.value))
     if old is not None and old.effect == taint.effect:
@@ -43,7 +43,7 @@ def validate_tolerations(
     numeric: bool,
     stored: Collection[DeviceToleration] = (),
 ) -> Errors:
-    """Validate device tolerations. If `numeric` is false, only tolerations in `stored` may use `Lt` and `Gt`."""
+    """Return the errors of device tolerations. Unless `numeric`, only tolerations in `stored` may use `Lt` and `Gt`."""
     if len(tolerations) > MAX_TOLERATIONS:
         return [field_errors.too_many(path, len(tolerations), MAX_TOLERATIONS)]
     return [
@@ -74,7 +74,7 @@ def _validate_toleration(toleration: DeviceToleration, path: Path, numeric: bool
 
 class DeviceTaintRuleStrategy(Strategy[DeviceTaintRule]):
     def mutate(self, obj: DeviceTaintRule, old: DeviceTaintRule | None, request: Request) -> None:
-        """Set `timeAdded` of the taint when it is missing, or when an update changes the effect but not the time."""
+        """Set the taint's `timeAdded` if it is missing, or if an update changes the effect and keeps the time."""
         taint = obj.spec.taint
         if old is not None:
             before = old.spec.taint

@@ -107,7 +107,7 @@ def _validate_key_names(keys: list[str], selector: LabelSelector | None, path: P
 
 
 def _validate_keys_in_selector(keys: list[str], selector: LabelSelector | None, path: Path) -> Errors:
-    """Return an error for each label key that the selector had already before keys were merged into it."""
+    """Return an error for each of `matchLabelKeys` or `mismatchLabelKeys` that the selector itself names as well."""
     if selector is None:
         return []
     positions = {key: index for index, key in enumerate(keys)}

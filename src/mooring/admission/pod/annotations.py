@@ -40,7 +40,7 @@ def validate_pod_annotations(metadata: ObjectMeta, spec: PodSpec, path: Path, ru
 
 
 def validate_annotation_updates(new: ObjectMeta, old: ObjectMeta, path: Path) -> Errors:
-    """Return an error for each changed annotation that an update must not change: AppArmor profiles and mirror pods."""
+    """Return errors if an update adds, changes or removes annotations for AppArmor or mirror pods."""
     errors = []
     for key in {**old.annotations, **new.annotations}:
         if new.annotations.get(key) == old.annotations.get(key):
@@ -72,7 +72,7 @@ def _validate_app_armor(key: str, value: str, spec: PodSpec, path: Path) -> Erro
 
 
 def validate_constraint_annotations(pod: Pod, path: Path, rules: PodRules) -> Errors:
-    """Validate the tolerations and node affinity in annotations of a pod; `path` is that of its annotations."""
+    """Return the errors in tolerations and node affinity in annotations of a pod; `path` is the annotations' path."""
     given = pod.metadata.annotations
     if not constraints.has_constraints(given):
         return []

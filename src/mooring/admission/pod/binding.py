@@ -26,7 +26,9 @@ def validate_binding(binding: Binding) -> Errors:
 
 
 def bind(pod: Pod, binding: Binding, now: datetime, labels: Mapping[str, str] = _NO_LABELS) -> Pod:
-    """Return a copy of a pod with its node and further labels; raise a `StatusError` if it cannot be bound."""
+    """Return a copy of a pod, assigned to the Binding's node, with the node's topology `labels` added. Raise a
+    `StatusError` if the Binding is invalid, is for another UID, or if the pod is assigned, terminating or gated.
+    """
     name = pod.metadata.name
     problems = validate_binding(binding)
     if problems:

@@ -49,7 +49,7 @@ _EPHEMERAL_FIELDS = (
 
 
 class _PodValues(msgspec.Struct, frozen=True):
-    """The values of a pod or template that the validation of its containers needs."""
+    """The properties of a pod that validating its containers needs: volumes, claims, restart policy, user namespace."""
 
     volumes: dict[str, Volume]
     claims: frozenset[str]
@@ -60,7 +60,7 @@ class _PodValues(msgspec.Struct, frozen=True):
 
 
 def validate_all_containers(spec: PodSpec, volumes: dict[str, Volume], path: Path, rules: PodRules) -> Errors:
-    """Validate regular, init and ephemeral containers of a pod; `volumes` are those that they may mount, by name."""
+    """Return the errors of a pod's regular, init and ephemeral containers; `volumes` are the mountable ones by name."""
     claims = frozenset(claim.name for claim in spec.resource_claims if claim.name)
     pod = _PodValues(volumes, claims, spec.restart_policy, spec.host_users is not False, probe_context(spec), rules)
     errors = _validate_regular(spec.containers, path.child("containers"), pod)
@@ -158,7 +158,7 @@ def _validate_ephemeral_mounts(container: EphemeralContainer, path: Path) -> Err
 
 
 def image_without_spaces(container: Container, path: Path) -> Errors:
-    """Return an error for an image with surrounding spaces; templates may have such a placeholder."""
+    """Return an error for an image with leading or trailing spaces; pods are checked for it, templates are not."""
     if container.image == container.image.strip():
         return []
     return [field_errors.invalid(path.child("image"), container.image, "must not have leading or trailing whitespace")]

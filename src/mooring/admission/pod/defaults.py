@@ -31,7 +31,7 @@ _MAX_IMAGE_CHARACTERS = 1024
 
 
 def default_pod(pod: core_v1.Pod) -> None:
-    """Set the defaults of a pod: those of PodSpecs, and those that templates do not get."""
+    """Set the defaults of a pod in place: those of its spec, and those that pod templates do not get."""
     spec = pod.spec
     default_pod_spec(spec)
     for container in spec.containers:
@@ -53,7 +53,7 @@ def default_pod(pod: core_v1.Pod) -> None:
 
 
 def default_pod_spec(spec: core_v1.PodSpec) -> None:
-    """Set the defaults that the specs of pods and pod templates have in common."""
+    """Set the defaults of a PodSpec, in a pod or a pod template, in place."""
     if not spec.dns_policy:
         spec.dns_policy = "ClusterFirst"
     if not spec.restart_policy:
@@ -82,7 +82,7 @@ def default_pod_spec(spec: core_v1.PodSpec) -> None:
 
 @cache_short(1024)
 def pull_policy(image: str) -> str:
-    """Return the default pull policy of an image: Always if its tag is `latest` or missing, else IfNotPresent."""
+    """Return an image's default pull policy: Always for the tag `latest` or no tag and digest, else IfNotPresent."""
     found = _IMAGE.fullmatch(image) if len(image) <= _MAX_IMAGE_CHARACTERS else None
     if found is None or _IDENTIFIER.fullmatch(image):
         return "IfNotPresent"
@@ -91,7 +91,7 @@ def pull_policy(image: str) -> str:
 
 
 def round_to_milli(resources: dict[str, Quantity]) -> None:
-    """Round amounts up to thousandths, in place: Kubernetes' smallest unit."""
+    """Round quantities up to thousandths, Kubernetes' smallest unit, in place."""
     for name, quantity in resources.items():
         resources[name] = quantity.round_up(MILLI)
 
@@ -210,7 +210,7 @@ def _default_ephemeral(ephemeral: EphemeralVolumeSource) -> None:
 
 
 def default_source(spec: core_v1.PersistentVolumeSpec | core_v1.Volume) -> None:
-    """Set the defaults of the volume sources that pods and PersistentVolumes have in common."""
+    """Set the defaults of those volume sources that both pods and PersistentVolumes have, in place."""
     if spec.host_path is not None:
         set_empty(spec.host_path, type="")
     if spec.iscsi is not None:

@@ -20,7 +20,7 @@ _MAX_SPECS = 4096
 
 
 class KnownSpecs:
-    """A cache of valid PodSpecs by digest, separate for new and updated pods, whose rules differ."""
+    """A cache of valid PodSpecs by digest; new and updated pods have separate entries because their rules differ."""
 
     def __init__(self) -> None:
         self._new = _ValidSpecs(pod_spec_warnings)
@@ -28,24 +28,24 @@ class KnownSpecs:
         self._last: tuple[PodSpec | None, bytes] = (None, b"")
 
     def validate(self, spec: PodSpec, metadata: ObjectMeta, path: Path, rules: PodRules) -> Errors:
-        """Validate the spec of a new pod, unless an equal spec was valid under the same rules."""
+        """Return the errors of a new pod's spec; none if an equal spec was valid under the same rules."""
         content = _digest(spec)
         self._last = (spec, content)
         return self._new.validate(spec, content, metadata, path, rules)
 
     def validate_changed(self, spec: PodSpec, metadata: ObjectMeta, path: Path, rules: PodRules) -> Errors:
-        """Validate the spec of an updated pod, unless an equal spec was valid under the same rules."""
+        """Return the errors of an updated pod's spec; none if an equal spec was valid under the same rules."""
         return self._changed.validate(spec, _digest(spec), metadata, path, rules)
 
     def warnings(self, spec: PodSpec, path: Path) -> list[str]:
-        """Return the warnings about a spec, from the cache if it was the last one to be validated."""
+        """Return the warnings about a PodSpec; from the cache if `validate` was last called with it."""
         last, content = self._last
         known = self._new.warnings.get(content) if last is spec else None
         return pod_spec_warnings(spec, path) if known is None else known
 
 
 class _ValidSpecs:
-    """The digests of specs that are valid under one set of rules, with their warnings; other rules clear it."""
+    """Digests of PodSpecs that are valid under one set of rules, with their warnings; cleared when the rules differ."""
 
     def __init__(self, warnings_of: Callable[[PodSpec, Path], list[str]]) -> None:
         self.warnings: dict[bytes, list[str]] = {}

@@ -16,7 +16,9 @@ _NO_PRIORITY = Priority("", 0)
 
 
 def resolve_priority(pod: Pod, old: Pod | None, request: Request) -> None:
-    """Set a new pod's priority by its PriorityClass; raise Forbidden if it has another. An update keeps it."""
+    """Set a new pod's priority and preemption policy from its PriorityClass; an update keeps those of the old pod.
+    Raise Forbidden if the class does not exist or the pod sets other values.
+    """
     spec = pod.spec
     if old is not None:
         if spec.priority is None:
@@ -52,10 +54,9 @@ def _forbidden(pod: Pod, why: str) -> errors.Forbidden:
 
 
 def add_default_tolerations(spec: PodSpec) -> None:
-    """Add tolerations of not-ready and unreachable nodes for five minutes, unless the pod tolerates these taints
-    already.
+    """Tolerate the NoExecute taints not-ready and unreachable for five minutes, unless the pod tolerates them already.
 
-    A toleration with an expression has an empty key, but does not tolerate every taint.
+    A toleration with a CEL expression has an empty key, but does not tolerate every taint.
     """
     missing = [NOT_READY, UNREACHABLE]
     for toleration in spec.tolerations:
@@ -119,7 +120,7 @@ def check_scheduling_terms(spec: PodSpec) -> None:
 
 
 def merge_label_keys(pod: Pod, options: AdmissionOptions) -> None:
-    """Add requirements on the pod's own label values to selectors, for `matchLabelKeys` and `mismatchLabelKeys`."""
+    """Add the pod's own label values for `matchLabelKeys` and `mismatchLabelKeys` to the selectors of these terms."""
     labels, spec = pod.metadata.labels, pod.spec
     if options.label_keys_in_pod_affinity:
         for term in pod_affinity_terms(spec):
@@ -141,7 +142,7 @@ def _add_requirements(selector: LabelSelector, operator: str, keys: list[str], l
 def drop_disabled_fields(
     spec: PodSpec, old: PodSpec | None, options: AdmissionOptions, warn: Callable[[str], None]
 ) -> None:
-    """Drop the fields of a PodSpec whose gate is off, and warn about them, unless the old spec has them."""
+    """Clear the fields of a PodSpec whose feature gate is off, and warn about them, unless the old spec has them."""
     if not options.label_keys_in_pod_affinity and uses_label_keys(spec) and not (old and uses_label_keys(old)):
         for term in pod_affinity_terms(spec):
             term.match_label_keys, term.mismatch_label_keys = [], []

@@ -28,7 +28,7 @@ _WINDOWS_SIGNALS = ("SIGKILL", "SIGTERM")
 
 
 class ProbeContext(msgspec.Struct, frozen=True):
-    """The values of a pod that the validation of its probes and lifecycle hooks needs."""
+    """The properties of a pod that validating its probes and lifecycle hooks needs: grace period, operating system."""
 
     grace_period: int | None
     os: str

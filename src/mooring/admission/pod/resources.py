@@ -51,7 +51,7 @@ def validate_resources(
     indivisible_huge_pages: bool = False,
     pod_level: bool = False,
 ) -> Errors:
-    """Validate requests and limits of a container or (`pod_level`) a pod; `claims` are its `resourceClaims`."""
+    """Return errors in requests and limits of a container or (`pod_level`) a pod; `claims` are its claims' names."""
     if not (resources.limits or resources.requests or resources.claims):
         return []
     errors: Errors = []
@@ -171,7 +171,7 @@ def container_resource_problems(name: str) -> tuple[str, ...]:
 
 
 def uses_indivisible_huge_pages(spec: PodSpec) -> bool:
-    """Return whether a spec has an amount of huge pages that is no multiple of the page size; an update may keep it."""
+    """Return whether a stored PodSpec has an amount of huge pages that is no multiple of the page size."""
     amounts = [spec.overhead]
     for container in (*spec.containers, *spec.init_containers, *spec.ephemeral_containers):
         amounts += [container.resources.limits, container.resources.requests]
@@ -204,10 +204,10 @@ def aggregate_limits(spec: PodSpec) -> dict[str, Quantity]:
 
 
 def qos_class(spec: PodSpec) -> str:
-    """Return the QoS class of a pod.
+    """Return a pod's QoS class: Guaranteed, Burstable or BestEffort.
 
-    Guaranteed if every container has equal requests and limits of cpu and memory, BestEffort if none has any, else
-    Burstable. Resources of the pod as a whole count instead of those of its containers.
+    Guaranteed: all containers have equal requests and limits of cpu and memory. BestEffort: no container has any. If
+    the pod itself has requests or limits, these are used instead of the containers'.
     """
     resources = spec.resources
     if resources is not None and (resources.requests or resources.limits):

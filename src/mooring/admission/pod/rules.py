@@ -26,7 +26,7 @@ _OLD = Path("old")
 
 
 class PodRules(msgspec.Struct, frozen=True, kw_only=True):
-    """The features that one pod or pod template may use: gates allow them, or the stored object has them."""
+    """The features that one pod or pod template may use: those of enabled gates, and those that the stored one uses."""
 
     options: AdmissionOptions
     is_pod: bool
@@ -75,7 +75,7 @@ def rules_for_create(options: AdmissionOptions, *, is_pod: bool) -> PodRules:
 def rules_for_update(
     options: AdmissionOptions, old: PodSpec, old_metadata: ObjectMeta | None = None, *, is_pod: bool
 ) -> PodRules:
-    """Return the rules for an update of a PodSpec: what the old one uses stays allowed, for each gate separately."""
+    """Return the rules for an update: options, widened by each feature or invalid value that the old PodSpec has."""
     return PodRules(
         options=_widen_options(options, old),
         is_pod=is_pod,
@@ -118,7 +118,7 @@ def _widen_options(options: AdmissionOptions, old: PodSpec) -> AdmissionOptions:
 
 
 def node_selector_terms(spec: PodSpec) -> Iterator[NodeSelectorTerm]:
-    """Yield the required and preferred terms of node affinity."""
+    """Yield the terms of a pod's node affinity, required and preferred."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     if affinity is None:
         return
@@ -129,7 +129,7 @@ def node_selector_terms(spec: PodSpec) -> Iterator[NodeSelectorTerm]:
 
 
 def pod_affinity_terms(spec: PodSpec) -> Iterator[PodAffinityTerm]:
-    """Yield the required and preferred terms of pod affinity and anti-affinity."""
+    """Yield the terms of a pod's affinity and anti-affinity to other pods, required and preferred."""
     if spec.affinity is None:
         return
     for affinity in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):
@@ -140,7 +140,7 @@ def pod_affinity_terms(spec: PodSpec) -> Iterator[PodAffinityTerm]:
 
 
 def uses_operators(spec: PodSpec, operators: frozenset[str]) -> bool:
-    """Return whether tolerations have one of these operators, or node affinity one of the version operators."""
+    """Return whether `operators` occur in tolerations or, if they compare semantic versions, in node affinity."""
     if any(toleration.operator in operators for toleration in spec.tolerations):
         return True
     semver_operators = operators & SEMVER_OPERATORS
@@ -152,19 +152,19 @@ def uses_operators(spec: PodSpec, operators: frozenset[str]) -> bool:
 
 
 def uses_cel(spec: PodSpec) -> bool:
-    """Return whether tolerations or node affinity have CEL expressions."""
+    """Return whether any toleration or node affinity term of a pod has a CEL expression."""
     if any(toleration.expression for toleration in spec.tolerations):
         return True
     return any(term.match_cel_expressions for term in node_selector_terms(spec))
 
 
 def uses_label_keys(spec: PodSpec) -> bool:
-    """Return whether pod affinity has `matchLabelKeys` or `mismatchLabelKeys`."""
+    """Return whether any pod affinity or anti-affinity term has `matchLabelKeys` or `mismatchLabelKeys`."""
     return any(term.match_label_keys or term.mismatch_label_keys for term in pod_affinity_terms(spec))
 
 
 def deletion_cost_problem(metadata: ObjectMeta) -> str | None:
-    """Return the value of the annotation pod-deletion-cost if it is not a canonical 32-bit integer, else None."""
+    """Return the value of the annotation `pod-deletion-cost` if it is no 32-bit integer; None if valid or absent."""
     value = metadata.annotations.get(DELETION_COST)
     if value is None:
         return None

@@ -53,7 +53,7 @@ _WINDOWS_CONTAINER = (
 
 
 def containers_of(spec: PodSpec, path: Path) -> Iterator[tuple[Container, Path]]:
-    """Yield all containers with their paths, in Kubernetes' order: init, regular, ephemeral."""
+    """Yield all containers of a PodSpec with their field paths: init, regular, then ephemeral containers."""
     for name, containers in (
         ("initContainers", spec.init_containers),
         ("containers", spec.containers),
@@ -207,7 +207,7 @@ def _find_user_problems(name: str) -> list[str]:
 
 
 def validate_host_process(spec: PodSpec, path: Path) -> Errors:
-    """Validate Windows host processes: all containers of a pod must be host processes, or none."""
+    """Return errors unless all containers of a pod, or none, are Windows host processes (with host network, if all)."""
     own = _host_process(spec.security_context)
     containers = (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)
     if own is None and all(container.security_context is None for container in containers):
@@ -239,7 +239,7 @@ def _host_process(context: PodSecurityContext | SecurityContext | None) -> bool 
 
 
 def validate_os(spec: PodSpec, name: str, path: Path) -> Errors:
-    """Validate the name of an operating system, and return errors for fields that it does not support."""
+    """Return errors for an unknown operating system `name`, and for fields in the spec that it does not support."""
     if not name:
         return [field_errors.required(path.child("os", "name"), "cannot be empty")]
     if name not in ("linux", "windows"):

@@ -22,7 +22,7 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def set_service_account(pod: core_v1.Pod, request: Request) -> None:
-    """Set a new pod's service account, token volume and image pull secrets; raise Forbidden if it does not exist."""
+    """Set a new pod's service account, token volume and pull secrets. Raise Forbidden if the account is unknown."""
     accounts = request.lookups.service_accounts(request.namespace)
     spec = pod.spec
     if accounts is None:
@@ -101,7 +101,7 @@ def _volume_name(account: core_v1.ServiceAccount) -> str:
 
 
 def token_volume(name: str) -> core_v1.Volume:
-    """Return the projected volume with the token of a service account, the CA certificate and the namespace."""
+    """Return the projected volume for a pod's service account: token, CA certificate and namespace."""
     namespace = core_v1.ObjectFieldSelector(api_version="v1", field_path="metadata.namespace")
     certificate = core_v1.KeyToPath(key="ca.crt", path="ca.crt")
     sources = [

@@ -32,7 +32,7 @@ _NO_CONTEXT = PodSecurityContext()
 
 
 def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> Errors:
-    """Validate the spec of a pod with this metadata; None for a pod template."""
+    """Return the errors in the spec of a pod with this metadata, or of a pod template (`metadata` is None)."""
     errors = _validate_running(spec, metadata, path, rules)
     errors += _validate_placement(spec, path, rules)
     errors += _validate_names_and_numbers(spec, path)

@@ -109,7 +109,7 @@ class PodStrategy(Strategy[Pod]):
         return pod_spec_warnings(new.spec, SPEC) if known is None else known.warnings(new.spec, SPEC)
 
     def admit(self, new: Pod, old: Pod | None, request: Request) -> None:
-        """Check Pod Security and, on create only because updates cannot change resources, LimitRanges."""
+        """Raise Forbidden if a pod violates Pod Security or, on create, a LimitRange: updates cannot change that."""
         if old is None:
             limit_range.check_pod(new, request)
         pod_security.check_pod(new, old, request)

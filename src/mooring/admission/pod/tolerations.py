@@ -46,7 +46,7 @@ def _is_plain(toleration: Toleration) -> bool:
 
 
 def supported_operators(options: AdmissionOptions) -> tuple[str, ...]:
-    """Return the operators that tolerations may have, in the order in which errors list them."""
+    """Return the operators that tolerations may have by these options, in the order in which errors list them."""
     numeric = ("Lt", "Gt") if options.comparison_operators else ()
     versions = ("SemverLt", "SemverGt", "SemverEq") if options.semver_operators else ()
     return ("Equal", "Exists", *numeric, *versions)
@@ -95,7 +95,7 @@ def _validate_operator(toleration: Toleration, path: Path, options: AdmissionOpt
 
 
 def number_problems(value: str) -> list[str]:
-    """Return why a text is not a 64-bit integer in canonical form; empty if it is."""
+    """Return why a toleration's value is no 64-bit integer in canonical form; empty if it is one."""
     problems = []
     if not _CANONICAL.fullmatch(value):
         problems.append("must be a valid decimal integer in canonical form" if value else "must be non-empty")

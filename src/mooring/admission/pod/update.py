@@ -200,7 +200,7 @@ def _mask_node_placement(masked: PodSpec, old: PodSpec) -> None:
 
 
 def validate_ephemeral_update(new: list[EphemeralContainer], old: list[EphemeralContainer]) -> Errors:
-    """Return an error for each ephemeral container that an update changes or removes: it may only add some."""
+    """Return an error for each ephemeral container that an update changes or removes; adding some is allowed."""
     path = SPEC.child("ephemeralContainers")
     now = {container.name: container for container in new}
     errors = []
@@ -261,7 +261,7 @@ def validate_status_update(new: Pod, old: Pod, *, strict_addresses: bool) -> Err
 
 
 def _validate_users(statuses: list[ContainerStatus], path: Path, spec: PodSpec) -> Errors:
-    """Validate the user and group ids that the kubelet reports of containers' first processes."""
+    """Return errors in `user` of container statuses: ids out of range, or any user in a Windows pod."""
     errors: Errors = []
     for index, status in enumerate(statuses):
         user = status.user.linux if status.user else None
@@ -281,7 +281,7 @@ def _validate_users(statuses: list[ContainerStatus], path: Path, spec: PodSpec) 
 
 
 def _validate_extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSpec) -> Errors:
-    """Validate the status that maps extended resource requests of containers to requests of the generated claim."""
+    """Return errors in `extendedResourceClaimStatus`, whose mappings name containers and their extended resources."""
     path = STATUS.child("extendedResourceClaimStatus")
     mappings, errors, seen = path.child("requestMappings"), Errors(), set()
     requests = {each.name: each.resources.requests for each in (*spec.init_containers, *spec.containers)}
@@ -306,7 +306,7 @@ def _validate_extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSp
 
 
 def synchronize_pod_ips(pod: Pod) -> None:
-    """Make `podIP` the first of `podIPs`; where they differ, `podIP` wins, because old clients set only that."""
+    """Make `podIP` equal the first of `podIPs`. If they differ, `podIP` wins, because old clients set only that."""
     status = pod.status
     if status.pod_ip and status.pod_ip != "".join(each.ip for each in status.pod_ips[:1]):
         status.pod_ips = [PodIP(ip=status.pod_ip)]
@@ -341,7 +341,7 @@ def _validate_transitions(
 
 
 def format_difference(old: Any, new: Any) -> str:
-    """Format up to ten differences between two PodSpecs or containers for an error message."""
+    """List up to ten differences between two PodSpecs or containers, as lines for an error message."""
     lines = []
     for path, before, after in _differences(
         msgspec.to_builtins(old, enc_hook=str), msgspec.to_builtins(new, enc_hook=str), ""
@@ -376,7 +376,7 @@ _RESIZABLE = ("cpu", "memory")
 
 
 def with_new_resources(new: PodSpec, old: PodSpec) -> PodSpec:
-    """Return a copy of the old PodSpec with the resources and resize policies of the new one, by container name."""
+    """Return a copy of the old PodSpec with the resources and resize policies that containers have in `new`."""
     spec = copy_of(old)
     wanted = {container.name: container for container in (*new.containers, *new.init_containers)}
     for container in (*spec.containers, *spec.init_containers):
@@ -387,7 +387,7 @@ def with_new_resources(new: PodSpec, old: PodSpec) -> PodSpec:
 
 
 def validate_resize(new: Pod, old: Pod) -> Errors:
-    """Return the errors of a change of containers' resources by the subresource `resize`."""
+    """Return the errors of an update by the subresource `resize`, which may change only containers' resources."""
     for refused, why in (
         (_has_pod_level_resources(new) or _has_pod_level_resources(old), "pods with pod-level resources"),
         (MIRROR in old.metadata.annotations, "static pods"),

@@ -41,7 +41,7 @@ class _Context(msgspec.Struct, frozen=True):
 def validate_volumes(
     volumes: list[Volume], metadata: ObjectMeta | None, path: Path, rules: PodRules
 ) -> tuple[dict[str, Volume], Errors]:
-    """Validate volumes; return the valid ones by name, which containers may mount, and the errors."""
+    """Return those volumes by name that are valid, which containers may mount, and the errors of the others."""
     pod = metadata.name if metadata is not None else ""
     created = {f"{pod}-{volume.name}" for volume in volumes if pod and volume.ephemeral is not None}
     usable: dict[str, Volume] = {}

@@ -46,7 +46,7 @@ _DEPRECATED_SOURCES = {
 
 
 def deprecated_sources(volume: Volume | PersistentVolumeSpec, path: Path) -> Iterator[str]:
-    """Yield a warning for each deprecated source that a volume has."""
+    """Yield a warning for each source of a volume that Kubernetes has deprecated."""
     for name, source in checks.json_fields(volume).items():
         if source is not None and name in _DEPRECATED_SOURCES:
             here = path.child("storageOS" if name == "storageos" else name)
@@ -162,7 +162,7 @@ def _volume_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
 def fractional_bytes(
     resources: ResourceRequirements | VolumeResourceRequirements, path: Path, *wanted: str
 ) -> Iterator[str]:
-    """Yield a warning for each limit and request of the resources `wanted` that is no whole number of bytes."""
+    """Yield a warning for each limit and request of the resources `wanted` that is not a whole number of bytes."""
     for name in wanted:
         for kind, amounts in (("limits", resources.limits), ("requests", resources.requests)):
             amount = amounts.get(name)

@@ -78,7 +78,7 @@ _VOLUME_FIELDS = [(each.name, each.encode_name) for each in msgspec.structs.fiel
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """A violated check of Pod Security: a short reason, and the detail for the message."""
+    """A violation of a Pod Security check: a short reason, and the detail that names the containers."""
 
     reason: str
     detail: str
@@ -126,7 +126,7 @@ def _setters(spec: PodSpec, is_bad: Callable[[Context], bool]) -> list[str]:
 
 
 def _by_containers(reason: str, is_bad: Callable[[SecurityContext], bool], requirement: str) -> Rule:
-    """Build a rule: the containers with a bad security context violate the requirement."""
+    """Return a rule that reports containers whose security context `is_bad`; `requirement` ends the message."""
 
     def check(pod: Subject) -> Violation | None:
         names = _containers_with(pod.spec, is_bad)
@@ -136,7 +136,7 @@ def _by_containers(reason: str, is_bad: Callable[[SecurityContext], bool], requi
 
 
 def _by_contexts(reason: str, is_bad: Callable[[Context], bool], requirement: str) -> Rule:
-    """Build a rule: the pod and the containers with a bad security context violate the requirement."""
+    """Return a rule that reports the pod or containers whose security context `is_bad`, with a `requirement`."""
 
     def check(pod: Subject) -> Violation | None:
         setters = _setters(pod.spec, is_bad)
@@ -158,7 +158,7 @@ def _not_in_user_namespace(rule: Rule) -> Rule:
 
 
 def _forbidden_profiles(spec: PodSpec, attribute: str) -> tuple[list[str], list[str]]:
-    """Return who sets forbidden profiles in this attribute of security contexts, and their types."""
+    """Return which pod or containers set forbidden AppArmor or seccomp profiles (`attribute`), and their types."""
 
     def type_of(context: Context) -> str | None:
         profile: AppArmorProfile | SeccompProfile | None = getattr(context, attribute)
@@ -359,7 +359,7 @@ _not_user_0 = _by_contexts("runAsUser=0", lambda context: context.run_as_user ==
 
 
 class Check(msgspec.Struct, frozen=True):
-    """A Pod Security check: its rule since each minor version that changed it, and the check that it replaces."""
+    """A check of a Pod Security level: its rule by the minor version that introduced it, and the check it replaces."""
 
     name: str
     rules: dict[int, Rule]
@@ -419,7 +419,7 @@ NEWEST = max(version for check in (*_BASELINE, *_RESTRICTED) for version in chec
 
 @lru_cache(maxsize=2 * (NEWEST + 1))
 def rules_of(level: str, minor: int) -> tuple[Rule, ...]:
-    """Return the rules of a Pod Security level at a minor version, in the order of messages."""
+    """Return the rules of a Pod Security level at a Kubernetes minor version, in the order of Kubernetes' messages."""
     if level not in (BASELINE, RESTRICTED):
         return ()
     stricter = [check for check in _RESTRICTED if level == RESTRICTED and check.rule(minor)]

@@ -15,7 +15,9 @@ MAX_CHECKED_PODS = 500
 
 
 def check_pod(pod: Pod, old: Pod | None, request: Request) -> None:
-    """Raise Forbidden if a pod, new or with new images, violates the enforced level, or warn by the other level."""
+    """Raise Forbidden if a pod violates its namespace's `enforce` level; else warn if it violates the `warn` level.
+    Updates are checked only if they change images.
+    """
     policy = _policy(request)
     if policy is None or (old is not None and not _has_new_images(pod.spec, old.spec)):
         return
@@ -27,14 +29,14 @@ def check_pod(pod: Pod, old: Pod | None, request: Request) -> None:
 
 
 def check_template(template: PodTemplateSpec, request: Request) -> None:
-    """Warn if pods of a template would violate the level that its namespace warns about."""
+    """Warn the client if pods of a workload's template would violate the namespace's `warn` level."""
     policy = _policy(request)
     if policy is not None:
         _warn(policy.warn, template, request)
 
 
 def check_namespace(new: Namespace, old: Namespace | None, request: Request) -> None:
-    """Raise Invalid for invalid Pod Security labels; warn about pods that violate a new, stricter level."""
+    """Raise Invalid for invalid Pod Security labels; warn if existing pods violate a new, stricter `enforce` level."""
     labels = _security_labels(new)
     before = _security_labels(old) if old is not None else {}
     if labels == before:
@@ -54,7 +56,7 @@ def _policy(request: Request) -> Policy | None:
 
 
 def security_labels(labels: dict[str, str]) -> dict[str, str]:
-    """Return the labels of a namespace that admission reads: Pod Security, and access of device administrators."""
+    """Return those of a namespace's labels that admission reads: for Pod Security, and for DRA admin access."""
     return {key: value for key, value in labels.items() if key.startswith(PREFIX) or key == ADMIN_ACCESS_LABEL}
 
 

@@ -19,7 +19,7 @@ _LABELS = Path("metadata", "labels")
 
 
 class Standard(msgspec.Struct, frozen=True):
-    """A Pod Security level at a version of Kubernetes, such as `restricted:v1.30`."""
+    """A Pod Security level at a Kubernetes version, such as `restricted:v1.30`."""
 
     level: str = PRIVILEGED
     version: str = _LATEST
@@ -32,12 +32,12 @@ class Standard(msgspec.Struct, frozen=True):
         return LEVELS.index(self.level)
 
     def minor(self, newest: int) -> int:
-        """Return the minor version of the standard, at most `newest`; `latest` stands for `newest`."""
+        """Return the minor version of this standard; `newest` if it is `latest` or a later version."""
         return newest if self.version == _LATEST else min(int(self.version.removeprefix("v1.")), newest)
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """The Pod Security standards that a namespace enforces and warns about. The mode `audit` has no effect."""
+    """A namespace's Pod Security standards for the modes `enforce` and `warn`; the mode `audit` is not implemented."""
 
     enforce: Standard
     warn: Standard
@@ -46,11 +46,11 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 def policy_of(labels: Mapping[str, str]) -> Policy:
-    """Parse a namespace's labels into its Pod Security policy."""
+    """Parse a namespace's Pod Security labels; errors in them are in the result, not raised."""
     errors: Errors = []
 
     def read(name: str, is_known: Callable[[str], bool], rule: str, otherwise: str) -> str | None:
-        """Return the value of a label; `otherwise` if it is invalid, None if it is absent."""
+        """Return a label's value; `otherwise`, after recording an error, if it is invalid; None if it is absent."""
         value = labels.get(PREFIX + name)
         if value is None or is_known(value):
             return value

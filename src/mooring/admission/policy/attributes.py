@@ -35,7 +35,7 @@ EXEMPT = POLICIES | {"MutatingWebhookConfiguration", "ValidatingWebhookConfigura
 
 
 class GroupVersionKind(NamedTuple):
-    """The group, version and kind of an object."""
+    """The group, version and kind of an API object."""
 
     group: str
     version: str
@@ -46,7 +46,7 @@ class GroupVersionKind(NamedTuple):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def tree(self) -> Tree:
-        """Return group, version and kind as JSON, in a shared dict that callers must not change."""
+        """Return group, version and kind as a JSON dict, which is shared: callers must not change it."""
         return _tree_of(self)
 
     @classmethod
@@ -56,14 +56,14 @@ class GroupVersionKind(NamedTuple):
 
 
 class GroupVersionResource(NamedTuple):
-    """The group, version and plural resource name in a URL."""
+    """The group, version and plural resource name in a request's URL."""
 
     group: str
     version: str
     resource: str
 
     def tree(self) -> Tree:
-        """Return group, version and resource as JSON, in a shared dict that callers must not change."""
+        """Return group, version and resource as a JSON dict, which is shared: callers must not change it."""
         return _tree_of(self)
 
     @classmethod
@@ -73,7 +73,7 @@ class GroupVersionResource(NamedTuple):
 
 
 class MatchKey(NamedTuple):
-    """The attributes of a request that match rules read, except names; equal keys match the same policies."""
+    """The properties of a request that match rules read, except its name: requests with equal keys match equally."""
 
     kind: Kind
     subresource: str
@@ -87,7 +87,7 @@ def _tree_of(names: "GroupVersionKind | GroupVersionResource") -> Tree:
 
 
 class Attributes(msgspec.Struct, kw_only=True):
-    """A write request as policies and webhooks see it. Its object is converted to the version that a rule names."""
+    """A write request for policies and webhooks: operation, resource, user, old and new object in any version."""
 
     scheme: Scheme
     operation: str
@@ -124,36 +124,36 @@ class Attributes(msgspec.Struct, kw_only=True):
 
     @property
     def is_policy(self) -> bool:
-        """Return whether the object is a policy or binding, which no policy matches."""
+        """Return whether the object is an admission policy or a policy binding, which policies do not apply to."""
         return self.kind.group == GROUP and self.kind.kind in POLICIES
 
     @property
     def is_exempt(self) -> bool:
-        """Return whether the object is of a kind that no webhook matches."""
+        """Return whether the object is a policy, binding or webhook configuration, which no webhook gets."""
         return self.kind.group == GROUP and self.kind.kind in EXEMPT
 
     @property
     def is_of_namespace(self) -> bool:
-        """Return whether the object is a Namespace."""
+        """Return whether the request's resource is `namespaces`."""
         return self.resource.group == "" and self.resource.resource == "namespaces"
 
     def replace_object(self, obj: Resource) -> None:
-        """Set the object after a mutation, and forget the values derived from the previous one."""
+        """Replace the new object after a mutation, and drop everything cached that was derived from it."""
         self.obj = obj
         self.derived.clear()
         for place in [place for place in self._trees if not place[0]]:
             del self._trees[place]
 
     def set_object_tree(self, tree: Tree) -> None:
-        """Set the JSON of an object of which only the metadata is decoded."""
+        """Set the JSON of the new object, where only its metadata is decoded."""
         self._trees[False, self.kind] = tree
 
     def object_tree(self, kind: GroupVersionKind, excerpt: Excerpt | None = None) -> Tree | None:
-        """Return the object as JSON in a version; None without one. `excerpt` selects fields. Shared: do not modify."""
+        """Return the new object as JSON, in the version of `kind`; None if there is none. Do not modify it."""
         return self.connect_options if self.obj is None else self._tree(self.obj, kind, excerpt, old=False)
 
     def old_tree(self, kind: GroupVersionKind, excerpt: Excerpt | None = None) -> Tree | None:
-        """Return the old object as JSON, like `object_tree`."""
+        """Return the old object as JSON, in the version of `kind`; None on create. Do not modify it."""
         return None if self.old is None else self._tree(self.old, kind, excerpt, old=True)
 
     def _tree(self, obj: Resource, kind: GroupVersionKind, excerpt: Excerpt | None, *, old: bool) -> Tree:
@@ -169,13 +169,13 @@ class Attributes(msgspec.Struct, kw_only=True):
         return found
 
     def equivalents(self) -> list[Kind]:
-        """Return the kinds by which all served versions and groups of the request's resource are known."""
+        """Return the kinds of the request's resource in all served groups and versions, its own included."""
         if not self.scheme.is_served(self.resource_kind):
             return [self.resource_kind]
         return [each for each in self.scheme.family(self.resource_kind) if self.scheme.is_served(each)]
 
     def kind_in(self, equivalent: Kind) -> GroupVersionKind:
-        """Return the kind of the request's object in an equivalent version or group of its resource."""
+        """Return the kind of the request's object when the request is seen as one for an equivalent resource."""
         if self.kind.kind != self.resource_kind.kind:
             return self.kind  # a Scale has the same kind for every resource
         return GroupVersionKind.of(equivalent)

@@ -38,29 +38,29 @@ from mooring.constraints.celenv.authorizer import Decide
 
 
 class ConfigurationError(Exception):
-    """A policy or binding refers to something that does not exist; the message is Kubernetes'."""
+    """Raised if a policy's or binding's parameter kind or object does not exist; the message is Kubernetes'."""
 
 
 class PolicyLookups(Protocol):
-    """The cluster state that policies may read, by an implementation in the API server or in advice."""
+    """Interface to the cluster state that policies may read; the API server and advice implement it."""
 
     @property
     def decide(self) -> Decide:
-        """Return the function that authorizes an action of a user."""
+        """Return the function that decides whether a user may do an action, for the CEL variable `authorizer`."""
         ...
 
     def namespace(self, name: str) -> Tree:
-        """Return a namespace as JSON; raise NotFound."""
+        """Return a Namespace object as JSON. Raise NotFound if it does not exist."""
         ...
 
     def param_kind(self, api_version: str, kind: str) -> Kind | None:
-        """Return the served kind with this apiVersion and kind; None if there is none."""
+        """Return the kind with this apiVersion and name; None if the server does not serve it."""
         ...
 
     def find_object(self, kind: Kind, namespace: str, name: str) -> Tree | None: ...
 
     def select_objects(self, kind: Kind, namespace: str, selector: Selector) -> Sequence[Tree]:
-        """Return the objects of a kind whose labels match a selector."""
+        """Return the objects of a kind, as JSON, in a namespace (empty: in all) whose labels match a selector."""
         ...
 
 
@@ -71,7 +71,9 @@ NONE: Sequence[Tree | None] = (None,)
 def params_for(
     kind: ParamKind | None, ref: ParamRef | None, namespace: str, cluster: PolicyLookups
 ) -> Sequence[Tree | None]:
-    """Return the parameter objects for a request; a single None if there are none. Raise ConfigurationError."""
+    """Return a binding's parameter objects for a request; a single None if the policy takes none. Raise
+    ConfigurationError if the kind is not served, or if there are none and the binding then denies.
+    """
     if kind is None or ref is None:
         return NONE
     known = check_kind(kind, cluster)
@@ -87,7 +89,7 @@ def params_for(
 
 
 def check_kind(kind: ParamKind, cluster: PolicyLookups) -> Kind:
-    """Return the kind of a policy's parameters; raise ConfigurationError if it is not served."""
+    """Return the kind that a policy's `paramKind` names. Raise ConfigurationError if it is not served."""
     known = cluster.param_kind(kind.api_version, kind.kind)
     if known is None:
         problem = f"failed to find resource referenced by paramKind: '{_format_kind(kind)}'"
@@ -119,7 +121,7 @@ B = TypeVar("B", bound=Binding)
 
 
 class BoundBinding(msgspec.Struct, Generic[B], frozen=True):
-    """A binding of a policy, with the matcher of its match resources."""
+    """A policy binding with the matcher for its `matchResources`, if it has any."""
 
     binding: B
     matcher: Matcher | None
@@ -131,7 +133,7 @@ class BoundBinding(msgspec.Struct, Generic[B], frozen=True):
 
 
 class Problem(NamedTuple):
-    """A configuration error of a policy or binding, such as a missing parameter."""
+    """A configuration error of a policy or binding, such as a parameter object that does not exist."""
 
     policy: str
     binding: str
@@ -140,7 +142,7 @@ class Problem(NamedTuple):
 
 
 class Check(NamedTuple):
-    """The outcome of one expression, for metrics. Expressions that pass are not recorded."""
+    """A metrics record of one evaluated expression of a policy: action, message and time taken."""
 
     policy: str
     binding: str
@@ -152,7 +154,7 @@ class Check(NamedTuple):
 
     @property
     def error_type(self) -> str:
-        """Return the value of the label `error_type` in Kubernetes' metrics."""
+        """Return the value of the label `error_type` of Kubernetes' policy metrics, such as `no_error`."""
         if not self.message:
             return "no_error"
         if self.message.startswith("compilation"):
@@ -161,7 +163,7 @@ class Check(NamedTuple):
 
 
 class Invocation(NamedTuple, Generic[B]):
-    """One evaluation of a policy: the kind in which it sees the request, the binding and the parameters."""
+    """A matching binding of a policy with one parameter object, and the resource in which it sees the request."""
 
     match: RequestView
     binding: B
@@ -169,7 +171,7 @@ class Invocation(NamedTuple, Generic[B]):
 
 
 class Bound(Generic[P, B]):
-    """A policy with its bindings and their matchers. Subclasses compile the CEL `program` on first use."""
+    """A policy with its bindings and their matchers. Subclasses compile its expressions (`program`) on first use."""
 
     program: Any
 
@@ -189,7 +191,7 @@ class Bound(Generic[P, B]):
         """Whether match rules alone decide which requests match: without parameters, selectors or rules of bindings."""
 
     def is_built_from(self, policy: Policy, bindings: Sequence[Binding]) -> bool:
-        """Return whether this was built from the same policy and binding objects, so that it can be reused."""
+        """Return whether this has the same policy and bindings (by identity), so that it need not be rebuilt."""
         if self.policy is not policy or len(self.bindings) != len(bindings):
             return False
         return all(mine.binding is other for mine, other in zip(self.bindings, bindings, strict=True))
@@ -201,7 +203,7 @@ class Bound(Generic[P, B]):
         problems: list[Problem],
         by_rules: RequestView | None = None,
     ) -> Iterator[Invocation[B]]:
-        """Yield one evaluation per matching binding and parameter object; add configuration errors to `problems`."""
+        """Yield each matching binding with each of its parameter objects; append configuration errors to `problems`."""
 
         def labels(namespace: str) -> Mapping[str, str]:
             found: Mapping[str, str] = cluster.namespace(namespace)["metadata"].get("labels") or {}
@@ -236,7 +238,7 @@ K = TypeVar("K", bound=Bound[Any, Any])
 
 
 class BoundPolicies(Generic[P, B, K]):
-    """The policies of a cluster that have bindings. `before` lends the compiled expressions of unchanged ones."""
+    """The policies of a cluster that have bindings. Unchanged ones in `before` are reused with their compiled CEL."""
 
     policy_class: Callable[[P, list[B]], K]
 
@@ -261,14 +263,14 @@ class BoundPolicies(Generic[P, B, K]):
         return bool(self.policies)
 
     def compile(self, attributes: Attributes) -> Iterator[None]:
-        """Compile the policies that can match a request, one with each step of the iterator."""
+        """Compile the policies whose rules match a request, one per step, so that callers can pause in between."""
         for policy in self._index.candidates(attributes):
             _ = policy.program
             yield
 
 
 class Compiler:
-    """Compiles the expressions of one stored policy: first its variables, then the expressions that use them."""
+    """Compiles the CEL expressions of a stored policy. The constructor compiles its composed variables first."""
 
     def __init__(self, *, params: bool, variables: Iterable[Variable]) -> None:
         self._params = params
@@ -281,7 +283,7 @@ class Compiler:
         self._environment = self.environment()
 
     def environment(self, text: str | None = None, *, authorizer: bool = True, patches: bool = False) -> Environment:
-        """Return the CEL environment of an expression with the variables that it names; with all variables for None."""
+        """Return the CEL environment for the expression `text`, with those composed variables that it names."""
         made = stored_policies(params=self._params, authorizer=authorizer, patches=patches)
         return with_variables(made, self._types, text)
 
@@ -293,13 +295,13 @@ class Compiler:
 def values_of(
     invocation: Invocation[B], attributes: Attributes, cluster: PolicyLookups, seen: ReadSet = EVERYTHING
 ) -> dict[str, Any]:
-    """Return the CEL variables of one evaluation of a policy, limited to what `seen` says that its expressions read."""
+    """Return the CEL variables of a policy invocation, parameters included; `seen` says which fields are read."""
     kept = variables_of(invocation.match, attributes, cluster, seen)
     return kept if invocation.params is None else {**kept, "params": invocation.params}
 
 
 def variables_of(match: RequestView, attributes: Attributes, cluster: PolicyLookups, seen: ReadSet) -> dict[str, Any]:
-    """Return the CEL variables of a request without parameters; policies that see it in the same version share them."""
+    """Return a request's CEL variables without parameters; cached for policies that see it in the same version."""
     place = (match, seen)
     kept: dict[str, Any] | None = attributes.derived.get(place)
     if kept is None:
@@ -310,14 +312,14 @@ def variables_of(match: RequestView, attributes: Attributes, cluster: PolicyLook
 
 
 def namespace_of(attributes: Attributes, cluster: PolicyLookups) -> Tree | None:
-    """Return the CEL variable `namespaceObject`; None for cluster-scoped objects and for namespaces."""
+    """Return the CEL variable `namespaceObject`; None for Namespaces and other cluster-scoped objects."""
     if not attributes.namespace or attributes.kind == ("", "v1", "Namespace"):
         return None
     return cluster.namespace(attributes.namespace)
 
 
 def namespace_tree(tree: Tree) -> Tree:
-    """Return the JSON of a namespace without the fields that policies may not read."""
+    """Return a Namespace's JSON, reduced to spec, status and those metadata fields that policies may read."""
     metadata = {key: value for key, value in tree["metadata"].items() if key not in _HIDDEN_METADATA}
     return {"metadata": metadata, **{key: tree[key] for key in ("spec", "status") if key in tree}}
 

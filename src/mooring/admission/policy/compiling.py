@@ -21,7 +21,7 @@ ANYTHING: tuple[str, ...] = ()
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """A compiled expression, or why it does not compile."""
+    """A compiled CEL expression; `error` says why it does not compile, and is empty if it does."""
 
     expression: str
     program: Program
@@ -29,7 +29,7 @@ class Compiled(msgspec.Struct, frozen=True):
 
 
 def compile_expression(environment: Environment, expression: str, results: Sequence[str] = ANYTHING) -> Compiled:
-    """Compile an expression. If `results` has any types, that of the result must be among them."""
+    """Compile a CEL expression. The result has an error if its type is not among `results`, if any are given."""
     program = environment.compile(expression)
     if program.issues:
         if not program.issues[0].line:  # without a position: constant folding failed

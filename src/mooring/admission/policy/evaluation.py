@@ -26,21 +26,21 @@ _TOO_EXPENSIVE = "operation cancelled: actual cost limit exceeded"
 
 
 class OutOfBudgetError(Exception):
-    """The expressions of a policy exceed their total cost budget; the message is Kubernetes'."""
+    """Raised when the expressions of a policy exceed their cost budget together; the message is Kubernetes'."""
 
     def __init__(self) -> None:
         super().__init__(f"{OUT_OF_BUDGET}, no further validation rules will be run")
 
 
 class Outcome(NamedTuple):
-    """The value of an evaluated CEL expression, or the error."""
+    """The value of an evaluated CEL expression, or a non-empty error."""
 
     value: Any = None
     error: str = ""
 
 
 class Budget:
-    """The cost that the expressions of one policy may still use."""
+    """The CEL cost that the expressions of one policy may still spend on a request."""
 
     __slots__ = ("left",)
 
@@ -48,7 +48,7 @@ class Budget:
         self.left = amount
 
     def evaluate(self, each: Compiled, activation: "Activation") -> Outcome:
-        """Evaluate an expression and subtract its cost; raise OutOfBudgetError if the budget is used up."""
+        """Evaluate an expression and subtract its cost; return value or error. Raise OutOfBudgetError if too high."""
         if each.error:
             return Outcome(error=f"compilation error: {each.error}")
         outcome, cost = run(each.program, activation)
@@ -64,7 +64,7 @@ class Budget:
 
 
 def run(program: Program, bindings: Mapping[str, Any]) -> tuple[Outcome, int]:
-    """Evaluate a CEL expression within the cost limit of one call; return the outcome and the cost."""
+    """Evaluate a CEL program within the cost limit of one call; return its value or error, and its cost."""
     try:
         value, cost = program.evaluate_counted(bindings, PER_CALL)
     except CostLimitExceeded:
@@ -75,7 +75,7 @@ def run(program: Program, bindings: Mapping[str, Any]) -> tuple[Outcome, int]:
 
 
 class Activation(dict[str, Any]):
-    """The CEL variables of one evaluation, and the cost of the composed variables that it has evaluated."""
+    """The CEL variables of one policy evaluation; adds up the cost of composed variables as they are evaluated."""
 
     __slots__ = ("_cost",)
 
@@ -89,13 +89,13 @@ class Activation(dict[str, Any]):
         self._cost += cost
 
     def take_cost(self) -> int:
-        """Return the cost of the composed variables evaluated since the last call."""
+        """Return the cost of composed variables evaluated since the last call, and reset it to 0."""
         cost, self._cost = self._cost, 0
         return cost
 
 
 class _Variables(Mapping[str, Any]):
-    """The CEL variable `variables`: a composed variable is evaluated on first access, and its value or error cached."""
+    """The CEL variable `variables`: evaluates a composed variable on first access and caches its value or error."""
 
     __slots__ = ("_activation", "_compiled", "_known")
 
@@ -132,7 +132,7 @@ class _Variables(Mapping[str, Any]):
 
 
 class ReadSet(NamedTuple):
-    """The fields of `object` and `oldObject` that CEL expressions read (None: all), and other variables."""
+    """The variables that CEL expressions read, and the fields of `object` and `oldObject` (None: all fields)."""
 
     object: Excerpt | None = None
     old: Excerpt | None = None
@@ -145,7 +145,7 @@ EVERYTHING = ReadSet()
 
 
 def find_reads(expressions: Iterable[Compiled]) -> ReadSet:
-    """Return what several CEL expressions read of a request, together."""
+    """Return which variables and object fields a number of CEL expressions read in all."""
     new, old, others = Excerpt(), Excerpt(), set()
     for each in expressions:
         for (variable, *path), keys in each.program.reads.items():
@@ -172,7 +172,7 @@ def values_for(
     decide: Decide = deny_all,
     seen: ReadSet = EVERYTHING,
 ) -> dict[str, Any]:
-    """Return the CEL variables of a request, its objects in the version in which the policy sees them."""
+    """Return the CEL variables for a request: objects in the version of `match`, reduced to the fields in `seen`."""
     values: dict[str, Any] = {
         "object": attributes.object_tree(match.kind, seen.object),
         "oldObject": attributes.old_tree(match.kind, seen.old),
@@ -196,7 +196,7 @@ def values_for(
 
 
 def request_tree(attributes: Attributes, match: RequestView) -> Tree:
-    """Return the value of the CEL variable `request`: an AdmissionReview request without its objects and uid."""
+    """Return the CEL variable `request`: the request of an AdmissionReview, without objects and uid."""
     user = attributes.user
     user_info = {"username": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra}
     tree: Tree = {
@@ -224,11 +224,11 @@ BOOL = ("bool",)
 
 
 class ConditionError(Exception):
-    """Match conditions failed to evaluate, and the failure policy is `Fail`; the message is Kubernetes'."""
+    """Raised if match conditions fail to evaluate and the failure policy is `Fail`; the message is Kubernetes'."""
 
 
 class Conditions:
-    """The compiled match conditions of a policy or webhook, which must all be true for a request to match."""
+    """The compiled `matchConditions` of a policy or webhook: all must be true for a request to match."""
 
     def __init__(
         self,
@@ -237,7 +237,7 @@ class Conditions:
         environment: Environment | None = None,
         variables: Mapping[str, Compiled] | None = None,
     ) -> None:
-        """Compile the conditions. Webhooks pass no environment and have no variables."""
+        """Compile the conditions. For webhooks, `environment` and `variables` are None."""
         self._ignored = failure_policy == IGNORE
         self._variables = variables
         if conditions:
@@ -250,9 +250,9 @@ class Conditions:
         return bool(self.compiled)
 
     def are_met(self, values: Mapping[str, Any]) -> bool:
-        """Return whether all conditions are true, given the CEL variables of a request (`values_for`).
+        """Return whether all conditions are true for a request's CEL variables.
 
-        Raise ConditionError if none is false, one failed and the failure policy is Fail.
+        If one fails to evaluate and none is false, return False, or raise ConditionError if the failure policy is Fail.
         """
         if not self.compiled:
             return True
@@ -275,9 +275,9 @@ class Conditions:
 
 
 class Reinvocation(msgspec.Struct):
-    """Decides which policies and webhooks mutate an object a second time.
+    """Records in the first round of mutating policies and webhooks which ones must run in a second round.
 
-    Those with the reinvocation policy `IfNeeded` do, if others change the object after them.
+    Those with the reinvocation policy `IfNeeded` run again if the object was changed after they ran.
     """
 
     is_second: bool = False
@@ -286,15 +286,15 @@ class Reinvocation(msgspec.Struct):
     _again: set[object] = msgspec.field(default_factory=set)
 
     def record_invocation(self, invocation: object) -> None:
-        """Record a policy binding or webhook with `IfNeeded`, which runs again if the object changes later."""
+        """Record that a policy binding or webhook with the reinvocation policy `IfNeeded` has run."""
         self._invoked.add(invocation)
 
     def record_change(self) -> None:
-        """Record that the object changed, so that all recorded policies and webhooks run again."""
+        """Record that the object has changed: all policy bindings and webhooks recorded so far must run again."""
         self.wanted = True
         self._again |= self._invoked
         self._invoked = set()
 
     def should_skip(self, invocation: object) -> bool:
-        """Return whether, in the second round, the object has not changed since the policy or webhook ran."""
+        """Return whether this is the second round and a policy binding or webhook need not run again in it."""
         return self.is_second and invocation not in self._again

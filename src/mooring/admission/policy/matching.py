@@ -35,14 +35,14 @@ NamespaceLabels = Callable[[str], Mapping[str, str]]
 
 
 class RequestView(NamedTuple):
-    """The kind and resource in which a policy or webhook sees a request: its own, or an equivalent version."""
+    """The kind and resource in which a policy or webhook sees a request: its own, or those of an equivalent version."""
 
     kind: GroupVersionKind
     resource: GroupVersionResource
 
 
 def rule_matches(rule: RuleWithOperations, attributes: Attributes, resource: GroupVersionResource) -> bool:
-    """Return whether a rule matches a request, taken as one for `resource`. Object names are ignored."""
+    """Return whether a rule matches a request if its resource were `resource`; the rule's object names are ignored."""
     return (
         _among(rule.operations, attributes.operation)
         and _among(rule.api_groups, resource.group)
@@ -71,7 +71,7 @@ def _resource_matches(wanted: str, resource: str, subresource: str) -> bool:
 def match_any_rule(
     rules: Sequence[RuleWithOperations], match_policy: str | None, attributes: Attributes
 ) -> RequestView | None:
-    """Return the kind and resource in which the first matching rule sees a request; None if no rule matches."""
+    """Return the kind and resource, perhaps an equivalent version, in which the first rule matches; None if none."""
     for rule in rules:
         if rule_matches(rule, attributes, attributes.resource) and _name_matches(rule, attributes.name):
             return RequestView(attributes.kind, attributes.resource)
@@ -93,7 +93,7 @@ def _name_matches(rule: RuleWithOperations, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Matcher:
-    """The match rules and label selectors of a policy, binding or webhook."""
+    """The match rules, exclude rules and label selectors of a policy, binding or webhook."""
 
     rules: Sequence[RuleWithOperations] = ()
     """The match rules. An empty list matches everything: a binding without rules does not restrict its policy."""
@@ -115,8 +115,8 @@ class Matcher:
     def match(
         self, attributes: Attributes, namespace_labels: NamespaceLabels, by_rules: RequestView | None = None
     ) -> RequestView | None:
-        """Return the kind and resource in which a request matches, or None. Raise NotFound. `by_rules`: a cached
-        result.
+        """Return the kind and resource in which a request matches, else None. Raise NotFound if the namespace is
+        missing. `by_rules` is a cached result of `match_rules`.
         """
         found = by_rules or self.match_rules(attributes)
         if found is None or not self._object_matches(attributes):
@@ -124,7 +124,7 @@ class Matcher:
         return found if self._namespace_matches(attributes, namespace_labels) else None
 
     def match_rules(self, attributes: Attributes) -> RequestView | None:
-        """Return the kind and resource in which the rules, without the selectors, match a request, or None."""
+        """Return the kind and resource in which a request matches the rules; None if not. Selectors are ignored."""
         if self.excluded and match_any_rule(self.excluded, self.match_policy, attributes):
             return None
         if self.rules:
@@ -133,12 +133,12 @@ class Matcher:
 
     @property
     def selects_all(self) -> bool:
-        """Return whether no label selector restricts the matches."""
+        """Return whether neither the namespace selector nor the object selector excludes anything."""
         return self._namespaces is EVERYTHING and self._objects is EVERYTHING
 
     @cached_property
     def has_names(self) -> bool:
-        """Return whether rules name single objects, so that matches cannot be cached by `MatchKey`."""
+        """Return whether rules have `resourceNames`, so that matches depend on more than the request's `MatchKey`."""
         named = (each for each in (*self.rules, *self.excluded) if isinstance(each, NamedRuleWithOperations))
         return any(each.resource_names for each in named)
 
@@ -172,7 +172,7 @@ def _selector(selector: LabelSelector | None) -> Selector:
 
 
 class HasMatcher(Protocol):
-    """Interface of policies and webhooks, which have a matcher."""
+    """Interface of the items of an `Index`: policies and webhooks, whose `matcher` says which requests they match."""
 
     @property
     def matcher(self) -> Matcher: ...
@@ -182,7 +182,7 @@ C = TypeVar("C", bound=HasMatcher)
 
 
 class Index(Generic[C]):
-    """Finds the policies or webhooks whose rules can match a request, and caches them by `MatchKey`."""
+    """Finds the policies or webhooks whose match rules match a request; caches the result by `MatchKey`."""
 
     def __init__(self, everyone: Iterable[C]) -> None:
         self._all = [*everyone]
@@ -192,15 +192,17 @@ class Index(Generic[C]):
         return bool(self._all)
 
     def matches_nothing(self, sort: MatchKey) -> bool:
-        """Return whether the cache says that no policy or webhook matches requests with this key."""
+        """Return whether, by the cache, no policy or webhook matches requests with this key; False if not cached."""
         return not self._all or self._known.get(sort) == []
 
     def candidates(self, attributes: Attributes) -> list[C]:
-        """Return the policies or webhooks whose rules, without selectors, can match a request, in their order."""
+        """Return, in order, the policies or webhooks whose match rules match a request. Selectors are ignored."""
         return [each for each, _ in self.candidates_with_views(attributes)]
 
     def candidates_with_views(self, attributes: Attributes) -> list[tuple[C, RequestView | None]]:
-        """Return the candidates, each with the view in which its rules match; None if that depends on the name."""
+        """Return the policies or webhooks whose rules match a request, with the kind and resource in which they do;
+        with None if rules have object names, which are not compared here.
+        """
         if not self._all:
             return []
         sort = attributes.match_key

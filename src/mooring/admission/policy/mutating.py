@@ -46,22 +46,22 @@ _OBJECT, _PATCHES = "Object", "list(JSONPatch)"
 
 
 class MutationError(Exception):
-    """A mutation failed; the message is Kubernetes'."""
+    """Raised if a mutation fails to evaluate or to apply; the message is Kubernetes'."""
 
 
 class Patching(Protocol):
-    """Interface of the operations on JSON objects that mutating policies need; they raise MutationError."""
+    """Interface of the JSON operations that mutating policies need. They raise MutationError if they fail."""
 
     def merge(self, tree: Tree, config: Tree, kind: GroupVersionKind) -> Tree:
-        """Return a JSON object with an apply configuration merged in, as by server-side apply."""
+        """Return a JSON object with an apply configuration merged into it, as by server-side apply."""
         ...
 
     def patch(self, tree: Tree, operations: Sequence[Tree]) -> Tree | None:
-        """Return a JSON object with JSON patch operations applied; None if a `test` operation fails."""
+        """Return a JSON object after JSON patch operations; None if one of their `test` operations fails."""
         ...
 
     def decode(self, tree: Tree, kind: GroupVersionKind) -> Resource:
-        """Decode a JSON object into the newest version of its kind, with defaults; raise StatusError."""
+        """Decode a JSON object of this kind into a struct of the newest version, with defaults. Raise StatusError."""
         ...
 
 
@@ -76,14 +76,14 @@ class _PolicyInvocation(NamedTuple):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Return the names of policy, binding and parameter, by which `Reinvocation` knows the evaluation."""
+        """Return the names of policy, binding and parameter object, which identify the invocation in `Reinvocation`."""
         metadata = (self.invocation.params or {}).get("metadata", {})
         param = (metadata.get("namespace", ""), metadata.get("name", ""))
         return (self.policy.name, self.invocation.binding.metadata.name, *param)
 
 
 class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding]):
-    """A mutating policy with its bindings; its expressions are compiled on first use."""
+    """A MutatingAdmissionPolicy with its bindings; compiles its CEL expressions on first use."""
 
     @cached_property
     def program(self) -> tuple[Conditions, list[_Mutation], Mapping[str, Compiled]]:
@@ -109,7 +109,7 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
         *,
         checks: list[Check],
     ) -> Iterator[str]:
-        """Apply the mutations of a policy for one binding and parameter; yield an error for each that fails."""
+        """Apply a policy's mutations to the request's object, for one binding and parameter; yield error messages."""
         conditions, mutations, variables = self.program
         invocation = policy_invocation.invocation
         try:
@@ -189,7 +189,7 @@ def _wrong_names(value: Any, path: str) -> Iterator[str]:
 
 
 def to_json(value: Any) -> Any:
-    """Convert a CEL value to JSON."""
+    """Convert a CEL value to JSON. Raise MutationError for a type that JSON does not have."""
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
@@ -223,9 +223,8 @@ class MutatingPolicies(BoundPolicies[MutatingAdmissionPolicy, MutatingAdmissionP
         *,
         checks: list[Check] | None = None,
     ) -> None:
-        """Apply all matching policies to the object; raise a `StatusError` if one fails whose failure policy is Fail.
-
-        Append the matching policies and bindings to `asked`, and the evaluated expressions to `checks` for metrics.
+        """Apply all matching policies to the object. Raise a `StatusError` if one fails whose failure policy is Fail.
+        Append the matching policies and bindings to `asked`, and records for metrics to `checks`.
         """
         reinvocation = reinvocation or Reinvocation()
         checks = [] if checks is None else checks

@@ -31,7 +31,7 @@ Environments = Callable[[], Environment]
 
 
 def default_rules(rules: Iterable[RuleWithOperations]) -> None:
-    """Set the scope `*` in rules without one."""
+    """Set the scope of match rules without one to `*`, in place."""
     for rule in rules:
         set_missing(rule, scope=_ANY)
 
@@ -43,7 +43,7 @@ def default_match_resources(match: MatchResources) -> None:
 
 
 def require_choice(value: str | None, choices: Collection[str], path: Path) -> Errors:
-    """Return an error for an enum value that is None or not among the choices."""
+    """Return an error for None (`Required value`) or a value that is not among the choices (`Unsupported value`)."""
     if value is None:
         return [field_errors.required(path)]
     return [] if value in choices else [field_errors.not_supported(path, value, choices)]
@@ -130,7 +130,7 @@ def _validate_resources(resources: Sequence[str], path: Path) -> Errors:
 def validate_match_conditions(
     conditions: Sequence[MatchCondition], path: Path, new: Environments, stored: Environments, known: Collection[str]
 ) -> Errors:
-    """Return the errors of match conditions; those in `known` are compiled in the environment `stored`."""
+    """Return the errors of match conditions: expressions in `known` are compiled with `stored`, others with `new`."""
     seen: set[str] = set()
     errors = checks.limit_items(conditions, MAX_CONDITIONS, path)
     for index, each in enumerate(conditions):

@@ -40,7 +40,7 @@ _NONE_AT_ALL = "validations or auditAnnotations must contain at least one item"
 
 
 class _Compiler:
-    """Compiles the expressions of one written policy, with the variables that are declared so far."""
+    """Compiles the CEL expressions of a policy that is being written, with the composed variables declared so far."""
 
     def __init__(self, new: PolicyEnvironment, *, params: bool, variables: bool, known: Collection[str]) -> None:
         self._makers = {False: new, True: stored_policies}
@@ -58,7 +58,7 @@ class _Compiler:
         return with_variables(made, self._variables, text)
 
     def plain(self, *, stored: bool) -> Environment:
-        """Return the CEL environment of match conditions, which have no composed variables."""
+        """Return the CEL environment of match conditions, which cannot use composed variables."""
         return self._makers[stored](params=self._params)
 
     def declare(self, name: str, found: Type) -> None:
@@ -253,7 +253,7 @@ def _validate_variables(variables: Sequence[v1.Variable], compiler: _Compiler) -
 
 
 def declared_type(found: Type) -> Type:
-    """Return the type with which a composed variable is declared; dyn for types that Kubernetes cannot declare."""
+    """Return the CEL type of a composed variable, by its expression's type; dyn where Kubernetes has no declaration."""
     if found.name in _DECLARABLE:
         return found
     if found.kind in (Kind.LIST, Kind.MAP):

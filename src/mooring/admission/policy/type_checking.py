@@ -31,7 +31,7 @@ _Types = tuple[ObjectType, ...]
 def expression_warnings(
     policy: ValidatingAdmissionPolicy, scheme: Scheme, definitions: Collection[CustomResourceDefinition] = ()
 ) -> list[ExpressionWarning]:
-    """Return a warning for each expression with type errors, listing the errors for all kinds that the policy names."""
+    """Return a warning for each expression that has type errors with any of the kinds which the policy's rules name."""
     known = _TypeLookup(scheme, definitions)
     kinds = sorted(_matched_kinds(policy, known).items())[:_MAX_KINDS]
     environments = [(kind, _build_environment(policy, types, known)) for kind, types in kinds]
@@ -54,7 +54,7 @@ def _find_issues(text: str, environments: list[tuple[GroupVersionKind, Environme
 
 
 class _TypeLookup(NamedTuple):
-    """Finds the CEL types of resources and of parameter kinds, built-in or custom."""
+    """Finds the CEL types for resources and parameter kinds, built-in and custom."""
 
     scheme: Scheme
     definitions: Collection[CustomResourceDefinition]

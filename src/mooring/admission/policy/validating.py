@@ -59,7 +59,7 @@ _STRING_OR_NULL = ("string", "null")
 
 
 class Decision(NamedTuple):
-    """A failed validation or evaluation: which policy and binding, the message and the reason."""
+    """A denial or warning by a policy: its name and its binding's, the message and the status reason."""
 
     policy: str
     binding: str
@@ -73,7 +73,7 @@ class Decision(NamedTuple):
 
 
 class PolicyResult(msgspec.Struct):
-    """The denials, warnings and audit annotations of all validating policies for one request."""
+    """The outcome of all validating policies for one request: denials, warnings and audit annotations."""
 
     denials: list[Decision] = []
     warnings: list[Decision] = []
@@ -88,7 +88,7 @@ class PolicyResult(msgspec.Struct):
 
     @property
     def is_quiet(self) -> bool:
-        """Return whether there is nothing to report: no denials, warnings, annotations or metrics."""
+        """Return whether it has no denials, warnings, audit annotations or records for metrics."""
         return not (self.denials or self.warnings or self.failures or self.annotations or self.checks)
 
     @property
@@ -108,7 +108,7 @@ class PolicyResult(msgspec.Struct):
 
 
 def rejection(result: PolicyResult, attributes: Attributes) -> errors.StatusError | None:
-    """Return the error for the client, made from the first denial; None if no policy denied the request."""
+    """Return the API error for the first denial in a result; None if no policy denies the request."""
     if not result.denials:
         return None
     first = result.denials[0]
@@ -124,7 +124,7 @@ def rejection(result: PolicyResult, attributes: Attributes) -> errors.StatusErro
 
 
 class _Rule(msgspec.Struct, frozen=True):
-    """A validation of a policy, with its compiled expression and message expression."""
+    """An item of a policy's `validations` with its compiled expression and message expression."""
 
     validation: Validation
     program: Compiled
@@ -132,7 +132,7 @@ class _Rule(msgspec.Struct, frozen=True):
 
 
 class ValidatingPolicy(Bound[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding]):
-    """A validating policy with its bindings; its expressions are compiled on first use."""
+    """A ValidatingAdmissionPolicy with its bindings; compiles its CEL expressions on first use."""
 
     def __init__(self, policy: ValidatingAdmissionPolicy, bindings: Iterable[ValidatingAdmissionPolicyBinding]) -> None:
         super().__init__(policy, bindings)
@@ -197,7 +197,7 @@ class _Program:
         yield from (each for _, each in self._annotations)
 
     def run(self, binding: ValidatingAdmissionPolicyBinding, values: Tree, result: PolicyResult) -> None:
-        """Evaluate the policy for one binding and parameter, and add what it says to the result."""
+        """Evaluate a policy for one binding and parameter object; add denials, warnings and annotations to `result`."""
         recorder = _ActionRecorder(self._name, binding, result)
         budget = Budget(BUDGET)
         activation = Activation(values, self._variables)
@@ -221,7 +221,7 @@ class _Program:
                     result.annotations[f"{self._name}/{key}"].append(value)
 
     def all_hold(self, values: Tree) -> bool:
-        """Return whether every validation passes within all budgets, without finding out why not: `run` does."""
+        """Return whether all validations pass within budget: a fast check. On False, `run` finds out why."""
         if self._evaluators is None:
             return False
         left = BUDGET
@@ -268,7 +268,7 @@ class _Program:
 
 
 def _evaluator_of(rule: _Rule) -> tuple[Callable[..., Any], int | None]:
-    """Return a function that evaluates a validation, and its maximum cost; or one that counts the cost, and None."""
+    """Return a function that evaluates a validation and its maximum cost; if high, one that counts it, and None."""
     program = rule.program.program
     # The estimate ignores reads of dynamic fields: at most as many for each step as the expression has characters.
     most = (program.max_cost + 1) * (len(program.expression) + 1)
@@ -276,7 +276,7 @@ def _evaluator_of(rule: _Rule) -> tuple[Callable[..., Any], int | None]:
 
 
 class _Finding(NamedTuple):
-    """A failed validation of a policy: the message and the reason."""
+    """A validation that failed or could not be evaluated: its message and status reason."""
 
     message: str
     reason: str = ""
@@ -285,7 +285,7 @@ class _Finding(NamedTuple):
 
 
 class _ActionRecorder:
-    """Records failures in the result, according to a binding's validation actions: deny, warn or audit."""
+    """Adds failed validations to a result as denials, warnings or audit records, as a binding configures."""
 
     def __init__(self, policy: str, binding: ValidatingAdmissionPolicyBinding, result: PolicyResult) -> None:
         self._policy = policy
@@ -317,7 +317,7 @@ class _ActionRecorder:
                 )
 
     def deny_for_annotation(self, problem: str) -> None:
-        """Deny the request because an audit annotation failed to evaluate, whatever the validation actions are."""
+        """Add a denial because an audit annotation failed to evaluate, whatever the `validationActions` are."""
         self._result.denials.append(Decision(self._policy, self._binding.metadata.name, problem))
         self._count("deny", problem, 0)
 
@@ -341,7 +341,7 @@ class ValidatingPolicies(BoundPolicies[ValidatingAdmissionPolicy, ValidatingAdmi
         self._candidates: dict[MatchKey, _Candidates] = {}
 
     def validate(self, attributes: Attributes, cluster: PolicyLookups) -> PolicyResult:
-        """Evaluate all policies that match a request."""
+        """Evaluate all policies that match a request, for each binding and parameter; return what they decide."""
         asked = self._candidates.get(attributes.match_key) or self._find_candidates(attributes)
         result = PolicyResult()
         seen = asked.seen
@@ -365,7 +365,7 @@ class ValidatingPolicies(BoundPolicies[ValidatingAdmissionPolicy, ValidatingAdmi
 
 
 class _Candidates(NamedTuple):
-    """The policies whose rules can match a request, with their views of it, and what their expressions read."""
+    """The policies whose rules match requests with one `MatchKey`, and what their expressions read together."""
 
     policies: Sequence[tuple[ValidatingPolicy, RequestView | None]]
     seen: ReadSet
