@@ -367,7 +367,7 @@ def test_devices_of_allocated_claims_are_in_use_until_they_are_freed() -> None:
     assert reasons(engine, using("d", name="q"))["a"] == CANNOT
     engine.put(claim("other", exactly()))
     engine.remove(claim("c", exactly()))
-    plugin_of(engine)._allocated.end(claim("c"))  # as if it had been taken back
+    plugin_of(engine)._allocated.end_allocation(claim("c"))  # as if it had been taken back
     assert reasons(engine, using("d", name="q"))["a"] == ""
 
 

@@ -353,7 +353,7 @@ def test_a_claim_whose_devices_have_failed_is_of_no_use_on_any_node() -> None:
     outcome = engine.schedule(wanted)
     assert plugin_of(engine).reserve(outcome.cycle, wanted, "a").is_success
     [claimed] = outcome.cycle.pre_filter["DynamicResources"].reserved
-    plugin_of(engine)._allocated.end(claimed)
+    plugin_of(engine)._allocated.end_allocation(claimed)
     engine.put(reported(claimed, "Broken"))
     again = engine.schedule(wanted)
     assert again.node is None

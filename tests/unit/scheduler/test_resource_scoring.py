@@ -23,7 +23,7 @@ def test_shares_are_rounded_down_as_integers_are(memory: int) -> None:
     shares = [amount * percent // 100 + more for amount in whole[:5] for percent in range(101) for more in (-1, 0, 1)]
     for asked in shares:
         scored = scoring.of({"cpu": 100, "memory": max(asked, 0)})
-        used, allocatable = scored.tables(slice(40))
+        used, allocatable = scored.by.tables(slice(40))
         expected = least_allocated(used + scored.asked, allocatable, scored.by.weights)
         assert np.array_equal(scored.by.least_allocated(scored.asked, ALL_ROWS)[:40], expected)
         some = np.array([3, 17, 39])

@@ -364,7 +364,7 @@ def test_a_claim_that_waits_for_its_pod_gets(case: Unbound) -> None:
     for name, volumes in case.gets.items():
         if volumes is not None:
             assert state is not None
-            assert tuple(entry.volume.metadata.name for entry in state.volumes_on(name).static) == volumes
+            assert tuple(volume.metadata.name for volume, _ in state.volumes_on(name).static) == volumes
 
 
 DYNAMIC = storage_class("dyn", "csi.example.com")
@@ -436,7 +436,7 @@ def test_a_volume_is_made(case: Made) -> None:
 def test_an_existing_volume_is_taken_before_one_is_made() -> None:
     engine = engine_with(*NODES, DYNAMIC, claim(cls="dyn"), volume("v", cls="dyn", on=["a"]))
     state = engine.schedule(using("c")).cycle.pre_filter["VolumeBinding"]
-    assert [entry.volume.metadata.name for entry in state.volumes_on("a").static] == ["v"]
+    assert [volume.metadata.name for volume, _ in state.volumes_on("a").static] == ["v"]
     assert [entry.metadata.name for entry in state.volumes_on("b").provisions] == ["c"]
 
 

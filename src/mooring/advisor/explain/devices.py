@@ -71,7 +71,7 @@ def claims_of(view: View) -> list[ResourceClaim]:
 def requests_on(view: View, node: str) -> list[RequestDevices]:
     """Return the devices of a node for each request of the pod's unallocated claims."""
     inventory, allocated = _stock(view)
-    pools = inventory.on(view.info(node).row)
+    pools = inventory.pools_on(view.info(node).row)
     devices = [device for entry in pools if not entry.pool.is_invalid for device in entry.devices]
     found = []
     for claim in claims_of(view):
@@ -121,7 +121,7 @@ def _matched(
     tolerated = [
         each for each in selected if find_untolerated_device_taint(each.taints, way.tolerations, options) is None
     ]
-    free = [each for each in tolerated if way.admin_access or not allocated.has(each.id)]
+    free = [each for each in tolerated if way.admin_access or not allocated.is_exclusive(each.id)]
     return RequestDevices(
         claim, way, devices, of_class, selected, tolerated, free, own_failing if of_class else failing
     )

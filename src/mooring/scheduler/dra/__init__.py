@@ -5,7 +5,6 @@
     inventory    all published devices, by pool and by the nodes that can use them, with their taints
     allocated    the devices in use, by allocated claims and by allocations that are not written yet
     capacity     the amount of a shared device that a request takes
-    constraints  attributes that the devices of a claim must share
     allocator    the search for devices on one node for all claims of a pod
     memo         search results, cached for pods with the same requests
     results      the allocation as it is written into a claim's status

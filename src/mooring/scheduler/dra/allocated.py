@@ -1,7 +1,7 @@
-"""Track which devices are in use.
+"""Track which devices are allocated, and how much of the shared ones.
 
-A device is in use by a claim that is allocated, as informers show it or as our own pending writes will make it, or by a
-claim whose allocation is decided but not written yet (in flight). Only changed claims are processed again.
+Counted are the claims in the state that informers show or that our own pending writes will give them, and the
+allocations that are decided but not written yet (in flight). Only changed claims are processed again.
 """
 
 from collections import Counter
@@ -11,7 +11,8 @@ from typing import TypeAlias
 from mooring.api.quantity import Quantity
 from mooring.api.resource_v1 import ResourceClaim
 from mooring.constraints.columns.revisions import NEVER
-from mooring.scheduler.columns.cluster import Cluster, object_key
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.dra.claims import claim_key
 from mooring.scheduler.dra.devices import DeviceId
 from mooring.scheduler.dra.inventory import Inventory
 from mooring.scheduler.volumes.assumed import find_assumptions
@@ -22,6 +23,8 @@ _ZERO = Quantity(0)
 
 
 class Allocated:
+    """The devices that ResourceClaims use, and the used capacities of shared devices."""
+
     def __init__(self, cluster: Cluster, inventory: Inventory) -> None:
         self._changes = cluster.changes(ResourceClaim)
         self._objects = cluster.objects(ResourceClaim)
@@ -35,66 +38,62 @@ class Allocated:
         self._shares: Counter[DeviceId] = Counter()
         self._consumed: dict[DeviceId, dict[str, Quantity]] = {}
 
-    # -- what is in use
-
-    def has(self, device: DeviceId) -> bool:
-        """Whether a device is allocated to a claim that does not share it."""
+    def is_exclusive(self, device: DeviceId) -> bool:
+        """Return whether a device is allocated to a claim that does not share it with others."""
         return device in self._exclusive
 
     def is_used(self, device: DeviceId) -> bool:
         return device in self._exclusive or device in self._consumed
 
     def consumed_capacities(self, device: DeviceId) -> Mapping[str, Quantity]:
-        """Return the used amounts of a shared device's capacities."""
+        """Return the amounts of a shared device's capacities that claims use."""
         return self._consumed.get(device, {})
 
-    # -- allocations on their way
-
     def is_in_flight(self, claim: ResourceClaim) -> bool:
-        found = self._in_flight.get(_key(claim))
+        """Return whether the allocation of a claim is decided but not written yet."""
+        found = self._in_flight.get(claim_key(claim))
         return found is not None and found.metadata.uid == claim.metadata.uid
 
-    def begin(self, claim: ResourceClaim) -> None:
-        """Count devices as in use from now on, although their allocation is not written yet."""
-        self._in_flight[_key(claim)] = claim
-        self._touched.add(_key(claim))
+    def begin_allocation(self, claim: ResourceClaim) -> None:
+        """Count the devices of a claim as used from now on, although its allocation is not written yet."""
+        self._in_flight[claim_key(claim)] = claim
+        self._touched.add(claim_key(claim))
 
-    def end(self, claim: ResourceClaim) -> None:
+    def end_allocation(self, claim: ResourceClaim) -> None:
         """Stop counting an unwritten allocation, because it was written or given up."""
-        self._touched.add(_key(claim))
-        self._in_flight.pop(_key(claim), None)
+        self._touched.add(claim_key(claim))
+        self._in_flight.pop(claim_key(claim), None)
 
-    def touch(self, claim: ResourceClaim) -> None:
-        """Recompute which devices a claim uses, because the assumed state of the claim changed."""
-        self._touched.add(_key(claim))
-
-    # -- catching up
+    def recount_claim(self, claim: ResourceClaim) -> None:
+        """Let the next `refresh` recompute which devices a claim uses, because its assumed state changed."""
+        self._touched.add(claim_key(claim))
 
     def refresh(self) -> None:
+        """Recompute the devices of the claims that changed since the last call."""
         changed = self._changes.entries_since(self._verified_at, len(self._objects))
         self._verified_at = self._changes.changed_at
         changed = (changed if changed is not None else {*self._objects, *self._uses}) | self._touched
         self._touched.clear()
         devices: set[DeviceId] = set()
         for key in changed:
-            devices.update(self._update(key))
-        self._inventory.use_changed(devices)
+            devices.update(self._recount_devices(key))
+        self._inventory.mark_devices_changed(devices)
 
-    def _update(self, key: str) -> Iterator[DeviceId]:
+    def _recount_devices(self, key: str) -> Iterator[DeviceId]:
         claim = self._in_flight.get(key) or self._claims.get(key)
-        before, after = self._uses.pop(key, ()), () if claim is None else tuple(_uses(claim))
+        before, after = self._uses.pop(key, ()), () if claim is None else tuple(_device_uses(claim))
         if after:
             self._uses[key] = after
         if before == after:
             return
         for use in before:
-            self._subtract(*use)
+            self._remove_use(*use)
             yield use[0]
         for use in after:
-            self._add(*use)
+            self._add_use(*use)
             yield use[0]
 
-    def _add(self, device: DeviceId, amounts: dict[str, Quantity] | None) -> None:
+    def _add_use(self, device: DeviceId, amounts: dict[str, Quantity] | None) -> None:
         if amounts is None:
             self._exclusive[device] += 1
             return
@@ -103,7 +102,7 @@ class Allocated:
         for name, amount in amounts.items():
             consumed[name] = consumed.get(name, _ZERO) + amount
 
-    def _subtract(self, device: DeviceId, amounts: dict[str, Quantity] | None) -> None:
+    def _remove_use(self, device: DeviceId, amounts: dict[str, Quantity] | None) -> None:
         if amounts is None:
             self._exclusive[device] -= 1
             if not self._exclusive[device]:
@@ -116,14 +115,10 @@ class Allocated:
             del self._shares[device], self._consumed[device]
 
 
-def _uses(claim: ResourceClaim) -> Iterator[Use]:
+def _device_uses(claim: ResourceClaim) -> Iterator[Use]:
     if claim.status.allocation is None:
         return
     for result in claim.status.allocation.devices.results:
         if not result.admin_access:
             shared = result.consumed_capacity if result.share_id is not None else None
             yield DeviceId(result.driver, result.pool, result.device), shared
-
-
-def _key(claim: ResourceClaim) -> str:
-    return object_key(claim.metadata.namespace, claim.metadata.name)

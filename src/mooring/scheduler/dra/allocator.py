@@ -10,9 +10,8 @@ The search is still exponential in the worst case, so it stops after a limited n
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import msgspec
 
@@ -23,19 +22,17 @@ from mooring.constraints.tolerations import find_untolerated_device_taint
 from mooring.scheduler.dra import capacity
 from mooring.scheduler.dra.allocated import Allocated
 from mooring.scheduler.dra.claims import Alternatives, Request, full_name
-from mooring.scheduler.dra.constraints import Constraint, constraints_of
-from mooring.scheduler.dra.devices import DeviceId, PooledDevice, SelectorError
+from mooring.scheduler.dra.devices import DeviceId, PooledDevice, SelectorError, attribute_of
 from mooring.scheduler.dra.inventory import CounterName, NodePool, Pool
 
 MAX_DEVICES = 32
 """The maximum number of devices that one claim may have."""
 MAX_ALTERNATIVES = 8
-_TRIES = 20_000
 _ZERO = Quantity(0)
 
 
 class AllocationError(ValueError):
-    """A claim or device class is invalid, on any node; the message is kube-scheduler's."""
+    """A claim or device class is invalid, so that no node can satisfy it; the message is kube-scheduler's."""
 
 
 class OutOfTriesError(Exception):
@@ -62,48 +59,76 @@ class Solution(msgspec.Struct, frozen=True):
     """A complete result of the search: the devices for each claim."""
 
     devices: tuple[tuple[Chosen, ...], ...]
-    points: int
+    score: int
     """The score of the node: higher if earlier alternatives of requests were satisfied."""
 
 
 @dataclass(slots=True)
 class Tries:
-    """The remaining number of tries of the device search: for one pod in total, and on one node."""
+    """The number of devices that the search may still try for a pod: on all nodes together, and on each node."""
 
-    left: int
-    each: int = _TRIES
-
-
-UNLIMITED = Tries(sys.maxsize, sys.maxsize)
+    left: int = sys.maxsize
+    per_node: int = sys.maxsize
 
 
 def allocate(
     wanted: Sequence[Wanted], pools: Sequence[NodePool], allocated: Allocated, options: ConstraintOptions, tries: Tries
 ) -> Solution | None:
-    """Find devices for all claims among those that a node can use; None if there are none. Raise AllocationError."""
-    search = _Search(wanted, pools, allocated, options, min(tries.each, tries.left))
+    """Find devices for all claims in the pools that a node can use; return None if there are not enough.
+
+    Raise AllocationError for an invalid claim or class, OutOfTriesError at the limit of tries.
+    """
+    search = _Search(wanted, pools, allocated, options, min(tries.per_node, tries.left))
     try:
-        found = search.claim(0)
+        found = search.allocate_claim(0)
     finally:
-        if tries is not UNLIMITED:
-            tries.left -= search.tried
+        tries.left -= search.tried
     if not found:
         return None
-    return Solution(tuple(tuple(devices) for devices in search.result), search.points())
+    return Solution(tuple(tuple(devices) for devices in search.result), search.score())
 
 
-class _Place(NamedTuple):
-    """The position of the device search: claim, request, alternative and device."""
+@dataclass(slots=True)
+class _Constraint:
+    """A constraint of a claim: an attribute is equal on the devices of some requests, or different on each."""
 
-    claim: int
-    number: int
-    """The index of the request in its claim."""
-    request: Request
-    """The alternative of the request that is being tried."""
+    attribute: str
+    requests: frozenset[str]
+    is_distinct: bool
+    values: list[tuple[str, object]] = field(default_factory=list)
+    """The attribute's values on the devices that the search has taken."""
+
+    def add(self, request: Request, device: PooledDevice) -> bool:
+        """Add a device if it meets the constraint; return whether it does."""
+        if not request.is_listed_in(self.requests):
+            return True
+        value = attribute_of(device, self.attribute)
+        if value is None or (value in self.values if self.is_distinct else self.values and self.values[0] != value):
+            return False
+        self.values.append(value)
+        return True
+
+    def remove_last(self, request: Request) -> None:
+        """Remove the device that the last successful `add` added for a request."""
+        if request.is_listed_in(self.requests):
+            self.values.pop()
+
+
+def _compile_constraints(claim: ResourceClaim) -> list[_Constraint]:
+    found: list[_Constraint] = []
+    for index, entry in enumerate(claim.spec.devices.constraints):
+        attribute = entry.match_attribute if entry.match_attribute is not None else entry.distinct_attribute
+        if attribute is None:
+            what = "empty constraint (unsupported constraint type?)"
+            raise AllocationError(f"claim {full_name(claim)}, constraint #{index}: {what}")
+        found.append(_Constraint(attribute, frozenset(entry.requests), entry.match_attribute is None))
+    return found
 
 
 @dataclass(slots=True)
 class _Search:
+    """A depth-first search for devices on one node; it takes devices and releases them when it backtracks."""
+
     wanted: Sequence[Wanted]
     pools: Sequence[NodePool]
     allocated: Allocated
@@ -112,45 +137,41 @@ class _Search:
     tried: int = 0
     result: list[list[Chosen]] = field(default_factory=list)
     _picked: dict[tuple[int, int], int] = field(default_factory=dict)
-    _constraints: list[list[Constraint]] = field(default_factory=list)
+    _constraints: list[list[_Constraint]] = field(default_factory=list)
     _allocating: dict[DeviceId, list[int]] = field(default_factory=dict)
     _sharing: dict[DeviceId, list[dict[str, Quantity]]] = field(default_factory=dict)
     _free_counters: dict[int, dict[CounterName, Quantity]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.result = [[] for _ in self.wanted]
-        try:
-            self._constraints = [constraints_of(entry.claim) for entry in self.wanted]
-        except ValueError as problem:
-            raise AllocationError(str(problem)) from problem
+        self._constraints = [_compile_constraints(entry.claim) for entry in self.wanted]
 
-    def points(self) -> int:
+    def score(self) -> int:
         return sum(
             MAX_ALTERNATIVES - index
             for (claim, request), index in self._picked.items()
             if self.wanted[claim].requests[request][index].sub
         )
 
-    # -- walking through what is wanted
+    def allocate_claim(self, number: int) -> bool:
+        """Find devices for a claim and all claims after it; return whether there are enough."""
+        return number == len(self.wanted) or self._allocate_request(number, 0)
 
-    def claim(self, number: int) -> bool:
-        return number == len(self.wanted) or self._request(number, 0)
-
-    def _request(self, claim: int, number: int) -> bool:
+    def _allocate_request(self, claim: int, number: int) -> bool:
         requests = self.wanted[claim].requests
         if number == len(requests):
-            return self.claim(claim + 1)
+            return self.allocate_claim(claim + 1)
         for index, request in enumerate(requests[number]):
             self._picked[claim, number] = index
-            if self._alternative(claim, number, request):
+            if self._allocate_alternative(claim, number, request):
                 return True
         return False
 
-    def _alternative(self, claim: int, number: int, request: Request) -> bool:
+    def _allocate_alternative(self, claim: int, number: int, request: Request) -> bool:
         if request.wants_all:
-            everything = self._all(claim, request)
+            everything = self._find_all_devices(claim, request)
             within = len(self.result[claim]) + len(everything) <= MAX_DEVICES
-            return bool(everything) and within and self._each(claim, number, request, everything)
+            return bool(everything) and within and self._take_all_devices(claim, number, request, everything)
         if len(self.result[claim]) + request.count > MAX_DEVICES:
             return False
         devices = [
@@ -159,9 +180,9 @@ class _Search:
             if not (entry.pool.is_incomplete or entry.pool.is_invalid)
             for device in entry.devices
         ]
-        return self._some(_Place(claim, number, request), devices, 0, request.count)
+        return self._take_some_devices((claim, number), request, devices, 0, request.count)
 
-    def _all(self, claim: int, request: Request) -> list[tuple[PooledDevice, Pool]]:
+    def _find_all_devices(self, claim: int, request: Request) -> list[tuple[PooledDevice, Pool]]:
         found: list[tuple[PooledDevice, Pool]] = []
         for entry in self.pools:
             if entry.pool.is_incomplete or entry.pool.is_invalid:
@@ -171,32 +192,42 @@ class _Search:
             found += [(device, entry.pool) for device in entry.devices if self._is_selected(claim, request, device)]
         return found
 
-    def _each(self, claim: int, number: int, request: Request, devices: list[tuple[PooledDevice, Pool]]) -> bool:
+    def _take_all_devices(
+        self, claim: int, number: int, request: Request, devices: list[tuple[PooledDevice, Pool]]
+    ) -> bool:
         taken: list[tuple[PooledDevice, Pool]] = []
         for device, pool in devices:
-            if not self._take(claim, request, device, pool):
+            if not self._take_device(claim, request, device, pool):
                 break
             taken.append((device, pool))
-        if len(taken) == len(devices) and self._request(claim, number + 1):
+        if len(taken) == len(devices) and self._allocate_request(claim, number + 1):
             return True
         for device, pool in reversed(taken):
-            self._give_back(claim, request, device, pool)
+            self._release_device(claim, request, device, pool)
         return False
 
-    def _some(self, place: _Place, devices: list[tuple[PooledDevice, Pool]], start: int, count: int) -> bool:
-        claim, number, request = place
+    def _take_some_devices(
+        self,
+        position: tuple[int, int],
+        request: Request,
+        devices: list[tuple[PooledDevice, Pool]],
+        start: int,
+        count: int,
+    ) -> bool:
+        claim, number = position
         if count == 0:
-            return self._request(claim, number + 1)
+            return self._allocate_request(claim, number + 1)
         failed: set[tuple[object, ...]] = set()
         for index in range(start, len(devices)):
             device, pool = devices[index]
             if not self._is_free(claim, request, device) or not self._is_selected(claim, request, device):
                 continue
-            if device.twin_key in failed or not self._take(claim, request, device, pool):
+            if device.twin_key in failed or not self._take_device(claim, request, device, pool):
                 continue
-            if self._some(place, devices, index + (not device.is_shareable), count - 1):
+            following = index + (not device.is_shareable)
+            if self._take_some_devices(position, request, devices, following, count - 1):
                 return True
-            self._give_back(claim, request, device, pool)
+            self._release_device(claim, request, device, pool)
             if not device.is_shareable:
                 failed.add(device.twin_key)
         return False
@@ -207,18 +238,18 @@ class _Search:
         taken = self._allocating.get(device.id, ())
         if request.admin_access:
             return claim not in taken
-        if self.allocated.has(device.id):
+        if self.allocated.is_exclusive(device.id):
             return False
         return device.is_shareable or not taken
 
     def _is_selected(self, claim: int, request: Request, device: PooledDevice) -> bool:
         of_class = f"class {request.device_class.metadata.name}"
         of_claim = f"claim {full_name(self.wanted[claim].claim)}"
-        return _selects(request.device_class.spec.selectors, device, of_class) and _selects(
+        return _matches_all(request.device_class.spec.selectors, device, of_class) and _matches_all(
             request.selectors, device, of_claim
         )
 
-    def _take(self, claim: int, request: Request, device: PooledDevice, pool: Pool) -> bool:
+    def _take_device(self, claim: int, request: Request, device: PooledDevice, pool: Pool) -> bool:
         self.tried += 1
         if self.tried > self.limit:
             raise OutOfTriesError
@@ -227,13 +258,13 @@ class _Search:
         if device.taints and find_untolerated_device_taint(device.taints, request.tolerations, self.options):
             return False
         consumed = self._consumption(request, device)
-        if consumed is None or not self._draw(device, pool):
+        if consumed is None or not self._consume_counters(device, pool):
             return False
         constraints = self._constraints[claim]
         for index, constraint in enumerate(constraints):
             if not constraint.add(request, device):
                 for earlier in constraints[:index]:
-                    earlier.remove(request, device)
+                    earlier.remove_last(request)
                 self._return_counters(device, pool)
                 return False
         self._allocating.setdefault(device.id, []).append(claim)
@@ -242,13 +273,13 @@ class _Search:
         self.result[claim].append(Chosen(request, device, consumed if device.is_shareable else None))
         return True
 
-    def _give_back(self, claim: int, request: Request, device: PooledDevice, pool: Pool) -> None:
+    def _release_device(self, claim: int, request: Request, device: PooledDevice, pool: Pool) -> None:
         self.result[claim].pop()
         self._allocating[device.id].remove(claim)
         if device.is_shareable:
             self._sharing[device.id].pop()
         for constraint in self._constraints[claim]:
-            constraint.remove(request, device)
+            constraint.remove_last(request)
         self._return_counters(device, pool)
 
     def _consumption(self, request: Request, device: PooledDevice) -> dict[str, Quantity] | None:
@@ -262,44 +293,44 @@ class _Search:
 
     # -- counters that devices share
 
-    def _draw(self, device: PooledDevice, pool: Pool) -> bool:
-        if not self._draws(device):
+    def _consume_counters(self, device: PooledDevice, pool: Pool) -> bool:
+        if not self._needs_counters(device):
             return True
-        free = self._counters(pool)
-        for consumption in device.device.consumes_counters:
-            for name, counter in consumption.counters.items():
-                if free.get((consumption.counter_set, name), _ZERO) < counter.value:
-                    return False
-        for consumption in device.device.consumes_counters:
-            for name, counter in consumption.counters.items():
-                free[consumption.counter_set, name] -= counter.value
+        free = self._free_counters_of(pool)
+        if any(free.get(name, _ZERO) < amount for name, amount in _consumed_counters(device)):
+            return False
+        for name, amount in _consumed_counters(device):
+            free[name] -= amount
         return True
 
     def _return_counters(self, device: PooledDevice, pool: Pool) -> None:
-        if self._draws(device):
-            free = self._counters(pool)
-            for consumption in device.device.consumes_counters:
-                for name, counter in consumption.counters.items():
-                    free[consumption.counter_set, name] += counter.value
+        if self._needs_counters(device):
+            free = self._free_counters_of(pool)
+            for name, amount in _consumed_counters(device):
+                free[name] += amount
 
-    def _draws(self, device: PooledDevice) -> bool:
+    def _needs_counters(self, device: PooledDevice) -> bool:
         in_use = self.allocated.is_used(device.id) or bool(self._allocating.get(device.id))
         return bool(device.device.consumes_counters) and not in_use
 
-    def _counters(self, pool: Pool) -> dict[CounterName, Quantity]:
+    def _free_counters_of(self, pool: Pool) -> dict[CounterName, Quantity]:
         free = self._free_counters.get(id(pool))
         if free is None:
             free = self._free_counters[id(pool)] = dict(pool.counters)
             for device in pool.devices:
                 if device.device.consumes_counters and self.allocated.is_used(device.id):
-                    for consumption in device.device.consumes_counters:
-                        for name, counter in consumption.counters.items():
-                            key = (consumption.counter_set, name)
-                            free[key] = free.get(key, _ZERO) - counter.value
+                    for name, amount in _consumed_counters(device):
+                        free[name] = free.get(name, _ZERO) - amount
         return free
 
 
-def _selects(selectors: Sequence[DeviceSelector], device: PooledDevice, whose: str) -> bool:
+def _consumed_counters(device: PooledDevice) -> Iterator[tuple[CounterName, Quantity]]:
+    for consumption in device.device.consumes_counters:
+        for name, counter in consumption.counters.items():
+            yield (consumption.counter_set, name), counter.value
+
+
+def _matches_all(selectors: Sequence[DeviceSelector], device: PooledDevice, whose: str) -> bool:
     for index, selector in enumerate(selectors):
         if selector.cel is None:
             raise AllocationError(f"{whose}: selector #{index}: CEL expression empty (unsupported selector type?)")

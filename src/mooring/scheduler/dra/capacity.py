@@ -7,7 +7,7 @@ amount is rounded up to one of them. Without a request, the default applies, or 
 from collections.abc import Mapping
 
 from mooring.api.quantity import Quantity
-from mooring.api.resource_v1 import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
+from mooring.api.resource_v1 import CapacityRequestPolicyRange, DeviceCapacity
 from mooring.scheduler.dra.devices import PooledDevice
 
 Amounts = Mapping[str, Quantity]
@@ -18,7 +18,7 @@ def consumption(device: PooledDevice, requested: Amounts) -> dict[str, Quantity]
     """Return the amount of each of a device's capacities that a request takes; None when the device has too little."""
     wanted: dict[str, Quantity] = {}
     for name, amount in requested.items():
-        own = _own_name(device, name)
+        own = _find_capacity_name(device, name)
         if own is None:
             return None
         wanted[own] = amount
@@ -32,7 +32,7 @@ def consumption(device: PooledDevice, requested: Amounts) -> dict[str, Quantity]
 
 
 def fits(device: PooledDevice, taken: Amounts, *used: Amounts) -> bool:
-    """Return whether a device has the requested amounts left beside the used ones."""
+    """Return whether a shared device has enough capacity for an additional request, given the amounts in use."""
     for name, amount in taken.items():
         total = sum((entry[name] for entry in used if name in entry), amount)
         if total > device.device.capacity[name].value:
@@ -40,7 +40,7 @@ def fits(device: PooledDevice, taken: Amounts, *used: Amounts) -> bool:
     return True
 
 
-def _own_name(device: PooledDevice, name: str) -> str | None:
+def _find_capacity_name(device: PooledDevice, name: str) -> str | None:
     capacity, driver = device.device.capacity, device.id.driver
     domain, slash, identifier = name.partition("/")
     other = f"{driver}/{name}" if not slash else identifier if domain == driver else name
@@ -51,18 +51,14 @@ def _consumed_amount(wanted: Quantity | None, capacity: DeviceCapacity) -> Quant
     policy = capacity.request_policy
     if wanted is None:
         return policy.default if policy is not None and policy.default is not None else capacity.value
-    return wanted if policy is None else _rounded_up(wanted, policy)
-
-
-def _rounded_up(wanted: Quantity, policy: CapacityRequestPolicy) -> Quantity | None:
-    if policy.valid_range is not None:
-        return _in_range(wanted, policy.valid_range)
-    if policy.valid_values:
+    if policy is not None and policy.valid_range is not None:
+        return _round_up_to_step(wanted, policy.valid_range)
+    if policy is not None and policy.valid_values:
         return min((value for value in policy.valid_values if value >= wanted), default=None)
     return wanted
 
 
-def _in_range(wanted: Quantity, limits: CapacityRequestPolicyRange) -> Quantity | None:
+def _round_up_to_step(wanted: Quantity, limits: CapacityRequestPolicyRange) -> Quantity | None:
     taken = max(wanted, limits.min)
     if limits.step is not None and limits.step > _ZERO:
         over, step = (taken - limits.min).milli_value(), limits.step.milli_value()

@@ -1,4 +1,4 @@
-"""The ResourceClaims of a pod, and the requests in them.
+"""Find the ResourceClaims of a pod, and compile the requests in them.
 
 A pod names a claim, or a template from which a controller creates a claim, whose name is then in the pod's status.
 Called by ``plugins/dynamic_resources.py``; messages are kube-scheduler's.
@@ -34,8 +34,12 @@ def full_name(claim: ResourceClaim) -> str:
     return f"{claim.metadata.namespace}/{claim.metadata.name}"
 
 
+def claim_key(claim: ResourceClaim) -> str:
+    return object_key(claim.metadata.namespace, claim.metadata.name)
+
+
 def pod_claims(pod: Pod, claims: Assumed[ResourceClaim]) -> list[ResourceClaim]:
-    """Return the claims of a pod in its order. Raise ClaimError if one is missing or cannot be used."""
+    """Return the claims of a pod in the order of its spec. Raise ClaimError if one is missing or cannot be used."""
     found: list[ResourceClaim] = []
     for entry in pod.spec.resource_claims:
         name = claim_name(pod, entry)
@@ -46,7 +50,8 @@ def pod_claims(pod: Pod, claims: Assumed[ResourceClaim]) -> list[ResourceClaim]:
             raise ClaimError(f'resourceclaim.resource.k8s.io "{name}" not found')
         if claim.metadata.deletion_timestamp is not None:
             raise ClaimError(f'resourceclaim "{name}" is being deleted')
-        if entry.resource_claim_name is None and not is_made_for(pod, claim):
+        owner = controller_of(claim.metadata)
+        if entry.resource_claim_name is None and (owner is None or owner.uid != pod.metadata.uid):
             of_pod = f"{pod.metadata.namespace}/{pod.metadata.name}"
             raise ClaimError(f"ResourceClaim {full_name(claim)} was not created for Pod {of_pod} (Pod is not owner)")
         found.append(claim)
@@ -54,9 +59,9 @@ def pod_claims(pod: Pod, claims: Assumed[ResourceClaim]) -> list[ResourceClaim]:
 
 
 def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
-    """Return the name of the claim for an entry of `spec.resourceClaims`; None if it needs none.
+    """Return the name of the claim for an entry of a pod's `spec.resourceClaims`; None if the entry needs no claim.
 
-    Raise ClaimError while the claim is not created.
+    Raise ClaimError if a claim will be created from a template but is not created yet.
     """
     if entry.resource_claim_name is not None:
         return entry.resource_claim_name
@@ -69,17 +74,12 @@ def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
     raise ClaimError(f"{of_pod}: ResourceClaim not created yet")
 
 
-def is_made_for(pod: Pod, claim: ResourceClaim) -> bool:
-    owner = controller_of(claim.metadata)
-    return owner is not None and owner.uid == pod.metadata.uid
-
-
 def is_reserved_for(pod: Pod, claim: ResourceClaim) -> bool:
     return any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One alternative of a request of a claim."""
+    """One alternative of a device request in a claim, with its device class."""
 
     base: str
     """The name of the request in the claim."""
@@ -97,8 +97,11 @@ class Request(msgspec.Struct, frozen=True):
     def name(self) -> str:
         return f"{self.base}/{self.sub}" if self.sub else self.base
 
-    def is_meant_by(self, names: frozenset[str]) -> bool:
-        """Return whether a list of request names in a constraint includes this request; an empty list includes all."""
+    def is_listed_in(self, names: frozenset[str]) -> bool:
+        """Return whether a constraint or configuration for the requests `names` applies to this one; empty means all.
+
+        A name is that of a request, or of a request and its alternative (`request/alternative`).
+        """
         return not names or self.base in names or (bool(self.sub) and self.name in names)
 
 
@@ -107,19 +110,21 @@ Alternatives = tuple[Request, ...]
 
 
 def requests_of(claim: ResourceClaim, cluster: Cluster) -> tuple[Alternatives, ...]:
-    """Return the requests of a claim with their device classes. Raises ClaimError."""
-    return tuple(_alternatives(claim, request, cluster) for request in claim.spec.devices.requests)
+    """Return the device requests of a claim, each as its alternatives. Raise ClaimError for a missing device class."""
+    return tuple(_compile_alternatives(claim, request, cluster) for request in claim.spec.devices.requests)
 
 
-def _alternatives(claim: ResourceClaim, request: DeviceRequest, cluster: Cluster) -> Alternatives:
+def _compile_alternatives(claim: ResourceClaim, request: DeviceRequest, cluster: Cluster) -> Alternatives:
     if request.exactly is not None:
-        return (_request(request.name, "", request.exactly, cluster),)
+        return (_compile_alternative(request.name, "", request.exactly, cluster),)
     if request.first_available:
-        return tuple(_request(request.name, sub.name, sub, cluster) for sub in request.first_available)
+        return tuple(_compile_alternative(request.name, sub.name, sub, cluster) for sub in request.first_available)
     raise ClaimError(f"resource claim {full_name(claim)}, request {request.name}: unknown request type")
 
 
-def _request(base: str, sub: str, source: ExactDeviceRequest | DeviceSubRequest, cluster: Cluster) -> Request:
+def _compile_alternative(
+    base: str, sub: str, source: ExactDeviceRequest | DeviceSubRequest, cluster: Cluster
+) -> Request:
     device_class = cluster.objects(DeviceClass).get(source.device_class_name)
     if device_class is None:
         name = f"{base}/{sub}" if sub else base

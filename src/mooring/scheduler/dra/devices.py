@@ -1,15 +1,13 @@
-"""A device of a pool, and the evaluation of CEL expressions that select devices.
+"""Represent devices of ResourceSlices, and evaluate the CEL expressions that select devices.
 
 Devices of a driver with equal attributes and capacities share a `DeviceKind`: an expression is evaluated once per kind,
 however many nodes have such devices.
 """
 
 from typing import Any, Final, NamedTuple
-from weakref import WeakValueDictionary
 
 import msgspec
 
-from mooring.api import codec
 from mooring.api.resource_v1 import Device, DeviceAttribute, DeviceTaint, ResourceSlice
 from mooring.cel.cache import ProgramCache
 from mooring.cel.environment import Program
@@ -22,6 +20,8 @@ _CACHE_SIZE: Final = 1024
 
 
 class DeviceId(NamedTuple):
+    """The identity of a device: the names of its driver, of the pool and of the device in the pool."""
+
     driver: str
     pool: str
     device: str
@@ -35,7 +35,7 @@ class SelectorError(ValueError):
 
 
 class _Domains(dict[str, dict[str, Any]]):
-    """Device attributes by domain, as expressions read them. As in Kubernetes, an unknown domain is an empty map."""
+    """The map of device attributes by domain that CEL expressions read; an unknown domain is an empty map."""
 
     def get(self, key: str, _default: Any = None) -> Any:
         return dict.get(self, key, {})
@@ -63,7 +63,7 @@ class DeviceKind:
         self._verdicts: dict[str, bool | str] = {}
 
     def is_selected_by(self, expression: str) -> bool:
-        """Evaluate a CEL expression on a device of this kind. Raise SelectorError."""
+        """Return whether a CEL expression selects devices of this kind. Raise SelectorError if evaluation fails."""
         verdict = self._verdicts.get(expression)
         if verdict is None:
             verdict = self._verdicts[expression] = self._evaluate(expression)
@@ -95,22 +95,11 @@ def _compile_expression(expression: str) -> Program:
 _programs: Final = ProgramCache(_compile_expression, _CACHE_SIZE)
 
 
-class DeviceKinds:
-    """The interned device kinds in use."""
-
-    def __init__(self) -> None:
-        self._known: WeakValueDictionary[bytes, DeviceKind] = WeakValueDictionary()
-
-    def of(self, driver: str, device: Device) -> DeviceKind:
-        key = codec.encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))
-        kind = self._known.get(key)
-        if kind is None:
-            kind = self._known[key] = DeviceKind(driver, device)
-        return kind
-
-
 class PooledDevice(msgspec.Struct, eq=False):
-    """A device in its pool. Do not modify it: creating half a million frozen objects would take too long."""
+    """A device as a ResourceSlice of its pool publishes it, with its taints.
+
+    Do not modify it: it is not frozen only because creating half a million frozen objects would take too long.
+    """
 
     id: DeviceId
     device: Device
@@ -135,7 +124,7 @@ def split_qualified_name(name: str, driver: str) -> tuple[str, str]:
 
 
 def attribute_of(device: PooledDevice, name: str) -> tuple[str, object] | None:
-    """Return the type and value of a device attribute by its full name; None if the device lacks it."""
+    """Return the type and value of the attribute with a fully qualified name; None if the device lacks it."""
     attributes = device.device.attributes
     attribute = attributes.get(name)
     if attribute is None:
@@ -153,16 +142,16 @@ def attribute_of(device: PooledDevice, name: str) -> tuple[str, object] | None:
 def attribute_value(attribute: DeviceAttribute) -> Any:
     """Convert a device attribute to a CEL value."""
     if attribute.version_value is not None:
-        return _version(attribute.version_value)
+        return _version_value(attribute.version_value)
     for value in (attribute.string_value, attribute.int_value, attribute.bool_value):
         if value is not None:
             return value
     if attribute.version_values:
-        return [_version(text) for text in attribute.version_values]
+        return [_version_value(text) for text in attribute.version_values]
     return attribute.string_values or attribute.int_values or attribute.bool_values
 
 
-def _version(text: str) -> Any:
+def _version_value(text: str) -> Any:
     try:
         return semver(text)
     except CelError:  # admission lets no such version in; as a text it equals no version

@@ -1,11 +1,12 @@
-"""All devices that drivers publish, by pool and by the nodes that can use them.
+"""Index all devices that drivers publish in ResourceSlices, by pool and by the nodes that can use them.
 
 A pool consists of the ResourceSlices of its highest generation. It is incomplete while slices are missing, and invalid
-if it has two devices with the same name. `changed_at` is, for each row, the revision at which its devices or their use
-last changed, so that search results can be cached until then.
+if it has two devices with the same name. `changed_at` has, for each node row, the revision at which the node's devices
+or their allocation last changed, so that search results can be cached until then.
 """
 
 from collections.abc import Iterable, Sequence
+from weakref import WeakValueDictionary
 
 import msgspec
 import numpy as np
@@ -13,14 +14,13 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from mooring.api import codec
-from mooring.api.core_v1 import NodeSelector
 from mooring.api.quantity import Quantity
-from mooring.api.resource_v1 import Device, DeviceTaint, DeviceTaintRule, ResourceSlice
+from mooring.api.resource_v1 import Device, DeviceTaint, DeviceTaintRule, ResourceSlice, ResourceSliceSpec
 from mooring.constraints import node_selector
 from mooring.constraints.columns.revisions import NEVER
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.dra.devices import DeviceId, DeviceKinds, PooledDevice
+from mooring.scheduler.dra.devices import DeviceId, DeviceKind, PooledDevice
 from mooring.scheduler.framework import ALL_ROWS, Rows
 
 CounterName = tuple[str, str]
@@ -30,6 +30,8 @@ PoolKey = tuple[str, str]
 
 
 class Pool(msgspec.Struct, eq=False):
+    """A driver's pool of devices, with the node rows from which each device can be used."""
+
     driver: str
     name: str
     is_incomplete: bool = False
@@ -52,7 +54,8 @@ class Pool(msgspec.Struct, eq=False):
     def __str__(self) -> str:
         return f"{self.driver}/{self.name}"
 
-    def on(self, row: int) -> list[PooledDevice]:
+    def devices_on(self, row: int) -> list[PooledDevice]:
+        """Return the devices of the pool that the node of a row can use."""
         here = self.by_row.get(row)
         if not here or not self.everywhere:
             return here or self.everywhere
@@ -67,12 +70,12 @@ class NodePool(msgspec.Struct, frozen=True):
 
 
 class Inventory:
-    """The devices of all pools. A change costs only as much as the pools that it affects."""
+    """All pools of devices, indexed by node row. A change of objects rebuilds only the pools that it affects."""
 
     def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
         self._cluster = cluster
         self._options = replace(options, cel=False)  # slices know no expressions over nodes: they fail closed
-        self._kinds = DeviceKinds()
+        self._kinds: WeakValueDictionary[bytes, DeviceKind] = WeakValueDictionary()
         self._slices = cluster.objects(ResourceSlice)
         self._changes = cluster.changes(ResourceSlice)
         self._slices_verified_at = NEVER
@@ -103,26 +106,22 @@ class Inventory:
             for key in changed:
                 self._rebuild(key)
 
-    def on(self, row: int) -> tuple[NodePool, ...]:
-        """Return the devices that a node can use: those without binding conditions first, then by driver and pool."""
+    def pools_on(self, row: int) -> tuple[NodePool, ...]:
+        """Return the pools whose devices a node can use: those without binding conditions first, then by name."""
         found = self._on.get(row)
         if found is None:
-            pools = {**self._by_row.get(row, {}), **self._everywhere}
-            found = self._on[row] = tuple(NodePool(pool, pool.on(row)) for pool in sorted(pools.values(), key=_rank))
+            pools = sorted({**self._by_row.get(row, {}), **self._everywhere}.values(), key=_pool_sort_key)
+            found = self._on[row] = tuple(NodePool(pool, pool.devices_on(row)) for pool in pools)
         return found
 
-    def use_changed(self, devices: Iterable[DeviceId]) -> None:
-        """Discard cached search results for the nodes of devices that were allocated or freed."""
-        touched = {(device.driver, device.pool) for device in devices}
-        if not touched:
-            return
-        self.now += 1
-        for key in touched:
+    def mark_devices_changed(self, devices: Iterable[DeviceId]) -> None:
+        """Make search results stale on all nodes of the pools of these devices, which were allocated or freed."""
+        keys = {(device.driver, device.pool) for device in devices}
+        self.now += bool(keys)
+        for key in keys:
             pool = self._by_key.get(key)
             if pool is not None:
                 self.changed_at[pool.rows] = self.now
-
-    # -- what has changed
 
     def _changed_pools(self) -> set[PoolKey]:
         changed: set[PoolKey] = set()
@@ -151,18 +150,16 @@ class Inventory:
                     changed |= self._by_node[name]
         return changed
 
-    # -- how
-
     def _rebuild(self, key: PoolKey) -> None:
         before = self._by_key.pop(key, None)
         if before is not None:
-            self._forget(key, before)
-            self._mark(before)
+            self._unindex_pool(key, before)
+            self._mark_pool_changed(before)
         members = self._members.get(key)
         if not members:
             self._members.pop(key, None)
             return
-        pool = self._by_key[key] = self._pool(key, [self._slices[name] for name in members], self._rules)
+        pool = self._by_key[key] = self._build_pool(key, [self._slices[name] for name in members])
         if pool.everywhere:
             self._everywhere[key] = pool
         for row in pool.by_row:
@@ -172,9 +169,9 @@ class Inventory:
             self._rows[name] = self._cluster.row_of.get(name)
         if pool.selects:
             self._selecting.add(key)
-        self._mark(pool)
+        self._mark_pool_changed(pool)
 
-    def _forget(self, key: PoolKey, pool: Pool) -> None:
+    def _unindex_pool(self, key: PoolKey, pool: Pool) -> None:
         self._everywhere.pop(key, None)
         self._selecting.discard(key)
         for row in pool.by_row:
@@ -186,14 +183,14 @@ class Inventory:
             if not self._by_node[name]:
                 del self._by_node[name], self._rows[name]
 
-    def _mark(self, pool: Pool) -> None:
+    def _mark_pool_changed(self, pool: Pool) -> None:
         self.changed_at[pool.rows] = self.now
         if pool.everywhere:
             self._on.clear()
         for row in pool.by_row:
             self._on.pop(row, None)
 
-    def _pool(self, key: PoolKey, slices: list[ResourceSlice], rules: Sequence[DeviceTaintRule]) -> Pool:
+    def _build_pool(self, key: PoolKey, slices: list[ResourceSlice]) -> Pool:
         generation = max(entry.spec.pool.generation for entry in slices)
         current = sorted(
             (entry for entry in slices if entry.spec.pool.generation == generation),
@@ -204,60 +201,59 @@ class Inventory:
             for counters in entry.spec.shared_counters:
                 for name, counter in counters.counters.items():
                     pool.counters[counters.name, name] = counter.value
-            self._place(pool, entry, rules)
+            self._add_slice(pool, entry)
         pool.is_invalid = len({device.id for device in pool.devices}) < len(pool.devices)
         return pool
 
-    def _place(self, pool: Pool, entry: ResourceSlice, rules: Sequence[DeviceTaintRule]) -> None:
+    def _add_slice(self, pool: Pool, entry: ResourceSlice) -> None:
         spec = entry.spec
         rows: Sequence[int] | None = ()
         if not spec.per_device_node_selection:
-            rows = self._rows_for(pool, spec.node_name, spec.all_nodes, spec.node_selector)
+            rows = self._rows_that_can_use(spec, pool)
         for source in spec.devices:
-            device = self._device(pool, entry, source, rules)
+            device = self._build_device(pool, entry, source)
             pool.devices.append(device)
             own = rows
             if spec.per_device_node_selection:
-                own = self._rows_for(pool, source.node_name, source.all_nodes, source.node_selector)
+                own = self._rows_that_can_use(source, pool)
             if own is None:
                 pool.everywhere.append(device)
             else:
                 for row in own:
                     pool.by_row.setdefault(row, []).append(device)
 
-    def _rows_for(
-        self, pool: Pool, node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None
-    ) -> Sequence[int] | None:
-        if node_name:
-            pool.named.add(node_name)
-            row = self._cluster.row_of.get(node_name)
+    def _rows_that_can_use(self, source: ResourceSliceSpec | Device, pool: Pool) -> Sequence[int] | None:
+        if source.node_name:
+            pool.named.add(source.node_name)
+            row = self._cluster.row_of.get(source.node_name)
             return () if row is None else (row,)
-        if all_nodes:
+        if source.all_nodes:
             return None
-        if selector is None:
+        if source.node_selector is None:
             return ()
         pool.selects = True
-        compiled = node_selector.compile_selector(selector, self._options)
+        compiled = node_selector.compile_selector(source.node_selector, self._options)
         rows: list[int] = np.flatnonzero(self._cluster.labels.selector_mask(compiled)).tolist()
         return rows
 
-    def _device(
-        self, pool: Pool, entry: ResourceSlice, source: Device, rules: Sequence[DeviceTaintRule]
-    ) -> PooledDevice:
+    def _build_device(self, pool: Pool, entry: ResourceSlice, source: Device) -> PooledDevice:
         id_ = DeviceId(pool.driver, pool.name, source.name)
         taints = tuple(source.taints)
-        if rules:
-            taints += tuple(rule.spec.taint for rule in rules if _is_tainted_by(rule, id_))
-        kind = self._kinds.of(pool.driver, source)
-        twin_key = (kind, pool.name, entry.metadata.name, *_twin_parts(source, taints))
+        if self._rules:
+            taints += tuple(rule.spec.taint for rule in self._rules if _taints_device(rule, id_))
+        read = codec.encode((pool.driver, source.attributes, source.capacity, source.allow_multiple_allocations))
+        kind = self._kinds.get(read)
+        if kind is None:
+            kind = self._kinds[read] = DeviceKind(pool.driver, source)
+        twin_key = (kind, pool.name, entry.metadata.name, *_searched_fields(source, taints))
         return PooledDevice(id_, source, entry, kind, taints, twin_key, len(pool.devices))
 
 
-def _rank(pool: Pool) -> tuple[bool, str, str]:
+def _pool_sort_key(pool: Pool) -> tuple[bool, str, str]:
     return any(device.device.binding_conditions for device in pool.devices), pool.driver, pool.name
 
 
-def _twin_parts(device: Device, taints: Sequence[DeviceTaint]) -> tuple[object, ...]:
+def _searched_fields(device: Device, taints: Sequence[DeviceTaint]) -> tuple[object, ...]:
     parts = (
         device.consumes_counters,
         taints,
@@ -270,7 +266,7 @@ def _twin_parts(device: Device, taints: Sequence[DeviceTaint]) -> tuple[object, 
     return (codec.encode(parts),) if any(parts) else ()
 
 
-def _is_tainted_by(rule: DeviceTaintRule, device: DeviceId) -> bool:
+def _taints_device(rule: DeviceTaintRule, device: DeviceId) -> bool:
     selector = rule.spec.device_selector
     if selector is None:
         return False

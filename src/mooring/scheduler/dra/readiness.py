@@ -18,18 +18,18 @@ from mooring.scheduler.framework import SUCCESS, Status, error
 if TYPE_CHECKING:
     from mooring.client import Client
 
-_LOOK_AGAIN = 0.5
-"""The interval, in seconds, at which device conditions are checked."""
+_CHECK_SECONDS = 0.5
 
 
-def must_be_waited_for(claim: ResourceClaim) -> bool:
+def has_binding_conditions(claim: ResourceClaim) -> bool:
+    """Return whether a driver must prepare a device of the claim before the pod is bound."""
     allocation = claim.status.allocation
     return allocation is not None and any(result.binding_conditions for result in allocation.devices.results)
 
 
 def failure_of(claim: ResourceClaim) -> str | None:
     """Return why the devices of a claim will not become ready; None if no failure condition is true."""
-    for result, conditions in _waiting(claim):
+    for result, conditions in _device_conditions(claim):
         for condition in conditions:
             if condition.type in result.binding_failure_conditions and condition.status == "True":
                 why = f"reason={condition.reason}, message={go_quote(condition.message)}"
@@ -39,7 +39,7 @@ def failure_of(claim: ResourceClaim) -> str | None:
 
 def is_ready(claim: ResourceClaim) -> bool:
     """Return whether all binding conditions of the claim's devices are true."""
-    for result, conditions in _waiting(claim):
+    for result, conditions in _device_conditions(claim):
         true = {condition.type for condition in conditions if condition.status == "True"}
         if not true.issuperset(result.binding_conditions):
             return False
@@ -47,22 +47,25 @@ def is_ready(claim: ResourceClaim) -> bool:
 
 
 def is_overdue(claim: ResourceClaim, now: datetime, seconds: float) -> bool:
-    """Return whether the timeout for the claim's binding conditions has expired."""
+    """Return whether a claim with binding conditions was allocated more than `seconds` ago."""
     allocation = claim.status.allocation
-    if allocation is None or allocation.allocation_timestamp is None or not must_be_waited_for(claim):
+    if allocation is None or allocation.allocation_timestamp is None or not has_binding_conditions(claim):
         return False
     return times.add_seconds(times.parse(allocation.allocation_timestamp), seconds) < now
 
 
-async def wait(
+async def wait_until_ready(
     claims: Iterable[ResourceClaim],
     latest: Callable[[ResourceClaim], ResourceClaim | None],
     client: "Client",
     seconds: float,
 ) -> Status:
-    """Wait until the devices of all claims are ready, one has failed, or the timeout expires."""
+    """Wait until the drivers report all devices of the claims as ready; return an error if one fails or time is over.
+
+    `latest` returns the current state of a claim.
+    """
     until = client.clock.monotonic() + seconds
-    waiting = [claim for claim in claims if must_be_waited_for(claim)]
+    waiting = [claim for claim in claims if has_binding_conditions(claim)]
     while waiting:
         for claim in waiting.copy():
             current = latest(claim)
@@ -76,11 +79,11 @@ async def wait(
         if waiting and client.clock.monotonic() >= until:
             return error("device binding timeout")
         if waiting:
-            await client.clock.sleep(_LOOK_AGAIN)
+            await client.clock.sleep(_CHECK_SECONDS)
     return SUCCESS
 
 
-def _waiting(claim: ResourceClaim) -> Iterable[tuple[DeviceRequestAllocationResult, list[Condition]]]:
+def _device_conditions(claim: ResourceClaim) -> Iterable[tuple[DeviceRequestAllocationResult, list[Condition]]]:
     allocation = claim.status.allocation
     for result in allocation.devices.results if allocation is not None else ():
         if result.binding_conditions:

@@ -1,4 +1,4 @@
-"""Build the allocation of a claim, as it is written into the claim's status."""
+"""Build the allocation of a claim from the chosen devices, as it is written into the claim's status."""
 
 from collections.abc import Sequence
 from uuid import NAMESPACE_OID, uuid5
@@ -22,12 +22,12 @@ FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
 def allocation_of(claim: ResourceClaim, chosen: Sequence[Chosen], node_name: str) -> AllocationResult:
     """Build the allocation for a claim's status: devices, configuration, and the nodes that can use them."""
-    results = [_result(claim, number, entry) for number, entry in enumerate(chosen)]
+    results = [_device_result(claim, number, entry) for number, entry in enumerate(chosen)]
     devices = DeviceAllocationResult(results=results, config=_configuration(claim, chosen))
     return AllocationResult(devices=devices, node_selector=_node_selector(chosen, node_name))
 
 
-def _result(claim: ResourceClaim, number: int, chosen: Chosen) -> DeviceRequestAllocationResult:
+def _device_result(claim: ResourceClaim, number: int, chosen: Chosen) -> DeviceRequestAllocationResult:
     request, device = chosen.request, chosen.device
     result = DeviceRequestAllocationResult(
         request=request.name,
@@ -60,11 +60,11 @@ def _configuration(claim: ResourceClaim, chosen: Sequence[Chosen]) -> list[Devic
             found += by_class[name]
         for entry in by_class[name]:
             entry.requests.append(request.name)
-    for own in claim.spec.devices.config:
-        if any(request.is_meant_by(frozenset(own.requests)) for request in used.values()):
-            found.append(
-                DeviceAllocationConfiguration(source=FROM_CLAIM, requests=list(own.requests), opaque=own.opaque)
-            )
+    found += [
+        DeviceAllocationConfiguration(source=FROM_CLAIM, requests=list(own.requests), opaque=own.opaque)
+        for own in claim.spec.devices.config
+        if any(request.is_listed_in(frozenset(own.requests)) for request in used.values())
+    ]
     for entry in found:
         if len(entry.requests) == len(claim.spec.devices.requests):
             entry.requests = []  # which means all

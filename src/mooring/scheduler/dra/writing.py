@@ -26,16 +26,16 @@ FINALIZER = "resource.kubernetes.io/delete-protection"
 _ATTEMPTS = 5
 _MAX_CONCURRENT_WRITES = 64
 """So few that other requests (bindings, events) get connections of the client."""
-_LOOK_AGAIN, _LOOK_AGAIN_AT_LEAST = 0.1, 5.0
-"""How soon, in seconds, a claim with unknown outcome is read again, and the minimum number of times it is read."""
+_RETRY_SECONDS, _MAX_RETRY_SECONDS = 0.1, 5.0
+"""The initial and the maximum backoff before a claim is read again."""
 
 
 class ClaimWriteError(Exception):
     """A claim can no longer be allocated to or reserved for a pod."""
 
 
-def given_to(pod: Pod, claim: ResourceClaim, allocation: AllocationResult | None) -> ResourceClaim:
-    """Return the claim with the pod added to `reservedFor`, and with its new allocation, if any."""
+def reserved_for_pod(pod: Pod, claim: ResourceClaim, allocation: AllocationResult | None) -> ResourceClaim:
+    """Return a copy of the claim with the pod added to `reservedFor`, and with the new allocation, if any."""
     status = claim.status
     if allocation is not None:
         status = structs.replace(status, allocation=allocation)
@@ -55,9 +55,8 @@ class ClaimWriter:
         self._client = client
         self._slots = asyncio.Semaphore(_MAX_CONCURRENT_WRITES)
 
-    async def give(self, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
-        """Write the pod to the claim's `reservedFor`, and the allocation if the claim has none; return the written
-        claim.
+    async def reserve(self, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
+        """Add the pod to the claim's `reservedFor` on the server, and write the allocation, if any; return the claim.
 
         On a conflict the claim is read again. If the server does not respond, the claim is read until the outcome is
         known, because the devices may be allocated. Raise ClaimWriteError if the claim was deleted or has another
@@ -72,7 +71,7 @@ class ClaimWriter:
                     claim = await self._client.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace)
                     if is_reserved_for(pod, claim) and claim.status.allocation is not None:
                         return claim  # it had been written
-                _check(claim, allocation)
+                _check_still_possible(claim, allocation)
                 return await self._write(claim, pod, allocation)
             except Conflict as problem:
                 conflicts += 1
@@ -84,13 +83,13 @@ class ClaimWriter:
                 failures += 1
                 if failures == 1:
                     log.warning("the server did not say whether a claim was allocated, looking it up: %s", problem)
-                await self._client.clock.sleep(min(_LOOK_AGAIN * 2**failures, _LOOK_AGAIN_AT_LEAST))
+                await self._client.clock.sleep(min(_RETRY_SECONDS * 2**failures, _MAX_RETRY_SECONDS))
 
     async def _write(self, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
         if allocation is not None:
             now = times.to_seconds(self._client.clock.now())
             allocation = structs.replace(allocation, allocation_timestamp=now)
-        wanted = given_to(pod, claim, allocation)
+        wanted = reserved_for_pod(pod, claim, allocation)
         async with self._slots:
             if allocation is not None and FINALIZER not in claim.metadata.finalizers:
                 metadata = structs.replace(claim.metadata, finalizers=[*claim.metadata.finalizers, FINALIZER])
@@ -98,7 +97,7 @@ class ClaimWriter:
             return await self._client.update_status(structs.replace(claim, status=wanted.status))
 
 
-def _check(claim: ResourceClaim, allocation: AllocationResult | None) -> None:
+def _check_still_possible(claim: ResourceClaim, allocation: AllocationResult | None) -> None:
     if claim.metadata.deletion_timestamp is not None:
         raise ClaimWriteError(f"claim {full_name(claim)} got deleted in the meantime")
     if allocation is not None and claim.status.allocation is not None:
@@ -107,20 +106,15 @@ def _check(claim: ResourceClaim, allocation: AllocationResult | None) -> None:
         raise ClaimWriteError(f"claim {full_name(claim)} got deallocated in the meantime")
 
 
-async def take_back(client: "Client", claim: ResourceClaim, pod: Pod) -> None:
-    """Remove a pod from `reservedFor` of a claim, because the pod will not use it."""
-    body = {
-        "metadata": {"uid": claim.metadata.uid},
-        "status": {"reservedFor": [{"$patch": "delete", "uid": pod.metadata.uid}]},
-    }
-    metadata = claim.metadata
-    await _log_failure(
-        client.patch(ResourceClaim, metadata.name, body, metadata.namespace, subresource="status"), claim
-    )
+async def unreserve(client: "Client", claim: ResourceClaim, pod: Pod) -> None:
+    """Remove a pod from `reservedFor` of a claim on the server, because the pod will not use it; log failures."""
+    meta, status = claim.metadata, {"reservedFor": [{"$patch": "delete", "uid": pod.metadata.uid}]}
+    body = {"metadata": {"uid": meta.uid}, "status": status}
+    await _log_failure(client.patch(ResourceClaim, meta.name, body, meta.namespace, subresource="status"), claim)
 
 
 async def deallocate(client: "Client", claim: ResourceClaim) -> None:
-    """Remove the allocation of a claim that no pod uses, so that other devices can be allocated."""
+    """Remove the allocation of a claim that no pod uses on the server, so that other devices can be allocated."""
     await _log_failure(_deallocate(client, claim), claim)
 
 
@@ -139,7 +133,7 @@ async def _deallocate(client: "Client", claim: ResourceClaim) -> ResourceClaim:
             failures += 1
             if failures == _ATTEMPTS:
                 raise
-            await client.clock.sleep(_LOOK_AGAIN * 2**failures)
+            await client.clock.sleep(_RETRY_SECONDS * 2**failures)
 
 
 async def _log_failure(write: Awaitable[ResourceClaim], claim: ResourceClaim) -> None:

@@ -13,7 +13,7 @@ Read next: ``plugins.py``.
 from mooring.constraints.columns.revisions import Derived
 from mooring.scheduler.columns.inputs import Input
 from mooring.scheduler.columns.signatures import Part
-from mooring.scheduler.framework.events import Action, ClusterEvent, EventWithHint, Kind, QueueingHint
+from mooring.scheduler.framework.events import Action, ClusterEvent, EventWithHint, Kind, QueueingHint, wake_on
 from mooring.scheduler.framework.options import SchedulerFeatures
 from mooring.scheduler.framework.plugins import (
     BindPlugin,
@@ -108,4 +108,5 @@ __all__ = [
     "pending",
     "unresolvable",
     "unschedulable",
+    "wake_on",
 ]

@@ -118,3 +118,10 @@ class EventWithHint(msgspec.Struct, frozen=True):
 
     It saves calls of the hint for all other pods.
     """
+
+
+def wake_on(
+    kind: Kind, action: Action, hint: HintFunction | None = None, about: AboutFunction | None = None
+) -> EventWithHint:
+    """Return the registration of an event that may make rejected pods schedulable."""
+    return EventWithHint(ClusterEvent(kind, action), hint, about)

@@ -29,13 +29,14 @@ from mooring.scheduler.dra.allocator import AllocationError, Wanted
 from mooring.scheduler.dra.claims import (
     MAX_CONSUMERS,
     ClaimError,
+    claim_key,
     claim_name,
     full_name,
     is_reserved_for,
     pod_claims,
     requests_of,
 )
-from mooring.scheduler.dra.memo import Findings, shared_memo
+from mooring.scheduler.dra.memo import SearchResults, shared_search_cache
 from mooring.scheduler.dra.results import allocation_of
 from mooring.scheduler.plugins import arguments as plugin_arguments
 from mooring.scheduler.plugins.normalization import Proportional
@@ -68,7 +69,7 @@ class PodState(msgspec.Struct):
     """The claims in the pod's order; a written claim replaces its earlier version."""
     wanted: list[Wanted] = msgspec.field(default_factory=list)
     """The claims that still need devices."""
-    findings: Findings | None = None
+    findings: SearchResults | None = None
     """The results of the device search for these claims, by node row."""
     allocations: dict[str, AllocationResult] = msgspec.field(default_factory=dict)
     """The allocations that `reserve` chose and that are not written yet, by claim uid."""
@@ -93,8 +94,8 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
         self._writer = writing.ClaimWriter(handle.client) if handle.client is not None else None
         self._selector_options = replace(options, cel=False)
         self._claims = find_assumptions(handle.cluster, ResourceClaim)
-        self._memo = shared_memo(handle.cluster, options)
-        self._allocated = self._memo.allocated
+        self._searches = shared_search_cache(handle.cluster, options)
+        self._allocated = self._searches.allocated
         self._tasks: set[asyncio.Task[None]] = set()
 
     def _seconds(self, name: str, text: str) -> float:
@@ -103,16 +104,12 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
         except CelError as problem:
             raise plugin_arguments.wrong(self.name, f"{name}: {text} is no duration: {problem}") from problem
 
-    # -- whether to try at all
-
     def pre_enqueue(self, pod: Pod) -> fwk.Status:
         try:
             pod_claims(pod, self._claims)
         except ClaimError as problem:
             return fwk.unresolvable(str(problem))
         return fwk.SUCCESS
-
-    # -- which nodes
 
     def applies_to(self, spec: PodSpec) -> fwk.Status | None:
         return None if spec.resource_claims else fwk.SKIP
@@ -131,7 +128,7 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
         if not state.claims:
             return fwk.SKIP
         if state.wanted:
-            state.findings = self._memo.of(state.wanted)
+            state.findings = self._searches.results_for(state.wanted)
         return fwk.PreFilterResult(state)
 
     def _check(self, pod: Pod, claim: ResourceClaim) -> None:
@@ -145,17 +142,17 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
         codes = np.zeros(state.cluster.capacity, np.int32)
         if state.findings is not None:
             try:
-                self._memo.evaluate(state.findings, state.wanted, rows, is_limited=self._is_limited)
+                self._searches.evaluate(state.findings, state.wanted, rows, is_limited=self._is_limited)
             except AllocationError as problem:
                 return fwk.error(str(problem))
             codes = state.findings.codes.copy()
-        codes[(codes == 0) & ~self._available(state.claims, state.cluster)] = _ELSEWHERE
+        codes[(codes == 0) & ~self._allocations_mask(state.claims, state.cluster)] = _ELSEWHERE
         return fwk.Verdicts(-codes[rows], lambda code: (_REASONS[code],))
 
-    def _available(self, claims: Sequence[ResourceClaim], cluster: Cluster) -> fwk.Mask:
+    def _allocations_mask(self, claims: Sequence[ResourceClaim], cluster: Cluster) -> fwk.Mask:
         found: fwk.Mask = np.ones(cluster.capacity, np.bool_)
         for claim in claims:
-            if self._is_of_no_use(claim):
+            if self._never_becomes_ready(claim):
                 return np.zeros_like(found)
             selector = claim.status.allocation.node_selector if claim.status.allocation is not None else None
             if selector is not None:
@@ -163,8 +160,8 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
                 found &= cluster.labels.selector_mask(compiled)
         return found
 
-    def _is_of_no_use(self, claim: ResourceClaim) -> bool:
-        if not readiness.must_be_waited_for(claim):
+    def _never_becomes_ready(self, claim: ResourceClaim) -> bool:
+        if not readiness.has_binding_conditions(claim):
             return False
         if readiness.failure_of(claim) is not None:
             return True
@@ -172,34 +169,28 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
             return False
         return readiness.is_overdue(claim, self._client.clock.now(), self._binding_seconds)
 
-    # -- what could be done when there is none
-
     def post_filter(self, pod: PodInfo, statuses: Mapping[str, fwk.Status]) -> fwk.PostFilterResult:
         """Deallocate one of the pod's claims that no pod uses and whose devices are on no node that fits the pod."""
-        if not pod.pod.spec.resource_claims:
-            return _NOTHING_TO_FREE
         try:
             claims = pod_claims(pod.pod, self._claims)
         except ClaimError:
             return _NOTHING_TO_FREE
-        if any(status.plugin == self.name and REASON_ELSEWHERE in status.reasons for status in statuses.values()):
+        if claims and any(
+            status.plugin == self.name and REASON_ELSEWHERE in status.reasons for status in statuses.values()
+        ):
             for claim in claims:
                 if self._can_be_freed(claim, pod.pod) and self._client is not None:
-                    self._later(writing.deallocate(self._client, claim))
+                    self._write_in_background(writing.deallocate(self._client, claim))
                     return fwk.PostFilterResult(fwk.unschedulable("deallocation of ResourceClaim completed"))
         return _NOTHING_TO_FREE
 
     def _can_be_freed(self, claim: ResourceClaim, pod: Pod) -> bool:
         allocation = claim.status.allocation
-        if allocation is None or (allocation.node_selector is None and not self._is_of_no_use(claim)):
+        if allocation is None or (allocation.node_selector is None and not self._never_becomes_ready(claim)):
             return False
         return all(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
 
-    # -- which is best
-
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> PodState | fwk.Status:
-        if not pod.pod.spec.resource_claims:
-            return fwk.SUCCESS
         found = self.pre_filter(pod, cluster)
         if isinstance(found, fwk.Status) or found.state.findings is None:
             return fwk.SUCCESS
@@ -208,10 +199,8 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
     def score(self, state: PodState, rows: fwk.Rows) -> fwk.Scores:
         if state.findings is None:
             return np.zeros(state.cluster.capacity, np.int64)[rows]
-        self._memo.evaluate(state.findings, state.wanted, fwk.ALL_ROWS, is_limited=self._is_limited)
-        return state.findings.points[rows]
-
-    # -- making it so
+        self._searches.evaluate(state.findings, state.wanted, fwk.ALL_ROWS, is_limited=self._is_limited)
+        return state.findings.scores[rows]
 
     def reserve(self, cycle: fwk.CycleState, _pod: Pod, node_name: str) -> fwk.Status:
         state: PodState | None = cycle.pre_filter.get(self.name)
@@ -225,7 +214,7 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
             allocation = state.allocations[claim.metadata.uid] = allocation_of(claim, devices, node_name)
             reserved = structs.replace(claim, status=structs.replace(claim.status, allocation=allocation))
             state.reserved.append(reserved)
-            self._allocated.begin(reserved)
+            self._allocated.begin_allocation(reserved)
         return fwk.SUCCESS
 
     def unreserve(self, cycle: fwk.CycleState, pod: Pod, _node_name: str) -> None:
@@ -233,11 +222,11 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
         if state is None:
             return
         for claim in state.reserved:
-            self._allocated.end(claim)
+            self._allocated.end_allocation(claim)
         state.reserved = []
         for claim in state.claims:
             if claim.status.allocation is not None and is_reserved_for(pod, claim) and self._client is not None:
-                self._later(writing.take_back(self._client, claim, pod))
+                self._write_in_background(writing.unreserve(self._client, claim, pod))
 
     async def pre_bind(self, cycle: fwk.CycleState, pod: Pod, _node_name: str) -> fwk.Status:
         state: PodState | None = cycle.pre_filter.get(self.name)
@@ -248,55 +237,44 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
                 continue
             allocation = state.allocations.get(claim.metadata.uid)
             try:
-                written = await self._writer.give(claim, pod, allocation)
+                written = await self._writer.reserve(claim, pod, allocation)
             except writing.ClaimWriteError as problem:
                 return fwk.error(str(problem))
             state.claims[index] = written
             self._claims.assume_written(written)
             if allocation is not None:
-                self._allocated.end(written)
-            self._allocated.touch(written)
-        return await readiness.wait(state.claims, self._latest, self._client, self._binding_seconds)
+                self._allocated.end_allocation(written)
+            self._allocated.recount_claim(written)
+        return await readiness.wait_until_ready(state.claims, self._latest, self._client, self._binding_seconds)
 
     def would_write(self, cycle: fwk.CycleState, pod: Pod, _node_name: str) -> Sequence[Resource]:
         state: PodState | None = cycle.pre_filter.get(self.name)
         if state is None:
             return ()
-        return [writing.given_to(pod, claim, state.allocations.get(claim.metadata.uid)) for claim in state.claims]
+        allocations = state.allocations
+        return [writing.reserved_for_pod(pod, claim, allocations.get(claim.metadata.uid)) for claim in state.claims]
 
     def _latest(self, claim: ResourceClaim) -> ResourceClaim | None:
-        return self._claims.get(_key(claim))
+        return self._claims.get(claim_key(claim))
 
-    def _later(self, write: Coroutine[Any, Any, None]) -> None:
+    def _write_in_background(self, write: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(write)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # -- what wakes a pod
-
     def events_to_register(self) -> Sequence[fwk.EventWithHint]:
         changed = fwk.Action.ADD | fwk.Action.UPDATE
+        of_node = fwk.Action.ADD | fwk.Action.UPDATE_NODE_LABEL | fwk.Action.UPDATE_NODE_ALLOCATABLE
         return (
-            fwk.EventWithHint(
-                fwk.ClusterEvent(fwk.Kind.RESOURCE_CLAIM, changed | fwk.Action.DELETE),
-                self._after_claim_change,
-                _only_its_pods,
+            fwk.wake_on(
+                fwk.Kind.RESOURCE_CLAIM, changed | fwk.Action.DELETE, self._after_claim_change, _claim_of_event
             ),
-            fwk.EventWithHint(
-                fwk.ClusterEvent(fwk.Kind.TARGET_POD, fwk.Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM),
-                self._after_pod_change,
-            ),
-            fwk.EventWithHint(
-                fwk.ClusterEvent(fwk.Kind.ASSIGNED_POD, fwk.Action.DELETE), self._after_pod_gone, _if_it_had_claims
-            ),
-            fwk.EventWithHint(
-                fwk.ClusterEvent(
-                    fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_LABEL | fwk.Action.UPDATE_NODE_ALLOCATABLE
-                )
-            ),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.DEVICE_CLASS, changed)),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.RESOURCE_SLICE, changed)),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.DEVICE_TAINT_RULE, fwk.Action.UPDATE | fwk.Action.DELETE)),
+            fwk.wake_on(fwk.Kind.TARGET_POD, fwk.Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._after_pod_change),
+            fwk.wake_on(fwk.Kind.ASSIGNED_POD, fwk.Action.DELETE, self._after_pod_gone, _only_if_pod_had_claims),
+            fwk.wake_on(fwk.Kind.NODE, of_node),
+            fwk.wake_on(fwk.Kind.DEVICE_CLASS, changed),
+            fwk.wake_on(fwk.Kind.RESOURCE_SLICE, changed),
+            fwk.wake_on(fwk.Kind.DEVICE_TAINT_RULE, fwk.Action.UPDATE | fwk.Action.DELETE),
         )
 
     def refers_to(self, pod: Pod) -> Iterator[str]:
@@ -311,7 +289,7 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
 
     def opened_by(self, event: fwk.ClusterEvent, old: Any, new: Any) -> bool | str:
         """Return the key of the claim that changed: only pods that use it may now pass `pre_enqueue`."""
-        return _key(new or old) if event.kind is fwk.Kind.RESOURCE_CLAIM else False
+        return claim_key(new or old) if event.kind is fwk.Kind.RESOURCE_CLAIM else False
 
     def _after_claim_change(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim | None) -> fwk.QueueingHint:
         if new is None:
@@ -336,16 +314,12 @@ class DynamicResources(Proportional[PodState], fwk.FilterPlugin[PodState]):
             return fwk.QueueingHint.QUEUE
 
 
-def _if_it_had_claims(old: Pod, _new: None) -> str | None:
+def _only_if_pod_had_claims(old: Pod, _new: None) -> str | None:
     return None if old.spec.resource_claims else ""
 
 
-def _only_its_pods(old: ResourceClaim | None, new: ResourceClaim | None) -> str | None:
+def _claim_of_event(old: ResourceClaim | None, new: ResourceClaim | None) -> str | None:
     had = old is not None and old.status.allocation is not None
     has = new is not None and new.status.allocation is not None
     changed = new or old
-    return None if (had and not has) or changed is None else _key(changed)
-
-
-def _key(claim: ResourceClaim) -> str:
-    return object_key(claim.metadata.namespace, claim.metadata.name)
+    return None if (had and not has) or changed is None else claim_key(changed)

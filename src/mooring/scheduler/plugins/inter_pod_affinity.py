@@ -44,9 +44,9 @@ class InterPodAffinityArgs(Object):
 
 
 class _Terms(Derived):
-    """Pods counted by domain, for a pod signature's own terms and for the placed pods' terms that select it.
+    """The affinity terms that concern a pod signature: its own, and those of placed pods that select it.
 
-    As a derived value, it is the log of the node rows whose verdict or score changed.
+    As a derived value, it logs the node rows whose verdict or score changed.
     """
 
     existing: Sequence[OwnedTerm] = ()
@@ -61,7 +61,7 @@ class _Terms(Derived):
         self._kinds = kinds
 
     def find_existing(self) -> None:
-        """Look up the terms of placed pods that select the pod, if terms were added or dropped."""
+        """Look up the terms of placed pods that select the pod again, if pods with terms were placed or removed."""
         owners, signature = self.cluster.term_owners, self.signature
         changed_at = max([owners.changed_at(kind) for kind in self._kinds])
         if changed_at > self._terms_verified_at:
@@ -72,8 +72,8 @@ class _Terms(Derived):
             if found != (self.existing or []):
                 self.existing, self._counts_verified_at = found, None
 
-    def note_changes(self, counted: Sequence[DomainCounts], logs: Sequence[ChangeLog[int]]) -> None:
-        """Record the node rows in domains whose counts changed; all rows if the set of counts changed."""
+    def log_changes(self, counted: Sequence[DomainCounts], logs: Sequence[ChangeLog[int]]) -> None:
+        """Log the node rows in domains where the number of counted pods changed; all rows if other pods are counted."""
         before = self._counts_verified_at
         self._counts_verified_at = [log.changed_at for log in logs]
         if before is None or len(before) != len(logs):
@@ -91,17 +91,15 @@ class _Terms(Derived):
         is_part = rows is not None and _PART * len(rows) <= self.cluster.capacity
         self.change(rows if is_part else None)
 
-    def forget_counts(self) -> None:
-        self._counts_verified_at = None
-
 
 class _Required(_Terms):
     """The required terms of a pod signature, and the placed pods' required anti-affinity terms that select it."""
 
+    # The pods that affinity selects (near) and those that anti-affinity selects (far), by domain.
     _choices: tuple[PodChoice, ...] = ()
     _near: Sequence[DomainCounts] = ()
     _far: Sequence[DomainCounts] = ()
-    _begins = False
+    _is_first = False
 
     def __init__(self, cluster: Cluster, signature: PodSignature) -> None:
         super().__init__(cluster, signature, (TermKind.ANTI_AFFINITY,))
@@ -125,16 +123,17 @@ class _Required(_Terms):
         if not self._sets and not self.existing:
             return _TERM_INPUTS
         counted = [*self._near, *self._far, *(term.domains for term in self.existing)]
-        begins = bool(self._near) and not any(counts.by_code for counts in self._near)
-        begins = begins and _select(self._choices, self.signature, self.cluster)
-        if begins != self._begins:
-            self._begins = begins
-            self.forget_counts()
-        self.note_changes(counted, [counts.flips for counts in counted])
+        # The first pod of a group whose affinity selects the group itself may run in any domain.
+        is_first = bool(self._near) and not any(counts.by_code for counts in self._near)
+        is_first = is_first and _select(self._choices, self.signature, self.cluster)
+        if is_first != self._is_first:
+            self._is_first = is_first
+            self._counts_verified_at = None
+        self.log_changes(counted, [counts.flips for counts in counted])
         return self
 
     def codes(self, rows: fwk.Rows) -> fwk.Codes:
-        """Return the verdict codes: affinity decides first, then the pod's anti-affinity, then that of placed pods."""
+        """Return verdict codes: of affinity, else of the pod's anti-affinity, else of placed pods' anti-affinity."""
         if isinstance(rows, slice) or len(rows) > _FEW_ROWS:
             return self._all_codes()[rows]
         return np.array([self._code(row) for row in rows.tolist()], np.int32)
@@ -142,10 +141,10 @@ class _Required(_Terms):
     def _all_codes(self) -> fwk.Codes:
         found: fwk.Codes = np.zeros(self.cluster.capacity, np.int32)
         for code, counted in ((3, [term.domains for term in self.existing]), (2, self._far)):
-            for mask in _with_pods(counted):
+            for mask in _masks_with_pods(counted):
                 found[mask] = code
         for counts in self._near:
-            near = counts.topology.codes > 0 if self._begins else next(_with_pods([counts]), None)
+            near = counts.topology.codes > 0 if self._is_first else next(_masks_with_pods([counts]), None)
             if near is None:
                 found[:] = -1
             else:
@@ -155,11 +154,12 @@ class _Required(_Terms):
     def _code(self, row: int) -> int:
         for counts in self._near:
             code = counts.topology.codes.item(row)
-            if code == 0 if self._begins else code not in counts.by_code:
+            if code == 0 if self._is_first else code not in counts.by_code:
                 return -1
         if any(counts.topology.codes.item(row) in counts.by_code for counts in self._far):
             return 2
-        return 3 if any(_has_pods(term.domains, row) for term in self.existing) else 0
+        existing = (term.domains for term in self.existing)
+        return 3 if any(counts.topology.codes.item(row) in counts.by_code for counts in existing) else 0
 
 
 class _Preferred(_Terms):
@@ -180,20 +180,27 @@ class _Preferred(_Terms):
     def refresh(self) -> Derived | fwk.Input:
         self.find_existing()
         if not self._own and not self.existing:
-            self.forget_counts()
+            self._counts_verified_at = None
             return _TERM_INPUTS
         self._weighted = [*self._own, *((term.domains, self._weight(term)) for term in self.existing)]
         if not any(counts.by_code for counts, _ in self._weighted):
-            self.forget_counts()
+            self._counts_verified_at = None
             return _INPUTS
         counted = [counts for counts, _ in self._weighted]
-        self.note_changes(counted, [counts.changes for counts in counted])
+        self.log_changes(counted, [counts.changes for counts in counted])
         return self
 
     def points(self, rows: fwk.Rows) -> fwk.Scores:
         if isinstance(rows, slice) or len(rows) > _FEW_ROWS:
             return self._sum_weights_by_row()[rows]
-        return np.array([self._points(row) for row in rows.tolist()], np.int64)
+        weighted = self._weighted
+        return np.array(
+            [
+                sum(counts.by_code.get(counts.topology.codes.item(row), 0) * weight for counts, weight in weighted)
+                for row in rows.tolist()
+            ],
+            np.int64,
+        )
 
     def _sum_weights_by_row(self) -> fwk.Scores:
         tables: dict[Topology, fwk.Scores] = {}
@@ -206,9 +213,6 @@ class _Preferred(_Terms):
         for topology, table in tables.items():
             found += table.take(topology.codes)
         return found
-
-    def _points(self, row: int) -> int:
-        return sum(counts.by_code.get(counts.topology.codes.item(row), 0) * weight for counts, weight in self._weighted)
 
     def _weight(self, term: OwnedTerm) -> int:
         return self._hard_weight if term.key.kind is TermKind.AFFINITY else term.key.weight
@@ -235,14 +239,14 @@ class InterPodAffinity(fwk.FilterPlugin[_Required], fwk.ScorePlugin[_Preferred])
         return fwk.PreFilterResult(_Required(cluster, pod.signature))
 
     def may_apply_after(self, signature: PodSignature) -> bool:
-        """Return whether the placed pod has affinity terms; if no pod has any, the plugin does not apply."""
+        """Return whether the placed pod has affinity terms: only such pods can make a skipped plugin apply."""
         return bool(signature.terms.keys)
 
     def refresh(self, state: _Required) -> Derived | fwk.Input:
         return state.refresh()
 
     def filter(self, state: _Required, rows: fwk.Rows) -> fwk.Verdicts:
-        return fwk.Verdicts(state.codes(rows), _reasons)
+        return fwk.Verdicts(state.codes(rows), lambda code: (_REASONS[code],))
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Preferred | fwk.Status:
         if self._ignore_existing and not pod.signature.terms.preferred:
@@ -268,44 +272,41 @@ class InterPodAffinity(fwk.FilterPlugin[_Required], fwk.ScorePlugin[_Preferred])
         shares *= fwk.MAX_NODE_SCORE
         return shares.astype(np.int64)
 
-    # -- what may help
-
     def events_to_register(self) -> Sequence[fwk.EventWithHint]:
-        pods = fwk.ClusterEvent(fwk.Kind.ASSIGNED_POD, fwk.Action.ADD | fwk.Action.DELETE | fwk.Action.UPDATE_POD_LABEL)
-        nodes = fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_LABEL)
+        pods = fwk.Action.ADD | fwk.Action.DELETE | fwk.Action.UPDATE_POD_LABEL
         return (
-            fwk.EventWithHint(pods, self._after_pod_change),
-            fwk.EventWithHint(nodes, self._after_node_change),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.TARGET_POD, fwk.Action.UPDATE_POD_LABEL)),
+            fwk.wake_on(fwk.Kind.ASSIGNED_POD, pods, self._after_pod_change),
+            fwk.wake_on(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_LABEL, self._after_node_change),
+            fwk.wake_on(fwk.Kind.TARGET_POD, fwk.Action.UPDATE_POD_LABEL),
         )
 
     def _after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
         terms = pod_terms(pod.spec, pod.metadata.namespace)
-        chosen_before = old is not None and self._choose_all(terms.affinity, old)
-        chosen_after = new is not None and self._choose_all(terms.affinity, new)
+        chosen_before = old is not None and self._all_select(terms.affinity, old)
+        chosen_after = new is not None and self._all_select(terms.affinity, new)
         if terms.affinity and chosen_after and not chosen_before:
             return fwk.QueueingHint.QUEUE
-        if terms.affinity and chosen_before and not chosen_after and self._choose_all(terms.affinity, pod):
+        if terms.affinity and chosen_before and not chosen_after and self._all_select(terms.affinity, pod):
             return fwk.QueueingHint.QUEUE  # it may have been the last: then a pod of the same kind may begin anywhere
-        before, after = self._apart(terms, pod, old), self._apart(terms, pod, new)
+        before, after = self._find_conflicts(terms, pod, old), self._find_conflicts(terms, pod, new)
         return fwk.QueueingHint.of(bool(before - after))  # one of them is enough: they are about different domains
 
-    def _choose_all(self, terms: Sequence[AffinityTerm], other: Pod) -> bool:
-        return all(self._chooses(term, other) for term in terms)
+    def _all_select(self, terms: Sequence[AffinityTerm], other: Pod) -> bool:
+        return all(self._selects(term, other) for term in terms)
 
-    def _chooses(self, term: AffinityTerm, other: Pod) -> bool:
+    def _selects(self, term: AffinityTerm, other: Pod) -> bool:
         namespace = other.metadata.namespace
         return term.matches(namespace, other.metadata.labels, self._cluster.namespaces.get(namespace, {}))
 
-    def _apart(self, terms: PodTerms, pod: Pod, other: Pod | None) -> set[AffinityTerm]:
+    def _find_conflicts(self, terms: PodTerms, pod: Pod, other: Pod | None) -> set[AffinityTerm]:
         if other is None:
             return set()
         theirs = pod_terms(other.spec, other.metadata.namespace).anti_affinity
-        own = {term for term in terms.anti_affinity if self._chooses(term, other)}
-        return own | {term for term in theirs if self._chooses(term, pod)}
+        own = {term for term in terms.anti_affinity if self._selects(term, other)}
+        return own | {term for term in theirs if self._selects(term, pod)}
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
-        """Return QUEUE if a node joined the domains of its terms, or moved between domains with its pods."""
+        """Return QUEUE for a new node with the pod's topology labels, or if a node changed its domain of a term."""
         if new is None:
             return fwk.QueueingHint.SKIP
         terms = pod_terms(pod.spec, pod.metadata.namespace)
@@ -318,20 +319,12 @@ class InterPodAffinity(fwk.FilterPlugin[_Required], fwk.ScorePlugin[_Preferred])
         return fwk.QueueingHint.of(any(before.get(key) != after.get(key) for key in keys))
 
 
-def _reasons(code: int) -> tuple[str, ...]:
-    return (_REASONS[code],)
-
-
 def _select(choices: Iterable[PodChoice], signature: PodSignature, cluster: Cluster) -> bool:
     group = PodGroup(signature.namespace, signature.labels, terminating=False)
     return all(choice.has(group, cluster.namespaces) for choice in choices)
 
 
-def _has_pods(counts: DomainCounts, row: int) -> bool:
-    return counts.topology.codes.item(row) in counts.by_code
-
-
-def _with_pods(counted: Iterable[DomainCounts]) -> Iterator[fwk.Mask]:
+def _masks_with_pods(counted: Iterable[DomainCounts]) -> Iterator[fwk.Mask]:
     domains: dict[Topology, set[int]] = {}
     for counts in counted:
         domains.setdefault(counts.topology, set()).update(counts.by_code)

@@ -100,8 +100,8 @@ class NodeAffinity(Proportional[_Preferred], fwk.FilterPlugin[_Wanted]):
         return state.labels.preferred_scores(state.preferred)[rows]
 
     def events_to_register(self) -> Sequence[fwk.EventWithHint]:
-        event = fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_LABEL)
-        return (fwk.EventWithHint(event, self._after_node_change),)
+        changed = fwk.Action.ADD | fwk.Action.UPDATE_NODE_LABEL
+        return (fwk.wake_on(fwk.Kind.NODE, changed, self._after_node_change),)
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:
         required = node_selector.required_affinity(pod.spec, self._options)

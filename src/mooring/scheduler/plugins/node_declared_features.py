@@ -40,10 +40,10 @@ class NodeDeclaredFeatures(fwk.FilterPlugin[_Needs]):
     def events_to_register(self) -> Sequence[fwk.EventWithHint]:
         if not self._is_on:
             return ()
-        node = fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_DECLARED_FEATURE)
+        changed = fwk.Action.ADD | fwk.Action.UPDATE_NODE_DECLARED_FEATURE
         return (
-            fwk.EventWithHint(node, _after_node_change),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.TARGET_POD, fwk.Action.UPDATE), _after_own_change),
+            fwk.wake_on(fwk.Kind.NODE, changed, _after_node_change),
+            fwk.wake_on(fwk.Kind.TARGET_POD, fwk.Action.UPDATE, _after_own_change),
         )
 
 

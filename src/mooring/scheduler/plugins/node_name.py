@@ -35,7 +35,7 @@ class NodeName(fwk.FilterPlugin[tuple[Cluster, str]]):
         return fwk.Verdicts(codes[rows], lambda _: (REASON,))
 
     def events_to_register(self) -> Sequence[fwk.EventWithHint]:
-        return (fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD), _after_node_change),)
+        return (fwk.wake_on(fwk.Kind.NODE, fwk.Action.ADD, _after_node_change),)
 
 
 def _after_node_change(pod: Pod, _old: Node | None, new: Node | None) -> fwk.QueueingHint:

@@ -34,8 +34,8 @@ class NodePorts(fwk.FilterPlugin[_Wanted]):
 
     def events_to_register(self) -> Sequence[fwk.EventWithHint]:
         return (
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.ASSIGNED_POD, fwk.Action.DELETE), _after_pod_deletion),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD), _after_node_addition),
+            fwk.wake_on(fwk.Kind.ASSIGNED_POD, fwk.Action.DELETE, _after_pod_deletion),
+            fwk.wake_on(fwk.Kind.NODE, fwk.Action.ADD, _after_node_addition),
         )
 
 

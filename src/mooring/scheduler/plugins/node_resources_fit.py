@@ -18,9 +18,9 @@ from mooring.scheduler.plugins import arguments as plugin_arguments
 from mooring.scheduler.plugins.resource_scoring import (
     CPU_AND_MEMORY,
     ResourceSpec,
-    RowMemo,
     ScoredResources,
     Scoring,
+    StateCache,
     Strategy,
     UtilizationShapePoint,
     checked_resources,
@@ -68,9 +68,7 @@ class NodeResourcesFitArgs(Object):
 
 
 class _Requests:
-    """The resource requests of a pod signature: index and amount of each resource, and the reason if insufficient."""
-
-    _memo: RowMemo[fwk.Verdicts] | None = None
+    """The requested amounts of a pod signature, compared with what nodes have left."""
 
     def __init__(self, columns: ResourceColumns, asked: Sequence[tuple[str, int]], nodes: fwk.Mask) -> None:
         self._nodes = nodes
@@ -79,6 +77,7 @@ class _Requests:
         self._by_line = [(line, amount) for name, amount in asked if (line := columns.find(name)) is not None]
         self._is_offered = len(self._by_line) == len(asked)
         self._has_bits = len(self._by_line) < _FEW
+        self._by_node_state: StateCache[fwk.Verdicts] = StateCache()
 
     @cached_property
     def _amounts(self) -> NDArray[np.int64]:
@@ -90,45 +89,32 @@ class _Requests:
 
     @cached_property
     def _counted(self) -> list[int]:
-        """The indexes among the reasons of the number of pods (0) and of each resource that a node offers."""
-        return [
-            0,
-            *[
-                place
-                for place, (name, _) in enumerate(self._requested_amounts, 1)
-                if self.columns.find(name) is not None
-            ],
-        ]
+        """Return the indexes in the list of reasons for the number of pods (0) and each resource that a node offers."""
+        find, amounts = self.columns.find, self._requested_amounts
+        return [0, *[index for index, (name, _) in enumerate(amounts, 1) if find(name) is not None]]
 
     @cached_property
     def _sets(self) -> fwk.ReasonSets[bytes]:
-        found: fwk.ReasonSets[bytes] = fwk.ReasonSets(self._texts_of_set)
+        found: fwk.ReasonSets[bytes] = fwk.ReasonSets(self._reasons_of_set)
         found.code(np.packbits(np.array(self._counted) == 0).tobytes())  # 1 is for too many pods alone
         return found
 
     def reasons(self, code: int) -> tuple[str, ...]:
-        return self._texts_of_bits(code) if self._has_bits else self._sets.reasons(code)
+        if self._has_bits:
+            return self._reasons_for(code >> np.arange(len(self._counted)) & 1)
+        return self._sets.reasons(code)
 
-    def _texts_of_set(self, lacking: bytes) -> tuple[str, ...]:
-        return self._texts_of(np.unpackbits(np.frombuffer(lacking, np.uint8), count=len(self._counted)))
+    def _reasons_of_set(self, lacking: bytes) -> tuple[str, ...]:
+        return self._reasons_for(np.unpackbits(np.frombuffer(lacking, np.uint8), count=len(self._counted)))
 
-    def _texts_of_bits(self, code: int) -> tuple[str, ...]:
-        return self._texts_of(code >> np.arange(len(self._counted)) & 1)
-
-    def _texts_of(self, lacking: NDArray[np.integer[Any]]) -> tuple[str, ...]:
+    def _reasons_for(self, lacking: NDArray[np.integer[Any]]) -> tuple[str, ...]:
         texts = (TOO_MANY_PODS, *[f"Insufficient {resource}" for resource, _ in self._requested_amounts])
         is_lacking = np.ones(len(texts), np.bool_)
         is_lacking[self._counted] = lacking
         return tuple(texts[place] for place in is_lacking.nonzero()[0].tolist())
 
     def verdicts(self, rows: fwk.Rows) -> fwk.Verdicts:
-        if isinstance(rows, slice) or len(rows) != 1:
-            return self._verdicts(rows)
-        state = self.columns.state(rows.item())
-        if self._memo is None:
-            self._memo = RowMemo()
-        found = self._memo.get(state)
-        return self._memo.keep(state, self._verdicts(rows)) if found is None else found
+        return self._by_node_state.get_or_compute(self.columns, rows, self._verdicts)
 
     def _verdicts(self, rows: fwk.Rows) -> fwk.Verdicts:
         if not isinstance(rows, slice):
@@ -271,18 +257,15 @@ class NodeResourcesFit(fwk.FilterPlugin[_Requests], fwk.ScorePlugin[ScoredResour
     def _points(self, scored: ScoredResources, rows: fwk.Rows) -> fwk.Scores:
         if self._strategy is least_allocated:
             return scored.by.least_allocated(scored.asked, rows)
-        used, allocatable = scored.tables(rows)
+        used, allocatable = scored.by.tables(rows)
         return self._strategy(used + scored.asked, allocatable, scored.by.weights)
 
-    # -- what may help
-
     def events_to_register(self) -> Sequence[fwk.EventWithHint]:
-        pods = fwk.ClusterEvent(fwk.Kind.ASSIGNED_POD, fwk.Action.DELETE | fwk.Action.UPDATE_POD_SCALE_DOWN)
-        nodes = fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_ALLOCATABLE)
+        pods, nodes = fwk.Action.DELETE | fwk.Action.UPDATE_POD_SCALE_DOWN, fwk.Action.UPDATE_NODE_ALLOCATABLE
         return (
-            fwk.EventWithHint(pods, self._after_pod_change),
-            fwk.EventWithHint(nodes, self._after_node_change),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.TARGET_POD, fwk.Action.UPDATE_POD_SCALE_DOWN)),
+            fwk.wake_on(fwk.Kind.ASSIGNED_POD, pods, self._after_pod_change),
+            fwk.wake_on(fwk.Kind.NODE, fwk.Action.ADD | nodes, self._after_node_change),
+            fwk.wake_on(fwk.Kind.TARGET_POD, fwk.Action.UPDATE_POD_SCALE_DOWN),
         )
 
     def _after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:

@@ -23,21 +23,15 @@ class NodeUnschedulable(fwk.FilterPlugin[Cluster]):
         self._options: ConstraintOptions = handle.features.constraints
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[Cluster] | fwk.Status:
-        if self._tolerates(pod.signature.spec.tolerations):
-            return fwk.SUCCESS
-        return fwk.PreFilterResult(cluster)
+        return fwk.SUCCESS if self._tolerates(pod.signature.spec.tolerations) else fwk.PreFilterResult(cluster)
 
     def filter(self, state: Cluster, rows: fwk.Rows) -> fwk.Verdicts:
         return fwk.Verdicts(-state.unschedulable[rows].astype(np.int32), lambda _: (REASON,))
 
     def events_to_register(self) -> Sequence[fwk.EventWithHint]:
         return (
-            fwk.EventWithHint(
-                fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_TAINT), self._after_node_change
-            ),
-            fwk.EventWithHint(
-                fwk.ClusterEvent(fwk.Kind.TARGET_POD, fwk.Action.UPDATE_POD_TOLERATION), self._after_own_change
-            ),
+            fwk.wake_on(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_TAINT, self._after_node_change),
+            fwk.wake_on(fwk.Kind.TARGET_POD, fwk.Action.UPDATE_POD_TOLERATION, self._after_own_change),
         )
 
     def _after_node_change(self, _pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:

@@ -10,20 +10,22 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from mooring.api.core_v1 import PersistentVolumeClaim, Pod, PodSpec
+from mooring.api.core_v1 import Pod, PodSpec
 from mooring.api.storage_v1 import CSINode, VolumeAttachment
 from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.volumes import csi
 from mooring.scheduler.volumes.attached import AttachedVolumes, limits_of
-from mooring.scheduler.volumes.claims import uses_claim
+from mooring.scheduler.volumes.claims import after_claim_change
 from mooring.scheduler.volumes.csi import Attachment
 
 REASON = "node(s) exceed max volume count"
 
 
 class _PodVolumes(msgspec.Struct, frozen=True):
+    """The CSI volumes of a pod, during one scheduling cycle."""
+
     cluster: Cluster
     volumes: frozenset[Attachment]
     missing: str
@@ -38,10 +40,10 @@ class NodeVolumeLimits(fwk.FilterPlugin[_PodVolumes]):
         self._attached = AttachedVolumes(handle.cluster)
 
     def applies_to(self, spec: PodSpec) -> fwk.Status | None:
-        return None if any(map(csi.is_counted, spec.volumes)) else fwk.SKIP
+        return None if any(map(csi.may_be_attached, spec.volumes)) else fwk.SKIP
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_PodVolumes] | fwk.Status:
-        if not any(csi.is_counted(volume) for volume in pod.pod.spec.volumes):
+        if not any(map(csi.may_be_attached, pod.pod.spec.volumes)):
             return fwk.SKIP
         missing: list[str] = []
         volumes = frozenset(csi.attachments(pod.pod, cluster, missing))
@@ -51,7 +53,7 @@ class NodeVolumeLimits(fwk.FilterPlugin[_PodVolumes]):
     def filter(self, state: _PodVolumes, rows: fwk.Rows) -> fwk.Verdicts:
         codes = np.full(state.cluster.capacity, -1 if state.missing else 0, np.int32)
         if state.volumes and not state.missing:
-            for row in self._attached.rows_to_look_at(state.volumes).tolist():
+            for row in self._attached.rows_near_limit(state.volumes).tolist():
                 codes[row] = self._exceeds(state.volumes, row)
         return fwk.Verdicts(codes[rows], lambda _: (state.missing or REASON,))
 
@@ -67,14 +69,10 @@ class NodeVolumeLimits(fwk.FilterPlugin[_PodVolumes]):
 
     def events_to_register(self) -> Sequence[fwk.EventWithHint]:
         return (
-            fwk.EventWithHint(
-                fwk.ClusterEvent(fwk.Kind.CSI_NODE, fwk.Action.ADD | fwk.Action.UPDATE), _after_csi_node_change
-            ),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.ASSIGNED_POD, fwk.Action.DELETE), _after_pod_deletion),
-            fwk.EventWithHint(
-                fwk.ClusterEvent(fwk.Kind.PERSISTENT_VOLUME_CLAIM, fwk.Action.ADD), _after_claim_addition
-            ),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.VOLUME_ATTACHMENT, fwk.Action.DELETE), _after_detachment),
+            fwk.wake_on(fwk.Kind.CSI_NODE, fwk.Action.ADD | fwk.Action.UPDATE, _after_csi_node_change),
+            fwk.wake_on(fwk.Kind.ASSIGNED_POD, fwk.Action.DELETE, _after_pod_deletion),
+            fwk.wake_on(fwk.Kind.PERSISTENT_VOLUME_CLAIM, fwk.Action.ADD, after_claim_change),
+            fwk.wake_on(fwk.Kind.VOLUME_ATTACHMENT, fwk.Action.DELETE, _after_detachment),
         )
 
 
@@ -87,15 +85,9 @@ def _after_csi_node_change(_pod: Pod, old: CSINode | None, new: CSINode | None) 
 
 
 def _after_pod_deletion(pod: Pod, old: Pod | None, _new: Pod | None) -> fwk.QueueingHint:
-    has_volume = old is not None and any(csi.is_counted(volume) for volume in old.spec.volumes)
-    return fwk.QueueingHint.of(has_volume and any(csi.is_counted(volume) for volume in pod.spec.volumes))
-
-
-def _after_claim_addition(
-    pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
-) -> fwk.QueueingHint:
-    return fwk.QueueingHint.of(new is not None and uses_claim(pod, new))
+    has_volume = old is not None and any(map(csi.may_be_attached, old.spec.volumes))
+    return fwk.QueueingHint.of(has_volume and any(map(csi.may_be_attached, pod.spec.volumes)))
 
 
 def _after_detachment(pod: Pod, _old: VolumeAttachment | None, _new: VolumeAttachment | None) -> fwk.QueueingHint:
-    return fwk.QueueingHint.of(any(csi.is_counted(volume) for volume in pod.spec.volumes))
+    return fwk.QueueingHint.of(any(map(csi.may_be_attached, pod.spec.volumes)))

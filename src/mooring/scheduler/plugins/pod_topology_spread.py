@@ -32,8 +32,8 @@ _HARD, _SOFT = "DoNotSchedule", "ScheduleAnyway"
 _NO_DOMAIN = 2**31 - 1
 
 
-class _Counted:
-    """One spread constraint of a pod signature, with the number of matching pods by topology domain."""
+class _CountedConstraint:
+    """One spread constraint of a pod signature, with the number of pods that it selects by topology domain."""
 
     def __init__(self, constraint: SpreadConstraint, signature: PodSignature, cluster: Cluster) -> None:
         self.constraint = constraint
@@ -46,14 +46,14 @@ class _Counted:
         self._domains: NDArray[np.intp]
         self._number_of_codes = 0
 
-    def include(self, nodes: fwk.Mask, domains: NDArray[np.intp]) -> None:
-        """Set the nodes on which pods are counted, and their domains."""
+    def count_on(self, nodes: fwk.Mask, domains: NDArray[np.intp]) -> None:
+        """Count only the pods on these nodes, which are in these domains."""
         self.counts = self.pods.by_domain(self.topology, nodes)
         self._number_of_codes = len(self.topology.values)
         self._domains = domains
 
-    def refusals(self) -> fwk.Codes:
-        """Return the verdict code of the constraint for each domain."""
+    def verdict_codes(self) -> fwk.Codes:
+        """Return the verdict code of the constraint for the nodes of each domain."""
         table = self.counts.table()[: self._number_of_codes]
         least = int(np.minimum.reduce(table.take(self._domains), initial=_NO_DOMAIN))
         if len(self._domains) < self.constraint.min_domains:
@@ -64,16 +64,16 @@ class _Counted:
 
 
 class _Constraints(Derived):
-    """The counted spread constraints of a pod signature; recounted when nodes, Services or workloads change.
+    """The spread constraints of a pod signature with their counts; updated when nodes, Services or workloads change.
 
-    As a derived value, it is the log of the node rows whose verdict or score changed.
+    As a derived value, it logs the node rows whose verdict or score changed.
     """
 
-    counted: Sequence[_Counted] = ()
+    counted: Sequence[_CountedConstraint] = ()
     verified_at = NEVER
     _rules_verified_at = NEVER
     _nodes_verified_at = (NEVER, NEVER)
-    _nodes: CountedNodes
+    nodes: CountedNodes
 
     def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints, action: str) -> None:
         self.cluster = cluster
@@ -100,19 +100,19 @@ class _Constraints(Derived):
             constraints = self._rules.of(self._shape, self._action)
             if constraints != [counted.constraint for counted in self.counted]:
                 self._nodes_verified_at = (NEVER, NEVER)
-                self.counted = [_Counted(constraint, self._shape, self.cluster) for constraint in constraints]
+                self.counted = [_CountedConstraint(constraint, self._shape, self.cluster) for constraint in constraints]
 
     def _include(self) -> None:
         self.verified_at = NEVER
         self.change()
-        over = self.spreads_over()
+        over = self.counted_by_domain()
         required = [each.topology for each in self.counted] if self.needs_all_labels else []
-        self._nodes = self._rules.included.of(self._shape.spec, required, [each.constraint for each in over])
-        for counted, (nodes, domains) in zip(over, self._nodes.counted, strict=True):
-            counted.include(nodes, domains)
+        self.nodes = self._rules.included.of(self._shape.spec, required, [each.constraint for each in over])
+        for counted, (nodes, domains) in zip(over, self.nodes.counted, strict=True):
+            counted.count_on(nodes, domains)
 
-    def spreads_over(self) -> Sequence[_Counted]:
-        """Return the constraints for which a change of the number of pods in a domain changes the result."""
+    def counted_by_domain(self) -> Sequence[_CountedConstraint]:
+        """Return the constraints whose pods are counted by domain of the included nodes."""
         return self.counted
 
     def counts_changed_at(self) -> int:
@@ -120,7 +120,9 @@ class _Constraints(Derived):
 
 
 class _Hard(_Constraints):
-    _table: fwk.Codes = np.empty(0, np.int32)
+    """The DoNotSchedule constraints of a pod signature, with the verdict code of each group of nodes."""
+
+    table: fwk.Codes = np.empty(0, np.int32)
 
     def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints) -> None:
         super().__init__(cluster, signature, rules, _HARD)
@@ -132,24 +134,21 @@ class _Hard(_Constraints):
         if changed_at > self.verified_at:
             self.verified_at = changed_at
             table = self._verdicts()
-            if table.tobytes() != self._table.tobytes():  # for small tables much faster than comparing arrays
-                self._table = table
+            if table.tobytes() != self.table.tobytes():  # for small tables much faster than comparing arrays
+                self.table = table
                 self.change()
         return self
 
     def _verdicts(self) -> fwk.Codes:
         if len(self.counted) == 1:
-            return self.counted[0].refusals()  # the groups are its domains
-        found: fwk.Codes = np.zeros(len(self._nodes.domains), np.int32)
-        for counted, codes in zip(self.counted, self._nodes.domains.parts, strict=True):
-            found = np.where(found == 0, counted.refusals()[codes], found)
+            return self.counted[0].verdict_codes()  # the groups are its domains
+        found: fwk.Codes = np.zeros(len(self.nodes.domains), np.int32)
+        for counted, codes in zip(self.counted, self.nodes.domains.parts, strict=True):
+            found = np.where(found == 0, counted.verdict_codes()[codes], found)
         return found
 
-    def verdicts(self, rows: fwk.Rows) -> fwk.Codes:
-        return self._table.take(self._nodes.domains.codes[rows])
 
-
-class _Competition(NamedTuple):
+class _FeasibleGroups(NamedTuple):
     """The feasible nodes among which spreading scores are normalised, in groups of nodes with equal scores."""
 
     feasible: fwk.Mask
@@ -173,52 +172,52 @@ class _Soft(_Constraints):
     Scores are computed for groups of nodes: by domain, and by number of pods if a constraint spreads over hosts.
     """
 
-    _groups: CountedDomains
-    _table: fwk.Scores = np.empty(0, np.int64)
-    _competition: _Competition | None = None
+    groups: CountedDomains
+    table: fwk.Scores = np.empty(0, np.int64)
+    _feasible_groups: _FeasibleGroups | None = None
 
     def __init__(self, cluster: Cluster, signature: PodSignature, rules: SpreadConstraints) -> None:
         super().__init__(cluster, signature, rules, _SOFT)
 
-    def spreads_over(self) -> Sequence[_Counted]:
+    def counted_by_domain(self) -> Sequence[_CountedConstraint]:
         return [counted for counted in self.counted if not counted.is_by_host]
 
     def _include(self) -> None:
         super()._include()
-        self._competition = None
+        self._feasible_groups = None
         hosts = [counted for counted in self.counted if counted.is_by_host]
         # A second constraint over hosts cannot be: keys are unique among those with the same action.
-        pods, counting = (hosts[0].pods, hosts[0].topology.codes > 0) if hosts else (None, self._nodes.labelled)
+        pods, counting = (hosts[0].pods, hosts[0].topology.codes > 0) if hosts else (None, self.nodes.labelled)
         reader = Reader(self.cluster.row_changes)
-        self._groups = CountedDomains(self._nodes.domains, pods, counting, reader)
+        self.groups = CountedDomains(self.nodes.domains, pods, counting, reader)
 
     def refresh(self, feasible: fwk.Mask) -> Derived | fwk.Input:
         if not self.catch_up():
             return fwk.Input.OBJECTS
-        regrouped = self._groups.refresh()
-        last, changed_at = self._competition, self.counts_changed_at()
-        found = self._competition = self._competitors(feasible, last)
+        regrouped = self.groups.refresh()
+        last, changed_at = self._feasible_groups, self.counts_changed_at()
+        found = self._feasible_groups = self._group_feasible(feasible, last)
         if found is last and not regrouped and changed_at <= self.verified_at:
             return self
         self.verified_at = changed_at
         table = self._normalize_points(self._points(found), found.groups)
-        if regrouped or table.tobytes() != self._table.tobytes():
-            self._table = table
+        if regrouped or table.tobytes() != self.table.tobytes():
+            self.table = table
             self.change()
         return self
 
-    def _competitors(self, feasible: fwk.Mask, last: "_Competition | None") -> "_Competition":
+    def _group_feasible(self, feasible: fwk.Mask, last: _FeasibleGroups | None) -> _FeasibleGroups:
         if last is not None and last.feasible is feasible:
             rows, number = last.rows, last.number
         else:
-            rows = feasible & self._nodes.labelled
+            rows = feasible & self.nodes.labelled
             number = int(np.count_nonzero(rows))
-        present = self._groups.among(rows)
+        present = self.groups.among(rows)
         if last is not None and last.feasible is feasible and last.present is present:
             return last
         levels = np.arange(len(present))[:, None]
         of_hosts, weights = np.zeros(levels.shape), []
-        topologies = zip(self._nodes.domains.parts, self._nodes.unlabelled, strict=True)
+        topologies = zip(self.nodes.domains.parts, self.nodes.unlabelled, strict=True)
         domains = present.any(axis=0)
         for counted in self.counted:
             skew = counted.constraint.max_skew - 1
@@ -231,19 +230,19 @@ class _Soft(_Constraints):
                 each[unlabelled] = none[unlabelled] = 0.0
                 weights.append((each, none))
         halves, groups = np.full(present.shape, 0.5), present.ravel().nonzero()[0]
-        return _Competition(feasible, rows, number, present, groups, of_hosts, weights, halves)
+        return _FeasibleGroups(feasible, rows, number, present, groups, of_hosts, weights, halves)
 
-    def _points(self, competition: "_Competition") -> fwk.Scores:
+    def _points(self, feasible_groups: _FeasibleGroups) -> fwk.Scores:
         points: NDArray[np.float64] | float = 0.0
-        topologies = zip(self._nodes.domains.parts, competition.weights, strict=True)
+        topologies = zip(self.nodes.domains.parts, feasible_groups.weights, strict=True)
         for counted in self.counted:
             if counted.is_by_host:
-                points = points + competition.of_hosts
+                points = points + feasible_groups.of_hosts
             else:
                 codes, (each, none) = next(topologies)
                 points = points + (counted.counts.table().take(codes) * each + none)
         # Adding a half rounds, because there are no negative ones.
-        return (points + competition.halves).astype(np.int64)
+        return (points + feasible_groups.halves).astype(np.int64)
 
     def _normalize_points(self, points: fwk.Scores, groups: NDArray[np.intp]) -> fwk.Scores:
         among = points.take(groups)
@@ -252,14 +251,11 @@ class _Soft(_Constraints):
             fwk.MAX_NODE_SCORE * (high + low - points) // high if high else np.full_like(points, fwk.MAX_NODE_SCORE)
         )
         if self.needs_all_labels:
-            for unlabelled in self._nodes.unlabelled:
+            for unlabelled in self.nodes.unlabelled:
                 turned[:, unlabelled] = 0
-            if self._groups.counts_pods:
+            if self.groups.counts_pods:
                 turned[0] = 0
         return turned
-
-    def scores(self, rows: fwk.Rows) -> fwk.Scores:
-        return self._table.ravel().take(self._groups.codes[rows])
 
 
 class PodTopologySpread(fwk.FilterPlugin[_Hard], fwk.ScorePlugin[_Soft]):
@@ -286,7 +282,7 @@ class PodTopologySpread(fwk.FilterPlugin[_Hard], fwk.ScorePlugin[_Soft]):
         return state.refresh()
 
     def filter(self, state: _Hard, rows: fwk.Rows) -> fwk.Verdicts:
-        return fwk.Verdicts(state.verdicts(rows), _reasons)
+        return fwk.Verdicts(state.table.take(state.nodes.domains.codes[rows]), lambda code: (_REASONS[code],))
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Soft | fwk.Status:
         if not self._rules.may_have(pod.signature, _SOFT):
@@ -297,20 +293,16 @@ class PodTopologySpread(fwk.FilterPlugin[_Hard], fwk.ScorePlugin[_Soft]):
         return state.refresh(feasible)
 
     def score(self, state: _Soft, rows: fwk.Rows) -> fwk.Scores:
-        return state.scores(rows)
-
-    # -- what may help
+        return state.table.ravel().take(state.groups.codes[rows])
 
     def events_to_register(self) -> Sequence[fwk.EventWithHint]:
-        pods = fwk.ClusterEvent(fwk.Kind.ASSIGNED_POD, fwk.Action.ADD | fwk.Action.DELETE | fwk.Action.UPDATE_POD_LABEL)
-        changes = fwk.Action.ADD | fwk.Action.DELETE | fwk.Action.UPDATE_NODE_LABEL | fwk.Action.UPDATE_NODE_TAINT
+        pods = fwk.Action.ADD | fwk.Action.DELETE | fwk.Action.UPDATE_POD_LABEL
+        nodes = fwk.Action.ADD | fwk.Action.DELETE | fwk.Action.UPDATE_NODE_LABEL | fwk.Action.UPDATE_NODE_TAINT
+        own = fwk.Action.UPDATE_POD_LABEL | fwk.Action.UPDATE_POD_TOLERATION
         return (
-            fwk.EventWithHint(pods, self._after_pod_change),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.NODE, changes), self._after_node_change),
-            fwk.EventWithHint(
-                fwk.ClusterEvent(fwk.Kind.TARGET_POD, fwk.Action.UPDATE_POD_LABEL | fwk.Action.UPDATE_POD_TOLERATION),
-                self._after_own_change,
-            ),
+            fwk.wake_on(fwk.Kind.ASSIGNED_POD, pods, self._after_pod_change),
+            fwk.wake_on(fwk.Kind.NODE, nodes, self._after_node_change),
+            fwk.wake_on(fwk.Kind.TARGET_POD, own, self._after_own_change),
         )
 
     def _after_own_change(self, _pod: Pod, old: Pod | None, new: Pod | None) -> fwk.QueueingHint:
@@ -339,10 +331,6 @@ class PodTopologySpread(fwk.FilterPlugin[_Hard], fwk.ScorePlugin[_Soft]):
         honours_taints = any(entry.honor_taints for entry in constraints)
         changed = old is not None and new is not None and old.spec.taints != new.spec.taints
         return fwk.QueueingHint.of(honours_taints and changed and after is not None)
-
-
-def _reasons(code: int) -> tuple[str, ...]:
-    return (_REASONS[code],)
 
 
 def _counts(constraint: SpreadConstraint, pod: Pod | None) -> bool:

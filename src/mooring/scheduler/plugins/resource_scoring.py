@@ -5,6 +5,7 @@ scored resource and a column for each node. All results equal those of kube-sche
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -15,7 +16,7 @@ from mooring.api.base import Int32, Int64, Object, required
 from mooring.constraints import requests
 from mooring.constraints.columns.revisions import NEVER
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.resources import index_of
+from mooring.scheduler.columns.resources import ResourceColumns, index_of
 from mooring.scheduler.framework import ALL_ROWS, MAX_NODE_SCORE, Input, Rows, Scores
 from mooring.scheduler.plugins import arguments as plugin_arguments
 
@@ -54,40 +55,36 @@ class UtilizationShapePoint(Object):
 CPU_AND_MEMORY = (ResourceSpec(name=requests.CPU, weight=1), ResourceSpec(name=requests.MEMORY, weight=1))
 
 
-class RowMemo(dict[bytes, T]):
-    """Cached scores by node state, so that nodes of the same size and usage share them."""
+class StateCache(dict[bytes, T]):
+    """Results for single nodes, cached by node state, so that nodes of the same size and usage share them."""
 
-    def keep(self, state: bytes, said: T) -> T:
-        if len(self) >= _MOST_STATES:
-            self.clear()
-        self[state] = said
-        return said
+    def get_or_compute(self, columns: ResourceColumns, rows: Rows, compute: Callable[[Rows], T]) -> T:
+        """Return the result of `compute` for node rows; the cache is used only for a single row."""
+        if isinstance(rows, slice) or len(rows) != 1:
+            return compute(rows)
+        state = columns.state(rows.item())
+        found = self.get(state)
+        if found is None:
+            if len(self) >= _MOST_STATES:
+                self.clear()
+            found = self[state] = compute(rows)
+        return found
 
 
 class ScoredResources(msgspec.Struct):
-    """The amounts that a pod adds to the scored resources."""
+    """The amounts that a pod requests of the scored resources, and these resources of all nodes."""
 
     by: "ResourceLines"
     asked: Table
-    memo: RowMemo[Scores] | None = None
+    by_node_state: StateCache[Scores] = msgspec.field(default_factory=StateCache)
 
     def score(self, points: Callable[["ScoredResources", Rows], Scores], rows: Rows) -> Scores:
         """Return the scores that the function `points` computes, cached for single nodes in a known state."""
-        if isinstance(rows, slice) or len(rows) != 1:
-            return points(self, rows)
-        state = self.by.columns.state(rows.item())
-        if self.memo is None:
-            self.memo = RowMemo()
-        found = self.memo.get(state)
-        return self.memo.keep(state, points(self, rows)) if found is None else found
-
-    def tables(self, rows: Rows) -> tuple[Table, Table]:
-        """Return the used amounts on some node rows without the pod, and the allocatable amounts."""
-        return self.by.tables(rows)
+        return self.by_node_state.get_or_compute(self.by.columns, rows, partial(points, self))
 
 
 class Scoring:
-    """The resources, with weights, by which a plugin scores pods."""
+    """The resources, with weights, by which a plugin scores nodes."""
 
     def __init__(self, cluster: Cluster, specs: Sequence[ResourceSpec], *, assumed: bool) -> None:
         """Set up the resources. With `assumed`, pods without requests of cpu or memory get small default ones."""
@@ -256,11 +253,8 @@ def most_allocated(requested: Table, allocatable: Table, weights: Table) -> Scor
 
 
 def _percent(part: Table, whole: Table) -> Table:
-    """Return 100 * part // whole, for amounts with 0 <= part <= whole.
-
-    Dividing floats is several times as fast as dividing integers. It is exact up to `_MAX_EXACT`: a quotient that is no
-    integer differs from the next integer by more than the rounding error.
-    """
+    # Dividing floats is several times as fast as dividing integers. It is exact up to `_MAX_EXACT`: a quotient that is
+    # no integer differs from the next integer by more than the rounding error.
     if whole.max(initial=0) >= _MAX_EXACT:
         return part * MAX_NODE_SCORE // np.maximum(whole, 1)
     found = part * float(MAX_NODE_SCORE)
@@ -299,10 +293,10 @@ def points_by_percent(shape: Sequence[UtilizationShapePoint]) -> list[int]:
     """Return the score that a piecewise linear function gives each utilisation from 0 to 100 per cent."""
     at = [point.utilization for point in shape]
     worth = [point.score * 10 for point in shape]  # given from 0 to 10
-    return [_on_broken_line(percent, at, worth) for percent in range(101)]
+    return [_interpolate(percent, at, worth) for percent in range(101)]
 
 
-def _on_broken_line(percent: int, at: list[int], worth: list[int]) -> int:
+def _interpolate(percent: int, at: list[int], worth: list[int]) -> int:
     for index, limit in enumerate(at):
         if percent <= limit:
             if index == 0:
@@ -349,6 +343,7 @@ def checked_resources(plugin: str, specs: Sequence[ResourceSpec]) -> tuple[Resou
 
 
 def checked_shape(plugin: str, shape: Sequence[UtilizationShapePoint]) -> Sequence[UtilizationShapePoint]:
+    """Return the points of a function from utilisation to score. Raise PluginError if they are invalid."""
     if not shape:
         raise plugin_arguments.wrong(plugin, "at least one point must be specified in requestedToCapacityRatio.shape")
     last = -1

@@ -24,8 +24,8 @@ class SchedulingGates:
         return fwk.unresolvable(f"waiting for scheduling gates: [{names}]")
 
     def events_to_register(self) -> Sequence[fwk.EventWithHint]:
-        event = fwk.ClusterEvent(fwk.Kind.TARGET_POD, fwk.Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
-        return (fwk.EventWithHint(event, _after_own_change),)
+        removed = fwk.Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        return (fwk.wake_on(fwk.Kind.TARGET_POD, removed, _after_own_change),)
 
 
 def _after_own_change(_pod: Pod, _old: Pod | None, new: Pod | None) -> fwk.QueueingHint:

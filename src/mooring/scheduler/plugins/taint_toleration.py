@@ -19,8 +19,8 @@ from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.plugins.normalization import Proportional
 
 
-class _Tolerating:
-    """The verdicts and scores for the taints of all nodes, given the tolerations of one pod signature."""
+class _TaintVerdicts:
+    """The verdicts of one pod signature's tolerations on the taints of all nodes."""
 
     def __init__(self, columns: TaintColumns, pod: PodInfo) -> None:
         self.columns = columns
@@ -32,17 +32,17 @@ class _Tolerating:
     def verdicts(self, rows: fwk.Rows) -> fwk.Verdicts:
         untolerated = self.columns.find_untolerated(self.tolerations)
         if self._taints is not untolerated.taints or len(self._table) < len(self._taints) - NO_NODE:
-            self._translate(untolerated.taints)
+            self._assign_codes(untolerated.taints)
         # The two numbers below zero, for "tolerated" and "no node", pick the last two entries of the table.
         return fwk.Verdicts(self._table[untolerated.numbers[rows]], self._sets.reasons)
 
-    def _translate(self, taints: Sequence[Taint]) -> None:
+    def _assign_codes(self, taints: Sequence[Taint]) -> None:
         self._taints = taints
         codes = (-self._sets.code(untolerated_reason(taint)) for taint in taints)
         self._table = np.array([*codes, 0, 0], np.int32)
 
 
-class TaintToleration(Proportional[_Tolerating], fwk.FilterPlugin[_Tolerating]):
+class TaintToleration(Proportional[_TaintVerdicts], fwk.FilterPlugin[_TaintVerdicts]):
     name = "TaintToleration"
     filters = fwk.Declaration(fwk.Part.TOLERATIONS, fwk.Input.NODE_TAINTS, has_pre_point=False)
     scores = fwk.Declaration(fwk.Part.TOLERATIONS, fwk.Input.NODE_TAINTS, is_normalized=True)
@@ -51,24 +51,22 @@ class TaintToleration(Proportional[_Tolerating], fwk.FilterPlugin[_Tolerating]):
         super().__init__(reverse=True)
         self._options: ConstraintOptions = handle.features.constraints
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_Tolerating]:
-        return fwk.PreFilterResult(_Tolerating(cluster.taints, pod))
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_TaintVerdicts]:
+        return fwk.PreFilterResult(_TaintVerdicts(cluster.taints, pod))
 
-    def filter(self, state: _Tolerating, rows: fwk.Rows) -> fwk.Verdicts:
+    def filter(self, state: _TaintVerdicts, rows: fwk.Rows) -> fwk.Verdicts:
         return state.verdicts(rows)
 
-    def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Tolerating:
-        return _Tolerating(cluster.taints, pod)
+    def pre_score(self, pod: PodInfo, cluster: Cluster) -> _TaintVerdicts:
+        return _TaintVerdicts(cluster.taints, pod)
 
-    def score(self, state: _Tolerating, rows: fwk.Rows) -> fwk.Scores:
+    def score(self, state: _TaintVerdicts, rows: fwk.Rows) -> fwk.Scores:
         return state.columns.untolerated_preferences(state.tolerations)[rows].astype(np.int64)
 
     def events_to_register(self) -> Sequence[fwk.EventWithHint]:
         return (
-            fwk.EventWithHint(
-                fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_TAINT), self._after_node_change
-            ),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.TARGET_POD, fwk.Action.UPDATE_POD_TOLERATION)),
+            fwk.wake_on(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_TAINT, self._after_node_change),
+            fwk.wake_on(fwk.Kind.TARGET_POD, fwk.Action.UPDATE_POD_TOLERATION),
         )
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> fwk.QueueingHint:

@@ -24,8 +24,8 @@ from mooring.scheduler.plugins.resource_scoring import UtilizationShapePoint, ch
 from mooring.scheduler.volumes import csi, matching, provisioning
 from mooring.scheduler.volumes.assumed import find_assumptions
 from mooring.scheduler.volumes.binding import PodVolumes, VolumeBinder, pod_volumes
-from mooring.scheduler.volumes.capacity_scoring import CapacityScore
-from mooring.scheduler.volumes.claims import SELECTED_NODE, PodClaims, claim_names, pod_claims, uses_claim
+from mooring.scheduler.volumes.capacity_scoring import score_by_utilisation
+from mooring.scheduler.volumes.claims import SELECTED_NODE, PodClaims, after_claim_change, claim_names, pod_claims
 from mooring.scheduler.volumes.matching import Choice
 from mooring.scheduler.volumes.migration import MigratedReach
 from mooring.scheduler.volumes.node_hints import NodeHints
@@ -65,7 +65,7 @@ class PodState(msgspec.Struct):
         """Return the volumes and claims to write when the pod is bound to a node."""
         row = self.cluster.row_of[node_name]
         to_provision = [entry.claim for entry in self.provisions if entry.rows[row]]
-        return pod_volumes(matching.volumes_on(self.choices, row), to_provision, node_name)
+        return pod_volumes(matching.matched_volumes_on(self.choices, row), to_provision, node_name)
 
 
 class VolumeBinding(fwk.FilterPlugin[PodState], fwk.ScorePlugin[PodState]):
@@ -78,7 +78,7 @@ class VolumeBinding(fwk.FilterPlugin[PodState], fwk.ScorePlugin[PodState]):
         if self._timeout < 0:
             raise plugin_arguments.wrong(self.name, "bindTimeoutSeconds must not be negative")
         shape = checked_shape(self.name, args.shape) if args.shape else _DEFAULT_SHAPE
-        self._score = CapacityScore(points_by_percent(shape)) if handle.features.storage_capacity_scoring else None
+        self._by_percent = points_by_percent(shape) if handle.features.storage_capacity_scoring else None
         self._client = handle.client
         options = handle.features.constraints
         self._volumes = find_assumptions(handle.cluster, PersistentVolume)
@@ -88,8 +88,6 @@ class VolumeBinding(fwk.FilterPlugin[PodState], fwk.ScorePlugin[PodState]):
         self._stock = Stock(handle.cluster, self._volumes, self._reach)
         self._nodes = NodeHints(handle.cluster, options, self._volumes, self._claims, self._reach)
         self._binder = VolumeBinder(handle.cluster, self._volumes, self._claims, options)
-
-    # -- which nodes
 
     def applies_to(self, spec: PodSpec) -> fwk.Status | None:
         return None if any(each.persistent_volume_claim or each.ephemeral for each in spec.volumes) else fwk.SKIP
@@ -135,7 +133,7 @@ class VolumeBinding(fwk.FilterPlugin[PodState], fwk.ScorePlugin[PodState]):
             elsewhere[[] if there is None else there] = False
             codes[elsewhere] = _BIND_CONFLICT
         to_match = [claim for claim in state.claims.delayed if SELECTED_NODE not in claim.metadata.annotations]
-        state.choices = matching.match(to_match, self._stock, self._reach, cluster.capacity)
+        state.choices = matching.match_claims(to_match, self._stock, self._reach, cluster.capacity)
         unsettled = (codes == 0) & cluster.labels.nodes
         wanted: list[tuple[PersistentVolumeClaim, fwk.Mask]] = [(claim, unsettled) for claim in selected]
         wanted += [(choice.claim, unsettled & (choice.by_row == matching.NONE)) for choice in state.choices]
@@ -143,17 +141,15 @@ class VolumeBinding(fwk.FilterPlugin[PodState], fwk.ScorePlugin[PodState]):
         for claim, where in wanted:
             if not where.any():
                 continue
-            entry = provisioning.provision(claim, cluster)
+            entry = provisioning.find_provisioning_nodes(claim, cluster)
             entry.rows = where & (codes == 0)  # the first claim that cannot be had decides
             codes[entry.rows & ~entry.possible] = _BIND_CONFLICT
             codes[entry.rows & entry.possible & ~entry.sufficient] = _NOT_ENOUGH_SPACE
             state.provisions.append(entry)
         return codes
 
-    # -- which is best
-
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> PodState | fwk.Status:
-        if self._score is None:
+        if self._by_percent is None:
             return fwk.SKIP
         found = self.pre_filter(pod, cluster)
         if isinstance(found, fwk.Status) or not found.state.claims.delayed:
@@ -162,11 +158,10 @@ class VolumeBinding(fwk.FilterPlugin[PodState], fwk.ScorePlugin[PodState]):
         return found.state
 
     def score(self, state: PodState, rows: fwk.Rows) -> fwk.Scores:
-        if self._score is None:
-            return np.zeros(state.cluster.capacity, np.int64)[rows]
-        return self._score.points(state.choices, state.provisions, state.cluster.capacity)[rows]
-
-    # -- making it so
+        capacity, by_percent = state.cluster.capacity, self._by_percent
+        if by_percent is None:
+            return np.zeros(capacity, np.int64)[rows]
+        return score_by_utilisation(by_percent, state.choices, state.provisions, capacity)[rows]
 
     def reserve(self, cycle: fwk.CycleState, _pod: Pod, node_name: str) -> fwk.Status:
         state: PodState | None = cycle.pre_filter.get(self.name)
@@ -191,25 +186,19 @@ class VolumeBinding(fwk.FilterPlugin[PodState], fwk.ScorePlugin[PodState]):
         state: PodState | None = cycle.pre_filter.get(self.name)
         if state is None or state.reserved is None:
             return ()
-        return (*(binding.volume for binding in state.reserved.static), *state.reserved.provisions)
-
-    # -- what wakes a pod
+        return (*(volume for volume, _ in state.reserved.static), *state.reserved.provisions)
 
     def events_to_register(self) -> Sequence[fwk.EventWithHint]:
         changed = fwk.Action.ADD | fwk.Action.UPDATE
         return (
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.STORAGE_CLASS, changed), _after_class_change),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.PERSISTENT_VOLUME_CLAIM, changed), _after_claim_change),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.PERSISTENT_VOLUME, changed)),
-            fwk.EventWithHint(
-                fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_LABEL), self._nodes.after_change
-            ),
-            fwk.EventWithHint(
-                fwk.ClusterEvent(fwk.Kind.ASSIGNED_POD, fwk.Action.DELETE), self._after_pod_gone, _if_it_had_volumes
-            ),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.CSI_NODE, changed), _after_csi_node_change),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.CSI_DRIVER, fwk.Action.UPDATE), _after_driver_change),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.CSI_STORAGE_CAPACITY, changed), _after_capacity_change),
+            fwk.wake_on(fwk.Kind.STORAGE_CLASS, changed, _after_class_change),
+            fwk.wake_on(fwk.Kind.PERSISTENT_VOLUME_CLAIM, changed, after_claim_change),
+            fwk.wake_on(fwk.Kind.PERSISTENT_VOLUME, changed),
+            fwk.wake_on(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_LABEL, self._nodes.after_change),
+            fwk.wake_on(fwk.Kind.ASSIGNED_POD, fwk.Action.DELETE, self._after_pod_gone, _only_if_pod_had_volumes),
+            fwk.wake_on(fwk.Kind.CSI_NODE, changed, _after_csi_node_change),
+            fwk.wake_on(fwk.Kind.CSI_DRIVER, fwk.Action.UPDATE, _after_driver_change),
+            fwk.wake_on(fwk.Kind.CSI_STORAGE_CAPACITY, changed, _after_capacity_change),
         )
 
     def _after_pod_gone(self, _pod: Pod, old: Pod, _new: None) -> fwk.QueueingHint:
@@ -217,7 +206,7 @@ class VolumeBinding(fwk.FilterPlugin[PodState], fwk.ScorePlugin[PodState]):
         return fwk.QueueingHint.of(any(claim is None or not claim.spec.volume_name for claim in found))
 
 
-def _if_it_had_volumes(old: Pod, _new: None) -> str | None:
+def _only_if_pod_had_volumes(old: Pod, _new: None) -> str | None:
     return None if next(claim_names(old), None) is not None else ""
 
 
@@ -229,12 +218,6 @@ def _after_class_change(_pod: Pod, old: StorageClass | None, new: StorageClass |
     if old is None or new is None:
         return fwk.QueueingHint.QUEUE
     return fwk.QueueingHint.of(old.allowed_topologies != new.allowed_topologies)
-
-
-def _after_claim_change(
-    pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
-) -> fwk.QueueingHint:
-    return fwk.QueueingHint.of(new is not None and uses_claim(pod, new))
 
 
 def _after_csi_node_change(_pod: Pod, old: CSINode | None, new: CSINode | None) -> fwk.QueueingHint:

@@ -9,7 +9,7 @@ from mooring.api.core_v1 import PersistentVolumeClaim, Pod, PodSpec
 from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster, object_key
 from mooring.scheduler.columns.signatures import PodInfo
-from mooring.scheduler.volumes.claims import missing_claim, uses_claim
+from mooring.scheduler.volumes.claims import after_claim_change, claim_not_found
 from mooring.scheduler.volumes.use import VolumeUse, has_disks, is_disk, pods_share_disk
 
 REASON_DISK = "node(s) had no available disk"
@@ -21,6 +21,8 @@ _ONE_POD = "ReadWriteOncePod"
 
 
 class _PodDisksAndClaims(msgspec.Struct, frozen=True):
+    """A pod with disks that cannot be mounted twice, or whose ReadWriteOncePod claim is in use."""
+
     pod: Pod
     cluster: Cluster
     is_taken: bool
@@ -48,7 +50,7 @@ class VolumeRestrictions(fwk.FilterPlugin[_PodDisksAndClaims]):
             key = object_key(namespace, volume.persistent_volume_claim.claim_name)
             claim = known.get(key)
             if claim is None:
-                return fwk.unresolvable(missing_claim(volume.persistent_volume_claim.claim_name))
+                return fwk.unresolvable(claim_not_found(volume.persistent_volume_claim.claim_name))
             taken = taken or (_ONE_POD in claim.spec.access_modes and self._use.claims[key] > 0)
         if not taken and not has_disks(pod.pod):
             return fwk.SKIP
@@ -64,12 +66,9 @@ class VolumeRestrictions(fwk.FilterPlugin[_PodDisksAndClaims]):
 
     def events_to_register(self) -> Sequence[fwk.EventWithHint]:
         return (
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.ASSIGNED_POD, fwk.Action.DELETE), _after_pod_deletion),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD)),
-            fwk.EventWithHint(
-                fwk.ClusterEvent(fwk.Kind.PERSISTENT_VOLUME_CLAIM, fwk.Action.ADD | fwk.Action.UPDATE),
-                _after_claim_change,
-            ),
+            fwk.wake_on(fwk.Kind.ASSIGNED_POD, fwk.Action.DELETE, _after_pod_deletion),
+            fwk.wake_on(fwk.Kind.NODE, fwk.Action.ADD),
+            fwk.wake_on(fwk.Kind.PERSISTENT_VOLUME_CLAIM, fwk.Action.ADD | fwk.Action.UPDATE, after_claim_change),
         )
 
 
@@ -83,9 +82,3 @@ def _after_pod_deletion(pod: Pod, old: Pod | None, _new: Pod | None) -> fwk.Queu
 def _claims(pod: Pod) -> set[str]:
     sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
     return {source.claim_name for source in sources if source is not None}
-
-
-def _after_claim_change(
-    pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
-) -> fwk.QueueingHint:
-    return fwk.QueueingHint.of(new is not None and uses_claim(pod, new))

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import msgspec
 import numpy as np
 
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, PodSpec
@@ -15,26 +14,19 @@ from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.volumes import claims
 
 REASON = "node(s) had no available volume zone"
-_OF_OLD: Final = {
+_NEWER_LABELS: Final = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-_LABELS: Final = (*_OF_OLD, *_OF_OLD.values())
+_LABELS: Final = (*_NEWER_LABELS, *_NEWER_LABELS.values())
 
 
-class _Topology(msgspec.Struct, frozen=True):
-    """A topology label of a volume: the node must have one of the values."""
-
-    key: str
-    values: tuple[str, ...]
+_Zone = tuple[str, tuple[str, ...]]
+"""A zone or region label of a volume, and the values of which the node must have one."""
+_PodZones = tuple[Cluster, list[_Zone]]
 
 
-class _PodVolumeZones(msgspec.Struct, frozen=True):
-    cluster: Cluster
-    topologies: tuple[_Topology, ...]
-
-
-class VolumeZone(fwk.FilterPlugin[_PodVolumeZones]):
+class VolumeZone(fwk.FilterPlugin[_PodZones]):
     name = "VolumeZone"
     filters = fwk.Declaration(fwk.Part.POD)
 
@@ -44,8 +36,8 @@ class VolumeZone(fwk.FilterPlugin[_PodVolumeZones]):
     def applies_to(self, spec: PodSpec) -> fwk.Status | None:
         return None if any(each.persistent_volume_claim for each in spec.volumes) else fwk.SKIP
 
-    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_PodVolumeZones] | fwk.Status:
-        found: list[_Topology] = []
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> fwk.PreFilterResult[_PodZones] | fwk.Status:
+        found: list[_Zone] = []
         for volume in pod.pod.spec.volumes:
             if volume.persistent_volume_claim is None:
                 continue
@@ -54,23 +46,24 @@ class VolumeZone(fwk.FilterPlugin[_PodVolumeZones]):
                 return fwk.unresolvable("PersistentVolumeClaim had no name")
             claim = cluster.objects(PersistentVolumeClaim).get(object_key(pod.pod.metadata.namespace, name))
             if claim is None:
-                return fwk.unresolvable(claims.missing_claim(name))
+                return fwk.unresolvable(claims.claim_not_found(name))
             bound = _volume_of(claim, cluster)
             if isinstance(bound, fwk.Status):
                 return bound
             if bound is not None:
-                found += _topologies(bound.metadata.labels)
-        return fwk.PreFilterResult(_PodVolumeZones(cluster, tuple(found))) if found else fwk.SKIP
+                found += _zones_of(bound.metadata.labels)
+        return fwk.PreFilterResult((cluster, found)) if found else fwk.SKIP
 
-    def filter(self, state: _PodVolumeZones, rows: fwk.Rows) -> fwk.Verdicts:
-        labels = state.cluster.labels
-        fits: fwk.Mask = np.ones(state.cluster.capacity, np.bool_)
-        for topology in state.topologies:
-            there = labels.mask(Requirement(topology.key, Operator.IN, topology.values))
-            newer = _OF_OLD.get(topology.key)
+    def filter(self, state: _PodZones, rows: fwk.Rows) -> fwk.Verdicts:
+        cluster, zones = state
+        labels = cluster.labels
+        fits: fwk.Mask = np.ones(cluster.capacity, np.bool_)
+        for key, values in zones:
+            there = labels.mask(Requirement(key, Operator.IN, values))
+            newer = _NEWER_LABELS.get(key)
             if newer is not None:
-                has_not = ~labels.mask(Requirement(topology.key, Operator.EXISTS))
-                there = there | (has_not & labels.mask(Requirement(newer, Operator.IN, topology.values)))
+                has_not = ~labels.mask(Requirement(key, Operator.EXISTS))
+                there = there | (has_not & labels.mask(Requirement(newer, Operator.IN, values)))
             fits &= there
         has_zone = np.logical_or.reduce([labels.mask(Requirement(key, Operator.EXISTS)) for key in _LABELS])
         return fwk.Verdicts(np.where(fits | ~has_zone, 0, -1)[rows].astype(np.int32), lambda _: (REASON,))
@@ -78,23 +71,23 @@ class VolumeZone(fwk.FilterPlugin[_PodVolumeZones]):
     def events_to_register(self) -> Sequence[fwk.EventWithHint]:
         changed = fwk.Action.ADD | fwk.Action.UPDATE
         return (
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.STORAGE_CLASS, fwk.Action.ADD), _after_class_addition),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_LABEL)),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.PERSISTENT_VOLUME_CLAIM, changed), _after_claim_change),
-            fwk.EventWithHint(fwk.ClusterEvent(fwk.Kind.PERSISTENT_VOLUME, changed), _after_volume_change),
+            fwk.wake_on(fwk.Kind.STORAGE_CLASS, fwk.Action.ADD, _after_class_addition),
+            fwk.wake_on(fwk.Kind.NODE, fwk.Action.ADD | fwk.Action.UPDATE_NODE_LABEL),
+            fwk.wake_on(fwk.Kind.PERSISTENT_VOLUME_CLAIM, changed, claims.after_claim_change),
+            fwk.wake_on(fwk.Kind.PERSISTENT_VOLUME, changed, _after_volume_change),
         )
 
 
 def _volume_of(claim: PersistentVolumeClaim, cluster: Cluster) -> PersistentVolume | fwk.Status | None:
     name = claim.spec.volume_name
     if name:
-        return cluster.objects(PersistentVolume).get(name) or fwk.unresolvable(claims.missing_volume(name))
+        return cluster.objects(PersistentVolume).get(name) or fwk.unresolvable(f'persistentvolume "{name}" not found')
     class_name = claims.class_of(claim)
     if not class_name:
         return fwk.unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
     storage_class = cluster.objects(StorageClass).get(class_name)
     if storage_class is None:
-        return fwk.unresolvable(claims.missing_class(class_name))
+        return fwk.unresolvable(f'storageclass.storage.k8s.io "{class_name}" not found')
     if storage_class.volume_binding_mode is None:
         return fwk.unresolvable(claims.binding_mode_not_set(class_name))
     if storage_class.volume_binding_mode == claims.WAIT_FOR_FIRST_CONSUMER:
@@ -102,13 +95,13 @@ def _volume_of(claim: PersistentVolumeClaim, cluster: Cluster) -> PersistentVolu
     return fwk.unresolvable("PersistentVolume had no name")
 
 
-def _topologies(labels: Mapping[str, str]) -> list[_Topology]:
-    found: list[_Topology] = []
+def _zones_of(labels: Mapping[str, str]) -> list[_Zone]:
+    found: list[_Zone] = []
     for key in _LABELS:
         zones = labels[key].split("__") if key in labels else []
         values = tuple(sorted({zone.strip() for zone in zones}))
         if values and all(values):
-            found.append(_Topology(key, values))
+            found.append((key, values))
     return found
 
 
@@ -116,13 +109,7 @@ def _after_class_addition(_pod: Pod, _old: StorageClass | None, new: StorageClas
     return fwk.QueueingHint.of(new is not None and new.volume_binding_mode == claims.WAIT_FOR_FIRST_CONSUMER)
 
 
-def _after_claim_change(
-    pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
-) -> fwk.QueueingHint:
-    return fwk.QueueingHint.of(new is not None and claims.uses_claim(pod, new))
-
-
 def _after_volume_change(_pod: Pod, old: PersistentVolume | None, new: PersistentVolume | None) -> fwk.QueueingHint:
     if old is None or new is None:
         return fwk.QueueingHint.QUEUE
-    return fwk.QueueingHint.of(_topologies(old.metadata.labels) != _topologies(new.metadata.labels))
+    return fwk.QueueingHint.of(_zones_of(old.metadata.labels) != _zones_of(new.metadata.labels))

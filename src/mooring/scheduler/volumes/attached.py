@@ -29,6 +29,8 @@ def limits_of(node: CSINode) -> dict[str, int]:
 
 
 class AttachedVolumes:
+    """The CSI volumes attached to each node, with their number and limit by driver."""
+
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._reader = Reader(cluster.row_changes)
@@ -41,9 +43,9 @@ class AttachedVolumes:
         self._elsewise: dict[str, list[Attachment]] = {}
         self._are_known = True
 
-    def rows_to_look_at(self, volumes: Iterable[Attachment]) -> NDArray[np.intp]:
-        """Return the node rows where the given volumes could exceed a limit."""
-        self._catch_up()
+    def rows_near_limit(self, volumes: Iterable[Attachment]) -> NDArray[np.intp]:
+        """Return the node rows where the given volumes would exceed a limit if none of them is attached already."""
+        self._refresh()
         found = np.zeros(self._cluster.capacity, np.bool_)
         for driver, number in Counter(volume.driver for volume in volumes).items():
             if driver in self._limits:
@@ -52,23 +54,21 @@ class AttachedVolumes:
         return np.flatnonzero(found)
 
     def on(self, row: int) -> frozenset[tuple[str, str]]:
-        """Return driver and volume id of each volume on a node row."""
+        """Return driver and volume id of each volume attached to the node of a row."""
         return self._on.get(row, _NOTHING)
 
     def csi_node(self, row: int) -> CSINode | None:
         info = self._cluster.nodes[row]
         return None if info is None else self._cluster.objects(CSINode).get(info.name)
 
-    # -- catching up
-
-    def _catch_up(self) -> None:
+    def _refresh(self) -> None:
         cluster = self._cluster
         settings = cluster.changed_at(CSINode, StorageClass, VolumeAttachment)
         objects = cluster.changed_at(PersistentVolumeClaim, PersistentVolume)
         changed = self._reader.changes()
         came = objects != self._objects and not self._are_known
         if settings != self._settings or came or changed is None or self._capacity != cluster.capacity:
-            self._begin()
+            self._reset()
             rows: set[int] = set(cluster.row_of.values())
         else:
             rows = set(changed.tolist())
@@ -76,20 +76,20 @@ class AttachedVolumes:
                 rows |= self._unsettled
         self._settings, self._objects, self._capacity = settings, objects, cluster.capacity
         for row in rows:
-            self._count(row)
+            self._recount_row(row)
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._on, self._unsettled, self._limits, self._counts, self._elsewise = {}, set(), {}, {}, {}
         self._are_known = True
         volumes = self._cluster.objects(PersistentVolume)
         for entry in self._cluster.objects(VolumeAttachment).values():
             volume = volumes.get(entry.spec.source.persistent_volume_name or "")
             self._are_known = self._are_known and volume is not None
-            attachment = None if volume is None else csi.of_volume(volume)
+            attachment = None if volume is None else csi.attachment_of(volume)
             if attachment is not None:
                 self._elsewise.setdefault(entry.spec.node_name, []).append(attachment)
 
-    def _count(self, row: int) -> None:
+    def _recount_row(self, row: int) -> None:
         for driver, _ in self._on.pop(row, _NOTHING):
             self._counts[driver][row] -= 1
         self._unsettled.discard(row)

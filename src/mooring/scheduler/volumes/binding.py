@@ -28,22 +28,16 @@ from mooring.scheduler.volumes.matching import is_reserved_for
 if TYPE_CHECKING:
     from mooring.client import Client
 
-_LOOK_AGAIN = 0.1
-"""The interval, in seconds, between checks whether all claims are bound."""
-
-
-class StaticBinding(msgspec.Struct, frozen=True):
-    """A PersistentVolume with its `claimRef` set, and the claim that it is reserved for."""
-
-    volume: PersistentVolume
-    claim: PersistentVolumeClaim
+_CHECK_SECONDS = 0.1
 
 
 class PodVolumes(msgspec.Struct, frozen=True):
-    """The volumes and claims to write when a pod is bound to its node."""
+    """The volumes and claims to write before a pod is bound to its node."""
 
-    static: tuple[StaticBinding, ...] = ()
-    provisions: tuple[PersistentVolumeClaim, ...] = ()
+    static: tuple[tuple[PersistentVolume, PersistentVolumeClaim], ...]
+    """Existing volumes with `claimRef` set, each with the claim that it is reserved for."""
+    provisions: tuple[PersistentVolumeClaim, ...]
+    """Claims with the selected node, for which volumes will be provisioned."""
 
 
 def pod_volumes(
@@ -51,9 +45,14 @@ def pod_volumes(
     to_provision: Sequence[PersistentVolumeClaim],
     node_name: str,
 ) -> PodVolumes:
-    """Return the volumes and claims as they must be written when a pod goes to a node."""
-    static = tuple(StaticBinding(_reserve_volume(volume, claim), claim) for volume, claim in matches)
-    return PodVolumes(static, tuple(_with_node(claim, node_name) for claim in to_provision))
+    """Return the volumes and claims to write, given those matched and the claims to provision for on a node."""
+    return PodVolumes(
+        tuple((_reserve_volume(volume, claim), claim) for volume, claim in matches),
+        tuple(
+            structs.replace(claim, metadata=_with_annotation(claim.metadata, SELECTED_NODE, node_name))
+            for claim in to_provision
+        ),
+    )
 
 
 def _reserve_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
@@ -72,10 +71,6 @@ def _reserve_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> P
     if given is None:  # otherwise a user has reserved it, which must stay so when the claim goes
         ours = _with_annotation(ours, BOUND_BY_CONTROLLER, "yes")
     return structs.replace(volume, metadata=ours, spec=structs.replace(volume.spec, claim_ref=reference))
-
-
-def _with_node(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeClaim:
-    return structs.replace(claim, metadata=_with_annotation(claim.metadata, SELECTED_NODE, node_name))
 
 
 def _with_annotation(metadata: ObjectMeta, key: str, value: str) -> ObjectMeta:
@@ -98,19 +93,19 @@ class VolumeBinder:
         self._options = options
 
     def assume(self, wanted: PodVolumes) -> Status:
-        """Cache the bindings of a pod's volumes as if they were written already."""
-        for binding in wanted.static:
-            if not self._volumes.assume(binding.volume):
-                return error(f'volume "{binding.volume.metadata.name}" does not exist any more')
+        """Assume the bindings of a pod's volumes before they are written; return an error if an object is gone."""
+        for volume, _ in wanted.static:
+            if not self._volumes.assume(volume):
+                return error(f'volume "{volume.metadata.name}" does not exist any more')
         for claim in wanted.provisions:
             if not self._claims.assume(claim):
                 return error(f'claim "{_name(claim)}" does not exist any more')
         return SUCCESS
 
     def forget(self, wanted: PodVolumes) -> None:
-        """Undo `assume`."""
-        for binding in wanted.static:
-            self._volumes.restore(binding.volume)
+        """Drop the assumptions that `assume` made."""
+        for volume, _ in wanted.static:
+            self._volumes.restore(volume)
         for claim in wanted.provisions:
             self._claims.restore(claim)
 
@@ -119,7 +114,7 @@ class VolumeBinder:
         from mooring.client import ClientError  # noqa: PLC0415 - simulations, which write nothing, need not load it
 
         try:
-            volumes = [await client.update(binding.volume) for binding in wanted.static]
+            volumes = [await client.update(volume) for volume, _ in wanted.static]
             claims = [await client.update(claim) for claim in wanted.provisions]
         except (StatusError, ClientError) as problem:
             return error(str(problem))
@@ -130,7 +125,7 @@ class VolumeBinder:
                 return outcome
             if client.clock.monotonic() >= until:
                 return error("binding volumes: context deadline exceeded")
-            await client.clock.sleep(_LOOK_AGAIN)
+            await client.clock.sleep(_CHECK_SECONDS)
 
     def _check_bindings(
         self,
@@ -146,29 +141,32 @@ class VolumeBinder:
         if self._cluster.placed(pod) is None:
             return error("binding volumes: pod does not exist any more")
         found = [
-            self._static_state(written, binding.claim, node.node)
-            for written, binding in zip(volumes, wanted.static, strict=True)
+            self._check_static_binding(written, claim, node.node)
+            for written, (_, claim) in zip(volumes, wanted.static, strict=True)
         ]
-        found += [self._provision_state(claim, node.node) for claim in claims]
+        found += [self._check_provisioning(claim, node.node) for claim in claims]
         failure = next((status for status in found if status is not None and not status.is_success), None)
         if failure is not None:
             return failure
         return None if None in found else SUCCESS
 
-    def _static_state(self, written: PersistentVolume, claim: PersistentVolumeClaim, node: Node) -> Status | None:
+    def _check_static_binding(
+        self, written: PersistentVolume, claim: PersistentVolumeClaim, node: Node
+    ) -> Status | None:
         volume = self._cluster.objects(PersistentVolume).get(written.metadata.name)
         current = self._cluster.objects(PersistentVolumeClaim).get(_name(claim))
         if volume is None or current is None:
             return error(f'binding volumes: failed to check binding: "{written.metadata.name}" or its claim is gone')
         if _is_older(volume.metadata, written.metadata):
             return None
-        if not self._can_be_used(volume, node):
-            return self._unreachable_status(volume, node)
+        unreachable = self._check_reach(volume, node)
+        if unreachable is not None:
+            return unreachable
         if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
             return error(f'binding volumes: ClaimRef got reset for pv "{volume.metadata.name}"')
         return SUCCESS if is_bound(current) else None
 
-    def _provision_state(self, written: PersistentVolumeClaim, node: Node) -> Status | None:
+    def _check_provisioning(self, written: PersistentVolumeClaim, node: Node) -> Status | None:
         claim = self._cluster.objects(PersistentVolumeClaim).get(_name(written))
         if claim is None:
             return error(f'binding volumes: failed to check provisioning pvc: "{_name(written)}" is gone')
@@ -181,15 +179,15 @@ class VolumeBinder:
             volume = self._cluster.objects(PersistentVolume).get(claim.spec.volume_name)
             if volume is None:
                 return None
-            if not self._can_be_used(volume, node):
-                return self._unreachable_status(volume, node)
+            unreachable = self._check_reach(volume, node)
+            if unreachable is not None:
+                return unreachable
         return SUCCESS if is_bound(claim) else None
 
-    def _can_be_used(self, volume: PersistentVolume, node: Node) -> bool:
+    def _check_reach(self, volume: PersistentVolume, node: Node) -> Status | None:
         known = self._cluster.objects(CSINode).get(node.metadata.name)
-        return volume_matches(migration.on_node(volume, known), node.metadata.labels, self._options)
-
-    def _unreachable_status(self, volume: PersistentVolume, node: Node) -> Status:
+        if volume_matches(migration.translate_for_node(volume, known), node.metadata.labels, self._options):
+            return None
         names = f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{node.metadata.name}"'
         return error(f"binding volumes: {names}: no matching NodeSelectorTerms")
 

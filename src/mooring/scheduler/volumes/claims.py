@@ -1,4 +1,4 @@
-"""The PersistentVolumeClaims of a pod: their names, their classes, and whether they must be bound.
+"""Find the PersistentVolumeClaims of a pod, and which of them are bound.
 
 Called by all volume plugins. Messages are those of Kubernetes' listers and its volume binder.
 """
@@ -11,7 +11,7 @@ from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, Vo
 from mooring.api.states import controller_of
 from mooring.api.storage_v1 import StorageClass
 from mooring.scheduler.columns.cluster import Cluster, object_key
-from mooring.scheduler.framework import Status, error, unresolvable
+from mooring.scheduler.framework import QueueingHint, Status, error, unresolvable
 from mooring.scheduler.volumes.assumed import Assumed
 
 STORAGE = "storage"
@@ -36,13 +36,14 @@ def claim_names(pod: Pod) -> Iterator[str]:
     return (name for volume in pod.spec.volumes if (name := claim_name(pod, volume)) is not None)
 
 
-def uses_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    same_namespace = pod.metadata.namespace == claim.metadata.namespace
-    return same_namespace and claim.metadata.name in claim_names(pod)
+def after_claim_change(pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> QueueingHint:
+    """Return the queueing hint for a new or changed claim: QUEUE if the pod uses it."""
+    is_near = new is not None and pod.metadata.namespace == new.metadata.namespace
+    return QueueingHint.of(is_near and new is not None and new.metadata.name in claim_names(pod))
 
 
 def class_of(thing: PersistentVolume | PersistentVolumeClaim) -> str:
-    """Return the name of a claim's StorageClass; the beta annotation takes precedence."""
+    """Return the name of the StorageClass of a volume or claim, "" if none; the beta annotation takes precedence."""
     return thing.metadata.annotations.get(_BETA_CLASS, thing.spec.storage_class_name or "")
 
 
@@ -50,24 +51,16 @@ def is_bound(claim: PersistentVolumeClaim) -> bool:
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
 
-def missing_claim(name: str) -> str:
+def claim_not_found(name: str) -> str:
     return f'persistentvolumeclaim "{name}" not found'
-
-
-def missing_volume(name: str) -> str:
-    return f'persistentvolume "{name}" not found'
-
-
-def missing_class(name: str) -> str:
-    return f'storageclass.storage.k8s.io "{name}" not found'
 
 
 def binding_mode_not_set(class_name: str) -> str:
     return f'VolumeBindingMode not set for StorageClass "{class_name}"'
 
 
-def foreign_claim(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
-    """Return the error for a claim that has the name of a pod's ephemeral volume but was not created for the pod."""
+def ownership_problem(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
+    """Return the error if the claim of a pod's ephemeral volume was not created for the pod; None if it was."""
     owner = controller_of(claim.metadata)
     if owner is not None and owner.uid == pod.metadata.uid:
         return None
@@ -77,15 +70,18 @@ def foreign_claim(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
 
 
 class PodClaims(msgspec.Struct, frozen=True):
-    """The claims of a pod, by state: bound, unbound with delayed binding, unbound with immediate binding."""
+    """The bound claims of a pod, and the unbound ones that wait until the pod has a node (WaitForFirstConsumer)."""
 
     bound: tuple[PersistentVolumeClaim, ...]
     delayed: tuple[PersistentVolumeClaim, ...]
-    """The unbound claims that are bound once the pod has a node (WaitForFirstConsumer)."""
 
 
 def pod_claims(pod: Pod, cluster: Cluster, assumed: Assumed[PersistentVolumeClaim]) -> PodClaims | Status | None:
-    """Return the claims of a pod; None if it has none; a rejection if a claim must change before scheduling."""
+    """Return the claims of a pod, or None if it has none.
+
+    Return a rejection if the pod cannot be scheduled before a claim changes: it is missing, being deleted, lost, or
+    waits for immediate binding.
+    """
     bound: list[PersistentVolumeClaim] = []
     delayed: list[PersistentVolumeClaim] = []
     found_any = immediate = False
@@ -97,7 +93,7 @@ def pod_claims(pod: Pod, cluster: Cluster, assumed: Assumed[PersistentVolumeClai
         claim = assumed.get(object_key(pod.metadata.namespace, name))
         problem = _problem(pod, volume, name, claim)
         if problem is not None or claim is None:
-            return unresolvable(problem or missing_claim(name))
+            return unresolvable(problem or claim_not_found(name))
         if is_bound(claim):
             bound.append(claim)
             continue
@@ -117,12 +113,12 @@ def _problem(pod: Pod, volume: Volume, name: str, claim: PersistentVolumeClaim |
     is_ephemeral = volume.persistent_volume_claim is None
     if claim is None:
         waiting = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
-        return waiting if is_ephemeral else missing_claim(name)
+        return waiting if is_ephemeral else claim_not_found(name)
     if claim.status.phase == "Lost":
         return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.spec.volume_name}"'
     if claim.metadata.deletion_timestamp is not None:
         return f'persistentvolumeclaim "{name}" is being deleted'
-    return foreign_claim(pod, claim) if is_ephemeral else None
+    return ownership_problem(pod, claim) if is_ephemeral else None
 
 
 def _waits_for_consumer(claim: PersistentVolumeClaim, cluster: Cluster) -> bool | Status:

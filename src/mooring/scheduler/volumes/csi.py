@@ -29,10 +29,13 @@ class Attachment(msgspec.Struct, frozen=True):
     """Whether the volume is not provisioned yet."""
 
     def counts_on(self, node: CSINode | None) -> bool:
+        """Return whether the volume counts for the CSI driver on a node."""
         return not self.migrated_from or self.migrated_from in migrated_plugins(node)
 
 
-class _BuiltIn(msgspec.Struct, frozen=True):
+class _InTreeDriver(msgspec.Struct, frozen=True):
+    """A former in-tree volume driver, and the CSI driver that replaces it."""
+
     driver: str
     """The CSI driver that replaces the in-tree driver."""
     source: str
@@ -40,20 +43,20 @@ class _BuiltIn(msgspec.Struct, frozen=True):
     id_fields: tuple[str, ...]
     """The fields of the source that identify the volume."""
 
-    def handle(self, source: _Source) -> str | None:
-        """Return the id of a volume of this driver, otherwise None."""
+    def volume_id(self, source: _Source) -> str | None:
+        """Return the id of a volume of this driver; None for volumes of other drivers."""
         found = getattr(source, self.source)
         return None if found is None else "#".join(getattr(found, name) for name in self.id_fields)
 
 
-_BUILT_IN: Final[Mapping[str, _BuiltIn]] = {
-    "kubernetes.io/gce-pd": _BuiltIn("pd.csi.storage.gke.io", "gce_persistent_disk", ("pd_name",)),
-    "kubernetes.io/aws-ebs": _BuiltIn("ebs.csi.aws.com", "aws_elastic_block_store", ("volume_id",)),
-    "kubernetes.io/azure-disk": _BuiltIn("disk.csi.azure.com", "azure_disk", ("disk_uri",)),
-    "kubernetes.io/azure-file": _BuiltIn("file.csi.azure.com", "azure_file", ("secret_name", "share_name")),
-    "kubernetes.io/cinder": _BuiltIn("cinder.csi.openstack.org", "cinder", ("volume_id",)),
-    "kubernetes.io/vsphere-volume": _BuiltIn("csi.vsphere.vmware.com", "vsphere_volume", ("volume_path",)),
-    "kubernetes.io/portworx-volume": _BuiltIn("pxd.portworx.com", "portworx_volume", ("volume_id",)),
+_BUILT_IN: Final[Mapping[str, _InTreeDriver]] = {
+    "kubernetes.io/gce-pd": _InTreeDriver("pd.csi.storage.gke.io", "gce_persistent_disk", ("pd_name",)),
+    "kubernetes.io/aws-ebs": _InTreeDriver("ebs.csi.aws.com", "aws_elastic_block_store", ("volume_id",)),
+    "kubernetes.io/azure-disk": _InTreeDriver("disk.csi.azure.com", "azure_disk", ("disk_uri",)),
+    "kubernetes.io/azure-file": _InTreeDriver("file.csi.azure.com", "azure_file", ("secret_name", "share_name")),
+    "kubernetes.io/cinder": _InTreeDriver("cinder.csi.openstack.org", "cinder", ("volume_id",)),
+    "kubernetes.io/vsphere-volume": _InTreeDriver("csi.vsphere.vmware.com", "vsphere_volume", ("volume_path",)),
+    "kubernetes.io/portworx-volume": _InTreeDriver("pxd.portworx.com", "portworx_volume", ("volume_id",)),
 }
 
 
@@ -63,52 +66,50 @@ def migrated_plugins(node: CSINode | None) -> frozenset[str]:
     return frozenset(filter(None, names.split(",")))
 
 
-def is_counted(volume: Volume) -> bool:
-    """Return whether a volume of a pod can be a CSI volume that is attached to the node."""
+def may_be_attached(volume: Volume) -> bool:
+    """Return whether a volume of a pod may be a CSI volume, which is attached to the node."""
     return (
         volume.persistent_volume_claim is not None
         or volume.ephemeral is not None
-        or _migrate_source(volume) is not None
+        or _in_tree_attachment(volume) is not None
     )
 
 
 def attachments(pod: Pod, cluster: Cluster, missing: list[str]) -> Iterator[Attachment]:
-    """Yield the CSI volumes of a pod; add to `missing` the claims that do not exist or belong to another pod."""
+    """Yield the CSI volumes of a pod; append an error to `missing` for each claim that is absent or another pod's."""
     known = cluster.objects(PersistentVolumeClaim)
     for volume in pod.spec.volumes:
         name = claims.claim_name(pod, volume)
         if name is None:
-            found = _migrate_source(volume)
+            found = _in_tree_attachment(volume)
         else:
             key = object_key(pod.metadata.namespace, name)
             claim = known.get(key)
             if claim is None:
-                missing.append(f"looking up PVC {key}: {claims.missing_claim(name)}")
+                missing.append(f"looking up PVC {key}: {claims.claim_not_found(name)}")
                 continue
-            foreign = claims.foreign_claim(pod, claim) if volume.ephemeral is not None else None
+            foreign = claims.ownership_problem(pod, claim) if volume.ephemeral is not None else None
             if foreign is not None:
                 missing.append(foreign)
                 continue
-            found = of_claim(claim, cluster)
+            found = _attachment_of_claim(claim, cluster)
         if found is not None:
             yield found
 
 
-def of_claim(claim: PersistentVolumeClaim, cluster: Cluster) -> Attachment | None:
-    """Return the CSI volume of a claim, or the one that would be provisioned for it."""
-    name = claim.spec.volume_name
-    volume = cluster.objects(PersistentVolume).get(name) if name else None
-    return _to_be_made(claim, cluster) if volume is None else of_volume(volume)
-
-
-def of_volume(volume: PersistentVolume) -> Attachment | None:
+def attachment_of(volume: PersistentVolume) -> Attachment | None:
+    """Return driver and volume id of a CSI volume or a migrated in-tree one; None for other volumes."""
     source = volume.spec.csi
     if source is not None:
         return Attachment(source.driver, source.volume_handle)
-    return _migrate_source(volume.spec)
+    return _in_tree_attachment(volume.spec)
 
 
-def _to_be_made(claim: PersistentVolumeClaim, cluster: Cluster) -> Attachment | None:
+def _attachment_of_claim(claim: PersistentVolumeClaim, cluster: Cluster) -> Attachment | None:
+    name = claim.spec.volume_name
+    volume = cluster.objects(PersistentVolume).get(name) if name else None
+    if volume is not None:
+        return attachment_of(volume)
     storage_class = cluster.objects(StorageClass).get(claims.class_of(claim))
     if storage_class is None or not storage_class.provisioner:
         return None
@@ -120,9 +121,9 @@ def _to_be_made(claim: PersistentVolumeClaim, cluster: Cluster) -> Attachment | 
     return Attachment(storage_class.provisioner, handle, is_to_be_made=True)
 
 
-def _migrate_source(source: _Source) -> Attachment | None:
+def _in_tree_attachment(source: _Source) -> Attachment | None:
     for name, built_in in _BUILT_IN.items():
-        handle = built_in.handle(source)
+        handle = built_in.volume_id(source)
         if handle is not None:
             return Attachment(built_in.driver, handle, name)
     return None

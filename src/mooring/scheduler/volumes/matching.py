@@ -17,11 +17,10 @@ from mooring.api.core_v1 import ObjectReference, PersistentVolume, PersistentVol
 from mooring.api.quantity import Quantity
 from mooring.scheduler.volumes.claims import STORAGE, class_of
 from mooring.scheduler.volumes.reach import Reach
-from mooring.scheduler.volumes.stock import Group, GroupKey, Stock
+from mooring.scheduler.volumes.stock import FILESYSTEM, Group, Stock, group_key
 
 NONE = -1
 _ZERO = Quantity(0)
-_FILESYSTEM = "Filesystem"
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -32,19 +31,19 @@ class Choice(msgspec.Struct, frozen=True):
     by_row: NDArray[np.int32]
 
     def rows_taking(self, group: Group) -> NDArray[np.bool_] | None:
-        """Return the node rows on which the claim takes a volume of a group; None if there is no row."""
+        """Return the node rows on which the claim takes a volume of a group; None if the group does not suit it."""
         index = next((index for index, own in enumerate(self.groups) if own.key == group.key), None)
         return None if index is None else self.by_row == index
 
 
-def match(claims: Sequence[PersistentVolumeClaim], stock: Stock, reach: Reach, capacity: int) -> list[Choice]:
-    """Return for each claim, the smallest first, the group of volumes that it would get on each node row.
+def match_claims(claims: Sequence[PersistentVolumeClaim], stock: Stock, reach: Reach, capacity: int) -> list[Choice]:
+    """Return for each claim, the smallest first, the group of volumes that it would get one of on each node.
 
-    `NONE` stands for rows without a suitable volume; no volume is counted twice on a row.
+    No volume is given to two claims on the same node.
     """
     choices: list[Choice] = []
-    for claim in sorted(claims, key=_request):
-        groups = _groups(claim, stock, reach, capacity)
+    for claim in sorted(claims, key=_requested_size):
+        groups = _suitable_groups(claim, stock, reach, capacity)
         by_row = np.full(capacity, NONE, np.int32)
         for index in range(len(groups) - 1, -1, -1):
             left = groups[index].counts
@@ -57,13 +56,13 @@ def match(claims: Sequence[PersistentVolumeClaim], stock: Stock, reach: Reach, c
     return choices
 
 
-def volumes_on(choices: Sequence[Choice], row: int) -> list[tuple[PersistentVolume, PersistentVolumeClaim]]:
-    """Return the volumes that the claims get on a node row."""
+def matched_volumes_on(choices: Sequence[Choice], row: int) -> list[tuple[PersistentVolume, PersistentVolumeClaim]]:
+    """Return the single volumes that the claims get on the node of a row, with the claims."""
     found: list[tuple[PersistentVolume, PersistentVolumeClaim]] = []
     taken: set[str] = set()
     for choice in choices:
         index = int(choice.by_row[row])
-        volumes = choice.groups[index].on(row) if index != NONE else iter(())
+        volumes = choice.groups[index].volumes_on(row) if index != NONE else iter(())
         volume = next((volume for volume in volumes if volume.metadata.name not in taken), None)
         if volume is not None:
             taken.add(volume.metadata.name)
@@ -71,17 +70,16 @@ def volumes_on(choices: Sequence[Choice], row: int) -> list[tuple[PersistentVolu
     return found
 
 
-def _groups(claim: PersistentVolumeClaim, stock: Stock, reach: Reach, capacity: int) -> Sequence[Group]:
+def _suitable_groups(claim: PersistentVolumeClaim, stock: Stock, reach: Reach, capacity: int) -> Sequence[Group]:
     for volume in stock.reserved_for(claim):
         own = volume.spec.claim_ref
-        size = volume.spec.capacity.get(STORAGE, _ZERO)
-        key = GroupKey(class_of(volume), size, frozenset(), *_modes(volume))
-        fits = size >= _request(claim) and key[3:] == _modes(claim) and key.class_name == class_of(claim)
+        key = group_key(volume)._replace(access_modes=frozenset())  # no other group has this key
+        fits = key.size >= _requested_size(claim) and key[3:] == _modes(claim) and key.class_name == class_of(claim)
         if own is not None and is_reserved_for(own, claim) and fits:
             group = Group(key, capacity)
             group.add(volume, reach.rows(volume))
             return [group]
-    wanted, modes, access = _request(claim), _modes(claim), frozenset(claim.spec.access_modes)
+    wanted, modes, access = _requested_size(claim), _modes(claim), frozenset(claim.spec.access_modes)
     found = [
         group
         for group in stock.groups(class_of(claim))
@@ -100,9 +98,9 @@ def is_reserved_for(reference: ObjectReference, claim: PersistentVolumeClaim) ->
     return same_name and reference.uid in ("", metadata.uid)
 
 
-def _modes(thing: PersistentVolume | PersistentVolumeClaim) -> tuple[str, str]:
-    return thing.spec.volume_mode or _FILESYSTEM, thing.spec.volume_attributes_class_name or ""
+def _modes(claim: PersistentVolumeClaim) -> tuple[str, str]:
+    return claim.spec.volume_mode or FILESYSTEM, claim.spec.volume_attributes_class_name or ""
 
 
-def _request(claim: PersistentVolumeClaim) -> Quantity:
+def _requested_size(claim: PersistentVolumeClaim) -> Quantity:
     return claim.spec.resources.requests.get(STORAGE, _ZERO)

@@ -12,7 +12,6 @@ translated. Called by ``plugins/volume_binding.py`` and ``binding.py``.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-import msgspec
 import numpy as np
 from msgspec import structs
 
@@ -37,45 +36,40 @@ _SEVERAL: Final = "__"
 """The separator between the zones in the label of a volume that is in several zones."""
 
 
-class _Keys(msgspec.Struct, frozen=True):
-    """The topology labels of a CSI driver."""
-
-    zone: str
-    region: str = ""
-    """The CSI label for regions; empty for drivers that keep Kubernetes' region label."""
-
-
-_KEYS: Final[Mapping[str, _Keys]] = {
-    "kubernetes.io/gce-pd": _Keys("topology.gke.io/zone"),
-    "kubernetes.io/aws-ebs": _Keys("topology.ebs.csi.aws.com/zone"),
-    "kubernetes.io/cinder": _Keys("topology.cinder.csi.openstack.org/zone"),
-    "kubernetes.io/vsphere-volume": _Keys("topology.csi.vmware.com/zone", "topology.csi.vmware.com/region"),
+_CSI_LABELS: Final[Mapping[str, tuple[str, str]]] = {
+    "kubernetes.io/gce-pd": ("topology.gke.io/zone", ""),
+    "kubernetes.io/aws-ebs": ("topology.ebs.csi.aws.com/zone", ""),
+    "kubernetes.io/cinder": ("topology.cinder.csi.openstack.org/zone", ""),
+    "kubernetes.io/vsphere-volume": ("topology.csi.vmware.com/zone", "topology.csi.vmware.com/region"),
 }
-"""The CSI topology labels, by in-tree driver. Other drivers keep their topology."""
+"""By in-tree driver, the CSI driver's labels for zones and regions; "" if it keeps Kubernetes' region label.
+
+Other drivers keep their topology.
+"""
 
 
 def built_in_driver(volume: PersistentVolume) -> str:
     """Return the in-tree driver of a volume, if its CSI driver has other topology labels; else an empty string."""
-    attachment = csi.of_volume(volume)
+    attachment = csi.attachment_of(volume)
     name = attachment.migrated_from if attachment is not None else ""
-    return name if name in _KEYS else ""
+    return name if name in _CSI_LABELS else ""
 
 
-def on_node(volume: PersistentVolume, node: CSINode | None) -> PersistentVolume:
-    """Return the volume with its topology labels translated for a node."""
+def translate_for_node(volume: PersistentVolume, node: CSINode | None) -> PersistentVolume:
+    """Return the volume, with CSI topology labels in its node affinity if the node's CSI driver replaced its driver."""
     name = built_in_driver(volume)
-    return translate_volume(volume, _KEYS[name]) if name and name in csi.migrated_plugins(node) else volume
+    return _translate(volume, *_CSI_LABELS[name]) if name and name in csi.migrated_plugins(node) else volume
 
 
-def translate_volume(volume: PersistentVolume, keys: _Keys) -> PersistentVolume:
+def _translate(volume: PersistentVolume, csi_zone: str, csi_region: str) -> PersistentVolume:
     affinity = volume.spec.node_affinity
     required = affinity.required if affinity is not None else None
     terms = list(required.node_selector_terms) if required is not None else []
-    zone, region = _labels_of(terms, volume.metadata.labels)
+    zone, region = _used_labels(terms, volume.metadata.labels)
     in_zone, in_region = (volume.metadata.labels.get(label, "") for label in (zone, region))
-    terms = _replace_terms(terms, zone, keys.zone, [in_zone] if keys.region else in_zone.split(_SEVERAL))
-    if keys.region:
-        terms = _replace_terms(terms, region, keys.region, [in_region])
+    terms = _replace_terms(terms, zone, csi_zone, [in_zone] if csi_region else in_zone.split(_SEVERAL))
+    if csi_region:
+        terms = _replace_terms(terms, region, csi_region, [in_region])
     elif region == _OLD_REGION:
         terms = _replace_terms(terms, region, _REGION, ())
     if not terms:
@@ -84,7 +78,7 @@ def translate_volume(volume: PersistentVolume, keys: _Keys) -> PersistentVolume:
     return structs.replace(volume, spec=structs.replace(volume.spec, node_affinity=found))
 
 
-def _labels_of(terms: list[NodeSelectorTerm], labels: Mapping[str, str]) -> tuple[str, str]:
+def _used_labels(terms: list[NodeSelectorTerm], labels: Mapping[str, str]) -> tuple[str, str]:
     used = {entry.key for term in terms for entry in term.match_expressions}
     for names in (used, labels.keys()):
         if _ZONE in names:
@@ -115,7 +109,7 @@ def _rename_key(term: NodeSelectorTerm, old: str, new: str) -> NodeSelectorTerm:
 
 
 class MigratedReach:
-    """The node rows from which volumes can be used, corrected where CSI replaced the in-tree driver."""
+    """Correct the node rows from which in-tree volumes can be used, on nodes where a CSI driver replaced theirs."""
 
     def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
         self._cluster = cluster
@@ -124,17 +118,17 @@ class MigratedReach:
         self._rows: dict[str, Mask] = {}
 
     def correct_reachable(self, volume: PersistentVolume, reachable: Mask | None) -> Mask | None:
-        """Return the corrected node rows; `reachable` are those without correction, None for all."""
+        """Return the mask of node rows from which a volume can be used, or None for all; `reachable` is uncorrected."""
         name = built_in_driver(volume)
         if not name:
             return reachable
-        replaced = self._rows_without(name)
+        replaced = self._rows_where_replaced(name)
         if not replaced.any():
             return reachable
         plain = np.ones(self._cluster.capacity, np.bool_) if reachable is None else reachable
-        return np.where(replaced, self._reach.mask(translate_volume(volume, _KEYS[name])), plain)
+        return np.where(replaced, self._reach.mask(_translate(volume, *_CSI_LABELS[name])), plain)
 
-    def _rows_without(self, name: str) -> Mask:
+    def _rows_where_replaced(self, name: str) -> Mask:
         changed_at = max(self._cluster.changed_at(CSINode), self._cluster.nodes_changed_at)
         if changed_at > self._verified_at:
             self._verified_at = changed_at

@@ -1,4 +1,4 @@
-"""Queueing hints for nodes: whether a new node, or changed labels, can help a pod that waits for its volumes (5721.8).
+"""Decide whether a new node, or changed node labels, can help a pod that VolumeBinding rejected (5721.8).
 
 A node helps a pod with bound claims if all its volumes can be used there and could not before. A pod whose claims wait
 for their first consumer is helped by a label that a free volume of the class, the class, or its storage capacity names;
@@ -49,13 +49,13 @@ class NodeHints:
         found = pod_claims(pod, self._cluster, self._claims)
         if new is None or not isinstance(found, PodClaims):
             return QueueingHint.SKIP  # what is wrong with the claims is nothing that a node could mend
-        if not self._reaches(found, new):
+        if not self._can_use_bound(found, new):
             return QueueingHint.SKIP
-        if old is None or not self._reaches(found, old):
+        if old is None or not self._can_use_bound(found, old):
             return QueueingHint.QUEUE
-        return QueueingHint.of(any(self._helps(claim, old, new) for claim in found.delayed))
+        return QueueingHint.of(any(self._may_match_after(claim, old, new) for claim in found.delayed))
 
-    def _reaches(self, claims: PodClaims, node: Node) -> bool:
+    def _can_use_bound(self, claims: PodClaims, node: Node) -> bool:
         return all(self._can_use(self._volumes.get(claim.spec.volume_name), node) for claim in claims.bound)
 
     def _can_use(self, volume: PersistentVolume | None, node: Node) -> bool:
@@ -63,28 +63,28 @@ class NodeHints:
             return False
         if migration.built_in_driver(volume):
             csi_node = self._cluster.objects(CSINode).get(node.metadata.name)
-            here = migration.on_node(volume, csi_node)
+            here = migration.translate_for_node(volume, csi_node)
             return node_selector.volume_matches(here, node.metadata.labels, self._options)
         selector = self._reach.selector(volume)
         return selector is None or selector.matches(node.metadata.labels, "")
 
-    def _helps(self, claim: PersistentVolumeClaim, old: Node, new: Node) -> bool:
+    def _may_match_after(self, claim: PersistentVolumeClaim, old: Node, new: Node) -> bool:
         if claim.metadata.annotations.get(SELECTED_NODE, new.metadata.name) != new.metadata.name:
             return False
         before, after = old.metadata.labels, new.metadata.labels
         changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
-        read = self._read_for(class_of(claim))
+        read = self._label_keys_of(class_of(claim))
         return bool(changed) if read is None else not changed.isdisjoint(read)
 
-    def _read_for(self, class_name: str) -> Keys:
+    def _label_keys_of(self, class_name: str) -> Keys:
         changed_at = self._cluster.changed_at(PersistentVolume, StorageClass, CSIStorageCapacity)
         if changed_at > self._verified_at:
             self._verified_at, self._read = changed_at, {}
         if class_name not in self._read:
-            self._read[class_name] = _together(self._reads(class_name))
+            self._read[class_name] = _union(self._keys_by_object(class_name))
         return self._read[class_name]
 
-    def _reads(self, class_name: str) -> Iterator[Keys]:
+    def _keys_by_object(self, class_name: str) -> Iterator[Keys]:
         for volume in self._cluster.objects(PersistentVolume).values():
             if class_of(volume) == class_name and volume.status.phase != _BOUND:
                 yield _keys_of(self._reach.selector(volume))
@@ -99,18 +99,13 @@ class NodeHints:
 
 def _keys_of(selector: Selector | None) -> Keys:
     conditions = (condition for term in (selector.terms if selector else ()) for condition in term.labels)
-    return _together(map(_keys_read, conditions))
+    return _union(map(node_selector.label_keys_read, conditions))
 
 
-def _keys_read(condition: node_selector.Condition) -> Keys:
-    keys = node_selector.label_keys_read(condition)
-    return None if keys is None else frozenset(keys)
-
-
-def _together(several: Iterable[Keys]) -> Keys:
-    found: frozenset[str] = frozenset()
+def _union(several: Iterable[Iterable[str] | None]) -> Keys:
+    found: set[str] = set()
     for keys in several:
         if keys is None:
             return None
-        found |= keys
-    return found
+        found.update(keys)
+    return frozenset(found)

@@ -1,7 +1,7 @@
-"""Find the nodes on which missing volumes can be provisioned.
+"""Find the nodes for which volumes can be provisioned, for claims without a suitable existing volume.
 
-The topologies that a StorageClass allows decide, and the capacity that CSI drivers report if their CSIDriver enables
-that; each CSIStorageCapacity covers the nodes that its topology selects. Evaluated for all rows at once.
+The StorageClass must allow the node's topology. If the CSIDriver enables capacity tracking, a CSIStorageCapacity whose
+topology selects the node must report enough capacity. Evaluated for all node rows at once.
 """
 
 import msgspec
@@ -25,7 +25,7 @@ _PLAIN = ConstraintOptions(numeric_tolerations=False, semver_operators=False, ce
 
 
 class Provision(msgspec.Struct):
-    """A claim for which a volume would be provisioned, and the node rows where it can be."""
+    """A claim for which a volume would be provisioned, and the node rows where that is possible."""
 
     claim: PersistentVolumeClaim
     possible: Mask
@@ -42,8 +42,8 @@ class ProvisioningError(ValueError):
     """The StorageClass of a claim cannot be used at all; the message is Kubernetes'."""
 
 
-def provision(claim: PersistentVolumeClaim, cluster: Cluster) -> Provision:
-    """Return where a volume for the claim can be provisioned. Raise ProvisioningError."""
+def find_provisioning_nodes(claim: PersistentVolumeClaim, cluster: Cluster) -> Provision:
+    """Return on which node rows a volume for the claim can be provisioned. Raise ProvisioningError."""
     class_name = class_of(claim)
     key = f"{claim.metadata.namespace}/{claim.metadata.name}"
     if not class_name:
@@ -60,7 +60,7 @@ def provision(claim: PersistentVolumeClaim, cluster: Cluster) -> Provision:
     driver = cluster.objects(CSIDriver).get(storage_class.provisioner)
     if wanted is None or driver is None or not driver.spec.storage_capacity:
         return Provision(claim, possible, everywhere, capacity)
-    return Provision(claim, possible, _capacity_mask(class_name, wanted, cluster, capacity), capacity)
+    return Provision(claim, possible, _find_capacity(class_name, wanted, cluster, capacity), capacity)
 
 
 def _topology_mask(storage_class: StorageClass, cluster: Cluster) -> Mask:
@@ -83,7 +83,7 @@ def _term_mask(term: TopologySelectorTerm, cluster: Cluster) -> Mask:
     return found
 
 
-def _capacity_mask(class_name: str, wanted: Quantity, cluster: Cluster, capacity: NDArray[np.int64]) -> Mask:
+def _find_capacity(class_name: str, wanted: Quantity, cluster: Cluster, capacity: NDArray[np.int64]) -> Mask:
     sufficient = np.zeros(cluster.capacity, np.bool_)
     size = wanted.value()
     by_key = cluster.objects(CSIStorageCapacity)

@@ -1,5 +1,4 @@
-"""Find the nodes from which a PersistentVolume can be used: the rows that its node affinity allows, cached until labels
-change.
+"""Find the nodes from which a PersistentVolume can be used, by its node affinity; cached until node labels change.
 
 There are many local volumes, each usable on one node. If every term of the affinity requires one of some values of a
 label (mostly the hostname), nodes are looked up by that label and only those are evaluated. Other affinities are
@@ -23,7 +22,7 @@ _FEW = 8
 
 
 class Reach:
-    """The node rows from which each PersistentVolume can be used."""
+    """The node rows from which each PersistentVolume can be used, cached by node affinity."""
 
     def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
         self._cluster = cluster
@@ -34,7 +33,7 @@ class Reach:
         self._by_label: dict[str, dict[str, list[int]]] = {}
 
     def rows(self, volume: PersistentVolume) -> Rows:
-        """Return `ALL_ROWS`, or the numbers of the node rows whose node can use the volume."""
+        """Return the node rows from which the volume can be used; `ALL_ROWS` if it has no node affinity."""
         selector = self.selector(volume)
         if selector is None:
             return ALL_ROWS
@@ -64,26 +63,27 @@ class Reach:
         return known[1]
 
     def _evaluate(self, selector: Selector) -> Rows:
-        few = self._few(selector)
+        few = self._find_candidates(selector)
         if few is None:
             return np.flatnonzero(self._cluster.labels.selector_mask(selector))
         nodes = [info for row in few if (info := self._cluster.nodes[row]) is not None]
         return np.array([info.row for info in nodes if selector.matches(info.node.metadata.labels, "")], np.intp)
 
-    def _few(self, selector: Selector) -> set[int] | None:
+    def _find_candidates(self, selector: Selector) -> set[int] | None:
         rows: set[int] = set()
         for term in selector.terms:
-            wanted = next((entry for entry in term.labels if _names_values(entry)), None)
-            if not isinstance(wanted, Requirement):
+            requirements = (entry for entry in term.labels if isinstance(entry, Requirement))
+            wanted = next((entry for entry in requirements if entry.operator is Operator.IN), None)
+            if wanted is None:
                 return None
-            index = self._index(wanted.key)
+            index = self._rows_by_label(wanted.key)
             for value in wanted.values:
                 rows.update(index.get(value, ()))
             if len(rows) > _FEW:
                 return None
         return rows
 
-    def _index(self, key: str) -> dict[str, list[int]]:
+    def _rows_by_label(self, key: str) -> dict[str, list[int]]:
         found = self._by_label.get(key)
         if found is None:
             found = self._by_label[key] = {}
@@ -92,10 +92,6 @@ class Reach:
                 if value is not None:
                     found.setdefault(value, []).append(info.row)
         return found
-
-
-def _names_values(condition: object) -> bool:
-    return isinstance(condition, Requirement) and condition.operator is Operator.IN
 
 
 def _by_labels_only(selector: Selector | None) -> Selector | None:

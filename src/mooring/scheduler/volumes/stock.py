@@ -1,8 +1,8 @@
-"""The unbound PersistentVolumes in groups of equal ones, updated as volumes change.
+"""Index the unbound PersistentVolumes in groups of interchangeable ones, updated as volumes change.
 
-Volumes of a group have the same class, size and modes, so a claim can use any of them or none. For each row, a group
-knows how many of its volumes can be used there, which is enough for filtering; a single volume is chosen only on the
-node that is picked. Called by ``matching.py``.
+Volumes of a group have the same class, size and modes, so a claim can use any of them or none. For each node row, a
+group counts the volumes that can be used there, which is enough for filtering; a single volume is chosen only on the
+node that the pod gets. Called by ``matching.py``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from mooring.scheduler.volumes.claims import STORAGE, class_of
 from mooring.scheduler.volumes.reach import Reach
 
 _ZERO = Quantity(0)
-_FILESYSTEM = "Filesystem"
+FILESYSTEM = "Filesystem"
 _FEW = 8
 """Volumes that at most this number of nodes can use are indexed by node row."""
 
@@ -35,8 +35,20 @@ class GroupKey(NamedTuple):
     attributes_class: str
 
 
+def group_key(volume: PersistentVolume) -> GroupKey:
+    """Return the properties by which volumes are grouped."""
+    spec = volume.spec
+    return GroupKey(
+        class_of(volume),
+        spec.capacity.get(STORAGE, _ZERO),
+        frozenset(spec.access_modes),
+        spec.volume_mode or FILESYSTEM,
+        spec.volume_attributes_class_name or "",
+    )
+
+
 class Group:
-    """Unbound volumes with the same class, size and modes."""
+    """Unbound volumes with the same class, size and modes, and how many of them each node can use."""
 
     def __init__(self, key: GroupKey, capacity: int) -> None:
         self.key = key
@@ -65,15 +77,15 @@ class Group:
             for row in rows.tolist():
                 self._local[row].discard(name)
 
-    def on(self, row: int) -> Iterator[PersistentVolume]:
-        """Yield the volumes of the group that can be used on a node row, by name."""
+    def volumes_on(self, row: int) -> Iterator[PersistentVolume]:
+        """Yield the volumes of the group that the node of a row can use, sorted by name."""
         for name in sorted(self._local.get(row, set()) | self._wide):
             volume, rows = self.volumes[name]
             if isinstance(rows, slice) or row in rows:
                 yield volume
 
     def select_volumes(self, selector: Selector) -> "Group":
-        """Return the volumes of the group that a claim's selector selects."""
+        """Return a group of only those volumes that a claim's label selector selects."""
         found = Group(self.key, len(self.counts))
         for volume, rows in self.volumes.values():
             if selector.matches(volume.metadata.labels):
@@ -82,6 +94,8 @@ class Group:
 
 
 class Stock:
+    """All unbound volumes: in groups by StorageClass, or by the claim for which they are reserved."""
+
     def __init__(self, cluster: Cluster, volumes: Assumed[PersistentVolume], reach: Reach) -> None:
         self._cluster = cluster
         self._objects = cluster.objects(PersistentVolume)
@@ -128,10 +142,10 @@ class Stock:
         changed.update(self._assumed.keys() - assumed.keys())
         self._assumed = assumed
         for name in changed:
-            self._update(name)
+            self._reclassify(name)
 
-    def _update(self, name: str) -> None:
-        self._forget(name)
+    def _reclassify(self, name: str) -> None:
+        self._remove(name)
         current, volume = self._objects.get(name), self._volumes.get(name)
         if current is None or volume is None:
             return
@@ -143,10 +157,10 @@ class Stock:
             claim = self._claim_of[name] = f"{reference.namespace}/{reference.name}"
             self._reserved.setdefault(claim, {})[name] = volume
         elif volume.status.phase == "Available":
-            group = self._group_of[name] = self._group(volume)
+            group = self._group_of[name] = self._find_group(group_key(volume))
             group.add(volume, self._reach.rows(volume))
 
-    def _forget(self, name: str) -> None:
+    def _remove(self, name: str) -> None:
         self._seen.pop(name, None)
         group = self._group_of.pop(name, None)
         if group is not None:
@@ -157,15 +171,7 @@ class Stock:
             if not self._reserved[claim]:
                 del self._reserved[claim]
 
-    def _group(self, volume: PersistentVolume) -> Group:
-        spec = volume.spec
-        key = GroupKey(
-            class_of(volume),
-            spec.capacity.get(STORAGE, _ZERO),
-            frozenset(spec.access_modes),
-            spec.volume_mode or _FILESYSTEM,
-            spec.volume_attributes_class_name or "",
-        )
+    def _find_group(self, key: GroupKey) -> Group:
         found = self._groups.get(key)
         if found is None:
             found = self._groups[key] = Group(key, self._cluster.capacity)
