@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.controllers.programs.sandbox import Mount, clear, isolation_command, reporting
+from mooring.controllers.programs.sandbox import Mount, create_layer, isolation_command, report_process_id
 
 pytestmark = [
     pytest.mark.req("S.6"),
@@ -35,10 +35,10 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def run(folder: Path, script: str, *mounts: Mount) -> subprocess.CompletedProcess[str]:
     usr = Mount("/usr", Path("/usr"), read_only=True)
-    clear(folder / "layer")
+    create_layer(folder / "layer")
     words = isolation_command(folder / "image", folder / "layer", [usr, *mounts], hostname="h", directory="/")
     with Path(os.devnull).open("w") as info:
-        command = [*words, *reporting(info.fileno()), "/bin/sh", "-c", script]
+        command = [*words, *report_process_id(info.fileno()), "/bin/sh", "-c", script]
         return subprocess.run(
             command, pass_fds=(info.fileno(),), capture_output=True, text=True, timeout=60, check=False, env={}
         )

@@ -83,11 +83,11 @@ class Finding:
 
 
 async def check(client: Client, namespace: str) -> AsyncIterator[Finding]:
-    """Yield every requirement. Raise the client's error when the server cannot be reached."""
+    """Yield every requirement of the bridge, and whether the cluster meets it. Raise ClientError without a server."""
     yield await _version(client)
     for right in RIGHTS:
         for verb in right.verbs.split():
-            is_there = await _may(client, right, verb, namespace)
+            is_there = await _is_allowed(client, right, verb, namespace)
             what = f"the right to {verb} {right.resource.partition('.')[0]}"
             yield Finding(what, is_there, right.is_needed, right.hint)
     for plural, name in CONFIGURATIONS.items():
@@ -105,7 +105,7 @@ async def _version(client: Client) -> Finding:
     )
 
 
-async def _may(client: Client, right: Right, verb: str, namespace: str) -> bool:
+async def _is_allowed(client: Client, right: Right, verb: str, namespace: str) -> bool:
     whole, _, group = right.resource.partition(".")
     resource, _, subresource = whole.partition("/")
     wanted = ResourceAttributes(
@@ -137,7 +137,7 @@ async def _webhooks(client: Client, plural: str, name: str) -> Finding:
 
 
 async def check_answers(client: Client, namespace: str) -> AsyncIterator[Finding]:
-    """Yield whether the bridge answers; nothing where its webhook for pods is not configured."""
+    """Yield findings on whether an installed bridge works; nothing if its webhook for pods is not configured."""
     plural, name = next((plural, name) for plural, name in CONFIGURATIONS.items() if plural.startswith("mutating"))
     try:
         answer = await client.raw("GET", f"{_CONFIGURATION}/{plural}/{name}")

@@ -25,7 +25,7 @@ _TaintKey = tuple[str, str, str, str]
 
 
 class RuleInUse:
-    """A rule that pods require, and the nodes whose label is stale."""
+    """A rule that pods or volumes require, and the nodes whose label for it is not up to date."""
 
     def __init__(self, rule: NodeRule) -> None:
         self.rule = rule
@@ -39,7 +39,7 @@ class RuleInUse:
 
     @cached_property
     def deciding_labels(self) -> tuple[str | None, ...]:
-        """Return the labels that a node needs one of to meet the rule; (None,) if it may meet it without any."""
+        """Return the label keys of which a node needs at least one to meet the rule; (None,) if it may need none."""
         return (None,) if self.reads is None or self.is_met_by("", {}) else self.reads
 
     def is_met_by(self, name: str, labels: Labels) -> bool:
@@ -54,17 +54,17 @@ class RuleInUse:
         return found
 
     def reevaluate(self, node: Node, labels: Labels) -> None:
-        """Reevaluate a node; `labels` are its labels without the bridge's own."""
+        """Record whether a node's label for the rule is stale; `labels` are its labels without the bridge's own."""
         name = node.metadata.name
-        is_said = node.metadata.labels.get(self.rule.label) == LABEL_VALUE
-        if is_said == self.is_met_by(name, labels):
+        is_labelled = node.metadata.labels.get(self.rule.label) == LABEL_VALUE
+        if is_labelled == self.is_met_by(name, labels):
             self.stale.discard(name)
         else:
             self.stale.add(name)
 
 
 class BridgedCluster:
-    """Index taints, label values and rules; notify its callbacks of what changed."""
+    """The cluster's taints, label values and required rules, kept current from changes; calls back on some changes."""
 
     def __init__(self) -> None:
         self.on_new_taints: Callable[[], None] = lambda: None
@@ -187,7 +187,7 @@ class BridgedCluster:
     # -- pods and volumes, by key
 
     def register(self, pod: str, rules: Iterable[NodeRule], limit: int = 0) -> str | None:
-        """Register the rules that a pod or volume requires; return those beyond `limit` times the limits, if given."""
+        """Register the rules that a pod requires; return the reason if they exceed `limit` times the maximum."""
         wanted = {rule.label: rule for rule in rules}
         before = self._required_labels.get(pod, ())
         if before == tuple(wanted):
@@ -297,7 +297,7 @@ _BATCH_SECONDS = 0.1
 
 
 class NodeLabels(Controller):
-    """Reconcile the labels of nodes."""
+    """The controller that writes the bridge's labels of nodes; reconciles nodes by name."""
 
     name = "bridge-nodes"
 
@@ -307,11 +307,11 @@ class NodeLabels(Controller):
         nodes: Informer[Node] = context.informers.of(Node)
         nodes.add_handler(added=cluster.add_node, updated=cluster.update_node, deleted=cluster.remove_node)
         volumes: Informer[PersistentVolume] = context.informers.of(PersistentVolume)
-        self.follow(volumes, self._volume)
+        self.follow(volumes, self._register_volume)
         volumes.add_handler(deleted=lambda volume: cluster.unregister(_key(volume)))
         cluster.on_stale = lambda name: self.queue.add_after(name, _BATCH_SECONDS)
 
-    def _volume(self, volume: PersistentVolume) -> None:
+    def _register_volume(self, volume: PersistentVolume) -> None:
         """Register the rules of a volume; an invalid annotation registers none, so that no node gets the label."""
         rules: list[NodeRule] = []
         with suppress(AnnotationError):

@@ -53,7 +53,7 @@ class TooManyTaintsError(Exception):
 
 
 class NodeRule(Protocol):
-    """A condition that nodes meet or not, and the label that records it."""
+    """A condition that a node meets or not, and the node label by which the bridge records that it does."""
 
     @property
     def label(self) -> str: ...
@@ -63,7 +63,7 @@ class NodeRule(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class TermRule:
-    """The part of one term that upstream Kubernetes cannot express."""
+    """The part of one node selector term that upstream operators cannot express, as a rule for nodes."""
 
     constraint: Constraint
 
@@ -137,7 +137,7 @@ def is_gated(pod: Pod) -> bool:
 
 
 def was_changed_after_release(pod: Pod) -> bool:
-    """Return whether the constraints differ from those that the pod was released with."""
+    """Return whether a released pod's constraint annotations differ from those that it was released with."""
     released = pod.metadata.annotations.get(RELEASED)
     return released is not None and released != digest(pod) and not is_gated(pod)
 

@@ -33,7 +33,7 @@ _NO_CONSTRAINTS = (
 
 
 def problems(pod: Pod) -> list[str]:
-    """Return the validation errors of a pod's annotations."""
+    """Return the validation errors of a pod's constraint annotations; an empty list if they are valid."""
     given = pod.metadata.annotations
     is_lowered = plan.RELEASED in given and not plan.is_gated(pod)
     if pod.spec.affinity is not None and not is_lowered:
@@ -54,7 +54,7 @@ def _validate(pod: Pod) -> list[str]:
 
 
 class PodConstraints(Controller):
-    """Reconcile pods with the annotations or the gate."""
+    """The controller that releases pods with constraint annotations or the scheduling gate; reconciles them by key."""
 
     name = "bridge-pods"
 
@@ -68,7 +68,7 @@ class PodConstraints(Controller):
         self._waiting: set[str] = set()
         """Keys of pods that wait for node labels."""
         self.follow(self._pods, self._register_rules)
-        self._pods.add_handler(deleted=self._left)
+        self._pods.add_handler(deleted=self._forget)
         cluster.on_new_taints = self._enqueue_tolerating
         cluster.on_current = lambda key: self.queue.add(key) if key in self._waiting else None
         self._released = Counter(
@@ -82,18 +82,18 @@ class PodConstraints(Controller):
         """Register the pod's rules before anything is written."""
         key = key_of(pod)
         if has_ended(pod) or not _is_bridged(pod):
-            self._left(pod)
+            self._forget(pod)
             return
         self._known[key] = None
         if not plan.was_changed_after_release(pod):  # else its old rules stay registered
-            self._ask(key, pod)
+            self._register_required(key, pod)
         self.queue.add(key)
 
-    def _ask(self, key: str, pod: Pod) -> str | None:
+    def _register_required(self, key: str, pod: Pod) -> str | None:
         rules = [] if problems(pod) else plan.required_rules(pod)
         return self._cluster.register(key, rules, limit=1 if plan.is_gated(pod) else _RELEASED_LIMIT)
 
-    def _left(self, pod: Pod) -> None:
+    def _forget(self, pod: Pod) -> None:
         key = key_of(pod)
         self._waiting.discard(key)
         if key in self._known:
@@ -118,13 +118,13 @@ class PodConstraints(Controller):
         if wrong:
             self._refuse(pod, "InvalidConstraints", "; ".join(wrong))
             return
-        excess = self._ask(key, pod)
+        excess = self._register_required(key, pod)
         if excess is not None:
             self._waiting.add(key)  # woken when other pods need fewer
             self._refuse(pod, "TooManyConstraints", f"{excess}; the pod stays as it is until others need fewer")
             return
         try:
-            await (self._release(key, pod) if plan.is_gated(pod) else self._follow(pod))
+            await (self._release(key, pod) if plan.is_gated(pod) else self._add_tolerations(pod))
         except plan.TooManyTaintsError as error:
             self._refuse(pod, "TooManyTaints", str(error))
 
@@ -135,7 +135,7 @@ class PodConstraints(Controller):
         if await patch_pod(self.client, pod, plan.release(pod, self._cluster.facts())):
             self._released.inc()
 
-    async def _follow(self, pod: Pod) -> None:
+    async def _add_tolerations(self, pod: Pod) -> None:
         if plan.RELEASED not in pod.metadata.annotations and pod.spec.node_name:
             return  # it was never gated
         operations = plan.additions(pod, self._cluster.facts())

@@ -18,7 +18,7 @@ log = logs.get(__name__)
 
 
 class Bridge(ControllerSet):
-    """The bridge as a component."""
+    """The bridge as a component: its controllers, run while it is the leader."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ log = logs.get(__name__)
 
 
 class WebhookServer:
-    """An HTTPS server that listens while it is entered."""
+    """The HTTPS server of the bridge's webhooks, an async context manager: it listens between enter and exit."""
 
     def __init__(self, client: Client, *, address: str, port: int, namespace: str, service: str) -> None:
         self._client = client
@@ -62,7 +62,7 @@ class WebhookServer:
         }
         self._address, self._port = address, port
         self._stack = AsyncExitStack()
-        self._keeping_fresh: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         """Start. Raise OSError if the address is in use, StatusError if the Secret cannot be written."""
@@ -90,14 +90,14 @@ class WebhookServer:
         server = HttpServer(self._serve, listening, self._tls)
         await server.start()
         stack.push_async_callback(server.stop)
-        self._keeping_fresh = asyncio.create_task(self._keep_fresh())
+        self._renewing = asyncio.create_task(self._renew_periodically())
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._keeping_fresh is not None:
-            self._keeping_fresh.cancel()
-            await asyncio.gather(self._keeping_fresh, return_exceptions=True)
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.gather(self._renewing, return_exceptions=True)
         await self._stack.aclose()
 
     @property
@@ -134,7 +134,7 @@ class WebhookServer:
         pair = self._pki.server(self._names)
         self._tls.load_cert_chain(pair.certificate_file, pair.key_file)
 
-    async def _keep_fresh(self) -> None:
+    async def _renew_periodically(self) -> None:
         while True:
             await self._client.clock.sleep(_FRESH_SECONDS)
             self._renew()
@@ -150,11 +150,11 @@ class WebhookServer:
         for plural, name in CONFIGURATIONS.items():
             path = f"{_API}/{plural}/{name}"
             with suppress(errors.NotFound, errors.Forbidden):
-                await self._trust(path, bundle)
+                await self._write_authority(path, bundle)
                 found.append(f"{plural}/{name}")
         return found
 
-    async def _trust(self, path: str, bundle: str) -> None:
+    async def _write_authority(self, path: str, bundle: str) -> None:
         current = codec.parse_json((await self._client.raw("GET", path)).body)
         operations = [
             {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": bundle}

@@ -48,7 +48,7 @@ def parse_review(body: bytes) -> tuple[Json, str, str]:
 
 
 def encode_review(response: Json, uid: str, version: str) -> bytes:
-    """Return the body of the response."""
+    """Return the JSON of an AdmissionReview with a response to the request `uid`."""
     return json.dumps({"apiVersion": version, "kind": "AdmissionReview", "response": {"uid": uid, **response}}).encode()
 
 
@@ -76,13 +76,13 @@ _CHANGED = (
 
 
 class PodReviews:
-    """Review pods that are created or updated."""
+    """The webhook on created and updated pods: adds the gate, and refuses invalid or late constraints."""
 
     async def review(self, request: Mapping[str, Any]) -> Json:
         pod = object_in(request, "object", Pod)
         old = object_in(request, "oldObject", Pod) if request.get("oldObject") else None
         if old is not None:
-            return self._change(old, pod)
+            return self._review_change(old, pod)
         if not annotations.has_constraints(pod.metadata.annotations):
             return allow_response()
         wrong = problems(pod)
@@ -90,7 +90,7 @@ class PodReviews:
             return rejection_response(422, "; ".join(wrong))
         return allow_response() if plan.is_gated(pod) else allow_response(_add_gate_patch(pod))
 
-    def _change(self, old: Pod, new: Pod) -> Json:
+    def _review_change(self, old: Pod, new: Pod) -> Json:
         if plan.digest(old) == plan.digest(new):
             return allow_response()
         if not plan.is_gated(old):
@@ -100,7 +100,7 @@ class PodReviews:
 
 
 class NodeReviews:
-    """Review node updates."""
+    """The webhook on node updates: adds tolerations to the node's pods before a new NoExecute taint is stored."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -172,7 +172,7 @@ def all_tolerations(pod: Pod) -> list[Toleration]:
 
 
 class EvictionReviews:
-    """Review status updates by which a taint manager marks a pod for deletion."""
+    """The webhook on pods that a taint manager marks for eviction: refuses it while constraints tolerate the taints."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

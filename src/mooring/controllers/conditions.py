@@ -8,7 +8,7 @@ from mooring.api import times
 
 
 class Condition(Protocol):
-    """The fields that the conditions of all kinds share."""
+    """The fields that the status conditions of all kinds of objects share."""
 
     type: str
     status: str
@@ -23,7 +23,7 @@ T = TypeVar("T", bound=TimedCondition)
 
 
 def find_condition(conditions: Iterable[C], kind: str) -> C | None:
-    """Return the condition of a type, if there is one."""
+    """Return the first condition of a type (`kind`, such as Ready); None if there is none."""
     return next((each for each in conditions if each.type == kind), None)
 
 
@@ -35,7 +35,7 @@ def is_true(conditions: Iterable[C], kind: str) -> bool:
 def new_condition(
     cls: Callable[..., T], before: Iterable[T], content: tuple[str, str, str, str], now: str, **fields: Any
 ) -> T:
-    """Build a condition from type, status, reason and message; its transition time changes with its status only."""
+    """Build a condition from type, status, reason and message; keep the transition time if `before` has its status."""
     kind, status, reason, message = content
     old = find_condition(before, kind)
     since = old.last_transition_time if old is not None and old.status == status else None
@@ -43,6 +43,6 @@ def new_condition(
 
 
 def disruption_target(reason: str, message: str, now: datetime) -> dict[str, str]:
-    """Return the condition of a pod that a controller is going to delete, for a patch of its status."""
+    """Return the condition DisruptionTarget, which says why a pod is about to be deleted, for a status patch."""
     condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
     return {**condition, "lastTransitionTime": times.to_seconds(now)}

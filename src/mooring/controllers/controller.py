@@ -150,20 +150,20 @@ class Context:
         return CustomKinds(self.client, self.informers)
 
     def recorder(self, component: str) -> EventRecorder:
-        """Return a recorder of events for a component, started and stopped with the controllers."""
+        """Return the event recorder of a component, which is started and stopped with the controllers."""
         if component not in self._recorders:
             self._recorders[component] = EventRecorder(self.client, component)
         return self._recorders[component]
 
     async def enter(self, stack: AsyncExitStack) -> None:
-        """Start caches and recorders until the stack is closed."""
+        """Start the informers and event recorders; they stop when the stack is closed."""
         for recorder in self._recorders.values():
             await stack.enter_async_context(recorder)
         await stack.enter_async_context(self.informers)
 
 
 class Controller(ABC):
-    """A reconcile loop. Subclasses add handlers to informers in `__init__` and implement `reconcile`."""
+    """A reconcile loop: a queue of keys and its workers. Subclasses follow informers and implement `reconcile`."""
 
     name: str
     retry: Backoff = RETRY
@@ -191,41 +191,41 @@ class Controller(ABC):
     def follow(
         self, informer: Informer[T], handler: Callable[[T], None] | None = None, *, deleted: bool = False
     ) -> None:
-        """Call a handler, by default `enqueue`, with every object that is added or updated, and if wanted deleted."""
+        """Call a handler, by default `enqueue`, with each added or updated object; with `deleted`, also at deletion."""
         handle = handler or self.enqueue
         informer.add_handler(added=handle, updated=lambda _, new: handle(new), deleted=handle if deleted else None)
 
     async def delete(self, obj: Resource, **options: Any) -> None:
-        """Delete an object; it may be gone. Raise Conflict if another one has its name now."""
+        """Delete an object; do nothing if it no longer exists. Raise Conflict if another one has its name now."""
         meta = obj.metadata
         with suppress(errors.NotFound):
             await self.client.delete(type(obj), meta.name, meta.namespace, uid=meta.uid, **options)
 
     async def remove_finalizer(self, obj: Resource, finalizer: str) -> None:
-        """Remove a finalizer of an object, which may be gone. Raise Conflict if the object has changed."""
+        """Remove a finalizer from an object, unless it no longer exists. Raise Conflict if the object has changed."""
         meta = obj.metadata
         left = [name for name in meta.finalizers if name != finalizer]
         body = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": left}}
         await self.patch(obj, body, type=PatchType.MERGE)
 
     async def patch(self, obj: Resource, body: Any, **options: Any) -> None:
-        """Patch an object, which may be gone."""
+        """Patch an object; do nothing if it no longer exists."""
         with suppress(errors.NotFound):
             await self.client.patch(type(obj), obj.metadata.name, body, obj.metadata.namespace, **options)
 
     async def patch_status(self, obj: Resource, status: dict[str, Any]) -> None:
-        """Patch the status of an object, which may be gone or replaced by another one of its name."""
+        """Patch the status of an object, unless it no longer exists. Raise Conflict if another one has its name now."""
         await self.patch(obj, {"metadata": {"uid": obj.metadata.uid}, "status": status}, subresource="status")
 
     async def run(self) -> None:
-        """Work until cancelled. Called when all informers have synced."""
+        """Reconcile keys from the queue, and run `periodic`, until cancelled. Called when all informers have synced."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._work(tasks, self.workers - 1))
             for work in self.periodic:
                 tasks.create_task(work())
 
     async def _work(self, tasks: asyncio.TaskGroup, more: int) -> None:
-        """Run one worker. The first key that it gets starts another worker, while `more` are allowed."""
+        """Reconcile keys until the queue shuts down; start another worker at the first key, if `more` may start."""
         while (key := await self.queue.get()) is not None:
             if more > 0:
                 tasks.create_task(self._work(tasks, more - 1))

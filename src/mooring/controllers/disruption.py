@@ -25,7 +25,7 @@ DELETION_TIMEOUT_SECONDS = 120
 
 
 class ScaleError(ValueError):
-    """The number of desired pods is unknown; the message says why."""
+    """The number of pods that a budget's owners should have is unknown; the message says why."""
 
 
 class DisruptionBudgets(Controller):
@@ -74,7 +74,7 @@ class DisruptionBudgets(Controller):
         healthy = sum(disruption_budgets.is_healthy(pod) and pod.metadata.name not in disrupted for pod in pods)
         try:
             expected, desired = disruption_budgets.expected_and_desired(
-                budget.spec, len(pods), lambda: self._scale(pods)
+                budget.spec, len(pods), lambda: self._count_desired(pods)
             )
             problem = ""
         except (ScaleError, PercentError) as error:
@@ -97,7 +97,7 @@ class DisruptionBudgets(Controller):
     def _find_disrupted_pods(
         self, budget: PodDisruptionBudget, pods: list[Pod], now: datetime
     ) -> tuple[dict[str, str], float | None]:
-        """Return the evicted pods that are not terminating yet, and in how many seconds to look again."""
+        """Return eviction times of pods that do not terminate yet, by name, and the seconds until the first expires."""
         by_name = {pod.metadata.name: pod for pod in pods}
         left: dict[str, str] = {}
         again: float | None = None
@@ -114,7 +114,7 @@ class DisruptionBudgets(Controller):
             again = min(remaining, again or remaining)
         return left, again
 
-    def _scale(self, pods: list[Pod]) -> int:
+    def _count_desired(self, pods: list[Pod]) -> int:
         replicas: dict[str, int] = {}
         for pod in pods:
             name = pod.metadata.name

@@ -40,7 +40,7 @@ Ports = tuple[tuple[str, str, int, str | None], ...]
 
 
 class ServiceController(Controller):
-    """A base for controllers that reconcile Services when these or the pods that they select change."""
+    """The base of controllers that reconcile a Service when it or a pod that it selects changes."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -143,7 +143,7 @@ class EndpointSlices(ServiceController):
                 created = await self.client.create(
                     new_slice(self.client, service, MANAGER, endpoints=kept, ports=wanted, family="IPv4")
                 )
-                self._expectations.wrote(key, self._slices, created)
+                self._expectations.record_write(key, self._slices, created)
             elif list(present.endpoints) != kept:
                 await self.client.update(structs.replace(present, endpoints=kept))
 
@@ -165,7 +165,7 @@ class EndpointSlices(ServiceController):
 
 
 def service_keys(found: EndpointSlice, manager: str) -> list[str]:
-    """Return the key of the Service that a slice belongs to; nothing if another manager writes the slice."""
+    """Return the key of a slice's Service in a list, which is empty if `manager` does not write the slice."""
     labels = found.metadata.labels
     if labels.get(MANAGED_BY) != manager or SERVICE_NAME not in labels:
         return []
@@ -179,7 +179,7 @@ def selects(service: Service, pod: Pod) -> bool:
 
 
 def ports_of(service: Service, pod: Pod | None) -> Ports:
-    """Return a Service's ports with the pod's numbers for named ones; ports that the pod lacks are left out."""
+    """Return a Service's ports with the target numbers in a pod; leave out named target ports that the pod lacks."""
     return tuple(
         (port.name, port.protocol or "TCP", number, port.app_protocol)
         for port in service.spec.ports
@@ -202,7 +202,7 @@ def _numbers(port: ServicePort, pod: Pod | None) -> Iterator[int]:
 def new_slice(
     client: Client, owner: Resource, manager: str, *, endpoints: list[Endpoint], ports: list[EndpointPort], family: str
 ) -> EndpointSlice:
-    """Return a slice that `owner` controls: a Service, or Endpoints of its name."""
+    """Return a new slice for a Service, controlled by `owner`: the Service itself, or its Endpoints."""
     meta = owner.metadata
     made = ObjectMeta(generate_name=f"{meta.name}-", namespace=meta.namespace)
     made.labels = meta.labels | {SERVICE_NAME: meta.name, MANAGED_BY: manager}

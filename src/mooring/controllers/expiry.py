@@ -19,7 +19,7 @@ _PENDING_SECONDS = 24 * 3600
 
 
 class Expiry(Controller, Generic[T]):
-    """Deletes the objects of an informer when they expire. Subclasses compute the time."""
+    """The base of controllers that delete objects when they expire; subclasses implement `expires_at`."""
 
     propagation_policy: str | None = None
 
@@ -30,7 +30,7 @@ class Expiry(Controller, Generic[T]):
 
     @abstractmethod
     def expires_at(self, obj: T) -> datetime | None:
-        """Return when to delete an object; None if that is not known yet."""
+        """Return when an object expires and is deleted; None if that is not known yet."""
 
     def _enqueue_expiring(self, obj: T) -> None:
         if self.expires_at(obj) is not None:

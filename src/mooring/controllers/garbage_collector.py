@@ -37,7 +37,7 @@ log = logs.get(__name__)
 
 @dataclass(slots=True)
 class KindCache:
-    """The cached objects of one kind."""
+    """The cached objects of one kind, with an index by owner."""
 
     kind: Kind
     objects: Informer[Any]
@@ -138,11 +138,11 @@ class GarbageCollector(Controller):
         if cache is None or obj is None:
             return
         if obj.metadata.deletion_timestamp is not None:
-            await self._finish(obj)
+            await self._release_dependents(obj)
         elif obj.metadata.owner_references:
             await self._collect(cache, obj)
 
-    async def _finish(self, obj: Resource) -> None:
+    async def _release_dependents(self, obj: Resource) -> None:
         finalizers = obj.metadata.finalizers
         if ORPHAN in finalizers:
             for other, dependent in list(self._dependents(obj.metadata.uid)):
@@ -159,7 +159,7 @@ class GarbageCollector(Controller):
                 await self.remove_finalizer(obj, FOREGROUND)
 
     async def _collect(self, cache: KindCache, obj: Resource) -> None:
-        owners = await self._owners(obj)
+        owners = await self._group_owners(obj)
         lost = [*owners.dangling, *owners.waiting]
         if not lost:
             return
@@ -180,7 +180,7 @@ class GarbageCollector(Controller):
             )
 
     async def _break_cycle(self, obj: Resource) -> None:
-        """Unblock the owner of an object whose dependent is waiting too: both may wait for each other."""
+        """Clear `blockOwnerDeletion` of an object with a waiting dependent, against deadlocks of cyclic owners."""
         meta = obj.metadata
         blocking = [each.uid for each in meta.owner_references if each.block_owner_deletion]
         if blocking and any(_is_waiting(dependent) for _, dependent in self._dependents(meta.uid)):
@@ -193,10 +193,10 @@ class GarbageCollector(Controller):
             cached is not None and not _is_waiting(cached[1]) and _owner_key(reference, namespace) not in self._absent
         )
 
-    async def _owners(self, obj: Resource) -> Owners:
+    async def _group_owners(self, obj: Resource) -> Owners:
         found = Owners([], [], [])
         for reference in obj.metadata.owner_references:
-            owner = await self._owner(reference, obj.metadata.namespace)
+            owner = await self._resolve_owner(reference, obj.metadata.namespace)
             if owner is None:
                 found.dangling.append(reference)
             elif isinstance(owner, Resource) and _is_waiting(owner):
@@ -205,8 +205,8 @@ class GarbageCollector(Controller):
                 found.solid.append(reference)
         return found
 
-    async def _owner(self, reference: OwnerReference, namespace: str) -> Resource | bool | None:
-        """Return the owner of an object; True if it cannot be checked, None if it does not exist."""
+    async def _resolve_owner(self, reference: OwnerReference, namespace: str) -> Resource | bool | None:
+        """Return the object that an owner reference names; True if it cannot be checked, None if it does not exist."""
         named = _owner_key(reference, namespace)
         if named in self._absent:
             return None
@@ -216,11 +216,11 @@ class GarbageCollector(Controller):
         cache = self._cache_of(reference)
         if cache is None or (cache.kind.namespaced and not namespace):
             return True
-        asked = self._pending_reads.get(named)
-        if asked is None:
-            asked = self._pending_reads[named] = asyncio.ensure_future(self._read_owner(cache, named))
-            asked.add_done_callback(lambda _: self._pending_reads.pop(named))
-        return await asyncio.shield(asked)
+        reading = self._pending_reads.get(named)
+        if reading is None:
+            reading = self._pending_reads[named] = asyncio.ensure_future(self._read_owner(cache, named))
+            reading.add_done_callback(lambda _: self._pending_reads.pop(named))
+        return await asyncio.shield(reading)
 
     async def _read_owner(self, cache: KindCache, named: OwnerKey) -> Resource | None:
         namespace, _, _, name, uid = named
@@ -257,7 +257,7 @@ class GarbageCollector(Controller):
 
 
 def stored_kinds(served: tuple[Kind, ...]) -> Iterator[Kind]:
-    """Return all stored kinds, each in the newest served version."""
+    """Return the served kinds that can be listed, watched, patched and deleted, each in its first served version."""
     seen: set[tuple[str, str]] = set()
     for kind in served:
         if kind.family not in seen and set(kind.verbs) >= _NEEDED:
@@ -280,9 +280,9 @@ OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
 class PodGarbageCollector(Controller):
-    """Delete orphaned pods (on deleted nodes, or terminating without a node) and old finished pods, periodically.
+    """Delete periodically pods on deleted nodes, terminating pods that no kubelet ends, and the oldest finished pods.
 
-    A pod may be seen before its node: so a node must be missing for a while, and also on the server.
+    The cache may show a pod before its node: so a node must be missing for a while, and on the server too.
     """
 
     name = "pod-garbage-collector"
@@ -294,9 +294,9 @@ class PodGarbageCollector(Controller):
         self._by_node = pods_by_node(self._pods)
         self._missing: dict[str, float] = {}
         """Nodes that pods refer to and that do not exist, and since when that is known."""
-        self.periodic = (self._look_over,)
+        self.periodic = (self._enqueue_unneeded_periodically,)
 
-    async def _look_over(self) -> None:
+    async def _enqueue_unneeded_periodically(self) -> None:
         while True:
             await self.clock.sleep(PERIOD_SECONDS)
             now = self.clock.monotonic()

@@ -40,7 +40,7 @@ class NamespaceDeletion(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        # Pods first: see `_empty`.
+        # Pods first: see `_delete_objects`.
         self._kinds = sorted(stored_kinds(self.client.scheme.served), key=lambda kind: kind.type is not Pod)
         self._namespaces: Informer[Namespace] = context.informers.of(Namespace)
         self.follow(self._namespaces, self._enqueue_terminating)
@@ -57,7 +57,7 @@ class NamespaceDeletion(Controller):
             return None
         if FINALIZER not in namespace.spec.finalizers:
             return None
-        remaining, finalizers = await self._empty(key)
+        remaining, finalizers = await self._delete_objects(key)
         if not remaining:
             self._polls.pop(key, None)
             await self._finalize(namespace)
@@ -66,7 +66,7 @@ class NamespaceDeletion(Controller):
         polls = self._polls[key] = self._polls.get(key, 0) + 1
         return min(_POLL_SECONDS * polls, _LONGEST_POLL_SECONDS)
 
-    async def _empty(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
+    async def _delete_objects(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
         """Delete all objects of a namespace; return the number of remaining ones by resource and by finalizer."""
         remaining: dict[str, int] = {}
         finalizers: dict[str, int] = {}

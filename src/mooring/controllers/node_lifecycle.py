@@ -43,7 +43,7 @@ def zone_of(node: Node) -> Zone:
 
 
 def state_of(nodes: int, ready: int) -> State:
-    """Return the state of a zone.
+    """Return the state of a zone with a number of nodes, of which `ready` are ready.
 
     >>> [state_of(10, ready).value for ready in (10, 3, 0)]
     ['Normal', 'PartialDisruption', 'FullDisruption']
@@ -57,7 +57,7 @@ def state_of(nodes: int, ready: int) -> State:
 
 
 class ZoneDisruption:
-    """The state of each zone, and when the next of its nodes may be tainted NoExecute."""
+    """The states of zones, which limit how often nodes in them may be tainted NoExecute."""
 
     def __init__(self) -> None:
         self._states: dict[Zone, State] = {}
@@ -69,8 +69,8 @@ class ZoneDisruption:
         """Return whether no zone has a ready node."""
         return bool(self._states) and all(state is State.FULL_DISRUPTION for state in self._states.values())
 
-    def look(self, nodes: Iterable[Node]) -> bool:
-        """Recompute the states of all zones from their nodes; return whether one changed."""
+    def update_states(self, nodes: Iterable[Node]) -> bool:
+        """Compute the state of every zone from its nodes; return whether any has changed."""
         sizes: dict[Zone, int] = {}
         ready: dict[Zone, int] = {}
         for node in nodes:
@@ -83,8 +83,8 @@ class ZoneDisruption:
         self._next = {zone: at for zone, at in self._next.items() if zone in sizes}
         return changed
 
-    def take(self, zone: Zone, now: float) -> float | None:
-        """Return 0 if another node of a zone may be tainted NoExecute, else the seconds to wait; None for never."""
+    def reserve_taint(self, zone: Zone, now: float) -> float | None:
+        """Reserve the NoExecute taint of a node in a zone: return 0, or the seconds to wait; None while none may be."""
         rate = self._rate(zone)
         if not rate or self.is_total:
             return None
@@ -94,8 +94,8 @@ class ZoneDisruption:
         self._next[zone] = now + 1 / rate
         return 0.0
 
-    def give_back(self, zone: Zone, now: float) -> None:
-        """Undo a `take` of a zone whose node was not tainted in the end."""
+    def cancel_reservation(self, zone: Zone, now: float) -> None:
+        """Cancel the last `reserve_taint` of a zone, because the node could not be tainted."""
         self._next[zone] = now
 
     def _rate(self, zone: Zone) -> float:
@@ -165,7 +165,7 @@ class NodeLifecycle(Controller):
 
     async def _monitor(self) -> None:
         while True:
-            changed = self._zones.look(self._nodes.objects())
+            changed = self._zones.update_states(self._nodes.objects())
             self._patience = self._grace_seconds()
             for node in self._nodes.objects():
                 if self._is_silent(node) or (changed and not is_ready(node)):
@@ -183,7 +183,7 @@ class NodeLifecycle(Controller):
         return 2 * self._grace if count > _MANY and count * 2 > len(self._last_seen) else self._grace
 
     def _extend_grace(self, late: float) -> None:
-        """Extend grace periods by the time in which this process could not see heartbeats."""
+        """Count `late` seconds, in which this process was too busy to receive heartbeats, as if nodes had reported."""
         if late > MONITOR_SECONDS:
             self._last_seen = {name: heard + late for name, heard in self._last_seen.items()}
 
@@ -214,20 +214,20 @@ class NodeLifecycle(Controller):
         return again
 
     async def _taint(self, node: Node) -> float | None:
-        """Taint a node that is not ready; return when to ask again whether its pods may be evicted."""
+        """Write the taints of a node that is not ready; return the seconds to wait if NoExecute must be delayed."""
         zone = zone_of(node)
         has = any(taint.effect == _NO_EXECUTE and _key(taint) in _OWN for taint in node.spec.taints)
         if has:
             await self._write_taints(node, evicts=not self._zones.is_total)
             return None
-        wait = self._zones.take(zone, self.clock.monotonic())
+        wait = self._zones.reserve_taint(zone, self.clock.monotonic())
         if wait != 0:
             await self._write_taints(node, evicts=False)
             return wait
         try:
             await self._write_taints(node, evicts=True)
         except (StatusError, ClientError):
-            self._zones.give_back(zone, self.clock.monotonic())
+            self._zones.cancel_reservation(zone, self.clock.monotonic())
             raise
         return None
 
@@ -276,7 +276,7 @@ class NodeLifecycle(Controller):
 
 
 def wanted_taints(node: Node, *, evicts: bool) -> list[Taint]:
-    """Return the node's taints with this controller's taints as the conditions require; others stay in place.
+    """Return the taints that a node should have: those of others, and this controller's by the node's conditions.
 
     `evicts` is whether a node that is not ready gets NoExecute taints.
     """

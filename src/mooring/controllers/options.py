@@ -57,7 +57,7 @@ class UnknownControllerError(ValueError):
 
 
 class ControllerOptions(msgspec.Struct, frozen=True):
-    """Options that follow from a component's versions and gates, and timeouts."""
+    """The options of all controllers: timeouts, and what a component's versions and feature gates determine."""
 
     constraints: ConstraintOptions = msgspec.field(default_factory=ConstraintOptions)
     version: str = ""

@@ -98,13 +98,13 @@ class PersistentVolumeBinder(Controller):
     async def _reconcile_claim(self, claim: PersistentVolumeClaim) -> None:
         if not claim.spec.volume_name:
             volume = self._find_reserved_volume(claim)
-            if volume is None and not self._waits(claim):
+            if volume is None and not self._waits_for_consumer(claim):
                 fitting = [volume for volume in self._volumes_by_class.get(class_of(claim)) if is_match(claim, volume)]
                 volume = min(fitting, key=lambda volume: (_size(volume), volume.metadata.name), default=None)
             if volume is not None:
                 await self._bind(claim, volume)
             else:
-                await self._provide(claim)
+                await self._provision_or_wait(claim)
             return
         volume = self._volumes.get(claim.spec.volume_name)
         if volume is None:
@@ -115,7 +115,7 @@ class PersistentVolumeBinder(Controller):
         elif volume.spec.claim_ref is None or _is_for(volume.spec.claim_ref, claim):
             await self._bind(claim, volume)
 
-    def _waits(self, claim: PersistentVolumeClaim) -> bool:
+    def _waits_for_consumer(self, claim: PersistentVolumeClaim) -> bool:
         storage_class = self._classes.get(class_of(claim))
         return storage_class is not None and storage_class.volume_binding_mode == _WAIT
 
@@ -153,7 +153,7 @@ class PersistentVolumeBinder(Controller):
 
     # -- provisioning
 
-    async def _provide(self, claim: PersistentVolumeClaim) -> None:
+    async def _provision_or_wait(self, claim: PersistentVolumeClaim) -> None:
         storage_class = self._classes.get(class_of(claim))
         if storage_class is None:
             note = "no persistent volumes available for this claim and no storage class is set"
@@ -162,15 +162,15 @@ class PersistentVolumeBinder(Controller):
             self._recorder.event(claim, "Normal" if not class_of(claim) else "Warning", "FailedBinding", note)
             return
         node = claim.metadata.annotations.get(SELECTED_NODE, "")
-        if self._waits(claim) and not node:
+        if self._waits_for_consumer(claim) and not node:
             note = "waiting for first consumer to be created before binding"
             self._recorder.event(claim, "Normal", "WaitForFirstConsumer", note)
         elif storage_class.provisioner == PROVISIONER:
             await self._provision(claim, storage_class, self._nodes.get(node) if node else None)
         elif storage_class.provisioner != NO_PROVISIONER:
-            await self._ask(claim, storage_class.provisioner)
+            await self._request_provisioning(claim, storage_class.provisioner)
 
-    async def _ask(self, claim: PersistentVolumeClaim, provisioner: str) -> None:
+    async def _request_provisioning(self, claim: PersistentVolumeClaim, provisioner: str) -> None:
         """Annotate a claim with the provisioner that should create its volume."""
         meta = claim.metadata
         if STORAGE_PROVISIONER in meta.annotations:
@@ -233,12 +233,12 @@ class PersistentVolumeBinder(Controller):
 
 
 def class_of(thing: PersistentVolume | PersistentVolumeClaim) -> str:
-    """Return the name of the StorageClass; the legacy annotation takes precedence."""
+    """Return the name of a volume's or claim's StorageClass; the legacy annotation takes precedence."""
     return thing.metadata.annotations.get(_BETA_CLASS, thing.spec.storage_class_name or "")
 
 
 def is_match(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
-    """Return whether a volume is available and satisfies a claim of its class."""
+    """Return whether a volume is unclaimed and has the size, modes and labels that a claim of its class requests."""
     wanted, offered = claim.spec, volume.spec
     if offered.claim_ref is not None or volume.metadata.deletion_timestamp is not None:
         return False

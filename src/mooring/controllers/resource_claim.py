@@ -67,20 +67,20 @@ class ResourceClaims(Controller):
         if what == "pod":
             pod = self._pods.by_key(where)
             if pod is not None and pod.metadata.deletion_timestamp is None and not has_ended(pod):
-                return await self._make_claims(pod)
+                return await self._create_claims(pod)
         else:
             claim = self._claims.by_key(where)
             if claim is not None:
-                await self._free(claim)
+                await self._release_unused(claim)
         return None
 
-    async def _make_claims(self, pod: Pod) -> float | None:
+    async def _create_claims(self, pod: Pod) -> float | None:
         known = {entry.name for entry in pod.status.resource_claim_statuses}
         made, refused = [], None
         for entry in pod.spec.resource_claims:
             if entry.resource_claim_template_name and entry.name not in known:
                 try:
-                    name = await self._make_claim(pod, entry)
+                    name = await self._create_claim(pod, entry)
                 except _RefusedError as error:
                     refused = error
                     continue
@@ -105,8 +105,8 @@ class ResourceClaims(Controller):
         now = times.to_seconds(self.clock.now())
         return PodCondition(type=CREATED, status=status, reason=reason, message=message, last_transition_time=now)
 
-    async def _make_claim(self, pod: Pod, entry: PodResourceClaim) -> str | None:
-        """Return the name of the claim for an entry of a pod; None without its template. Raise `_RefusedError`."""
+    async def _create_claim(self, pod: Pod, entry: PodResourceClaim) -> str | None:
+        """Find or create a pod's claim of a template; return its name, None without template. Raise `_RefusedError`."""
         for claim in self._by_owner.get(pod.metadata.uid):
             if claim.metadata.annotations.get(POD_CLAIM_NAME) == entry.name:
                 return claim.metadata.name
@@ -130,7 +130,7 @@ class ResourceClaims(Controller):
         self._refusals.forget(template)
         return created.metadata.name
 
-    async def _free(self, claim: ResourceClaim) -> None:
+    async def _release_unused(self, claim: ResourceClaim) -> None:
         meta, status = claim.metadata, claim.status
         users = [user for user in status.reserved_for if await self._still_uses(meta.namespace, user)]
         if len(users) < len(status.reserved_for):

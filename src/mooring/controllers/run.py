@@ -82,7 +82,7 @@ log = logs.get(__name__)
 
 
 async def discover_versions(client: Client) -> None:
-    """Discover the served versions of kinds that not all servers have, before controllers use them."""
+    """Ask the server for the versions of kinds that not every server has, before controllers use them."""
     policies = [] if client.knows(ValidatingAdmissionPolicy) else [ValidatingAdmissionPolicy]
     try:
         await client.served([DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice, *policies])
@@ -117,7 +117,7 @@ class ControllerSet(ElectedComponent):
 
 
 class Controllers(ControllerSet):
-    """A set of controllers for one run. Raise UnknownControllerError."""
+    """The component that runs all controllers, or those that `names` selects. Raise UnknownControllerError."""
 
     def __init__(
         self,

@@ -53,7 +53,7 @@ class ServiceAccounts(Controller):
     async def reconcile(self, key: str) -> None:
         namespace, name = split_key(key)
         if namespace:
-            await self._fill(namespace, name)
+            await self._write_token(namespace, name)
         else:
             await self._ensure_default(name)
 
@@ -65,7 +65,7 @@ class ServiceAccounts(Controller):
             with suppress(errors.AlreadyExists):
                 await self.client.create(ServiceAccount(metadata=ObjectMeta(name=DEFAULT, namespace=name)))
 
-    async def _fill(self, namespace: str, name: str) -> None:
+    async def _write_token(self, namespace: str, name: str) -> None:
         secret = self._secrets.get(name, namespace)
         if secret is None or secret.metadata.deletion_timestamp is not None:
             return

@@ -36,7 +36,7 @@ log = logs.get(__name__)
 
 
 class Eviction(Controller):
-    """A base for controllers that evict pods at a time which subclasses compute; reconciles pods by key."""
+    """The base of controllers that evict each pod at the time that `due` returns; reconciles pods by key."""
 
     metrics_prefix: str
     component: str
@@ -104,12 +104,12 @@ class Eviction(Controller):
 
 
 def pods_by_node(pods: Informer[Pod]) -> Index[Pod]:
-    """Index pods by the node that they are bound to."""
+    """Return an index of pods by the name of the node that they are bound to."""
     return pods.index("node", lambda pod: [pod.spec.node_name] if pod.spec.node_name else [])
 
 
 def latest_moment(stamp: datetime, now: datetime) -> datetime:
-    """Return the latest moment, up to `now`, that a timestamp of whole seconds may stand for.
+    """Return the latest time, up to `now`, that a timestamp of whole seconds may have been rounded down from.
 
     Countdowns start there: counted from the stamp itself, `tolerationSeconds` would end up to a second early.
     """
@@ -117,7 +117,7 @@ def latest_moment(stamp: datetime, now: datetime) -> datetime:
 
 
 def bound_at(pod: Pod) -> datetime:
-    """Return when a pod was bound; if unknown, when it started or was created."""
+    """Return when a pod was bound to its node; if unknown, when it started or was created."""
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "True" and condition.last_transition_time:
             return times.parse(condition.last_transition_time)
@@ -147,19 +147,19 @@ class TaintEviction(Eviction):
         self.follow(self.pods, self._pod_changed)
 
     def _node_added(self, node: Node) -> None:
-        self._note(node)
+        self._record_first_seen(node)
         if no_execute_taints(node):
             self._enqueue_pods_of(node)
 
     def _node_updated(self, old: Node, new: Node) -> None:
         if no_execute_taints(old) != no_execute_taints(new):
-            self._note(new)
+            self._record_first_seen(new)
             self._enqueue_pods_of(new)
 
     def _node_deleted(self, node: Node) -> None:
         self._seen.pop(node.metadata.name, None)
 
-    def _note(self, node: Node) -> None:
+    def _record_first_seen(self, node: Node) -> None:
         known = self._seen.pop(node.metadata.name, {})
         undated = [_key(taint) for taint in no_execute_taints(node) if parse_time_added(taint) is None]
         if undated:
@@ -298,7 +298,7 @@ class DeviceTaintEviction(Eviction):
 
 
 def claim_keys(pod: Pod) -> list[str]:
-    """Return the keys of a pod's ResourceClaims, named and generated."""
+    """Return the keys of a pod's ResourceClaims: those that it names, and those generated for it."""
     if not pod.spec.resource_claims and pod.status.extended_resource_claim_status is None:
         return []
     made = {entry.name: entry.resource_claim_name for entry in pod.status.resource_claim_statuses}

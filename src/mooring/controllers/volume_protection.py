@@ -56,7 +56,7 @@ class VolumeProtection(Controller):
 
 
 def claim_keys(pod: Pod) -> list[str]:
-    """Return the keys of the claims that a pod uses, including generated ones."""
+    """Return the keys of the PersistentVolumeClaims that a pod uses, including those of its ephemeral volumes."""
     keys = []
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
@@ -94,9 +94,11 @@ class EphemeralVolumes(Controller):
             return
         for volume in pod.spec.volumes:
             if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is not None:
-                await self._ensure(pod, f"{pod.metadata.name}-{volume.name}", volume.ephemeral.volume_claim_template)
+                await self._ensure_claim(
+                    pod, f"{pod.metadata.name}-{volume.name}", volume.ephemeral.volume_claim_template
+                )
 
-    async def _ensure(self, pod: Pod, name: str, template: PersistentVolumeClaimTemplate) -> None:
+    async def _ensure_claim(self, pod: Pod, name: str, template: PersistentVolumeClaimTemplate) -> None:
         found = self._claims.get(name, pod.metadata.namespace)
         if found is not None:
             if all(owner.uid != pod.metadata.uid for owner in found.metadata.owner_references):

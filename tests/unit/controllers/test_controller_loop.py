@@ -156,8 +156,8 @@ async def test_a_cache_is_up_to_date_when_it_has_reached_what_was_written() -> N
     informer: Any = shown
     expectations = Expectations(clock)
     assert expectations.is_settled("k")
-    expectations.wrote("k", informer, pod("12"))
-    expectations.wrote("k", informer, pod("9"))
+    expectations.record_write("k", informer, pod("12"))
+    expectations.record_write("k", informer, pod("9"))
     for version, expected in (("5", False), ("9", False), ("", False), ("12", True)):
         shown.resource_version = version
         assert expectations.is_settled("k") is expected
@@ -179,6 +179,6 @@ async def test_what_never_shows_is_given_up() -> None:
     clock, shown = MockClock(), Shown()
     informer: Any = shown
     expectations = Expectations(clock)
-    expectations.wrote("k", informer, pod("12"))
+    expectations.record_write("k", informer, pod("12"))
     clock.advance(GIVE_UP_SECONDS + 1)
     assert expectations.is_settled("k")

@@ -18,7 +18,7 @@ from mooring.api.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import StorageClass
 from mooring.controllers.resource_claim import POD_CLAIM_NAME
-from mooring.controllers.workloads.stateful_pods import claims, ordinal_of
+from mooring.controllers.workloads.stateful_pods import new_claims, ordinal_of
 
 
 def companions(snapshot: Snapshot, subject: Subject) -> list[Resource]:
@@ -59,7 +59,7 @@ def _numbered(subject: Subject) -> list[PersistentVolumeClaim]:
     if not isinstance(subject.source, StatefulSet):
         return []
     reference = subject.pod.metadata.owner_references[0]
-    return [copy_of(each) for each in claims(subject.source, ordinal_of(subject.pod), reference)]
+    return [copy_of(each) for each in new_claims(subject.source, ordinal_of(subject.pod), reference)]
 
 
 def _device_claims(snapshot: Snapshot, pod: Pod) -> Iterator[ResourceClaim]:

@@ -286,11 +286,11 @@ class Workloads:
             return False
         wanted = stateful_pods.ordinals(obj)
         numbered = ((stateful_pods.ordinal_of(pod.pod), pod) for pod in owner.pods.values())
-        doomed = stateful_pods.to_replace(
+        doomed = stateful_pods.pods_to_replace(
             obj,
             {number: pod for number, pod in numbered if number in wanted},
             is_old=old.__contains__,
-            works=lambda pod: bool(pod.node),
+            is_available=lambda pod: bool(pod.node),
             at_once=self._world.settings.stateful_pods_at_once,
         )
         for pod in doomed:  # all of them before the first is created again
@@ -357,7 +357,7 @@ class Workloads:
         if pod is None:
             return False
         if isinstance(owner.object, StatefulSet):
-            for claim in stateful_pods.claims(owner.object, int(slot), owner.reference):
+            for claim in stateful_pods.new_claims(owner.object, int(slot), owner.reference):
                 self._world.claims.create(claim)
         before = next((lost for lost in owner.lost if lost.slot == slot), None)
         if before is not None:

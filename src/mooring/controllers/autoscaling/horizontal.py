@@ -131,7 +131,7 @@ class _CannotScaleError(Exception):
     """The target cannot be scaled; a status condition says why already."""
 
 
-class _Pass(msgspec.Struct):
+class _State(msgspec.Struct):
     """An autoscaler, its target and the target's pods, as read in one reconcile; `status` is the new one."""
 
     key: str
@@ -182,7 +182,7 @@ class HorizontalAutoscaler(Controller):
 
     async def _read_target(
         self, key: str, owner: HorizontalPodAutoscaler, status: HorizontalPodAutoscalerStatus
-    ) -> _Pass:
+    ) -> _State:
         reference, namespace = owner.spec.scale_target_ref, owner.metadata.namespace
         now = self.clock.now()
         try:
@@ -197,7 +197,7 @@ class HorizontalAutoscaler(Controller):
         set_condition(status, ABLE, ("True", "SucceededGetScale", message), now)
         selector = label_selector.parse(scale.status.selector)
         pods = [pod for pod in self._by_namespace.get(namespace) if selector.matches(pod.metadata.labels)]
-        return _Pass(key, owner, target, scale, pods, status, now)
+        return _State(key, owner, target, scale, pods, status, now)
 
     async def _read_object(self, reference: CrossVersionObjectReference, namespace: str) -> Resource:
         kind = self.client.scheme.kind(reference.api_version or "v1", reference.kind)
@@ -207,102 +207,102 @@ class HorizontalAutoscaler(Controller):
         found: Resource = await self.client.get(kind.type, reference.name, namespace if kind.namespaced else "")
         return found
 
-    async def _desired_replicas(self, look: _Pass) -> int:
-        spec, current = look.owner.spec, look.scale.spec.replicas
+    async def _desired_replicas(self, state: _State) -> int:
+        spec, current = state.owner.spec, state.scale.spec.replicas
         least = 1 if spec.min_replicas is None else spec.min_replicas
         if not current and least:
             message = "scaling is disabled since the replica count of the target is zero"
-            set_condition(look.status, ACTIVE, ("False", "ScalingDisabled", message), look.now)
+            set_condition(state.status, ACTIVE, ("False", "ScalingDisabled", message), state.now)
             return current
         if current > spec.max_replicas:
-            look.reason = "Current number of replicas above Spec.MaxReplicas"
+            state.reason = "Current number of replicas above Spec.MaxReplicas"
             return spec.max_replicas
         if current < least:
-            look.reason = "Current number of replicas below Spec.MinReplicas"
+            state.reason = "Current number of replicas below Spec.MinReplicas"
             return least
-        proposed = await self._propose_replicas(look)
+        proposed = await self._propose_replicas(state)
         if proposed is None:
             return current
-        history = self._histories.setdefault(look.key, History())
+        history = self._histories.setdefault(state.key, History())
         if not history.recommended:
-            history.recommended.append((look.now.timestamp(), current))
-        request = ScalingRequest(current, proposed, least, spec.max_replicas, look.now.timestamp())
+            history.recommended.append((state.now.timestamp(), current))
+        request = ScalingRequest(current, proposed, least, spec.max_replicas, state.now.timestamp())
         decision = apply_behavior(spec.behavior, history, request)
-        set_condition(look.status, ABLE, ("True", *decision.able), look.now)
-        set_condition(look.status, LIMITED, decision.limited, look.now)
+        set_condition(state.status, ABLE, ("True", *decision.able), state.now)
+        set_condition(state.status, LIMITED, decision.limited, state.now)
         return decision.replicas
 
-    async def _propose_replicas(self, look: _Pass) -> int | None:
+    async def _propose_replicas(self, state: _State) -> int | None:
         """Return the largest number that a metric requires; None if the missing metrics might require more."""
-        current = look.scale.spec.replicas
+        current = state.scale.spec.replicas
         proposed: list[tuple[int, str]] = []
         measured: list[MetricStatus] = []
         first_failure: tuple[str, str] | None = None
-        for metric in look.owner.spec.metrics:
+        for metric in state.owner.spec.metrics:
             try:
-                proposal = await self._propose(look, metric)
+                proposal = await self._propose(state, metric)
             except (NoMeasureError, StatusError) as error:
                 reason = _FAILED.get(metric.type, "InvalidMetricSourceType")
                 message = f"the HPA was unable to compute the replica count: {error}"
                 first_failure = first_failure or (reason, message)
-                self._recorder.event(look.owner, "Warning", reason, str(error))
+                self._recorder.event(state.owner, "Warning", reason, str(error))
                 continue
             proposed.append((proposal.replicas, describe_metric(metric)))
             measured.append(metric_status(metric, proposal))
-        look.status.current_metrics = measured
+        state.status.current_metrics = measured
         replicas, name = max(proposed, default=(-1, ""))
         if first_failure is not None and replicas <= current:
-            set_condition(look.status, ACTIVE, ("False", *first_failure), look.now)
+            set_condition(state.status, ACTIVE, ("False", *first_failure), state.now)
             return None
         message = f"the HPA was able to successfully calculate a replica count from {name}"
-        set_condition(look.status, ACTIVE, ("True", "ValidMetricFound", message), look.now)
-        look.reason = f"{name} above target" if replicas > current else "All metrics below target"
+        set_condition(state.status, ACTIVE, ("True", "ValidMetricFound", message), state.now)
+        state.reason = f"{name} above target" if replicas > current else "All metrics below target"
         return replicas
 
-    async def _propose(self, look: _Pass, metric: MetricSpec) -> Proposal:
-        current, tolerance = look.scale.spec.replicas, _tolerance(look.owner)
+    async def _propose(self, state: _State, metric: MetricSpec) -> Proposal:
+        current, tolerance = state.scale.spec.replicas, _tolerance(state.owner)
         field, source = source_of(metric)
         target: MetricTarget = source.target
         if field in ("object", "external"):
-            value = await self._read_value(look, metric)
+            value = await self._read_value(state, metric)
             if target.value is not None:
-                return propose_by_total(look.pods, value, current, target.value.milli_value(), tolerance)
+                return propose_by_total(state.pods, value, current, target.value.milli_value(), tolerance)
             if target.average_value is None:
                 raise NoMeasureError("the target has neither a value nor an average value")
-            return propose_per_pod(value, look.scale.status.replicas, target.average_value.milli_value(), tolerance)
+            return propose_per_pod(value, state.scale.status.replicas, target.average_value.milli_value(), tolerance)
         resource, container = resource_and_container(metric)
-        measures = await self._read_usage(look, metric)
+        measures = await self._read_usage(state, metric)
         requests: dict[str, int] | None = None
         if target.average_utilization is not None:
-            requests = requests_of(look.pods, resource, container)
+            requests = requests_of(state.pods, resource, container)
             wanted = target.average_utilization
         elif target.average_value is not None:
             wanted = target.average_value.milli_value()
         else:
             raise NoMeasureError("the target has neither an average value nor a utilization")
         return propose_by_usage(
-            look.pods,
+            state.pods,
             measures,
             current,
             wanted,
             tolerance=tolerance,
-            now=look.now,
+            now=state.now,
             resource=resource,
             requests=requests,
         )
 
-    async def _read_usage(self, look: _Pass, metric: MetricSpec) -> Measures:
+    async def _read_usage(self, state: _State, metric: MetricSpec) -> Measures:
         resource, container = resource_and_container(metric)
         name = metric.pods.metric.name if metric.pods is not None else resource
-        found = annotated_usage(look.pods, look.target.metadata, name, container)
+        found = annotated_usage(state.pods, state.target.metadata, name, container)
         if found or metric.pods is not None:
             return found
         return await usage_from_api(
-            self.client, look.owner.metadata.namespace, look.scale.status.selector, name, container
+            self.client, state.owner.metadata.namespace, state.scale.status.selector, name, container
         )
 
-    async def _read_value(self, look: _Pass, metric: MetricSpec) -> int:
-        metadata: ObjectMeta = look.owner.metadata
+    async def _read_value(self, state: _State, metric: MetricSpec) -> int:
+        metadata: ObjectMeta = state.owner.metadata
         if metric.object is not None:
             described = await self._read_object(metric.object.described_object, metadata.namespace)
             metadata = described.metadata
@@ -312,29 +312,29 @@ class HorizontalAutoscaler(Controller):
             raise NoMeasureError(f"no annotation of {metadata.name} says what the metric {name} is")
         return value
 
-    async def _scale(self, look: _Pass, wanted: int) -> None:
-        owner, current, status = look.owner, look.scale.spec.replicas, look.status
-        status.current_replicas = look.scale.status.replicas
+    async def _scale(self, state: _State, wanted: int) -> None:
+        owner, current, status = state.owner, state.scale.spec.replicas, state.status
+        status.current_replicas = state.scale.status.replicas
         status.desired_replicas = wanted
         if wanted == current:
             return
         reference = owner.spec.scale_target_ref
         try:
-            await self.client.scale(type(look.target), reference.name, owner.metadata.namespace, wanted)
+            await self.client.scale(type(state.target), reference.name, owner.metadata.namespace, wanted)
         except errors.NotFound:
             return
         except StatusError as error:
-            message = f"New size: {wanted}; reason: {look.reason}; error: {error}"
+            message = f"New size: {wanted}; reason: {state.reason}; error: {error}"
             self._recorder.event(owner, "Warning", "FailedRescale", message)
             message = f"the HPA controller was unable to update the target scale: {error}"
-            set_condition(status, ABLE, ("False", "FailedUpdateScale", message), look.now)
+            set_condition(status, ABLE, ("False", "FailedUpdateScale", message), state.now)
             return
-        self._recorder.event(owner, "Normal", "SuccessfulRescale", f"New size: {wanted}; reason: {look.reason}")
+        self._recorder.event(owner, "Normal", "SuccessfulRescale", f"New size: {wanted}; reason: {state.reason}")
         message = f"the HPA controller was able to update the target scale to {wanted}"
-        set_condition(status, ABLE, ("True", "SucceededRescale", message), look.now)
-        status.last_scale_time = times.to_seconds(look.now)
-        history = self._histories.setdefault(look.key, History())
-        history.changed.append((look.now.timestamp(), wanted - current))
+        set_condition(status, ABLE, ("True", "SucceededRescale", message), state.now)
+        status.last_scale_time = times.to_seconds(state.now)
+        history = self._histories.setdefault(state.key, History())
+        history.changed.append((state.now.timestamp(), wanted - current))
 
     async def _write(self, owner: HorizontalPodAutoscaler, status: HorizontalPodAutoscalerStatus) -> None:
         if status != owner.status:

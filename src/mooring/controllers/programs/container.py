@@ -67,17 +67,17 @@ async def probe_once(probe: Probe, pod: Pod, container: Container, command: Comm
 
 
 async def _http(probe: Probe, pod: Pod, container: Container) -> bool:
-    asked = probe.http_get
-    assert asked is not None  # noqa: S101 - the caller has looked
-    host = asked.host or pod.status.pod_ip
+    wanted = probe.http_get
+    assert wanted is not None  # noqa: S101 - the caller has looked
+    host = wanted.host or pod.status.pod_ip
     context = None
-    if asked.scheme.upper() == "HTTPS":
+    if wanted.scheme.upper() == "HTTPS":
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # as kubelets do
-    port = _port(container, asked.port)
+    port = _port(container, wanted.port)
     headers = {"Host": f"{host}:{port}", "User-Agent": "kube-probe", "Accept": "*/*", "Connection": "close"}
-    headers |= {each.name: each.value for each in asked.http_headers}
-    path = asked.path if asked.path.startswith("/") else f"/{asked.path}"
+    headers |= {each.name: each.value for each in wanted.http_headers}
+    path = wanted.path if wanted.path.startswith("/") else f"/{wanted.path}"
     head = f"{request_line('GET', quote(path, safe=_TARGET_CHARACTERS))}{header_lines(headers.items())}\r\n"
     reader, writer = await asyncio.open_connection(host, port, ssl=context, limit=_HEAD)
     try:
@@ -96,16 +96,16 @@ def _port(container: Container, port: int | str) -> int:
 
 
 async def probe_periodically(
-    probe: Probe, clock: Clock, ask: Callable[[], Awaitable[bool]], on_result: Callable[[bool], None]
+    probe: Probe, clock: Clock, probe_container: Callable[[], Awaitable[bool]], on_result: Callable[[bool], None]
 ) -> None:
-    """Run a container probe periodically; report a result after its threshold of consecutive ones."""
+    """Run a probe periodically; pass its result to `on_result` after as many equal ones as the threshold requires."""
     await clock.sleep(probe.initial_delay_seconds)
-    last, row = None, 0
+    last, repeated = None, 0
     while True:
-        answer = await ask()
-        row = row + 1 if answer == last else 1
+        answer = await probe_container()
+        repeated = repeated + 1 if answer == last else 1
         last = answer
-        if row >= max(1, probe.success_threshold if answer else probe.failure_threshold or 3):
+        if repeated >= max(1, probe.success_threshold if answer else probe.failure_threshold or 3):
             on_result(answer)
         await clock.sleep(max(1, probe.period_seconds or 10))
 
@@ -174,7 +174,7 @@ class ProgramContainer:
 
     # -- runs
 
-    async def live(self, policy: str) -> int:
+    async def run_until_done(self, policy: str) -> int:
         """Run and restart the container by its restart policy; return the last exit code."""
         while True:
             code = self.exit_code
@@ -285,19 +285,24 @@ class ProgramContainer:
         self._message_file.write_bytes(b"")
         directory = self.spec.working_dir or program.working_dir
         if not program.root:
-            known = {**os.environ, **program.env, **self._seen_by_path(folder, mounts), **variables}
+            known = {**os.environ, **program.env, **self._link_mounts(folder, mounts), **variables}
             write_entrance(folder, Entrance(self.handle.network, known, directory))
-            words = [*self.handle.network, *self._words(program, known)]
+            words = [*self.handle.network, *self._command_line(program, known)]
             return await start(words, known, directory, self._log(folder), None)
         known = {"PATH": _PATH, "HOME": "/root", **program.env, **variables}
         if self.spec.termination_message_path:
             mounts = [*mounts, Mount(self.spec.termination_message_path, self._message_file)]
         layer = folder / "layer"
-        await asyncio.to_thread(sandbox.clear, layer)  # a container starts from its image
+        await asyncio.to_thread(sandbox.create_layer, layer)  # a container starts from its image
         hostname = pod.spec.hostname or pod.metadata.name
         before = sandbox.isolation_command(Path(program.root), layer, mounts, hostname=hostname, directory=directory)
         info = os.pipe()
-        words = [*self.handle.network, *before, *sandbox.reporting(info[1]), *self._words(program, known)]
+        words = [
+            *self.handle.network,
+            *before,
+            *sandbox.report_process_id(info[1]),
+            *self._command_line(program, known),
+        ]
         process = await start(words, known, "", self._log(folder), info)
         write_entrance(
             folder, Entrance([*self.handle.network, *sandbox.enter_command(process.number, directory)], known, "/")
@@ -308,8 +313,8 @@ class ProgramContainer:
         log_file(folder, self.restarts - 2).unlink(missing_ok=True)
         return LogFile(log_file(folder, self.restarts), self.handle.clock)
 
-    def _seen_by_path(self, folder: Path, mounts: list[Mount]) -> dict[str, str]:
-        """Link volumes below a folder that an environment variable names, for programs without a `root`."""
+    def _link_mounts(self, folder: Path, mounts: list[Mount]) -> dict[str, str]:
+        """Create links to the mounted volumes in a folder; return the environment variable that names the folder."""
         seen = folder / "mounts"
         for mount in sorted(mounts):
             place = seen / os.path.normpath(mount.path).lstrip("/")
@@ -320,7 +325,7 @@ class ProgramContainer:
             place.symlink_to(mount.source, target_is_directory=mount.source.is_dir())
         return {"MOORING_MOUNTS": str(seen)}
 
-    def _words(self, program: Program, variables: dict[str, str]) -> list[str]:
+    def _command_line(self, program: Program, variables: dict[str, str]) -> list[str]:
         if program.run:
             words = [*program.run, *(self.spec.args or program.args)]
         elif self.spec.command:
@@ -368,38 +373,42 @@ class ProgramContainer:
         if handler.sleep is not None:
             await self.handle.clock.sleep(handler.sleep.seconds)
             return
-        asked = Probe(exec=handler.exec, http_get=handler.http_get, timeout_seconds=_HOOK_SECONDS)
-        await probe_once(asked, self.handle.pod, self.spec, self.command)
+        wanted = Probe(exec=handler.exec, http_get=handler.http_get, timeout_seconds=_HOOK_SECONDS)
+        await probe_once(wanted, self.handle.pod, self.spec, self.command)
 
     async def _probe(self) -> None:
         up = asyncio.Event()
         if self.spec.startup_probe is None:
             up.set()
 
-        def begun(well: bool) -> None:
-            if well:
-                self._set(started=True, ready=self.spec.readiness_probe is None)
+        def on_startup(succeeded: bool) -> None:
+            if succeeded:
+                self._set_readiness(started=True, ready=self.spec.readiness_probe is None)
                 up.set()
             elif not up.is_set():
                 self._handle_unhealthy("Startup")
 
-        def alive(well: bool) -> None:
-            if not well:
+        def on_liveness(succeeded: bool) -> None:
+            if not succeeded:
                 self._handle_unhealthy("Liveness")
 
         async with asyncio.TaskGroup() as tasks:
-            starting = tasks.create_task(self._watch(self.spec.startup_probe, begun))
+            starting = tasks.create_task(self._probe_repeatedly(self.spec.startup_probe, on_startup))
             await up.wait()
             starting.cancel()
-            tasks.create_task(self._watch(self.spec.liveness_probe, alive))
-            tasks.create_task(self._watch(self.spec.readiness_probe, lambda well: self._set(started=True, ready=well)))
+            tasks.create_task(self._probe_repeatedly(self.spec.liveness_probe, on_liveness))
+            tasks.create_task(
+                self._probe_repeatedly(
+                    self.spec.readiness_probe, lambda succeeded: self._set_readiness(started=True, ready=succeeded)
+                )
+            )
 
-    async def _watch(self, probe: Probe | None, on_result: Callable[[bool], None]) -> None:
+    async def _probe_repeatedly(self, probe: Probe | None, on_result: Callable[[bool], None]) -> None:
         if probe is not None:
-            ask = lambda: probe_once(probe, self.handle.pod, self.spec, self.command)  # noqa: E731 - short
-            await probe_periodically(probe, self.handle.clock, ask, on_result)
+            probe_container = lambda: probe_once(probe, self.handle.pod, self.spec, self.command)  # noqa: E731 - short
+            await probe_periodically(probe, self.handle.clock, probe_container, on_result)
 
-    def _set(self, *, started: bool, ready: bool) -> None:
+    def _set_readiness(self, *, started: bool, ready: bool) -> None:
         if (self.started, self.ready) != (started, ready):
             self.started, self.ready = started, ready
             self.handle.publish()

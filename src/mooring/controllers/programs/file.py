@@ -23,7 +23,7 @@ from typing import Literal
 
 import msgspec
 
-from mooring.controllers.programs.sandbox import clear, isolation_command, reporting
+from mooring.controllers.programs.sandbox import create_layer, isolation_command, report_process_id
 
 _SECONDS = 10.0
 _SEPARATORS = ",:\\"
@@ -128,12 +128,12 @@ def _require_sandbox(data_dir: Path, where: str) -> None:
     with tempfile.TemporaryDirectory(dir=data_dir) as folder:
         place = Path(folder)
         (place / "image").mkdir()
-        clear(place / "layer")
+        create_layer(place / "layer")
         words = [
             *isolation_command(place / "image", place / "layer", [], hostname="trial", directory="/"),
-            *reporting(1),
+            *report_process_id(1),
         ]
-        # The program does not exist: bubblewrap must get as far as reporting that.
+        # The program does not exist: bubblewrap must get as far as report_process_id that.
         tried = subprocess.run([*words, "/none"], capture_output=True, text=True, timeout=_SECONDS, check=False)  # noqa: S603 - fixed
     if "execvp /none" not in tried.stderr:
         raise ProgramsError(f"{where}: `root` does not work here: {tried.stderr.strip()}")

@@ -27,7 +27,7 @@ class NetworkError(Exception):
 
 
 class Networks:
-    """The networks of pods. With `own`, every pod has one, except with `hostNetwork`."""
+    """The networks of pods: with `own` one network namespace for each pod without `hostNetwork`, else the machine's."""
 
     def __init__(self, address: str, folder: Path, *, own: bool) -> None:
         self.address = address
@@ -39,7 +39,7 @@ class Networks:
         """Return whether a pod gets a network of its own and an address of its node's range."""
         return self._own and not pod.spec.host_network
 
-    async def make(self, pod: Pod, address: str) -> list[str]:
+    async def create(self, pod: Pod, address: str) -> list[str]:
         """Create a pod's network; return the command prefix that enters it. Raise NetworkError."""
         if not self.is_own(pod):
             return []
@@ -71,10 +71,10 @@ class Networks:
 
     async def remove_leftovers(self) -> None:
         """Remove the networks that a killed control plane has left."""
-        if self._own and (found := self._left()):
+        if self._own and (found := self._find_leftovers()):
             await _ip(*(f"netns delete {name}" for name in found))
 
-    def _left(self) -> list[str]:
+    def _find_leftovers(self) -> list[str]:
         return [place.name for place in _NAMES.glob(f"{self._prefix}*")] if _NAMES.exists() else []
 
     def _name(self, pod: Pod) -> str:
@@ -96,9 +96,9 @@ async def _ip(*lines: str, inside: str = "") -> None:
         stderr=asyncio.subprocess.STDOUT,
     )
     try:
-        said, _ = await process.communicate("\n".join([*lines, ""]).encode())
+        output, _ = await process.communicate("\n".join([*lines, ""]).encode())
     finally:
         if process.returncode is None:
             await kill_and_wait(process)
     if process.returncode:
-        raise NetworkError(said.decode(errors="replace").strip())
+        raise NetworkError(output.decode(errors="replace").strip())

@@ -41,7 +41,7 @@ from mooring.controllers.programs.container import ProgramContainer
 from mooring.controllers.programs.file import Programs
 from mooring.controllers.programs.network import NetworkError, Networks
 from mooring.controllers.programs.sandbox import Mount
-from mooring.controllers.programs.volumes import FromServer, Volumes, remove
+from mooring.controllers.programs.volumes import ServerSource, Volumes, remove
 from mooring.controllers.simulated_nodes import pod_status
 from mooring.controllers.simulated_nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED
 
@@ -49,7 +49,7 @@ _NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 
 
 async def variables_of(source: Source, pod: Pod, container: Container, node: Node) -> dict[str, str]:
-    """Return a container's environment variables as a kubelet would. Raise MissingError."""
+    """Return a container's environment variables as a kubelet would. Raise MissingError if a source does not exist."""
     found: dict[str, str] = {}
     for each in container.env_from:
         found |= await _read_all_keys(source, pod, each)
@@ -127,7 +127,7 @@ class SharedState:
     programs: Programs
     client: Client
     recorder: EventRecorder
-    source: FromServer
+    source: ServerSource
     networks: Networks
 
     @property
@@ -158,7 +158,7 @@ class ProgramPod:
         self._containers = self._containers_of(pod.spec.containers, pod.status.container_statuses)
         self._phase, self._reason = PENDING, ""
         self._started_at = pod.status.start_time or times.to_seconds(self.clock.now())
-        self._run_task = asyncio.create_task(self._live(), name=f"programs of {key_of(pod)}")
+        self._run_task = asyncio.create_task(self._run_within_deadline(), name=f"programs of {key_of(pod)}")
         self._status_task = asyncio.create_task(self._write_status_changes(), name=f"status of {key_of(pod)}")
         self._stop_task: asyncio.Task[None] | None = None
 
@@ -181,7 +181,7 @@ class ProgramPod:
             self.publish()
 
     async def kill(self) -> None:
-        """Stop everything at once."""
+        """Stop all containers and tasks at once, without grace period."""
         tasks = [task for task in (self._run_task, self._status_task, self._stop_task) if task is not None]
         for task in tasks:
             task.cancel()
@@ -210,7 +210,7 @@ class ProgramPod:
         return [Mount(f"/etc/{file}", place / file) for file in texts]
 
     def publish(self) -> None:
-        """Request that the pod's status is written."""
+        """Request that the pod's status is written to the server soon."""
         self._changed.set()
 
     def event(self, kind: EventKind, reason: str, note: str) -> None:
@@ -218,7 +218,7 @@ class ProgramPod:
 
     # -- running
 
-    async def _live(self) -> None:
+    async def _run_within_deadline(self) -> None:
         deadline = self.pod.spec.active_deadline_seconds
         try:
             async with asyncio.timeout(deadline):
@@ -235,18 +235,20 @@ class ProgramPod:
             if each.exit_code is None:
                 each.wait("PodInitializing" if self._inits else "ContainerCreating")
         self.publish()
-        await self._connect()
-        await self._mount()
+        await self._create_network()
+        await self._write_volumes()
         async with asyncio.TaskGroup() as tasks:
-            refreshing = tasks.create_task(self._refresh())
+            refreshing = tasks.create_task(self._refresh_volumes())
             sidecars = [
-                tasks.create_task(each.live("Always")) for each in self._inits if each.spec.restart_policy == "Always"
+                tasks.create_task(each.run_until_done("Always"))
+                for each in self._inits
+                if each.spec.restart_policy == "Always"
             ]
             codes = await self._initialize()
             if not any(codes):
                 self._phase = RUNNING
                 policy = self.pod.spec.restart_policy
-                codes = await asyncio.gather(*(each.live(policy) for each in self._containers))
+                codes = await asyncio.gather(*(each.run_until_done(policy) for each in self._containers))
             for task in (refreshing, *sidecars):
                 task.cancel()
         self._phase = FAILED if any(codes) else SUCCEEDED
@@ -258,22 +260,22 @@ class ProgramPod:
         for each in self._inits:
             if each.spec.restart_policy == "Always" or each.program is None:
                 continue
-            code = await each.live(policy)
+            code = await each.run_until_done(policy)
             if code:
                 return [code]
         return []
 
-    async def _connect(self) -> None:
+    async def _create_network(self) -> None:
         while True:
             try:
-                self.network = await self._shared.networks.make(self.pod, self._address)
+                self.network = await self._shared.networks.create(self.pod, self._address)
             except NetworkError as error:
                 self.event("Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
                 await self.clock.sleep(_RETRY_SECONDS)
             else:
                 return
 
-    async def _mount(self) -> None:
+    async def _write_volumes(self) -> None:
         while True:
             try:
                 await self._volumes.write(self.pod)
@@ -285,7 +287,7 @@ class ProgramPod:
             else:
                 return
 
-    async def _refresh(self) -> None:
+    async def _refresh_volumes(self) -> None:
         while True:
             await self.clock.sleep(_REFRESH_SECONDS)
             with suppress(MissingError, StatusError, ClientError, OSError):
@@ -366,7 +368,7 @@ class ProgramPods:
 
     def __init__(self, programs: Programs, client: Client, recorder: EventRecorder) -> None:
         self._networks = Networks(programs.address, programs.folder, own=programs.own_networks)
-        self._shared = SharedState(programs, client, recorder, FromServer(client), self._networks)
+        self._shared = SharedState(programs, client, recorder, ServerSource(client), self._networks)
         self._pods: dict[str, ProgramPod] = {}
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -392,19 +394,19 @@ class ProgramPods:
 
     def handle_deleted(self, pod: Pod) -> None:
         """Handle a deleted pod."""
-        living = self._pods.pop(pod.metadata.uid, None)
-        if living is None:
+        program_pod = self._pods.pop(pod.metadata.uid, None)
+        if program_pod is None:
             return
-        task = asyncio.create_task(self._clean_up(living))
+        task = asyncio.create_task(self._clean_up(program_pod))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
-    async def _clean_up(self, living: ProgramPod) -> None:
-        await living.kill()
-        self._shared.source.forget(living.pod)
+    async def _clean_up(self, program_pod: ProgramPod) -> None:
+        await program_pod.kill()
+        self._shared.source.forget(program_pod.pod)
         with suppress(NetworkError):
-            await self._networks.remove(living.pod)
-        await asyncio.to_thread(remove, self._shared.programs.folder, living.pod.metadata.uid)
+            await self._networks.remove(program_pod.pod)
+        await asyncio.to_thread(remove, self._shared.programs.folder, program_pod.pod.metadata.uid)
 
     async def remove_leftovers(self, uids: Iterable[str]) -> None:
         """Remove leftovers of pods that were deleted while the controller was down."""
@@ -417,5 +419,5 @@ class ProgramPods:
 
     async def close(self) -> None:
         """Stop all programs."""
-        await asyncio.gather(*(living.kill() for living in self._pods.values()), *self._leaving)
+        await asyncio.gather(*(program_pod.kill() for program_pod in self._pods.values()), *self._leaving)
         await self._networks.remove_leftovers()

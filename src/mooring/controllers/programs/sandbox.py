@@ -27,15 +27,15 @@ _RESERVED = {PurePosixPath("/"), PurePosixPath("/proc"), _DEVICES}
 
 
 class Mount(NamedTuple):
-    """A file or folder of this machine, by an absolute path without links, mounted elsewhere."""
+    """A mount in a container: its `path` there shows `source`, an absolute path of this machine without links."""
 
     path: str
     source: Path
     read_only: bool = False
 
 
-def clear(layer: Path) -> None:
-    """Create the empty folders of a container's overlay layer."""
+def create_layer(layer: Path) -> None:
+    """Create the folders of a container's writable overlay layer, empty."""
     shutil.rmtree(layer, ignore_errors=True)
     for name in ("upper", "work", "root", "devices"):
         (layer / name).mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def clear(layer: Path) -> None:
 
 def isolation_command(root: Path, layer: Path, mounts: Iterable[Mount], *, hostname: str, directory: str) -> list[str]:
     """Return the command prefix that isolates a program. Raise StartError for an impossible mount path."""
-    resolved = sorted((PurePosixPath(inside(root, each.path)), each) for each in mounts)
+    resolved = sorted((PurePosixPath(resolve_links(root, each.path)), each) for each in mounts)
     _check([path for path, _ in resolved])
     binds, devices = [], list[str]()
     for path, mount in resolved:
@@ -52,15 +52,15 @@ def isolation_command(root: Path, layer: Path, mounts: Iterable[Mount], *, hostn
             base, below = str(layer / "devices"), str(len(devices))
             devices += ["--bind", f"{base}/{below}", str(path)]
         binds.append((str(mount.source), base, below, mount.read_only))
-    words = [*_mounting(root, layer, binds), program("bwrap"), *_ISOLATED]
+    words = [*_mount_command(root, layer, binds), program("bwrap"), *_ISOLATED]
     words += ["--hostname", hostname[:63], "--cap-drop", "ALL"]
     words += [word for name in _CAPABILITIES for word in ("--cap-add", f"CAP_{name}")]
     words += ["--bind", str(layer / "root"), "/", "--proc", "/proc", "--dev", "/dev", *devices]
     return [*words, "--chdir", directory or "/"]
 
 
-def reporting(info: int) -> list[str]:
-    """Return the last part of the prefix: bubblewrap writes the process id to the descriptor `info`."""
+def report_process_id(info: int) -> list[str]:
+    """Return bubblewrap's last options, by which it writes the program's process id to the descriptor `info`."""
     return ["--info-fd", str(info), "--"]
 
 
@@ -84,7 +84,7 @@ def program(name: str) -> str:
     return shutil.which(name) or name
 
 
-def _mounting(root: Path, layer: Path, binds: Sequence[tuple[str, str, str, bool]]) -> list[str]:
+def _mount_command(root: Path, layer: Path, binds: Sequence[tuple[str, str, str, bool]]) -> list[str]:
     options = f"lowerdir={root},upperdir={layer / 'upper'},workdir={layer / 'work'}"
     words = [program("unshare"), "--mount"]
     if os.geteuid() != 0:
@@ -99,7 +99,7 @@ def _source() -> str:
     return inspect.getsource(mounts_source)
 
 
-def inside(root: Path, path: str) -> str:
+def resolve_links(root: Path, path: str) -> str:
     """Resolve the image's symbolic links in a path of the container, because ``mounts.py`` follows none."""
     done: list[str] = []
     left = _parts(path)

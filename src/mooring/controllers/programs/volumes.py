@@ -54,7 +54,7 @@ class _Kept:
 
 
 class Certificates:
-    """The PodCertificateRequests of all pods, with their keys."""
+    """The private keys and certificates of pods, obtained by PodCertificateRequests."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -70,7 +70,7 @@ class Certificates:
         kept = self._kept.get(place)
         now = self._client.clock.now()
         if kept is None or (kept.refresh is not None and kept.refresh <= now):
-            kept = await self._ask(pod, wanted)
+            kept = await self._request_certificate(pod, wanted)
             self._kept[place] = kept
         for _ in range(int(_WAIT_SECONDS / _LOOK_SECONDS)):
             if kept.chain or await self._is_issued(pod, kept):
@@ -78,7 +78,7 @@ class Certificates:
             await asyncio.sleep(_LOOK_SECONDS)
         raise MissingError(f"the PodCertificateRequest {kept.request} was not answered yet")
 
-    async def _ask(self, pod: Pod, wanted: PodCertificateProjection) -> _Kept:
+    async def _request_certificate(self, pod: Pod, wanted: PodCertificateProjection) -> _Kept:
         key = await asyncio.to_thread(_generate_key, wanted.key_type)
         node = await self._client.get(Node, pod.spec.node_name)
         meta = pod.metadata
@@ -95,7 +95,7 @@ class Certificates:
                 node_name=node.metadata.name,
                 node_uid=node.metadata.uid,
                 max_expiration_seconds=wanted.max_expiration_seconds or _DAY,
-                stub_pkcs10_request=_request(key),
+                stub_pkcs10_request=_signing_request(key),
                 unverified_user_annotations=wanted.user_annotations,
             ),
         )
@@ -129,7 +129,7 @@ def _generate_key(key_type: str) -> _Key:
     return ed25519.Ed25519PrivateKey.generate()
 
 
-def _request(key: _Key) -> bytes:
+def _signing_request(key: _Key) -> bytes:
     builder = x509.CertificateSigningRequestBuilder(x509.Name([]))
     signed = builder.sign(key, None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256())
     return signed.public_bytes(serialization.Encoding.DER)
@@ -140,7 +140,7 @@ _HOUR, _OLD = 3600, 0.8
 _OUTSIDE = re.compile(r"(^|/)\.\.(/|$)")
 
 
-class FromServer:
+class ServerSource:
     """Reads from the server the objects that a pod's volumes and environment variables refer to."""
 
     def __init__(self, client: Client) -> None:
@@ -177,14 +177,14 @@ class FromServer:
 class Volumes:
     """The volumes of one pod, in a folder whose path has no links."""
 
-    def __init__(self, folder: Path, source: FromServer) -> None:
+    def __init__(self, folder: Path, source: ServerSource) -> None:
         self._folder = folder
         self._source = source
 
     async def write(self, pod: Pod) -> None:
-        """Create or update all volumes. Raise MissingError."""
+        """Write the files of all volumes of a pod. Raise MissingError if an object does not exist that one shows."""
         for volume in pod.spec.volumes:
-            place = self._place(pod, volume)
+            place = self._folder_of(pod, volume)
             found = await files_of(self._source, pod, volume)
             place.mkdir(parents=True, exist_ok=True)
             if found is not None:
@@ -198,15 +198,15 @@ class Volumes:
         found = []
         for mount in container.volume_mounts:
             volume = volumes[mount.name]
-            source = self._place(pod, volume)
+            source = self._folder_of(pod, volume)
             below = mount.sub_path or expand_references(mount.sub_path_expr, variables)
             if below:
-                source = _below(source, below, f"subPath {below!r} of volumeMount {mount.name!r}")
+                source = _path_in_volume(source, below, f"subPath {below!r} of volumeMount {mount.name!r}")
             read_only = mount.read_only or is_built_from_objects(volume)
             found.append(Mount(str(PurePosixPath("/") / mount.mount_path), source, read_only))
         return found
 
-    def _place(self, pod: Pod, volume: Volume) -> Path:
+    def _folder_of(self, pod: Pod, volume: Volume) -> Path:
         if volume.host_path is not None:
             return self._folder / "nodes" / pod.spec.node_name / quote(volume.host_path.path, safe="")
         if volume.persistent_volume_claim is not None:
@@ -215,7 +215,7 @@ class Volumes:
         return pod_folder(self._folder, pod.metadata.uid) / "volumes" / volume.name
 
 
-def _below(volume: Path, path: str, what: str) -> Path:
+def _path_in_volume(volume: Path, path: str, what: str) -> Path:
     """Return a file or folder of a volume, created if missing, without links.
 
     Raise MissingError if a link leads outside.

@@ -14,7 +14,7 @@ NETWORKS = 2**15
 
 
 def network(number: int) -> str:
-    """Return the pod CIDR of a node.
+    """Return the pod CIDR with a number.
 
     >>> network(1)
     '10.128.1.0/24'
@@ -23,7 +23,7 @@ def network(number: int) -> str:
 
 
 def number_of(pod_cidr: str) -> int | None:
-    """Return the number of a pod CIDR; None for a foreign one."""
+    """Return the number of a pod CIDR; None if it is outside 10.128.0.0/9."""
     try:
         offset = int(ipaddress.IPv4Network(pod_cidr).network_address) - _PODS
     except ValueError:
@@ -40,13 +40,13 @@ def node_address(number: int) -> str:
     return str(ipaddress.IPv4Address(_NODES + number + 1))
 
 
-def _usable(pod_cidr: str) -> tuple[int, int] | None:
-    """Return the first usable address of a network and their number; None if it is no IPv4 network.
+def _usable_addresses(pod_cidr: str) -> tuple[int, int] | None:
+    """Return the first usable address of a network, as an integer, and how many there are; None if it is not IPv4.
 
     `ipaddress` would take ten times as long, and nodes have few pods.
 
-    >>> _usable("10.128.1.0/24"), _usable("10.128.1.1/24"), _usable("fd00::/64"), _usable("")
-    ((176161025, 254), None, None, None)
+    >>> [_usable_addresses(cidr) for cidr in ("10.128.1.0/24", "10.128.1.1/24", "fd00::/64", "")]
+    [(176161025, 254), None, None, None]
     """
     address, _, bits = pod_cidr.partition("/")
     try:
@@ -64,26 +64,26 @@ class Networks:
     """The pod CIDRs of simulated nodes that are in use."""
 
     def __init__(self) -> None:
-        self._taken: dict[int, str] = {}
+        self._used: dict[int, str] = {}
         self._next = 0
 
-    def take(self, pod_cidr: str, node: str) -> None:
+    def mark_used(self, pod_cidr: str, node: str) -> None:
         number = number_of(pod_cidr)
         if number is not None:
-            self._taken.setdefault(number, node)
+            self._used.setdefault(number, node)
 
     def release(self, pod_cidr: str, node: str) -> None:
         number = number_of(pod_cidr)
-        if number is not None and self._taken.get(number) == node:
-            del self._taken[number]
+        if number is not None and self._used.get(number) == node:
+            del self._used[number]
 
-    def free(self, node: str) -> str | None:
-        """Allocate a pod CIDR for a node."""
+    def allocate(self, node: str) -> str | None:
+        """Allocate a free pod CIDR for a node; None if all are in use."""
         for step in range(NETWORKS):
             number = (self._next + step) % NETWORKS
-            if number not in self._taken:
+            if number not in self._used:
                 self._next = number + 1
-                self._taken[number] = node
+                self._used[number] = node
                 return network(number)
         return None
 
@@ -92,28 +92,28 @@ class PodAddresses:
     """The pod addresses in use, by node."""
 
     def __init__(self) -> None:
-        self._taken: dict[str, dict[str, str]] = {}
+        self._used: dict[str, dict[str, str]] = {}
         self._last: dict[str, int] = {}
 
-    def take(self, node: str, address: str, uid: str) -> None:
-        self._taken.setdefault(node, {})[address] = uid
+    def mark_used(self, node: str, address: str, uid: str) -> None:
+        self._used.setdefault(node, {})[address] = uid
 
     def release(self, node: str, addresses: Iterable[str], uid: str) -> None:
-        taken = self._taken.get(node, {})
+        taken = self._used.get(node, {})
         for address in addresses:
             if taken.get(address) == uid:
                 del taken[address]
 
     def forget(self, node: str) -> None:
-        self._taken.pop(node, None)
+        self._used.pop(node, None)
         self._last.pop(node, None)
 
     def allocate(self, node: str, pod_cidr: str, uid: str) -> str | None:
         """Allocate the next free address of a node, so that released ones are reused late; None if all are taken."""
-        found = _usable(pod_cidr)
+        found = _usable_addresses(pod_cidr)
         if found is None:
             return None
-        taken = self._taken.setdefault(node, {})
+        taken = self._used.setdefault(node, {})
         first, size = found
         for step in range(size):
             offset = (self._last.get(node, 0) + step) % size

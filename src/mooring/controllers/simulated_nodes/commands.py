@@ -55,7 +55,7 @@ class PodRules(msgspec.Struct, frozen=True):
 
 
 def rules_of(pod: Pod) -> PodRules:
-    """Return the rules in a pod's annotations."""
+    """Return the behaviour that a pod's annotations request, with defaults for what they do not set."""
     annotations = pod.metadata.annotations
     owner = controller_of(pod.metadata)
     runs = _JOB_SECONDS if owner is not None and owner.kind == "Job" else None
@@ -119,21 +119,21 @@ T = TypeVar("T")
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run of a simulated pod's containers: their durations, exit codes and output."""
+    """One run of a simulated pod's containers: the seconds until all end (None: never), and exit codes."""
 
     seconds: float | None
     exit_codes: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """An init container that fails."""
+    """The name and the exit code of an init container that fails."""
 
     container: str
     exit_code: int
 
 
 class PodRuns(msgspec.Struct, frozen=True):
-    """The runs of one pod: `Commands`, bound to the pod."""
+    """The runs of one pod, computed by `Commands` when they are needed."""
 
     commands: "Commands"
     pod: Pod
@@ -176,7 +176,7 @@ class Commands:
         """The remaining interpreter steps of each namespace, and when they were last refilled."""
 
     def run_of(self, pod: Pod, rules: PodRules, restarts: int, now: datetime) -> Run:
-        """Return the run of a pod that starts or started now, equal each time. Raise StepsUsedUpError."""
+        """Return the run of a pod after a number of restarts; computed once. Raise StepsUsedUpError."""
         if rules.is_explicit or not any(_words(container) for container in pod.spec.containers):
             return self._by_rules(pod, rules, restarts)
         runs = self._runs_of(pod).runs

@@ -56,7 +56,7 @@ def kubelet_of(node: Node, usual: Kubelet) -> Kubelet:
 
 
 def is_up_to_date(node: Node, usual: Kubelet) -> bool:
-    """Return whether a node's status is complete and has the right conditions, however old it is."""
+    """Return whether a node's status is complete and has the right conditions, whatever their heartbeat times."""
     states = {condition.type: (condition.status, condition.reason) for condition in node.status.conditions}
     ready = _BROKEN if node.metadata.annotations.get(FAILURE) == NOT_READY else _READY
     wanted = all(states.get(kind) == (status, reason) for kind, status, reason, _ in (*_HEALTHY, ready))
@@ -68,7 +68,7 @@ def is_up_to_date(node: Node, usual: Kubelet) -> bool:
 
 
 def new_status(node: Node, now: datetime, usual: Kubelet) -> NodeStatus:
-    """Return the whole status; capacity, images and declared features of the node are kept."""
+    """Return the whole status of a simulated node; given capacity, addresses, images and features are kept."""
     status, kubelet = node.status, kubelet_of(node, usual)
     capacity = {name: Quantity.parse(amount) for name, amount in _AMOUNTS.items()} | status.capacity
     number = addresses.number_of(node.spec.pod_cidr)
@@ -88,10 +88,10 @@ def new_status(node: Node, now: datetime, usual: Kubelet) -> NodeStatus:
 
 
 def _node_info(node: Node, kubelet: Kubelet) -> NodeSystemInfo:
-    said = node.status.node_info
-    if said.kubelet_version and said.os_image != _OS_IMAGE:
-        return said
-    return structs.replace(said if said.os_image else _system_info(node), kubelet_version=kubelet.version)
+    reported = node.status.node_info
+    if reported.kubelet_version and reported.os_image != _OS_IMAGE:
+        return reported
+    return structs.replace(reported if reported.os_image else _system_info(node), kubelet_version=kubelet.version)
 
 
 def _system_info(node: Node) -> NodeSystemInfo:

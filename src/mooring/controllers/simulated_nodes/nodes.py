@@ -50,15 +50,15 @@ class SimulatedNodes(Controller):
         self._networks = Networks()
         self._slots: dict[str, int] = {}
         """By node, the number that decides when its heartbeats are due."""
-        self.follow(self._nodes, self._register_node)
-        self._nodes.add_handler(deleted=self._gone)
-        self.follow(context.informers.of(Pod), self._pod_seen)
+        self.follow(self._nodes, self._node_changed)
+        self._nodes.add_handler(deleted=self._node_deleted)
+        self.follow(context.informers.of(Pod), self._record_images)
         self._pulled: dict[str, dict[str, None]] = {}
-        self.periodic = (self._beat, self._report_images)
+        self.periodic = (self._send_heartbeats, self._report_images)
 
-    def _register_node(self, node: Node) -> None:
+    def _node_changed(self, node: Node) -> None:
         name = node.metadata.name
-        self._networks.take(node.spec.pod_cidr, name)
+        self._networks.mark_used(node.spec.pod_cidr, name)
         if not is_simulated(node):
             self._slots.pop(name, None)
             return
@@ -66,7 +66,7 @@ class SimulatedNodes(Controller):
         if not node.spec.pod_cidr or not is_up_to_date(node, self._kubelet):
             self.enqueue(node)
 
-    def _gone(self, node: Node) -> None:
+    def _node_deleted(self, node: Node) -> None:
         self._networks.release(node.spec.pod_cidr, node.metadata.name)
         self._slots.pop(node.metadata.name, None)
 
@@ -84,7 +84,7 @@ class SimulatedNodes(Controller):
 
     async def _register(self, node: Node) -> Node:
         name = node.metadata.name
-        network = self._networks.free(name)
+        network = self._networks.allocate(name)
         if network is None:
             return node
         body = {
@@ -93,23 +93,25 @@ class SimulatedNodes(Controller):
         }
         return await self.client.patch(Node, name, body, type=PatchType.MERGE)
 
-    async def _beat(self) -> None:
-        await _by_several([name for name in self._slots if self._leases.get(name, LEASES) is None], self._renew)
+    async def _send_heartbeats(self) -> None:
+        await _for_each_node(
+            [name for name in self._slots if self._leases.get(name, LEASES) is None], self._renew_lease
+        )
         before = int(self.clock.monotonic())
         while True:
             await self.clock.sleep(1.0)
             now = int(self.clock.monotonic())
-            await _by_several(self._due(before, now, renew_seconds(len(self._slots))), self._renew)
-            await _by_several(self._due(before, now, _STATUS_SECONDS), self._report)
+            await _for_each_node(self._due_nodes(before, now, renew_seconds(len(self._slots))), self._renew_lease)
+            await _for_each_node(self._due_nodes(before, now, _STATUS_SECONDS), self._report_conditions)
             before = now
 
-    def _due(self, before: int, now: int, period: int) -> list[str]:
+    def _due_nodes(self, before: int, now: int, period: int) -> list[str]:
         if now - before >= period:
             return list(self._slots)
         turns = {second % period for second in range(before + 1, now + 1)}
         return [name for name, slot in self._slots.items() if slot % period in turns]
 
-    async def _renew(self, name: str) -> None:
+    async def _renew_lease(self, name: str) -> None:
         node = self._nodes.get(name)
         if node is None or is_unreachable(node):
             return
@@ -125,14 +127,14 @@ class SimulatedNodes(Controller):
             meta.resource_version = lease.metadata.resource_version
             await self.client.update_unread(Lease(metadata=meta, spec=spec))
 
-    async def _report(self, name: str) -> None:
+    async def _report_conditions(self, name: str) -> None:
         node = self._nodes.get(name)
         if node is None or is_unreachable(node):
             return
         body = {"status": {"conditions": wanted_conditions(node, self.clock.now())}}
         await self.client.patch_unread(Node, name, body, subresource="status")
 
-    def _pod_seen(self, pod: Pod) -> None:
+    def _record_images(self, pod: Pod) -> None:
         name = pod.spec.node_name
         if name not in self._slots or pod.status.phase != pod_status.RUNNING:
             return
@@ -149,10 +151,10 @@ class SimulatedNodes(Controller):
             await self.clock.sleep(_IMAGES_SECONDS)
             names = list(self._pulled)
             for first in range(0, len(names), _LISTS_PER_SECOND):
-                await _by_several(names[first : first + _LISTS_PER_SECOND], self._list_images)
+                await _for_each_node(names[first : first + _LISTS_PER_SECOND], self._write_images)
                 await self.clock.sleep(1.0)
 
-    async def _list_images(self, name: str) -> None:
+    async def _write_images(self, name: str) -> None:
         pulled = self._pulled.pop(name)
         node = self._nodes.get(name)
         if node is None or is_unreachable(node):
@@ -169,7 +171,7 @@ class SimulatedNodes(Controller):
 
 
 def renew_seconds(nodes: int) -> int:
-    """Return the renewal period of Leases for a number of nodes.
+    """Return the seconds between renewals of each Lease, which grow with the number of nodes.
 
     >>> [renew_seconds(nodes) for nodes in (1, 4000, 50000)]
     [10, 16, 20]
@@ -177,8 +179,8 @@ def renew_seconds(nodes: int) -> int:
     return min(max(nodes // _RENEWALS_PER_SECOND, _RENEW_SECONDS), _LONGEST_RENEW_SECONDS)
 
 
-async def _by_several(names: Iterable[str], work: Callable[[str], Awaitable[None]]) -> None:
-    """Call a function for every node, several concurrently. A failure is retried with the next heartbeat."""
+async def _for_each_node(names: Iterable[str], work: Callable[[str], Awaitable[None]]) -> None:
+    """Call a function with every node name, several concurrently; log failures, which the next heartbeat retries."""
 
     async def attempt(name: str) -> None:
         try:

@@ -82,7 +82,7 @@ def waiting(pod: Pod, reason: str, message: str = "", before: Sequence[Container
 
 
 def without_image(pod: Pod) -> list[ContainerStatus]:
-    """Return statuses of a pod whose images cannot all be pulled."""
+    """Return container statuses of a pod with images that cannot be pulled: those are in ImagePullBackOff."""
     statuses = waiting(pod, "ContainerCreating")
     for status in statuses:
         if is_absent(status.image):
@@ -94,7 +94,7 @@ def without_image(pod: Pod) -> list[ContainerStatus]:
 def running(
     pod: Pod, started_at: str, restarts: int, ready: bool, before: Sequence[ContainerStatus] = ()
 ) -> list[ContainerStatus]:
-    """Return statuses of running containers."""
+    """Return statuses of a pod's containers that run since `started_at`; `before` are the earlier statuses."""
     known = {status.name: status for status in before}
     return [
         _running(pod, container, started_at, restarts, ready=ready, last_state=_last_state(known.get(container.name)))

@@ -48,7 +48,7 @@ def was_scheduled(pod: Pod) -> bool:
 def rejection_of(pod: Pod, node: Node, others: Iterable[Pod]) -> Rejection | None:
     """Return why the node rejects the pod, given its other pods; None if it admits it."""
     there = [other for other in others if other.metadata.uid != pod.metadata.uid and not has_ended(other)]
-    short = _short_of(pod, node, [other for other in there if other.status.start_time is not None])
+    short = _find_shortage(pod, node, [other for other in there if other.status.start_time is not None])
     if short is not None:
         return short
     taken = [port for other in there if other.status.start_time is not None for port in _host_ports(other)]
@@ -67,7 +67,7 @@ def _host_ports(pod: Pod) -> list[_Port]:
     ]
 
 
-def _short_of(pod: Pod, node: Node, others: list[Pod]) -> Rejection | None:
+def _find_shortage(pod: Pod, node: Node, others: list[Pod]) -> Rejection | None:
     room = node.status.allocatable
     if "pods" in room and len(others) + 1 > int(room["pods"].value()):
         return _insufficient("pods", 1, len(others), int(room["pods"].value()))
@@ -81,9 +81,9 @@ def _short_of(pod: Pod, node: Node, others: list[Pod]) -> Rejection | None:
     for name, amount in wanted.items():
         if name not in room or amount.sign() <= 0:
             continue  # a resource that the node does not report
-        asked, taken, all_of_it = (_number(name, each) for each in (amount, used.get(name), room[name]))
-        if taken + asked > all_of_it:
-            return _insufficient(name, asked, taken, all_of_it)
+        requested, taken, all_of_it = (_number(name, each) for each in (amount, used.get(name), room[name]))
+        if taken + requested > all_of_it:
+            return _insufficient(name, requested, taken, all_of_it)
     return None
 
 
@@ -93,8 +93,8 @@ def _number(name: str, amount: Quantity | None) -> int:
     return amount.milli_value() if name in _MILLI else amount.value()
 
 
-def _insufficient(name: str, asked: int, used: int, capacity: int) -> Rejection:
-    detail = f"Node didn't have enough resource: {name}, requested: {asked}, used: {used}, capacity: {capacity}"
+def _insufficient(name: str, requested: int, used: int, capacity: int) -> Rejection:
+    detail = f"Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
     return Rejection(f"OutOf{name}", f"Pod was rejected: {detail}")
 
 
@@ -102,7 +102,7 @@ _BACKOFF, _LONGEST_BACKOFF = 10.0, 300.0
 
 
 class Step(msgspec.Struct, frozen=True):
-    """The next action on a pod: fields to write, an event, a removal, and when to look again."""
+    """The next action on a pod: status fields to write, an event, its removal, and when to compute the step again."""
 
     status: dict[str, Any] | None = None
     """Fields of the status to write, by attribute; of conditions those that change."""
@@ -134,7 +134,7 @@ def next_step(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
 def is_at_rest(pod: Pod, rules: PodRules) -> bool:
     """Return whether `next_step` has nothing to do until the pod changes, as for most running pods.
 
-    Called for every change, most of which were written here; False if it takes more than a look.
+    Called for every change, most of which were written here; False where finding out is expensive.
     """
     spec, meta, status = pod.spec, pod.metadata, pod.status
     return (
@@ -349,7 +349,7 @@ def _ends_at(started_at: str, run: Run) -> datetime | None:
 
 
 def reject(pod: Pod, rejection: Rejection, now: datetime) -> Step:
-    """Return the step for a pod that its node rejects."""
+    """Return the step that sets a pod to Failed because its node rejects it."""
     status = {
         "phase": FAILED,
         "reason": rejection.reason,

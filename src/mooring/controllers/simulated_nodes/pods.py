@@ -81,7 +81,7 @@ class SimulatedPods(Controller):
         if has_ended(pod):
             self._addresses.release(pod.spec.node_name, [pod.status.pod_ip], pod.metadata.uid)
         elif pod.status.pod_ip and not pod.spec.host_network:
-            self._addresses.take(pod.spec.node_name, pod.status.pod_ip, pod.metadata.uid)
+            self._addresses.mark_used(pod.spec.node_name, pod.status.pod_ip, pod.metadata.uid)
         if self._programs is not None or not is_at_rest(pod, rules_of(pod)):
             self.enqueue(pod)
 
@@ -110,7 +110,7 @@ class SimulatedPods(Controller):
         for complaint in rules.complaints:
             self._recorder.event(pod, "Warning", "SimulationRuleIgnored", complaint)
         now = self.clock.now()
-        rejection, later = self._rejection(pod, node, now)
+        rejection, later = self._check_admission(pod, node, now)
         if later is not None:
             return later
         if rejection is None and self._programs is not None and self._programs.is_concerned(pod):
@@ -133,7 +133,7 @@ class SimulatedPods(Controller):
                 await self.client.delete_unread(Pod, meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
         return None if step.again_at is None else max((step.again_at - now).total_seconds(), 0.001)
 
-    def _rejection(self, pod: Pod, node: Node, now: datetime) -> tuple[Rejection | None, float | None]:
+    def _check_admission(self, pod: Pod, node: Node, now: datetime) -> tuple[Rejection | None, float | None]:
         if pod.status.start_time is not None or pod.metadata.deletion_timestamp is not None or was_scheduled(pod):
             return None, None
         rejection = rejection_of(pod, node, self._by_node.get(node.metadata.name))

@@ -72,7 +72,7 @@ def read_templates(source: str | bytes) -> list[Node]:
 
 
 def _items(tree: object) -> list[object]:
-    """Yield the Nodes of a List, as `kubectl get nodes -o yaml` prints one, or the document itself."""
+    """Return the items of a List, as `kubectl get nodes -o yaml` prints one, or the document itself."""
     items = tree.get("items") if isinstance(tree, dict) and tree.get("kind") in ("List", "NodeList") else None
     return items if isinstance(items, list) else [tree]
 
@@ -105,15 +105,15 @@ def _copies(template: Node, count: int, *, single: bool = False) -> Iterator[Nod
 
 
 async def create_nodes(client: Client, nodes: Iterable[Node], kubelet: Kubelet | None = None) -> None:
-    """Create nodes with network and status; existing ones are left unchanged."""
+    """Create nodes in the server, each with a pod CIDR and a complete status; existing ones are left unchanged."""
     networks, now, kubelet = Networks(), client.clock.now(), kubelet or Kubelet()
     known = set()
     for node in (await client.list(Node, managed_fields=False)).items:
         known.add(node.metadata.name)
-        networks.take(node.spec.pod_cidr, node.metadata.name)
+        networks.mark_used(node.spec.pod_cidr, node.metadata.name)
 
     async def create(node: Node) -> None:
-        network = "" if node.spec.pod_cidr else networks.free(node.metadata.name)
+        network = "" if node.spec.pod_cidr else networks.allocate(node.metadata.name)
         if network:
             node.spec.pod_cidr, node.spec.pod_cidrs = network, [network]
         node.status = new_status(node, now, kubelet)

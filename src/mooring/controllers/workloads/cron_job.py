@@ -59,7 +59,7 @@ class Schedule:
             self._any_day, self._any_weekday = day[0] in "*?", weekday[0] in "*?"
 
     def after(self, time: datetime) -> datetime | None:
-        """Return the first scheduled time after `time`; None if there is none within `_YEARS`."""
+        """Return the first scheduled time after `time`; None if there is none within 5 years."""
         if self._every is not None:
             return add_seconds(time.replace(microsecond=0), self._every)
         if not _FIRST_YEAR < time.year < _LAST_YEAR:  # beyond the range of time zone data
@@ -256,7 +256,7 @@ class CronJobController(Workload[CronJob]):
         else:
             refusals.forget(owner)
             self.recorder.event(owner, "Normal", "SuccessfulCreate", f"Created job {job.metadata.name}")
-        self.expectations.wrote(key, self._jobs.informer, job)
+        self.expectations.record_write(key, self._jobs.informer, job)
         if not jobs.is_finished(job) and all(each.uid != job.metadata.uid for each in status.active):
             status.active.append(self._reference(job))
         status.last_schedule_time = times.to_seconds(time)
@@ -271,7 +271,7 @@ def _last_scheduled(owner: CronJob, now: datetime) -> datetime:
 
 
 def find_missed(owner: CronJob, schedule: Schedule, now: datetime) -> Missed:
-    """Return the latest scheduled time without a Job; if there are very many, find it by bisection."""
+    """Return the scheduled times up to `now` without a Job; if there are very many, find the latest by bisection."""
     time, latest, count = schedule.after(_last_scheduled(owner, now)), None, 0
     while time is not None and time <= now:
         latest, count = time, count + 1
@@ -295,7 +295,7 @@ def _find_latest(schedule: Schedule, found: datetime, now: datetime) -> datetime
 
 
 def job_for(owner: CronJob, time: datetime) -> Job:
-    """Return the Job of a scheduled time, named by its minute."""
+    """Build the Job of a scheduled time; its name ends with the time in minutes."""
     template = owner.spec.job_template
     annotations = {**template.metadata.annotations, SCHEDULED_AT: times.to_seconds(time)}
     meta = ObjectMeta(

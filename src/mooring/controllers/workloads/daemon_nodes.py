@@ -35,7 +35,7 @@ _TURN_SECONDS = 0.02
 
 
 def daemon_tolerations(spec: PodSpec) -> list[Toleration]:
-    """Return a template's tolerations with those of every DaemonSet pod."""
+    """Return a template's tolerations, and those that every pod of a DaemonSet has."""
     added = [*_TOLERATED, *([_NETWORK] if spec.host_network else [])]
     extra = [Toleration(key=key, operator="Exists", effect=effect) for key, effect in added]
     kept = [each for each in spec.tolerations if all(not _same(each, other) for other in extra)]
@@ -52,7 +52,7 @@ def _same(left: Toleration, right: Toleration) -> bool:
 
 
 class Suitability(NamedTuple):
-    """The result of evaluating a node: whether a DaemonSet's pods should run there."""
+    """The result of evaluating a node for a DaemonSet: whether its pods should run there, and may stay there."""
 
     should_run: bool
     may_stay: bool
@@ -103,7 +103,7 @@ class Placement:
 
 
 def affects_placement(old: Node | None, new: Node | None) -> bool:
-    """Return whether a node update may change placement."""
+    """Return whether an added, updated or deleted node may change where pods of DaemonSets run."""
     if old is None or new is None:
         return True
     return old.metadata.labels != new.metadata.labels or old.spec.taints != new.spec.taints

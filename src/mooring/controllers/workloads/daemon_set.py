@@ -35,7 +35,7 @@ class _Plan(msgspec.Struct):
     wait: float | None = None
 
 
-class _Pass(msgspec.Struct):
+class _State(msgspec.Struct):
     key: str
     owner: DaemonSet
     placement: Placement
@@ -81,35 +81,35 @@ class DaemonSetController(Workload[DaemonSet]):
         by_node: dict[str, list[Pod]] = {}
         for pod in sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name)):
             by_node.setdefault(daemon_nodes.node_of(pod), []).append(pod)
-        look = _Pass(key, owner, placement, revisions.hash_of(history.update), by_node, self.clock.now())
-        plan = self._plan(look)
+        state = _State(key, owner, placement, revisions.hash_of(history.update), by_node, self.clock.now())
+        plan = self._plan(state)
         if not (plan.create or plan.delete) and owner.spec.update_strategy.type == "RollingUpdate":
-            self._plan_update(look, plan)
-        outcome = await self._carry_out(look, plan)
+            self._plan_update(state, plan)
+        outcome = await self._write_pods(state, plan)
         if outcome.error is None and (plan.create or plan.delete):
             return outcome.wait or LOOK_AGAIN_SECONDS
-        await self._update_status(look, history.collisions)
+        await self._update_status(state, history.collisions)
         used = {pod.metadata.labels.get(POD_LABEL, "") for pod in pods}
         await self._revisions.truncate(key, owner.spec, history, used)
         if outcome.error is not None and outcome.wait is None:
             raise outcome.error
-        next_one = pod_states.next_availability(pods, owner.spec.min_ready_seconds, look.now)
+        next_one = pod_states.next_availability(pods, owner.spec.min_ready_seconds, state.now)
         return min_wait(outcome.wait, plan.wait, next_one)
 
     # -- planning
 
-    def _plan(self, look: _Pass) -> _Plan:
+    def _plan(self, state: _State) -> _Plan:
         plan = _Plan()
         for node in self._nodes.objects():
-            self._plan_node(look, node, plan)
-        for name, pods in look.by_node.items():
+            self._plan_node(state, node, plan)
+        for name, pods in state.by_node.items():
             if self._nodes.get(name) is None:  # pod garbage collection deletes pods of deleted nodes
                 plan.delete += [pod for pod in pods if not pod.spec.node_name and pod_states.is_active(pod)]
         return plan
 
-    def _plan_node(self, look: _Pass, node: Node, plan: _Plan) -> None:
-        pods = look.by_node.get(node.metadata.name, [])
-        suitability = look.placement.evaluate(node)
+    def _plan_node(self, state: _State, node: Node, plan: _Plan) -> None:
+        pods = state.by_node.get(node.metadata.name, [])
+        suitability = state.placement.evaluate(node)
         if not suitability.may_stay:
             plan.delete += [pod for pod in pods if pod.metadata.deletion_timestamp is None]
             return
@@ -122,67 +122,67 @@ class DaemonSetController(Workload[DaemonSet]):
             if pod.metadata.deletion_timestamp is not None:
                 continue
             if states.has_ended(pod):
-                self._plan_finished(look, node.metadata.name, pod, plan)
+                self._plan_finished(state, node.metadata.name, pod, plan)
             else:
                 running.append(pod)
         if any(map(states.is_ready, running)):
-            self._failures.pop((look.owner.metadata.uid, node.metadata.name), None)
-        plan.delete += self._surplus(look, running)
+            self._failures.pop((state.owner.metadata.uid, node.metadata.name), None)
+        plan.delete += self._surplus(state, running)
 
-    def _plan_finished(self, look: _Pass, node: str, pod: Pod, plan: _Plan) -> None:
+    def _plan_finished(self, state: _State, node: str, pod: Pod, plan: _Plan) -> None:
         where = f"{pod.metadata.namespace}/{pod.metadata.name} on node {node}, will try to"
         if pod.status.phase == "Failed":
-            key, now = (look.owner.metadata.uid, node), self.clock.monotonic()
+            key, now = (state.owner.metadata.uid, node), self.clock.monotonic()
             count, until = self._failures.get(key, (0, 0.0))
             if now < until:
                 plan.wait = min_wait(plan.wait, until - now)
                 return
             self._failures[key] = (count + 1, now + FAILED_POD_BACKOFF.delay(count + 1))
-            self.recorder.event(look.owner, "Warning", "FailedDaemonPod", f"Found failed daemon pod {where} kill it")
+            self.recorder.event(state.owner, "Warning", "FailedDaemonPod", f"Found failed daemon pod {where} kill it")
         else:
             message = f"Found succeeded daemon pod {where} delete it"
-            self.recorder.event(look.owner, "Normal", "SucceededDaemonPod", message)
+            self.recorder.event(state.owner, "Normal", "SucceededDaemonPod", message)
         plan.delete.append(pod)
 
-    def _surplus(self, look: _Pass, running: Sequence[Pod]) -> list[Pod]:
-        """Return all but the oldest pod of a node; with surge, an old and a new pod may run together."""
-        if not self._surge(look, 1):
+    def _surplus(self, state: _State, running: Sequence[Pod]) -> list[Pod]:
+        """Return the pods of a node to delete: all but the oldest, or with `maxSurge` but an old and a new one."""
+        if not self._max_surge(state, 1):
             return list(running[1:])
-        old = [pod for pod in running if not look.is_updated(pod)]
-        new = [pod for pod in running if look.is_updated(pod)]
+        old = [pod for pod in running if not state.is_updated(pod)]
+        new = [pod for pod in running if state.is_updated(pod)]
         surplus = [*old[1:], *new[1:]]
-        if old and new and look.is_available(new[0]):
+        if old and new and state.is_available(new[0]):
             surplus.append(old[0])
         return surplus
 
     # -- updates
 
-    def _surge(self, look: _Pass, desired: int) -> int:
-        pace = look.owner.spec.update_strategy.rolling_update
+    def _max_surge(self, state: _State, desired: int) -> int:
+        pace = state.owner.spec.update_strategy.rolling_update
         return scaled_value(pace.max_surge or 0, desired, round_up=True) if pace is not None else 0
 
-    def _unavailable(self, look: _Pass, desired: int) -> int:
-        pace = look.owner.spec.update_strategy.rolling_update
+    def _max_unavailable(self, state: _State, desired: int) -> int:
+        pace = state.owner.spec.update_strategy.rolling_update
         wanted = 1 if pace is None or pace.max_unavailable is None else pace.max_unavailable
         return scaled_value(wanted, desired, round_up=True)
 
-    def _plan_update(self, look: _Pass, plan: _Plan) -> None:
-        nodes = [node for node in self._nodes.objects() if look.placement.evaluate(node).should_run]
-        surge = self._surge(look, len(nodes))
-        room = surge or self._unavailable(look, len(nodes))
+    def _plan_update(self, state: _State, plan: _Plan) -> None:
+        nodes = [node for node in self._nodes.objects() if state.placement.evaluate(node).should_run]
+        surge = self._max_surge(state, len(nodes))
+        room = surge or self._max_unavailable(state, len(nodes))
         at_once: list[tuple[str, Pod]] = []
         candidates: list[tuple[str, Pod]] = []
         for node in nodes:
-            pods = [pod for pod in look.by_node.get(node.metadata.name, []) if pod_states.is_active(pod)]
-            old = [pod for pod in pods if not look.is_updated(pod)]
-            new = [pod for pod in pods if look.is_updated(pod)]
+            pods = [pod for pod in state.by_node.get(node.metadata.name, []) if pod_states.is_active(pod)]
+            old = [pod for pod in pods if not state.is_updated(pod)]
+            new = [pod for pod in pods if state.is_updated(pod)]
             if surge and old and new:
                 room -= 1
             elif old and not new:
-                useful = look.is_available(old[0])
+                useful = state.is_available(old[0])
                 (candidates if useful else at_once).append((node.metadata.name, old[0]))
                 room -= not useful and not surge
-            elif not surge and not (new and look.is_available(new[0])):
+            elif not surge and not (new and state.is_available(new[0])):
                 room -= 1
         chosen = at_once + candidates[: max(0, room)]
         if surge:
@@ -192,36 +192,36 @@ class DaemonSetController(Workload[DaemonSet]):
 
     # -- writing
 
-    async def _carry_out(self, look: _Pass, plan: _Plan) -> Creation:
-        owner = look.owner
+    async def _write_pods(self, state: _State, plan: _Plan) -> Creation:
+        owner = state.owner
         template = owner.spec.template
-        labels = {**template.metadata.labels, POD_LABEL: look.hash}
+        labels = {**template.metadata.labels, POD_LABEL: state.hash}
         pods = []
         for node in plan.create:
             pod = self.pod_control.pod(owner, template, labels=labels)
             pod.spec = daemon_nodes.spec_for(template.spec, node)
             pods.append(pod)
-        outcome = await self.pod_control.create(look.key, owner, template, pods) if pods else Creation()
-        await self.pod_control.delete(look.key, owner, plan.delete)
+        outcome = await self.pod_control.create(state.key, owner, template, pods) if pods else Creation()
+        await self.pod_control.delete(state.key, owner, plan.delete)
         return outcome
 
-    async def _update_status(self, look: _Pass, collisions: int | None) -> None:
-        status = new_status(look, self._nodes.objects(), collisions)
-        reported = {condition.type for condition in look.owner.status.conditions}
+    async def _update_status(self, state: _State, collisions: int | None) -> None:
+        status = new_status(state, self._nodes.objects(), collisions)
+        reported = {condition.type for condition in state.owner.status.conditions}
         for condition in status.conditions:
             if condition.type not in reported:
-                self.recorder.event(look.owner, "Warning", condition.reason, condition.message)
-        await self.write_status(look.key, look.owner, status)
+                self.recorder.event(state.owner, "Warning", condition.reason, condition.message)
+        await self.write_status(state.key, state.owner, status)
 
 
-def new_status(look: _Pass, nodes: Collection[Node], collisions: int | None) -> DaemonSetStatus:
+def new_status(state: _State, nodes: Collection[Node], collisions: int | None) -> DaemonSetStatus:
     """Count a DaemonSet's pods over all nodes, and report operators that cannot be evaluated as a condition."""
     status = DaemonSetStatus(
-        observed_generation=look.owner.metadata.generation, collision_count=collisions, conditions=_conditions(look)
+        observed_generation=state.owner.metadata.generation, collision_count=collisions, conditions=_conditions(state)
     )
     for node in nodes:
-        suitability = look.placement.evaluate(node)
-        pods = look.by_node.get(node.metadata.name, [])
+        suitability = state.placement.evaluate(node)
+        pods = state.by_node.get(node.metadata.name, [])
         should_run = suitability.should_run or (bool(pods) and not suitability.is_evaluated)
         pods = [pod for pod in pods if pod.spec.node_name or should_run]
         status.desired_number_scheduled += should_run
@@ -233,22 +233,22 @@ def new_status(look: _Pass, nodes: Collection[Node], collisions: int | None) -> 
         first = pods[0]
         status.current_number_scheduled += 1
         status.number_ready += states.is_ready(first)
-        status.number_available += look.is_available(first)
-        status.updated_number_scheduled += look.is_updated(first)
+        status.number_available += state.is_available(first)
+        status.updated_number_scheduled += state.is_updated(first)
     status.number_unavailable = status.desired_number_scheduled - status.number_available
     return status
 
 
-def _conditions(look: _Pass) -> list[DaemonSetCondition]:
-    before = {condition.type: condition for condition in look.owner.status.conditions}
+def _conditions(state: _State) -> list[DaemonSetCondition]:
+    before = {condition.type: condition for condition in state.owner.status.conditions}
     found = before.pop(NOT_EVALUATED, None)
-    if not look.placement.off_operators:
+    if not state.placement.off_operators:
         return list(before.values())
     message = (
-        f"the template's node affinity uses {', '.join(look.placement.off_operators)}, whose feature gate is off here:"
+        f"the template's node affinity uses {', '.join(state.placement.off_operators)}, whose feature gate is off here:"
         " pods on nodes that it decides about are kept, and none are made there"
     )
     if found is None or found.message != message:
         content = (NOT_EVALUATED, "True", "FeatureGateOff", message)
-        found = new_condition(DaemonSetCondition, (), content, times.to_seconds(look.now))
+        found = new_condition(DaemonSetCondition, (), content, times.to_seconds(state.now))
     return [*before.values(), found]

@@ -48,7 +48,7 @@ def _without(conditions: Conditions, kind: str) -> list[DeploymentCondition]:
 def with_condition(
     conditions: Conditions, kind: str, content: tuple[str, str, str], now: datetime, *, always: bool = False
 ) -> list[DeploymentCondition]:
-    """Set a condition; return the same list if only the message differs, unless `always`."""
+    """Return the conditions with one replaced; unchanged if only its message would differ, unless `always`."""
     before = find_condition(conditions, kind)
     if not always and before is not None and (before.status, before.reason) == content[:2]:
         return list(conditions)
@@ -65,7 +65,7 @@ def has_deadline(deployment: Deployment) -> bool:
 def compute_counts(
     deployment: Deployment, conditions: Conditions, new: ReplicaSet | None, sets: Sequence[ReplicaSet], now: datetime
 ) -> DeploymentStatus:
-    """Return the pod counts of a Deployment's status, and whether it is available."""
+    """Return a Deployment's status with its pod counts and the condition Available; other conditions are kept."""
     available = pace.total_available(sets)
     if available >= pace.replicas(deployment) - pace.max_unavailable(deployment):
         content = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
@@ -105,7 +105,7 @@ def _is_progressing(deployment: Deployment, status: DeploymentStatus) -> bool:
 
 
 def seconds_to_deadline(deployment: Deployment, conditions: Conditions, now: datetime) -> float | None:
-    """Return in how many seconds a rollout without progress fails; None if none is in progress."""
+    """Return the seconds until a rollout without further progress has failed; None if none is in progress."""
     condition = find_condition(conditions, PROGRESSING)
     if condition is None or not has_deadline(deployment) or condition.reason in (NEW_AVAILABLE, TIMED_OUT):
         return None
@@ -125,7 +125,7 @@ def _has_timed_out(deployment: Deployment, conditions: Conditions, now: datetime
 def compute_rollout_status(
     deployment: Deployment, conditions: Conditions, new: ReplicaSet | None, sets: Sequence[ReplicaSet], now: datetime
 ) -> DeploymentStatus:
-    """Return the status during and after a rollout."""
+    """Return a Deployment's status during and after a rollout: counts, and the conditions that describe progress."""
     status = compute_counts(deployment, conditions, new, sets, now)
     found = status.conditions
     if not has_deadline(deployment):
@@ -172,7 +172,7 @@ class _Rollout(msgspec.Struct):
     conditions: list[DeploymentCondition]
     revision: str
     collisions: int | None
-    moved: bool = msgspec.field(default=False)
+    written: bool = msgspec.field(default=False)
     """Whether a ReplicaSet was written; the next step then waits until the cache shows that."""
     wait: float | None = None
 
@@ -202,11 +202,11 @@ class DeploymentController(Workload[Deployment]):
             if change.new is not None and not states.has_ended(pod):
                 continue
             owner = controller_of(pod.metadata)
-            parent = self._parent(pod.metadata.namespace, owner.name) if owner is not None else None
+            parent = self._find_deployment(pod.metadata.namespace, owner.name) if owner is not None else None
             if parent is not None and not pace.is_rolling(parent):
                 self.enqueue(parent)
 
-    def _parent(self, namespace: str, replica_set: str) -> Deployment | None:
+    def _find_deployment(self, namespace: str, replica_set: str) -> Deployment | None:
         found = self._sets.informer.get(replica_set, namespace)
         owner = controller_of(found.metadata) if found is not None else None
         return self.owners.get(owner.name, namespace) if owner is not None else None
@@ -226,22 +226,22 @@ class DeploymentController(Workload[Deployment]):
             owner.status.collision_count,
         )
         if owner.metadata.deletion_timestamp is not None:
-            return await self._finish(rollout, compute_counts)
-        self._note_pause(rollout)
+            return await self._write_status(rollout, compute_counts)
+        self._record_pause(rollout)
         if owner.spec.paused or pace.is_scaled(owner, sets):
-            await self._use_new(rollout, create=False)
-            if not rollout.moved:
+            await self._update_new(rollout, create=False)
+            if not rollout.written:
                 await self._resize(rollout, pace.compute_scaled_sizes(owner, rollout.new, rollout.old))
                 await self._annotate_sizes(rollout)
             if owner.spec.paused:
                 await self._clean_up(rollout)
-            return await self._finish(rollout, compute_counts)
-        await (self._roll(rollout) if pace.is_rolling(owner) else self._recreate(rollout))
-        if not rollout.moved and is_complete(owner, owner.status):
+            return await self._write_status(rollout, compute_counts)
+        await (self._update_rolling(rollout) if pace.is_rolling(owner) else self._recreate(rollout))
+        if not rollout.written and is_complete(owner, owner.status):
             await self._clean_up(rollout)
-        return await self._finish(rollout, compute_rollout_status)
+        return await self._write_status(rollout, compute_rollout_status)
 
-    def _note_pause(self, rollout: _Rollout) -> None:
+    def _record_pause(self, rollout: _Rollout) -> None:
         deployment = rollout.deployment
         if not has_deadline(deployment):
             return
@@ -260,19 +260,19 @@ class DeploymentController(Workload[Deployment]):
 
     # -- the two strategies
 
-    async def _roll(self, rollout: _Rollout) -> None:
-        await self._use_new(rollout, create=True)
+    async def _update_rolling(self, rollout: _Rollout) -> None:
+        await self._update_new(rollout, create=True)
         new = rollout.new
-        if rollout.moved or new is None:
+        if rollout.written or new is None:
             return
         size = pace.new_size(rollout.deployment, rollout.sets, pace.replicas(new))
         await self._resize(rollout, pace.changed_sizes({new.metadata.name: size}, [new]))
-        if not rollout.moved:
+        if not rollout.written:
             await self._resize(rollout, pace.old_sizes(rollout.deployment, new, rollout.old))
 
     async def _recreate(self, rollout: _Rollout) -> None:
-        await self._use_new(rollout, create=False)
-        if rollout.moved:
+        await self._update_new(rollout, create=False)
+        if rollout.written:
             return
         surplus = {each.metadata.name: 0 for each in rollout.old if pace.replicas(each)}
         await self._resize(rollout, surplus)
@@ -286,7 +286,7 @@ class DeploymentController(Workload[Deployment]):
 
     # -- ReplicaSets
 
-    async def _use_new(self, rollout: _Rollout, *, create: bool) -> None:
+    async def _update_new(self, rollout: _Rollout, *, create: bool) -> None:
         deployment, new = rollout.deployment, rollout.new
         if new is None:
             if create:
@@ -307,7 +307,7 @@ class DeploymentController(Workload[Deployment]):
         rollout.revision = wanted[replica_sets.REVISION]
         if has_deadline(deployment) and find_condition(rollout.conditions, PROGRESSING) is None:
             message = f'Found new replica set "{new.metadata.name}"'
-            self._progress(rollout, "True", FOUND, message)
+            self._set_progressing(rollout, "True", FOUND, message)
 
     async def _create_new(self, rollout: _Rollout) -> None:
         deployment, template = rollout.deployment, rollout.deployment.spec.template
@@ -328,20 +328,20 @@ class DeploymentController(Workload[Deployment]):
                 return
             message = f'Failed to create new replica set "{name}": {error}'
             self.recorder.event(deployment, "Warning", CREATE_ERROR, message)
-            self._progress(rollout, "False", CREATE_ERROR, message)
+            self._set_progressing(rollout, "False", CREATE_ERROR, message)
             rollout.wait = self._refusals.record_rejection(deployment, template, error)
             if rollout.wait is None:
-                await self._finish(rollout, compute_counts)
+                await self._write_status(rollout, compute_counts)
                 raise
             return
         self._refusals.forget(deployment)
-        self.expectations.wrote(rollout.key, self._sets.informer, rollout.new)
-        rollout.moved = True
+        self.expectations.record_write(rollout.key, self._sets.informer, rollout.new)
+        rollout.written = True
         rollout.revision = made.metadata.annotations[replica_sets.REVISION]
         if size:
             message = f"Scaled up replica set {name} from 0 to {size}"
             self.recorder.event(deployment, "Normal", "ScalingReplicaSet", message)
-        self._progress(rollout, "True", CREATED, f'Created new replica set "{name}"')
+        self._set_progressing(rollout, "True", CREATED, f'Created new replica set "{name}"')
 
     async def _handle_name_conflict(self, rollout: _Rollout, made: ReplicaSet) -> None:
         """Handle a ReplicaSet name that is taken: by one created a moment ago, or by a hash collision."""
@@ -356,7 +356,7 @@ class DeploymentController(Workload[Deployment]):
             rollout.new = found
         else:
             rollout.collisions = (rollout.collisions or 0) + 1
-        rollout.moved = True
+        rollout.written = True
 
     async def _resize(self, rollout: _Rollout, sizes: pace.Sizes) -> None:
         for each in rollout.sets:
@@ -385,8 +385,8 @@ class DeploymentController(Workload[Deployment]):
 
     async def _write(self, rollout: _Rollout, changed: ReplicaSet) -> ReplicaSet:
         written = await self.client.update(changed)
-        self.expectations.wrote(rollout.key, self._sets.informer, written)
-        rollout.moved = True
+        self.expectations.record_write(rollout.key, self._sets.informer, written)
+        rollout.written = True
         uid = written.metadata.uid
         if rollout.new is not None and rollout.new.metadata.uid == uid:
             rollout.new = written
@@ -399,13 +399,13 @@ class DeploymentController(Workload[Deployment]):
 
     # -- status
 
-    def _progress(self, rollout: _Rollout, value: str, reason: str, message: str) -> None:
+    def _set_progressing(self, rollout: _Rollout, value: str, reason: str, message: str) -> None:
         if has_deadline(rollout.deployment):
             now = self.clock.now()
             content = (value, reason, message)
             rollout.conditions = with_condition(rollout.conditions, PROGRESSING, content, now)
 
-    async def _finish(self, rollout: _Rollout, status_of: _StatusOf) -> float | None:
+    async def _write_status(self, rollout: _Rollout, status_of: _StatusOf) -> float | None:
         deployment = rollout.deployment
         found = status_of(deployment, rollout.conditions, rollout.new, rollout.sets, self.clock.now())
         found = structs.replace(found, collision_count=rollout.collisions)
@@ -415,7 +415,7 @@ class DeploymentController(Workload[Deployment]):
         if found != deployment.status or annotations != deployment.metadata.annotations:
             metadata = structs.replace(deployment.metadata, annotations=annotations)
             written = await self.client.update_status(structs.replace(deployment, metadata=metadata, status=found))
-            self.expectations.wrote(rollout.key, self.owners, written)
+            self.expectations.record_write(rollout.key, self.owners, written)
         left = seconds_to_deadline(deployment, found.conditions, self.clock.now())
         over = None if left is None or deployment.spec.paused else max(left, 0.0) + _AFTER_DEADLINE
         return min_wait(rollout.wait, over)

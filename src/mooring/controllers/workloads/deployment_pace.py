@@ -59,7 +59,7 @@ def max_unavailable(deployment: Deployment) -> int:
 
 
 def new_size(deployment: Deployment, sets: Sequence[ReplicaSet], current: int) -> int:
-    """Return the size of the current template's ReplicaSet, now `current`, next to all others."""
+    """Return the size to which the current template's ReplicaSet, now `current`, may grow beside the others."""
     wanted = replicas(deployment)
     if not is_rolling(deployment) or current > wanted:
         return wanted
@@ -97,7 +97,7 @@ def _surely_available(each: ReplicaSet) -> int:
 
 
 def changed_sizes(sizes: Sizes, sets: Iterable[ReplicaSet]) -> Sizes:
-    """Return the sizes that differ from the current ones."""
+    """Return those of the given sizes that differ from the current sizes of the ReplicaSets."""
     return {
         each.metadata.name: sizes[each.metadata.name] for each in sets if sizes[each.metadata.name] != replicas(each)
     }
@@ -118,7 +118,7 @@ def is_scaled(deployment: Deployment, sets: Iterable[ReplicaSet]) -> bool:
 
 
 def compute_scaled_sizes(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> Sizes:
-    """Return the sizes after the Deployment was scaled; during a rolling update all grow in proportion."""
+    """Return new sizes of ReplicaSets after the Deployment was scaled; in a rolling update, in proportion."""
     sets = [*old, *([new] if new is not None else [])]
     active = [each for each in sets if replicas(each)]
     wanted = replicas(deployment)

@@ -34,7 +34,7 @@ _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def template_hash(template: PodTemplateSpec, collisions: int | None) -> str:
-    """Return a short hash of a template, different for each collision (and from Kubernetes', which is Go's)."""
+    """Return a short hash of a template and a collision count; Kubernetes' own is different."""
     text = msgspec.json.encode(codec.to_tree(template), order="deterministic")
     return safe_encode(str(fnv1a(text + collision_suffix(collisions))))
 
@@ -119,7 +119,7 @@ def new_replica_set(
 
 
 def annotations(deployment: Deployment, each: ReplicaSet, revision: int) -> dict[str, str]:
-    """Return the annotations of the current ReplicaSet: the Deployment's, its revision and size."""
+    """Return the annotations for the current ReplicaSet `each`: the Deployment's, the revision and the wanted size."""
     before = each.metadata.annotations
     copied = {name: value for name, value in deployment.metadata.annotations.items() if name not in _NOT_COPIED}
     found = {**before, **copied, **size_annotations(deployment)}

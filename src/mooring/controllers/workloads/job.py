@@ -54,14 +54,14 @@ class JobController(Workload[Job]):
         self.follow_pods()
 
     async def reconcile(self, key: str) -> float | None:
-        await self._release_strays(key)
+        await self._release_pods_of_deleted_jobs(key)
         return await super().reconcile(key)
 
     async def sync(self, key: str, owner: Job) -> float | None:
         if owner.spec.managed_by not in (None, MANAGED_HERE):
             return None
         if is_finished(owner):
-            await self._release(key, [pod for pod in self.pods.of(owner) if job_pods.is_tracked(pod)])
+            await self._remove_finalizers(key, [pod for pod in self.pods.of(owner) if job_pods.is_tracked(pod)])
             return None
         selector = label_selector.from_label_selector(owner.spec.selector)
         pods = await self.pods.claim(owner, selector, finalizer=TRACKING)
@@ -71,12 +71,12 @@ class JobController(Workload[Job]):
         if decision is not None:
             return await self._end(key, owner, tally, decision)
         status = self._status(owner, tally)
-        self._note_suspension(owner, status, now)
+        self._record_suspension(owner, status, now)
         await self.write_status(key, owner, status)
-        await self._release(key, tally.to_release)
+        await self._remove_finalizers(key, tally.to_release)
         if owner.metadata.deletion_timestamp is not None:
             return None
-        wait = await self._manage(key, owner, tally, now)
+        wait = await self._create_or_delete_pods(key, owner, tally, now)
         return min_wait(wait, _deadline_in(owner, status, now))
 
     # -- ending
@@ -90,11 +90,11 @@ class JobController(Workload[Job]):
         status = self._status(job, tally)
         target = SUCCESS_MET if decision.success else FAILURE_TARGET
         content = ("True", decision.reason, decision.message)
-        _set(status, target, content, now)
+        _set_condition(status, target, content, now)
         left = tally.active or tally.terminating or tally.uncounted.failed or tally.uncounted.succeeded
         if not left and not tally.to_release:
             final = COMPLETE if decision.success else FAILED
-            _set(status, final, content, now)
+            _set_condition(status, final, content, now)
             status.completion_time = times.to_seconds(now) if decision.success else None
             status.uncounted_terminated_pods = None
             if decision.success:
@@ -103,21 +103,21 @@ class JobController(Workload[Job]):
                 self.recorder.event(job, "Warning", decision.reason, decision.message)
         await self.write_status(key, job, status)
         counted = [pod for pod in tally.ended if job_pods.is_tracked(pod)]
-        await self._release(key, [*going, *counted])
+        await self._remove_finalizers(key, [*going, *counted])
         await self.pod_control.delete(key, job, tally.active)
         return LOOK_AGAIN_SECONDS if left else None
 
     # -- pods
 
-    async def _manage(self, key: str, job: Job, tally: Tally, now: datetime) -> float | None:
+    async def _create_or_delete_pods(self, key: str, job: Job, tally: Tally, now: datetime) -> float | None:
         active = tally.active
         if job.spec.suspend:
-            await self._drop(key, job, active)
+            await self._release_and_delete(key, job, active)
             return None
         wanted = wanted_pods(job, tally)
         surplus = job_pods.surplus_pods(job, active, tally, wanted)
         if surplus:
-            await self._drop(key, job, surplus)
+            await self._release_and_delete(key, job, surplus)
             return LOOK_AGAIN_SECONDS
         there = len(active) + (len(tally.terminating) if job_pods.replaces_only_failed(job) else 0)
         missing = min(wanted - there, MOST_AT_ONCE)
@@ -138,20 +138,20 @@ class JobController(Workload[Job]):
         self.unfinished.add(key)
         return min_wait(outcome.wait, wait, LOOK_AGAIN_SECONDS)
 
-    async def _drop(self, key: str, job: Job, pods: Sequence[Pod]) -> None:
-        await self._release(key, [pod for pod in pods if job_pods.is_tracked(pod)])
+    async def _release_and_delete(self, key: str, job: Job, pods: Sequence[Pod]) -> None:
+        await self._remove_finalizers(key, [pod for pod in pods if job_pods.is_tracked(pod)])
         await self.pod_control.delete(key, job, pods)
 
     # -- finalizers
 
-    async def _release(self, key: str, pods: Iterable[Pod]) -> None:
+    async def _remove_finalizers(self, key: str, pods: Iterable[Pod]) -> None:
         async def release(pod: Pod) -> None:
             written = await self.client.patch(Pod, pod.metadata.name, _release_patch(pod), pod.metadata.namespace)
-            self.expectations.wrote(key, self.pods.informer, written)
+            self.expectations.record_write(key, self.pods.informer, written)
 
         await _release_all({pod.metadata.uid: pod for pod in pods}.values(), release)
 
-    async def _release_strays(self, key: str) -> None:
+    async def _release_pods_of_deleted_jobs(self, key: str) -> None:
         """Remove the tracking finalizers of pods whose Job does not exist any more."""
 
         async def release(pod: Pod) -> None:
@@ -181,16 +181,16 @@ class JobController(Workload[Job]):
             failed_indexes=str(tally.failed_indexes) if per_index else before.failed_indexes,
         )
 
-    def _note_suspension(self, job: Job, status: JobStatus, now: datetime) -> None:
+    def _record_suspension(self, job: Job, status: JobStatus, now: datetime) -> None:
         suspended = find_condition(status.conditions, SUSPENDED)
         if job.spec.suspend:
             if suspended is None or suspended.status != "True":
-                _set(status, SUSPENDED, ("True", "JobSuspended", "Job suspended"), now)
+                _set_condition(status, SUSPENDED, ("True", "JobSuspended", "Job suspended"), now)
                 self.recorder.event(job, "Normal", "Suspended", "Job suspended")
             status.start_time = None
             return
         if suspended is not None and suspended.status == "True":
-            _set(status, SUSPENDED, ("False", "JobResumed", "Job resumed"), now)
+            _set_condition(status, SUSPENDED, ("False", "JobResumed", "Job resumed"), now)
             self.recorder.event(job, "Normal", "Resumed", "Job resumed")
         if status.start_time is None:
             status.start_time = times.to_seconds(now)
@@ -235,7 +235,7 @@ def is_finished(job: Job) -> bool:
 
 
 def decision_in_status(job: Job) -> Decision | None:
-    """Return how the Job ends, if its status says so already."""
+    """Return the decision that the Job's conditions record; None if it has not been decided."""
     for kind, success in ((SUCCESS_MET, True), (FAILURE_TARGET, False)):
         found = find_condition(job.status.conditions, kind)
         if found is not None and found.status == "True":
@@ -244,7 +244,7 @@ def decision_in_status(job: Job) -> Decision | None:
 
 
 def decide(job: Job, tally: Tally, now: datetime) -> Decision | None:
-    """Return how the Job ends now; None if it goes on."""
+    """Return whether and why the Job succeeds or fails now; None if it continues."""
     spec = job.spec
     if tally.failure:
         return Decision(False, "PodFailurePolicy", tally.failure)
@@ -298,7 +298,7 @@ def _deadline_in(job: Job, status: JobStatus, now: datetime) -> float | None:
     return (until - now).total_seconds()
 
 
-def _set(status: JobStatus, kind: str, content: tuple[str, str, str], now: datetime) -> None:
+def _set_condition(status: JobStatus, kind: str, content: tuple[str, str, str], now: datetime) -> None:
     before = find_condition(status.conditions, kind)
     if before is not None and (before.status, before.reason) == content[:2]:
         return

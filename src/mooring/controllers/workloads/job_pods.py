@@ -41,7 +41,7 @@ _MAX_DIGITS = 10
 
 
 class IndexSet:
-    """Indexes as disjoint intervals in ascending order; `stops` are exclusive.
+    """A set of completion indexes, stored as disjoint intervals in ascending order.
 
     >>> found = IndexSet([5, 1, 3, 4, 7, 8])
     >>> str(found), len(found), 4 in found, list(found.vacant(11))
@@ -64,7 +64,7 @@ class IndexSet:
         found = cls()
         for part in text.split(","):
             first, _, last = part.partition("-")
-            begin, end = _index(first), _index(last or first)
+            begin, end = _parse_index(first), _parse_index(last or first)
             if begin is not None and end is not None:
                 found._add_interval(begin, min(end + 1, completions))
         return found
@@ -119,14 +119,14 @@ class IndexSet:
 
     def __str__(self) -> str:
         """Format the indexes as the shortest string: runs of three and more are ranges."""
-        return ",".join(map(_interval, self._starts, self._stops))
+        return ",".join(map(_format_interval, self._starts, self._stops))
 
 
-def _index(text: str) -> int | None:
+def _parse_index(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None
 
 
-def _interval(start: int, stop: int) -> str:
+def _format_interval(start: int, stop: int) -> str:
     return f"{start}-{stop - 1}" if stop - start > 2 else ",".join(map(str, range(start, stop)))
 
 
@@ -134,7 +134,7 @@ POD_BACKOFF = Backoff(initial=10.0, maximum=600.0)
 
 
 class FailureDecision(msgspec.Struct, frozen=True):
-    """The action of a failure policy for a failed pod."""
+    """The action of a Job's pod failure policy for a failed pod, and the message of the rule."""
 
     action: str = "Count"
     message: str = ""
@@ -144,22 +144,22 @@ COUNTS = FailureDecision()
 
 
 def failure_action(job: Job, pod: Pod) -> FailureDecision:
-    """Return the action of the first matching rule; without one the failure counts."""
+    """Return the action of the first rule of a Job's pod failure policy that matches a pod; `Count` without one."""
     policy = job.spec.pod_failure_policy
     if policy is None or pod.status.phase != "Failed":
         return COUNTS
     for index, rule in enumerate(policy.rules):
-        why = _match(rule, pod)
+        why = _match_rule(rule, pod)
         if why is not None:
             return FailureDecision(rule.action, f"{why} matching {rule.action} rule at index {index}")
     return COUNTS
 
 
-def _match(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
+def _match_rule(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
     where = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if rule.on_exit_codes is not None:
         for status in _statuses(pod):
-            code = _failed_with(rule.on_exit_codes, status)
+            code = _matching_exit_code(rule.on_exit_codes, status)
             if code is not None:
                 return f"Container {status.name} for pod {where} failed with exit code {code}"
         return None
@@ -174,7 +174,7 @@ def _statuses(pod: Pod) -> Iterator[ContainerStatus]:
     return chain(pod.status.container_statuses, pod.status.init_container_statuses)
 
 
-def _failed_with(wanted: PodFailurePolicyOnExitCodesRequirement, status: ContainerStatus) -> int | None:
+def _matching_exit_code(wanted: PodFailurePolicyOnExitCodesRequirement, status: ContainerStatus) -> int | None:
     ended = status.state.terminated
     if ended is None or ended.exit_code == 0:
         return None
@@ -215,7 +215,7 @@ def finish_time(pod: Pod) -> datetime | None:
 
 
 def backoff_after(failed: Iterable[Pod], succeeded: Iterable[Pod], now: datetime) -> float:
-    """Return for how many seconds no pod is created, by the failures since the last success."""
+    """Return the seconds until a pod may be created, which grow with the failures since the last success."""
     last_success = max(filter(None, map(finish_time, succeeded)), default=None)
     failures = [
         time for time in map(finish_time, failed) if time is not None and (last_success is None or time > last_success)
@@ -245,7 +245,7 @@ INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 
 
 class Tally(msgspec.Struct):
-    """The counted pods of a Job, including those counted before."""
+    """A Job's pods by state, and the numbers of its succeeded and failed pods, including those counted before."""
 
     active: list[Pod] = msgspec.field(default_factory=list)
     terminating: list[Pod] = msgspec.field(default_factory=list)
@@ -280,12 +280,12 @@ def replaces_only_failed(job: Job) -> bool:
 
 def index_of(pod: Pod) -> int:
     """Return the index of a pod, -1 if it has none."""
-    index = _index(pod.metadata.annotations.get(INDEX, ""))
+    index = _parse_index(pod.metadata.annotations.get(INDEX, ""))
     return -1 if index is None else index
 
 
 def index_failures(pod: Pod) -> int:
-    """Return how often the index failed before this pod."""
+    """Return how often the pod's index had failed before the pod was created."""
     text = pod.metadata.annotations.get(INDEX_FAILURES, "0")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
@@ -303,7 +303,7 @@ def is_failed(job: Job, pod: Pod) -> bool:
 
 
 def count_pods(job: Job, pods: Sequence[Pod]) -> Tally:
-    """Count the pods of a Job: pods that ended since the last count, and those whose finalizer was removed."""
+    """Return the counts in a Job's status, updated by the pods that have ended since."""
     before = job.status.uncounted_terminated_pods or UncountedTerminatedPods()
     tracked = {pod.metadata.uid for pod in pods if is_tracked(pod)}
     completions = job.spec.completions or 0
@@ -322,13 +322,13 @@ def count_pods(job: Job, pods: Sequence[Pod]) -> Tally:
     )
     for pod in pods:
         if is_tracked(pod):
-            _count(job, pod, tally)
+            _count_pod(job, pod, tally)
     if is_indexed(job):
         tally.succeeded = len(tally.completed)
     return tally
 
 
-def _count(job: Job, pod: Pod, tally: Tally) -> None:
+def _count_pod(job: Job, pod: Pod, tally: Tally) -> None:
     uid = pod.metadata.uid
     if uid in tally.uncounted.succeeded:
         tally.to_release.append(pod)
@@ -377,7 +377,7 @@ def _release_failed(job: Job, pod: Pod, tally: Tally) -> None:
 
 _INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 
-Made = tuple[PodTemplateSpec, dict[str, Any]]
+TemplateWithNames = tuple[PodTemplateSpec, dict[str, Any]]
 
 
 def surplus_pods(job: Job, active: Sequence[Pod], tally: Tally, wanted: int) -> list[Pod]:
@@ -403,28 +403,30 @@ def _newest_first(pod: Pod) -> float:
     return -created.timestamp() if created is not None else 0.0
 
 
-def templates_to_create(job: Job, tally: Tally, number: int, now: datetime) -> tuple[list[Made], float | None]:
-    """Return the pod templates of pods to create now, and the seconds until more may be created."""
+def templates_to_create(
+    job: Job, tally: Tally, number: int, now: datetime
+) -> tuple[list[TemplateWithNames], float | None]:
+    """Return the templates and metadata of up to `number` pods to create, and the seconds until more may be."""
     if not is_indexed(job):
-        wait = _pause(job, tally.ended, now)
+        wait = _backoff_seconds(job, tally.ended, now)
         return ([], wait) if wait else ([(job.spec.template, {})] * number, None)
     if job.spec.backoff_limit_per_index is None:
-        wait = _pause(job, tally.ended, now)
+        wait = _backoff_seconds(job, tally.ended, now)
         if wait:
             return [], wait
     failed = defaultdict[int, list[Pod]](list)
     for pod in (*tally.ended, *tally.terminating):
         if is_failed(job, pod):
             failed[index_of(pod)].append(pod)
-    made: list[Made] = []
+    made: list[TemplateWithNames] = []
     later: float | None = None
-    for index in _vacant(job, tally):
+    for index in _vacant_indexes(job, tally):
         if len(made) == number:
             break
         failures = 0
         if job.spec.backoff_limit_per_index is not None:
             gone = failed[index]
-            wait = _pause(job, gone, now)
+            wait = _backoff_seconds(job, gone, now)
             if wait:
                 later = min_wait(later, wait)
                 continue
@@ -433,7 +435,7 @@ def templates_to_create(job: Job, tally: Tally, number: int, now: datetime) -> t
     return made, later
 
 
-def _pause(job: Job, ended: Sequence[Pod], now: datetime) -> float:
+def _backoff_seconds(job: Job, ended: Sequence[Pod], now: datetime) -> float:
     failed = [pod for pod in ended if is_failed(job, pod) and not _is_failure_ignored(job, pod)]
     return backoff_after(failed, [pod for pod in ended if pod.status.phase == "Succeeded"], now)
 
@@ -442,14 +444,14 @@ def _is_failure_ignored(job: Job, pod: Pod) -> bool:
     return failure_action(job, pod).action == "Ignore"
 
 
-def _vacant(job: Job, tally: Tally) -> Iterator[int]:
+def _vacant_indexes(job: Job, tally: Tally) -> Iterator[int]:
     there = [*tally.active, *(tally.terminating if replaces_only_failed(job) else [])]
     taken = {index_of(pod) for pod in there}
     done = tally.completed | tally.failed_indexes
     return (index for index in done.vacant(job.spec.completions or 0) if index not in taken)
 
 
-def template_with_index(job: Job, index: int, failures: int) -> Made:
+def template_with_index(job: Job, index: int, failures: int) -> TemplateWithNames:
     """Return the template of a pod with an index in its labels, annotations, environment and host name."""
     template = job.spec.template
     annotations = {**template.metadata.annotations, INDEX: str(index)}

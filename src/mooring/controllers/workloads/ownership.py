@@ -22,7 +22,7 @@ T = TypeVar("T", bound=Resource)
 
 
 def controller_reference(client: Client, owner: Resource) -> OwnerReference:
-    """Return the owner reference of a controlling `owner`."""
+    """Return the owner reference by which `owner` controls its dependents."""
     kind = client.kind(type(owner))
     return OwnerReference(
         api_version=kind.api_version,
@@ -40,7 +40,7 @@ def _controllers(obj: Resource) -> list[str]:
 
 
 class Children(Generic[T]):
-    """All objects of a kind, by controlling workload."""
+    """The cached objects of one kind, by the workload that controls them."""
 
     def __init__(self, informers: Informers, cls: type[T]) -> None:
         self._client = informers.client
@@ -68,12 +68,15 @@ class Children(Generic[T]):
         is_adoptable: Callable[[T], bool] = lambda _: True,
         finalizer: str = "",
     ) -> list[T]:
-        """Adopt, release and return the workload's objects; adopting adds `finalizer`, releasing removes it."""
+        """Adopt matching orphans, release objects that no longer match, and return those that the workload controls.
+
+        Adopting adds `finalizer`, releasing removes it.
+        """
         deleting = owner.metadata.deletion_timestamp is not None
         claimed = []
         children = self.of(owner)
         labels = {id(child.metadata.labels): child.metadata.labels for child in children}  # shared within a template
-        chosen = {number for number, worn in labels.items() if selector.matches(worn)}
+        chosen = {number for number, own in labels.items() if selector.matches(own)}
         for child in children:
             if id(child.metadata.labels) in chosen:
                 claimed.append(child)
@@ -95,7 +98,7 @@ class Children(Generic[T]):
         return claimed
 
     async def delete(self, key: str, child: T, expectations: "Expectations", **options: Any) -> bool:
-        """Delete a child of the workload with a key; return False if it is gone or was replaced."""
+        """Delete an object of the workload `key`; return False if it no longer exists or was replaced."""
         meta = child.metadata
         try:
             await self._client.delete(self._cls, meta.name, meta.namespace, uid=meta.uid, **options)
@@ -130,14 +133,14 @@ class Children(Generic[T]):
 
 
 class OwnerFeed(Generic[T]):
-    """Enqueues workloads when their children change."""
+    """A handler of informer changes that enqueues the workloads which control a changed object, or would adopt it."""
 
     def __init__(
-        self, kind: str, add: Callable[[str], None], may_want: Callable[[T], Iterable[str]] = lambda _: ()
+        self, kind: str, add: Callable[[str], None], would_adopt: Callable[[T], Iterable[str]] = lambda _: ()
     ) -> None:
         self._kind = kind
         self._add = add
-        self._may_want = may_want
+        self._would_adopt = would_adopt
         """Returns the keys of workloads that would adopt an object."""
 
     def __call__(self, changes: Iterable[Change[T]]) -> None:
@@ -152,12 +155,12 @@ class OwnerFeed(Generic[T]):
                     if key != last_key:  # pods of one workload arrive in a row
                         self._add(key)
                         last_key = key
-            if new is not None and now is None and _is_news(old, new):
-                for key in self._may_want(new):
+            if new is not None and now is None and _affects_adoption(old, new):
+                for key in self._would_adopt(new):
                     self._add(key)
 
 
-def _is_news(old: Resource | None, new: Resource) -> bool:
+def _affects_adoption(old: Resource | None, new: Resource) -> bool:
     if old is None:
         return True
     before, after = old.metadata, new.metadata
@@ -168,7 +171,7 @@ GIVE_UP_SECONDS = 300.0
 """The seconds after which a cache without an expected write counts as current: the server may have lost it."""
 
 
-class _Awaited(msgspec.Struct):
+class _PendingWrites(msgspec.Struct):
     since: float
     versions: dict[Informer[Any], str] = msgspec.field(default_factory=dict)
     deleted: dict[str, tuple[Informer[Any], str]] = msgspec.field(default_factory=dict)
@@ -182,20 +185,20 @@ class Expectations:
     informer has reached it, or for deletes until the cache shows the object as terminating. The same events enqueue
     the workload again.
 
-        expectations.wrote("default/web", pods, created)
+        expectations.record_write("default/web", pods, created)
         expectations.is_settled("default/web")     # False until the informer has seen it
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._awaited: dict[str, _Awaited] = {}
+        self._pending: dict[str, _PendingWrites] = {}
 
-    def wrote(self, key: str, informer: Informer[Any], obj: Resource) -> None:
+    def record_write(self, key: str, informer: Informer[Any], obj: Resource) -> None:
         """Record an object that the server returned for a create or update of a workload."""
-        awaited = self._of(key)
+        pending = self._of(key)
         version = obj.metadata.resource_version
-        if _has_reached(version, awaited.versions.get(informer, "")):
-            awaited.versions[informer] = version
+        if _has_reached(version, pending.versions.get(informer, "")):
+            pending.versions[informer] = version
 
     def record_deletion(self, key: str, informer: Informer[Any], obj: Resource) -> None:
         """Record the deletion of a cached object."""
@@ -203,32 +206,32 @@ class Expectations:
 
     def is_settled(self, key: str) -> bool:
         """Return whether all caches show every recorded write for a workload."""
-        awaited = self._awaited.get(key)
-        if awaited is None:
+        pending = self._pending.get(key)
+        if pending is None:
             return True
-        for informer, version in list(awaited.versions.items()):
+        for informer, version in list(pending.versions.items()):
             if _has_reached(informer.resource_version, version):
-                del awaited.versions[informer]
-        for uid, (informer, child) in list(awaited.deleted.items()):
+                del pending.versions[informer]
+        for uid, (informer, child) in list(pending.deleted.items()):
             obj = informer.by_key(child)
             if obj is None or obj.metadata.uid != uid or obj.metadata.deletion_timestamp is not None:
-                del awaited.deleted[uid]
-        late = self._clock.monotonic() - awaited.since > GIVE_UP_SECONDS
-        if late or not (awaited.versions or awaited.deleted):
-            del self._awaited[key]
+                del pending.deleted[uid]
+        late = self._clock.monotonic() - pending.since > GIVE_UP_SECONDS
+        if late or not (pending.versions or pending.deleted):
+            del self._pending[key]
             return True
         return False
 
     def forget(self, key: str) -> None:
         """Drop the recorded writes of a deleted workload."""
-        self._awaited.pop(key, None)
+        self._pending.pop(key, None)
 
-    def _of(self, key: str) -> _Awaited:
-        awaited = self._awaited.get(key)
-        if awaited is None:
-            awaited = self._awaited[key] = _Awaited(self._clock.monotonic())
-        awaited.since = self._clock.monotonic()
-        return awaited
+    def _of(self, key: str) -> _PendingWrites:
+        pending = self._pending.get(key)
+        if pending is None:
+            pending = self._pending[key] = _PendingWrites(self._clock.monotonic())
+        pending.since = self._clock.monotonic()
+        return pending
 
 
 def _has_reached(version: str, wanted: str) -> bool:

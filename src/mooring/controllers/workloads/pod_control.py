@@ -23,7 +23,7 @@ _NOT_THE_TEMPLATE = errors.Unauthorized | errors.AlreadyExists | errors.Conflict
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """The last rejection of a template by the server, with the time until which to wait."""
+    """The last rejection of a workload's template by the server, and the time before which it is not tried again."""
 
     template: Struct
     error: StatusError
@@ -32,7 +32,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Refusals:
-    """The pod templates of one controller's workloads that the server rejects."""
+    """The rejections of templates by the server, by workload, with growing backoff."""
 
     def __init__(self, context: Context, controller: str) -> None:
         self._clock = context.clock
@@ -42,7 +42,7 @@ class Refusals:
         self._held = context.metrics.held_creates.labels(controller)
 
     def find_backoff(self, owner: Resource, template: Struct) -> tuple[StatusError, float] | None:
-        """Return why, and for how many seconds, the template must wait; None if it need not."""
+        """Return a recently rejected template's error and the seconds to wait; None if it may be tried."""
         found = self._found.get(owner.metadata.uid)
         left = found.until - self._clock.monotonic() if found is not None else 0.0
         if found is None or left <= 0 or found.template != template:
@@ -78,7 +78,7 @@ LARGEST_BATCH = 500
 
 
 class Creation(msgspec.Struct):
-    """The result of creating pods: the created ones, and the first rejection."""
+    """The result of creating pods: the last error, and in how many seconds to try again."""
 
     error: Exception | None = None
     wait: float | None = None
@@ -117,14 +117,14 @@ class PodControl:
         return Pod(metadata=meta, spec=template.spec)
 
     async def create(self, key: str, owner: Resource, template: PodTemplateSpec, pods: Sequence[Pod]) -> Creation:
-        """Create pods of a template, unless it was rejected recently."""
+        """Create pods in growing batches until one is rejected; create none if the template was rejected recently."""
         held = self.refusals.find_backoff(owner, template)
         if held is not None:
             return Creation(error=held[0], wait=held[1])
         outcome = Creation()
         for batch in growing_batches(pods):
             for answer in await asyncio.gather(*map(self._client.create_briefly, batch), return_exceptions=True):
-                self._take(key, owner, answer, outcome)
+                self._record_answer(key, owner, answer, outcome)
             if outcome.error is not None:
                 break
         if outcome.error is None:
@@ -133,9 +133,9 @@ class PodControl:
             self._handle_rejection(owner, template, outcome.error, outcome)
         return outcome
 
-    def _take(self, key: str, owner: Resource, answer: Resource | BaseException, outcome: Creation) -> None:
+    def _record_answer(self, key: str, owner: Resource, answer: Resource | BaseException, outcome: Creation) -> None:
         if isinstance(answer, Resource):
-            self._expectations.wrote(key, self._pods, answer)
+            self._expectations.record_write(key, self._pods, answer)
             self._recorder.event(owner, "Normal", "SuccessfulCreate", f"Created pod: {answer.metadata.name}")
         elif isinstance(answer, StatusError | ClientError):
             outcome.error = answer
@@ -188,7 +188,7 @@ def growing_batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def rejection_message(error: Exception, owner: Resource) -> str:
-    """Return the server's message without the generated name, so that equal rejections have equal messages."""
+    """Return an error's message with generated object names cut to their prefix, so that equal rejections are equal."""
     details = error.status.details if isinstance(error, StatusError) else None
     prefix = f"{owner.metadata.name}-"
     if details is not None and details.name.startswith(prefix):

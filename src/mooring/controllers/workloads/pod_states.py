@@ -62,7 +62,7 @@ def restarts(pod: Pod) -> int:
 
 
 def deletion_order(pod: Pod, neighbours: int, now: datetime) -> tuple[object, ...]:
-    """Return a sort key: pods to delete first come first.
+    """Return the key by which pods are sorted for scaling down: those to delete first come first.
 
     Unassigned before assigned, pending before running, not ready before ready, lower before higher deletion cost, more
     `neighbours` (pods of the workload on the node) before fewer, younger before older; ages compare by order of

@@ -61,7 +61,7 @@ class Replicas(Workload[R], Generic[R]):
 
     @abstractmethod
     def related_workloads(self, owner: R) -> Sequence[R]:
-        """Return the workloads whose pods count as neighbours, the owner included."""
+        """Return the workloads, including `owner`, whose pods are counted by node to choose which pods to delete."""
 
     def template_of(self, owner: R) -> PodTemplateSpec:
         template: PodTemplateSpec | None = owner.spec.template
@@ -139,7 +139,7 @@ def count_pods(pods: Sequence[Pod], template: PodTemplateSpec, min_ready_seconds
 
 
 def conditions(cls: type[C], old: Sequence[C], failure: Failure | None, now: datetime) -> list[C]:
-    """Set or remove the condition ReplicaFailure; return the same list if nothing changed."""
+    """Return the conditions with ReplicaFailure set, or removed if there is no failure."""
     others: list[C] = [each for each in old if each.type != REPLICA_FAILURE]
     if failure is None:
         return others

@@ -68,7 +68,7 @@ class Revisions:
     async def history(
         self, key: str, owner: Resource, spec: HasTemplate, selector: Selector, collisions: int | None
     ) -> History:
-        """Return a workload's revisions; create one for the current template, or make it the newest again."""
+        """Return a workload's revisions; that of the current template is created, or gets the highest number."""
         found = await self.children.claim(owner, selector)
         found.sort(key=lambda each: (each.revision, each.metadata.creation_timestamp or "", each.metadata.name))
         wanted = data_of(spec.template)
@@ -80,7 +80,7 @@ class Revisions:
         update = same[-1]
         if update is not found[-1]:
             update = await self._client.update(structs.replace(update, revision=number))
-            self._expectations.wrote(key, self.children.informer, update)
+            self._expectations.record_write(key, self.children.informer, update)
             others = [each for each in found if each.metadata.uid != update.metadata.uid]
             return History([*others, update], update, collisions)
         return History(found, update, collisions)
@@ -107,12 +107,12 @@ class Revisions:
                 if made.data != data or holder is None or holder.uid != owner.metadata.uid:
                     collisions = (collisions or 0) + 1
                     continue
-            self._expectations.wrote(key, self.children.informer, made)
+            self._expectations.record_write(key, self.children.informer, made)
             return made, collisions
         raise errors.already_exists("controllerrevisions", owner.metadata.name, group="apps")
 
     async def truncate(self, key: str, spec: HasTemplate, history: History, in_use: Collection[str]) -> None:
-        """Delete the oldest revisions beyond the limit, except those in use."""
+        """Delete the oldest revisions beyond `revisionHistoryLimit`; revisions of existing pods (`in_use`) are kept."""
         limit = 10 if spec.revision_history_limit is None else spec.revision_history_limit
         unused = [
             each

@@ -18,6 +18,7 @@ from mooring.controllers.workloads.revisions import POD_LABEL
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
 P = TypeVar("P")
+Predicate = Callable[[P], bool]
 
 
 def start_ordinal(owner: StatefulSet) -> int:
@@ -25,7 +26,7 @@ def start_ordinal(owner: StatefulSet) -> int:
 
 
 def ordinals(owner: StatefulSet) -> range:
-    """Return the ordinals that a StatefulSet should have."""
+    """Return the ordinals of the pods that a StatefulSet should have."""
     start = start_ordinal(owner)
     return range(start, start + (1 if owner.spec.replicas is None else owner.spec.replicas))
 
@@ -41,13 +42,13 @@ def pod_name(owner: StatefulSet, ordinal: int) -> str:
 
 
 def is_member(owner: StatefulSet, pod: Pod) -> bool:
-    """Return whether the pod has a name of the StatefulSet: only such pods are adopted."""
+    """Return whether a pod's name is the StatefulSet's with an ordinal: only such pods are adopted."""
     ordinal = ordinal_of(pod)
     return ordinal >= 0 and pod.metadata.name == pod_name(owner, ordinal)
 
 
 def identity_labels(owner: StatefulSet, ordinal: int) -> dict[str, str]:
-    """Return the labels with a pod's name and ordinal."""
+    """Return the labels that hold the name and the ordinal of a StatefulSet's pod."""
     return {POD_NAME_LABEL: pod_name(owner, ordinal), POD_INDEX_LABEL: str(ordinal)}
 
 
@@ -86,8 +87,8 @@ def claim_name(owner: StatefulSet, template: PersistentVolumeClaim, ordinal: int
     return f"{template.metadata.name}-{pod_name(owner, ordinal)}"
 
 
-def claims(owner: StatefulSet, ordinal: int, ref: OwnerReference) -> list[PersistentVolumeClaim]:
-    """Return the volume claims of the pod with an ordinal."""
+def new_claims(owner: StatefulSet, ordinal: int, ref: OwnerReference) -> list[PersistentVolumeClaim]:
+    """Build the volume claims of the pod with an ordinal."""
     selected = owner.spec.selector.match_labels if owner.spec.selector is not None else {}
     refs = [structs.replace(ref, controller=None, block_owner_deletion=None)] if owns_claims(owner) else []
     made = []
@@ -134,7 +135,7 @@ def claim_owners(
 
 
 def is_ordered(owner: StatefulSet) -> bool:
-    """Return whether pods are handled one at a time, waiting for each."""
+    """Return whether the policy is OrderedReady: pods are created and deleted one at a time."""
     return owner.spec.pod_management_policy != "Parallel"
 
 
@@ -146,34 +147,34 @@ def first_updated(owner: StatefulSet) -> int:
     return start_ordinal(owner) + ((partition or 0) if rolling else 0)
 
 
-def to_replace(
-    owner: StatefulSet, pods: Mapping[int, P], *, is_old: Callable[[P], bool], works: Callable[[P], bool], at_once: bool
+def pods_to_replace(
+    owner: StatefulSet, pods: Mapping[int, P], *, is_old: Predicate[P], is_available: Predicate[P], at_once: bool
 ) -> list[P]:
-    """Return the pods to delete now, highest ordinal first; `at_once`: up to `maxUnavailable`, else one."""
+    """Return outdated pods that a rolling update deletes now: one, or with `at_once` up to `maxUnavailable`."""
     reached = range(first_updated(owner), ordinals(owner).stop)
     if not at_once:
-        return _next_old((pods.get(number) for number in reversed(reached)), is_old, works)
+        return _next_outdated((pods.get(number) for number in reversed(reached)), is_old, is_available)
     old = [pods[number] for number in sorted(pods, reverse=True) if number in reached and is_old(pods[number])]
     if not old:
         return old
-    # Pods that do not work are replaced first: waiting for them could take for ever.
-    idle = [pod for pod in old if not works(pod)]
-    missing = len(ordinals(owner)) - sum(map(works, pods.values()))
-    room = max(0, _most_missing(owner) - missing)
-    return idle + [pod for pod in old if works(pod)][:room]
+    # Unavailable pods are replaced first: waiting for them could take for ever.
+    idle = [pod for pod in old if not is_available(pod)]
+    missing = len(ordinals(owner)) - sum(map(is_available, pods.values()))
+    room = max(0, _max_unavailable(owner) - missing)
+    return idle + [pod for pod in old if is_available(pod)][:room]
 
 
-def _most_missing(owner: StatefulSet) -> int:
+def _max_unavailable(owner: StatefulSet) -> int:
     pace = owner.spec.update_strategy.rolling_update
     most = pace.max_unavailable if pace is not None and pace.max_unavailable is not None else 1
     return max(1, scaled_value(most, len(ordinals(owner)), round_up=False))
 
 
-def _next_old(downwards: Iterable[P | None], is_old: Callable[[P], bool], works: Callable[[P], bool]) -> list[P]:
+def _next_outdated(downwards: Iterable[P | None], is_old: Predicate[P], is_available: Predicate[P]) -> list[P]:
     """Return the highest-ordinal outdated pod if all above it are healthy, as Kubernetes before 1.37 chooses."""
     for pod in downwards:
         if pod is not None and is_old(pod):
             return [pod]
-        if pod is None or not works(pod):
+        if pod is None or not is_available(pod):
             break
     return []

@@ -27,7 +27,7 @@ from mooring.controllers.workloads.revisions import History, Revisions
 from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, min_wait
 
 
-class _Pass(msgspec.Struct):
+class _State(msgspec.Struct):
     key: str
     owner: StatefulSet
     ref: OwnerReference
@@ -75,26 +75,26 @@ class StatefulSetController(Workload[StatefulSet]):
             return None
         collisions = owner.status.collision_count
         history = await self._revisions.history(key, owner, owner.spec, selector, collisions)
-        look = self._look(key, owner, pods, history)
+        state = self._read_state(key, owner, pods, history)
         problem: StatusError | None = None
         wait: float | None = None
         try:
-            wait = await self._act(look)
+            wait = await self._update_pods(state)
         except StatusError as error:
             problem = error
-        await self.write_status(key, owner, new_status(look, history.collisions))
-        used = {look.current.metadata.name, *map(stateful_pods.revision_of, pods)}
+        await self.write_status(key, owner, new_status(state, history.collisions))
+        used = {state.current.metadata.name, *map(stateful_pods.revision_of, pods)}
         await self._revisions.truncate(key, owner.spec, history, used)
         if problem is not None:
             raise problem
         again = LOOK_AGAIN_SECONDS if key in self.unfinished else None
-        return min_wait(wait, again, pod_states.next_availability(pods, owner.spec.min_ready_seconds, look.now))
+        return min_wait(wait, again, pod_states.next_availability(pods, owner.spec.min_ready_seconds, state.now))
 
-    def _look(self, key: str, owner: StatefulSet, pods: Sequence[Pod], history: History) -> _Pass:
+    def _read_state(self, key: str, owner: StatefulSet, pods: Sequence[Pod], history: History) -> _State:
         wanted = stateful_pods.ordinals(owner)
         numbered = [(stateful_pods.ordinal_of(pod), pod) for pod in pods]
         condemned = [(number, pod) for number, pod in numbered if number not in wanted]
-        return _Pass(
+        return _State(
             key=key,
             owner=owner,
             ref=controller_reference(self.client, owner),
@@ -105,152 +105,154 @@ class StatefulSetController(Workload[StatefulSet]):
             now=self.clock.now(),
         )
 
-    async def _act(self, look: _Pass) -> float | None:
+    async def _update_pods(self, state: _State) -> float | None:
         """Create, remove and replace pods as far as possible now; return when to retry rejected ones."""
-        await self._settle_claims(look)
-        await self._repair(look)
-        vacant = (ordinal for ordinal in stateful_pods.ordinals(look.owner) if ordinal not in look.pods)
-        missing = list(islice(vacant, 1 if look.one_by_one else LARGEST_BATCH))
-        if missing and not look.one_by_one:
-            wait = await self._create(look, missing)
+        await self._update_claim_owners(state)
+        await self._restore_labels(state)
+        vacant = (ordinal for ordinal in stateful_pods.ordinals(state.owner) if ordinal not in state.pods)
+        missing = list(islice(vacant, 1 if state.one_by_one else LARGEST_BATCH))
+        if missing and not state.one_by_one:
+            wait = await self._create(state, missing)
             if wait is not None:
                 return wait
             if len(missing) == LARGEST_BATCH:
-                self.unfinished.add(look.key)
-        for ordinal in sorted(look.pods):
-            pod = look.pods[ordinal]
-            if look.one_by_one and missing and missing[0] < ordinal:
-                return await self._create(look, missing)
+                self.unfinished.add(state.key)
+        for ordinal in sorted(state.pods):
+            pod = state.pods[ordinal]
+            if state.one_by_one and missing and missing[0] < ordinal:
+                return await self._create(state, missing)
             if states.has_ended(pod) and pod.metadata.deletion_timestamp is None:
-                state = "Failed" if pod.status.phase == "Failed" else "Terminated"
-                text = f"StatefulSet {look.key} is recreating {state.lower()} Pod {pod.metadata.name}"
-                self.recorder.event(look.owner, "Warning", f"Recreating{state}Pod", text)
-                await self.pod_control.delete(look.key, look.owner, [pod])
-                if look.one_by_one:
+                ending = "Failed" if pod.status.phase == "Failed" else "Terminated"
+                text = f"StatefulSet {state.key} is recreating {ending.lower()} Pod {pod.metadata.name}"
+                self.recorder.event(state.owner, "Warning", f"Recreating{ending}Pod", text)
+                await self.pod_control.delete(state.key, state.owner, [pod])
+                if state.one_by_one:
                     return None
-            elif look.one_by_one and not look.is_available(pod):
+            elif state.one_by_one and not state.is_available(pod):
                 return None
-        if look.one_by_one and missing:
-            return await self._create(look, missing)
-        if not await self._remove_condemned(look):
+        if state.one_by_one and missing:
+            return await self._create(state, missing)
+        if not await self._remove_condemned(state):
             return None
-        if look.owner.spec.update_strategy.type == "RollingUpdate":
-            doomed = stateful_pods.to_replace(
-                look.owner, look.pods, is_old=look.is_old, works=look.is_available, at_once=self._at_once
+        if state.owner.spec.update_strategy.type == "RollingUpdate":
+            doomed = stateful_pods.pods_to_replace(
+                state.owner, state.pods, is_old=state.is_old, is_available=state.is_available, at_once=self._at_once
             )
-            await self.pod_control.delete(look.key, look.owner, doomed)
+            await self.pod_control.delete(state.key, state.owner, doomed)
         return None
 
-    async def _repair(self, look: _Pass) -> None:
-        for ordinal, pod in look.pods.items():
+    async def _restore_labels(self, state: _State) -> None:
+        for ordinal, pod in state.pods.items():
             meta = pod.metadata
-            if meta.deletion_timestamp is None and not stateful_pods.has_identity(look.owner, ordinal, pod):
-                wanted = stateful_pods.identity_labels(look.owner, ordinal)
+            if meta.deletion_timestamp is None and not stateful_pods.has_identity(state.owner, ordinal, pod):
+                wanted = stateful_pods.identity_labels(state.owner, ordinal)
                 body = {"metadata": {"uid": meta.uid, "labels": wanted}}
                 written = await self.client.patch(Pod, meta.name, body, meta.namespace)
-                self.expectations.wrote(look.key, self.pods.informer, written)
+                self.expectations.record_write(state.key, self.pods.informer, written)
 
-    async def _create(self, look: _Pass, ordinals: Sequence[int]) -> float | None:
-        owner, first = look.owner, stateful_pods.first_updated(look.owner)
+    async def _create(self, state: _State, ordinals: Sequence[int]) -> float | None:
+        owner, first = state.owner, stateful_pods.first_updated(state.owner)
         old = [ordinal for ordinal in ordinals if ordinal < first]
         new = [ordinal for ordinal in ordinals if ordinal >= first]
-        for revision, numbers in ((look.current, old), (look.update, new)):
+        for revision, numbers in ((state.current, old), (state.update, new)):
             if not numbers:
                 continue
-            await self._create_claims(look, numbers)
+            await self._create_claims(state, numbers)
             template, name = revisions.template_of(revision), revision.metadata.name
-            pods = [stateful_pods.new_pod(owner, ordinal, template, name, look.ref) for ordinal in numbers]
-            outcome = await self.pod_control.create(look.key, owner, template, pods)
+            pods = [stateful_pods.new_pod(owner, ordinal, template, name, state.ref) for ordinal in numbers]
+            outcome = await self.pod_control.create(state.key, owner, template, pods)
             if outcome.error is not None and outcome.wait is None:
                 raise outcome.error
             if outcome.wait is not None:
                 return outcome.wait
         return None
 
-    async def _remove_condemned(self, look: _Pass) -> bool:
-        """Remove surplus pods, highest first; return False while one must be waited for."""
-        if not look.one_by_one:
-            going = [pod for pod in look.condemned if pod.metadata.deletion_timestamp is None]
-            await self.pod_control.delete(look.key, look.owner, going)
+    async def _remove_condemned(self, state: _State) -> bool:
+        """Delete surplus pods, highest ordinal first; return False while the next step must wait for one."""
+        if not state.one_by_one:
+            going = [pod for pod in state.condemned if pod.metadata.deletion_timestamp is None]
+            await self.pod_control.delete(state.key, state.owner, going)
             return True
-        unhealthy = [pod for pod in (*look.pods.values(), *reversed(look.condemned)) if not look.is_available(pod)]
-        for pod in look.condemned:
+        unhealthy = [pod for pod in (*state.pods.values(), *reversed(state.condemned)) if not state.is_available(pod)]
+        for pod in state.condemned:
             if pod.metadata.deletion_timestamp is not None:
                 return False
-            if unhealthy and unhealthy[0] is not pod and not look.is_available(pod):
+            if unhealthy and unhealthy[0] is not pod and not state.is_available(pod):
                 return False
-            await self.pod_control.delete(look.key, look.owner, [pod])
+            await self.pod_control.delete(state.key, state.owner, [pod])
             return False
         return True
 
-    async def _create_claims(self, look: _Pass, ordinals: Sequence[int]) -> None:
-        if not look.owner.spec.volume_claim_templates:
+    async def _create_claims(self, state: _State, ordinals: Sequence[int]) -> None:
+        if not state.owner.spec.volume_claim_templates:
             return
         missing = [
             (ordinal, claim)
             for ordinal in ordinals
-            for claim in stateful_pods.claims(look.owner, ordinal, look.ref)
+            for claim in stateful_pods.new_claims(state.owner, ordinal, state.ref)
             if self._claims.get(claim.metadata.name, claim.metadata.namespace) is None
         ]
         for batch in growing_batches(missing):
-            answers = await asyncio.gather(*(self._create_claim(look, *each) for each in batch), return_exceptions=True)
+            answers = await asyncio.gather(
+                *(self._create_claim(state, *each) for each in batch), return_exceptions=True
+            )
             for answer in answers:
                 if answer is not None:
                     raise answer
 
-    async def _create_claim(self, look: _Pass, ordinal: int, claim: PersistentVolumeClaim) -> None:
+    async def _create_claim(self, state: _State, ordinal: int, claim: PersistentVolumeClaim) -> None:
         try:
             await self.client.create(claim)
         except errors.AlreadyExists:
             return
         except StatusError as error:
-            message = f"create Claim {claim.metadata.name} in StatefulSet {look.owner.metadata.name} failed: {error}"
-            self.recorder.event(look.owner, "Warning", "FailedCreate", message)
+            message = f"create Claim {claim.metadata.name} in StatefulSet {state.owner.metadata.name} failed: {error}"
+            self.recorder.event(state.owner, "Warning", "FailedCreate", message)
             raise
         message = (
-            f"create Claim {claim.metadata.name} Pod {stateful_pods.pod_name(look.owner, ordinal)} "
-            f"in StatefulSet {look.owner.metadata.name} success"
+            f"create Claim {claim.metadata.name} Pod {stateful_pods.pod_name(state.owner, ordinal)} "
+            f"in StatefulSet {state.owner.metadata.name} success"
         )
-        self.recorder.event(look.owner, "Normal", "SuccessfulCreate", message)
+        self.recorder.event(state.owner, "Normal", "SuccessfulCreate", message)
 
-    async def _settle_claims(self, look: _Pass) -> None:
-        """Set claims' owners by the retention policy, before a pod is removed."""
-        if not look.owner.spec.volume_claim_templates:
+    async def _update_claim_owners(self, state: _State) -> None:
+        """Write the owner references of volume claims by the retention policy, before pods are deleted."""
+        if not state.owner.spec.volume_claim_templates:
             return
-        for pod in (*look.pods.values(), *look.condemned):
-            condemned = stateful_pods.ordinal_of(pod) not in stateful_pods.ordinals(look.owner)
-            for template in look.owner.spec.volume_claim_templates:
-                name = stateful_pods.claim_name(look.owner, template, stateful_pods.ordinal_of(pod))
-                claim = self._claims.get(name, look.owner.metadata.namespace)
+        for pod in (*state.pods.values(), *state.condemned):
+            condemned = stateful_pods.ordinal_of(pod) not in stateful_pods.ordinals(state.owner)
+            for template in state.owner.spec.volume_claim_templates:
+                name = stateful_pods.claim_name(state.owner, template, stateful_pods.ordinal_of(pod))
+                claim = self._claims.get(name, state.owner.metadata.namespace)
                 if claim is None:
                     continue
-                owners = stateful_pods.claim_owners(look.owner, look.ref, pod, claim, condemned=condemned)
+                owners = stateful_pods.claim_owners(state.owner, state.ref, pod, claim, condemned=condemned)
                 if owners != claim.metadata.owner_references:
                     body = {"metadata": {"uid": claim.metadata.uid, "ownerReferences": owners}}
                     written = await self.client.patch(
                         PersistentVolumeClaim, name, body, claim.metadata.namespace, type=PatchType.MERGE
                     )
-                    self.expectations.wrote(look.key, self._claims, written)
+                    self.expectations.record_write(state.key, self._claims, written)
 
 
-def new_status(look: _Pass, collisions: int | None) -> StatefulSetStatus:
-    """Return the status. An update whose pods are all ready becomes the current revision."""
-    pods = [*look.pods.values(), *look.condemned]
+def new_status(state: _State, collisions: int | None) -> StatefulSetStatus:
+    """Compute a StatefulSet's status; the update revision becomes the current one when all its pods are ready."""
+    pods = [*state.pods.values(), *state.condemned]
     made = [stateful_pods.revision_of(pod) for pod in pods if pod.metadata.deletion_timestamp is None]
-    ready = [pod for pod in pods if look.is_ready(pod)]
+    ready = [pod for pod in pods if state.is_ready(pod)]
     status = StatefulSetStatus(
-        observed_generation=look.owner.metadata.generation,
+        observed_generation=state.owner.metadata.generation,
         replicas=len(pods),
         ready_replicas=len(ready),
-        available_replicas=sum(map(look.is_available, ready)) if look.owner.spec.min_ready_seconds else len(ready),
-        current_replicas=made.count(look.current.metadata.name),
-        updated_replicas=made.count(look.update.metadata.name),
-        current_revision=look.current.metadata.name,
-        update_revision=look.update.metadata.name,
+        available_replicas=sum(map(state.is_available, ready)) if state.owner.spec.min_ready_seconds else len(ready),
+        current_replicas=made.count(state.current.metadata.name),
+        updated_replicas=made.count(state.update.metadata.name),
+        current_revision=state.current.metadata.name,
+        update_revision=state.update.metadata.name,
         collision_count=collisions,
-        conditions=look.owner.status.conditions,
+        conditions=state.owner.status.conditions,
     )
-    rolling = look.owner.spec.update_strategy.type == "RollingUpdate"
+    rolling = state.owner.spec.update_strategy.type == "RollingUpdate"
     if rolling and status.updated_replicas == status.ready_replicas == status.replicas:
         status.current_replicas = status.updated_replicas
         status.current_revision = status.update_revision

@@ -26,7 +26,7 @@ _PAUSE_SECONDS = 0.02 / 1000
 
 
 class Workload(Controller, Generic[W]):
-    """The base of controllers of one kind of workloads."""
+    """The base of controllers of one kind of workload: reconciles a workload when it or its pods change."""
 
     component: ClassVar[str]
 
@@ -71,7 +71,7 @@ class Workload(Controller, Generic[W]):
 
     @abstractmethod
     async def sync(self, key: str, owner: W) -> float | None:
-        """Reconcile a workload that exists and whose caches are current."""
+        """Reconcile an existing workload whose caches show all earlier writes; return the seconds to the next pass."""
 
     def selector_of(self, owner: W) -> LabelSelector | None:
         """Return the selector of the workload's pods."""
@@ -79,13 +79,13 @@ class Workload(Controller, Generic[W]):
         return selector
 
     async def write_status(self, key: str, owner: W, status: Struct) -> None:
-        """Write a status if it differs from the workload's."""
+        """Write a workload's status if it has changed."""
         if status != cast("Any", owner).status:
             written = await self.client.update_status(structs.replace(owner, status=status))
-            self.expectations.wrote(key, self.owners, written)
+            self.expectations.record_write(key, self.owners, written)
 
     def would_adopt(self, obj: Resource) -> Iterator[str]:
-        """Return the workloads whose selector matches an object that no controller owns."""
+        """Yield the keys of the workloads in an object's namespace whose selector matches its labels."""
         for owner in self._by_namespace.get(obj.metadata.namespace):
             selector = self.selector_of(owner)
             if selector is not None and label_selector.from_label_selector(selector).matches(obj.metadata.labels):

@@ -105,7 +105,7 @@ async def test_arguments_variables_volumes_and_the_log_are_the_containers(
         "print('to the error stream', file=sys.stderr); sys.stdout.write('no end of line')",
         args=["$(COLOR)", "$$(COLOR)", "$(OTHER)"],
     )
-    assert await made.live("Never") == 0
+    assert await made.run_until_done("Never") == 0
     assert logged(house) == [
         "['blue', '$(COLOR)', '$(OTHER)']",
         "from a volume",
@@ -124,7 +124,7 @@ async def test_the_policy_says_whether_it_begins_again(
     policy: str, code: int, runs: int, house: House, make: Make
 ) -> None:
     made = make(f"raise SystemExit({code})")
-    life = asyncio.create_task(made.live(policy))
+    life = asyncio.create_task(made.run_until_done(policy))
     if runs == 1:
         assert await ended(life) == code
     else:
@@ -139,12 +139,12 @@ async def test_the_policy_says_whether_it_begins_again(
 
 async def test_a_signal_is_reported_as_by_a_shell(make: Make) -> None:
     made = make("import os; os.kill(os.getpid(), 9)")
-    assert await made.live("Never") == 128 + signal.SIGKILL
+    assert await made.run_until_done("Never") == 128 + signal.SIGKILL
 
 
 async def test_a_program_that_cannot_be_started_says_why(house: House) -> None:
     made = container_of(house, Container(name="c", image="image"), Program("image", run=("/no/such/thing",)))
-    assert await made.live("Never") != 0
+    assert await made.run_until_done("Never") != 0
     assert made.state.terminated is not None
     said = [made.state.terminated.message, *house.events, *logged(house)]
     assert any("No such file" in each for each in said)
@@ -171,7 +171,7 @@ async def test_what_cannot_be_done_ends_the_run_with_the_reason(
     (seen / "away").symlink_to(outside)
     house.mounted = [Mount(mount, house.folder / "volume")]
     made = make("", **spec)
-    assert await made.live("Never") != 0
+    assert await made.run_until_done("Never") != 0
     assert made.state.terminated is not None
     assert made.state.terminated.reason == "StartError"
     assert reported in made.state.terminated.message
@@ -183,7 +183,7 @@ async def test_a_path_with_steps_up_stays_below_the_containers_mounts(house: Hou
     (tmp_path / "volume").mkdir()
     (tmp_path / "victim").write_text("kept")
     house.mounted = [Mount("/../../../../victim", tmp_path / "volume")]
-    assert await make("import os; os.listdir(os.environ['MOORING_MOUNTS'] + '/victim')").live("Never") == 0
+    assert await make("import os; os.listdir(os.environ['MOORING_MOUNTS'] + '/victim')").run_until_done("Never") == 0
     assert (tmp_path / "victim").read_text() == "kept"
 
 
@@ -198,7 +198,7 @@ async def test_a_program_with_a_root_sees_its_volumes_there_and_commands_enter_i
     spec = Container(name="c", image="image", termination_message_path="/dev/termination-log")
     program = Program("image", root=str(tmp_path / "image"), command=("/bin/sh", "-c", script))
     made = container_of(house, spec, program)
-    life = asyncio.create_task(made.live("Never"))
+    life = asyncio.create_task(made.run_until_done("Never"))
     await until(lambda: made.process is not None and (tmp_path / "volume" / "a").exists())
     assert await made.command(["/bin/sh", "-c", "cat /data/a > /data/b"], 20) == 0
     assert await ended(life) == 0
@@ -210,7 +210,7 @@ async def test_a_program_with_a_root_sees_its_volumes_there_and_commands_enter_i
 async def test_the_last_words_are_the_end_of_a_long_message(house: House, make: Make) -> None:
     file = container_folder(house.folder, "u", "c") / "termination-log"
     made = make(f"open({str(file)!r}, 'w').write('x' * 10_000 + 'the end')")
-    assert await made.live("Never") == 0
+    assert await made.run_until_done("Never") == 0
     assert made.state.terminated is not None
     assert made.state.terminated.message.endswith("xthe end")
     assert len(made.state.terminated.message) == 4096
@@ -220,7 +220,7 @@ async def test_a_probe_that_takes_too_long_leaves_nothing_behind(house: House, m
     script = f"sleep 60 & echo $! > {tmp_path}/sleeper; wait"
     probe = Probe(exec=ExecAction(command=["sh", "-c", script]), period_seconds=60, timeout_seconds=1)
     made = make("import time; time.sleep(60)", readiness_probe=probe)
-    life = asyncio.create_task(made.live("Always"))
+    life = asyncio.create_task(made.run_until_done("Always"))
     await until(lambda: (tmp_path / "sleeper").exists() and (tmp_path / "sleeper").read_text().strip())
     await until(lambda: not is_alive(int((tmp_path / "sleeper").read_text())))
     life.cancel()
@@ -231,7 +231,7 @@ async def test_what_is_missing_is_waited_for(house: House, make: Make, monkeypat
     monkeypatch.setattr(containers, "_CONFIG_SECONDS", 0.01)
     house.missing = ['secret "tls" not found']
     made = make("")
-    assert await made.live("Never") == 0
+    assert await made.run_until_done("Never") == 0
     assert made.restarts == 0
     assert 'Failed: Error: secret "tls" not found' in house.events
 
@@ -243,7 +243,7 @@ async def test_it_may_say_farewell_within_its_time(house: House, make: Make) -> 
         "signal.signal(signal.SIGTERM, farewell); print('here')\ntime.sleep(60)",
         lifecycle=Lifecycle(pre_stop=LifecycleHandler(exec=ExecAction(command=["touch", str(house.folder / "told")]))),
     )
-    life = asyncio.create_task(made.live("Always"))
+    life = asyncio.create_task(made.run_until_done("Always"))
     await until(lambda: made.process is not None and logged(house) == ["here"])
     house.stopping = True
     await made.stop(20)
@@ -257,7 +257,7 @@ async def test_who_does_not_end_is_killed_with_all_that_he_has_started(house: Ho
         "import signal, subprocess, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "print(subprocess.Popen(['sleep', '60']).pid); time.sleep(60)"
     )
-    life = asyncio.create_task(made.live("Always"))
+    life = asyncio.create_task(made.run_until_done("Always"))
     await until(lambda: made.process is not None and logged(house))
     house.stopping = True
     await made.stop(0.05)
@@ -272,7 +272,7 @@ async def test_probes_say_when_it_has_started_and_is_ready(house: House, make: M
         )
 
     made = make("import time; time.sleep(60)", startup_probe=asks("up"), readiness_probe=asks("ready"))
-    life = asyncio.create_task(made.live("Always"))
+    life = asyncio.create_task(made.run_until_done("Always"))
     await until(lambda: made.process is not None)
     assert (made.started, made.ready) == (False, False)
     (tmp_path / "up").touch()
@@ -289,7 +289,7 @@ async def test_probes_say_when_it_has_started_and_is_ready(house: House, make: M
 async def test_who_is_not_alive_is_started_again(house: House, make: Make) -> None:
     probe = Probe(exec=ExecAction(command=["false"]), period_seconds=1, failure_threshold=1)
     made = make("import time; time.sleep(60)", liveness_probe=probe)
-    life = asyncio.create_task(made.live("Always"))
+    life = asyncio.create_task(made.run_until_done("Always"))
     await until(lambda: made.restarts > 0)
     life.cancel()
     await asyncio.gather(life, return_exceptions=True)
@@ -300,7 +300,7 @@ async def test_a_log_that_grows_too_long_loses_its_older_half(
     house: House, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mooring.controllers.programs.process.MOST_LOG_BYTES", 20_000)
-    assert await make("for n in range(2000): print(n, 'x' * 20)").live("Never") == 0
+    assert await make("for n in range(2000): print(n, 'x' * 20)").run_until_done("Never") == 0
     lines = logged(house)
     assert lines[-1].startswith("1999 ")
     assert [int(line.split()[0]) for line in lines] == list(range(2000 - len(lines), 2000))
@@ -309,7 +309,7 @@ async def test_a_log_that_grows_too_long_loses_its_older_half(
 
 async def test_a_container_without_a_program_runs_for_ever(house: House) -> None:
     made = container_of(house, Container(name="c", image="other"), None)
-    life = asyncio.create_task(made.live("Always"))
+    life = asyncio.create_task(made.run_until_done("Always"))
     await until(lambda: made.ready)
     life.cancel()
     await asyncio.gather(life, return_exceptions=True)

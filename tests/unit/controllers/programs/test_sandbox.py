@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.controllers.programs.process import StartError
-from mooring.controllers.programs.sandbox import Mount, clear, inside, isolation_command
+from mooring.controllers.programs.sandbox import Mount, create_layer, isolation_command, resolve_links
 
 pytestmark = pytest.mark.req("S.4")
 
@@ -39,7 +39,7 @@ def test_what_is_written_goes_into_a_layer_of_the_containers_own(root: Path) -> 
     assert mounted(found)["options"].startswith(f"lowerdir={root},upperdir={layer}/upper,workdir={layer}/work")
     assert found[found.index("--bind") : found.index("--bind") + 3] == ["--bind", str(layer / "root"), "/"]
     (layer / "upper" / "before").mkdir(parents=True)
-    clear(layer)
+    create_layer(layer)
     assert list((layer / "upper").iterdir()) == []
 
 
@@ -89,4 +89,4 @@ def test_a_mount_path_that_bubblewrap_would_have_to_create_is_refused(paths: lis
     ],
 )
 def test_links_lead_nowhere_but_within_the_root(path: str, real: str, root: Path) -> None:
-    assert inside(root, path) == real
+    assert resolve_links(root, path) == real

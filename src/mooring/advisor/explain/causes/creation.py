@@ -28,7 +28,7 @@ from mooring.api.core_v1 import LimitRange, PersistentVolumeClaim, Pod, Replicat
 from mooring.api.meta_v1 import OwnerReference, Resource
 from mooring.api.states import has_ended
 from mooring.controllers.workloads.cron_job import Schedule, ScheduleError, zone_of
-from mooring.controllers.workloads.stateful_pods import claims, ordinal_of, ordinals
+from mooring.controllers.workloads.stateful_pods import new_claims, ordinal_of, ordinals
 
 _ERROR = re.compile(r"^(?:create (?:Pod|Claim) .+? failed error|Error creating(?: job)?): ")
 _MOST_CLAIMS = 20
@@ -193,7 +193,7 @@ def missing_claims(snapshot: Snapshot, owner: Resource, pod: Pod) -> list[Persis
     if not isinstance(owner, StatefulSet) or not owner.spec.volume_claim_templates:
         return []
     left = [each for each in ordinals(owner) if each >= ordinal_of(pod)][:_MOST_CLAIMS]
-    made = (newest_of(copy_of(each)) for ordinal in left for each in claims(owner, ordinal, OwnerReference()))
+    made = (newest_of(copy_of(each)) for ordinal in left for each in new_claims(owner, ordinal, OwnerReference()))
     return [
         each
         for each in made
