@@ -7,7 +7,7 @@ from mooring.advisor.simulate.options import Settings
 from mooring.api.core_v1 import Node, Pod
 from mooring.scheduler.facade import IN_TREE
 from mooring.scheduler.framework.registry import from_folder
-from mooring.scheduler.running import config
+from mooring.scheduler.running import options
 from mooring.testing.builders import node, pod
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "fgd"
@@ -26,5 +26,5 @@ def task(name: str, cpu: int, gpu: int, *, on: str = "", models: str = "", prior
 
 
 def settings_of(policy: str, workload: Sequence[Pod] = ()) -> Settings:
-    profiles = config.read((EXAMPLE / "schedulers" / f"{policy}.yaml").read_bytes()).profiles
+    profiles = options.read((EXAMPLE / "schedulers" / f"{policy}.yaml").read_bytes()).profiles
     return Settings(profiles=profiles, registry=REGISTRY, workload=workload)

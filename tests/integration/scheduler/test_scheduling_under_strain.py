@@ -29,7 +29,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Rig]:
 
 def sample(scheduler: Scheduler, name: str, **labels: str) -> float:
     registry = CollectorRegistry()
-    scheduler.metrics.register(registry)
+    registry.register(scheduler.metrics)
     return registry.get_sample_value(name, labels) or 0.0
 
 
@@ -71,7 +71,7 @@ async def test_expensive_expressions_of_one_pod_do_not_delay_other_pods(
     cluster: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Time is counted in evaluations of expressions, of which a turn of the cycle may make 30."""
-    evaluations, matches, turn = 0, NodeExpression.matches, cycle.Cycle._turn
+    evaluations, matches, turn = 0, NodeExpression.matches, cycle.Cycle._run_round
     turns: list[int] = []
 
     def count(expression: NodeExpression, labels: Mapping[str, str]) -> bool:
@@ -85,8 +85,8 @@ async def test_expensive_expressions_of_one_pod_do_not_delay_other_pods(
         turns.append(evaluations - before)
 
     monkeypatch.setattr(NodeExpression, "matches", count)
-    monkeypatch.setattr(cycle.Cycle, "_turn", measure)
-    monkeypatch.setattr(cycle, "_TURN_SECONDS", 15)
+    monkeypatch.setattr(cycle.Cycle, "_run_round", measure)
+    monkeypatch.setattr(cycle, "_ROUND_SECONDS", 15)
     monkeypatch.setattr(cycle, "perf_counter", lambda: evaluations)
     for number in range(20):
         await cluster.add_node(f"n{number}", cpu="8", labels={"host": str(number)})

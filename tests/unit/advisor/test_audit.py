@@ -24,7 +24,7 @@ from mooring.base.known_gates import (
     SEMVER_OPERATORS,
 )
 from mooring.cli.main import mooring
-from mooring.scheduler.running.config import read as read_scheduler_config
+from mooring.scheduler.running.options import read as read_scheduler_config
 from mooring.testing import builders
 
 pytestmark = [pytest.mark.req("S.5"), pytest.mark.req("5471.12")]

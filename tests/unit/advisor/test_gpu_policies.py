@@ -11,7 +11,7 @@ from mooring.advisor.simulate.traces.replaying import Replay, ReplayOptions
 from mooring.advisor.snapshot import Snapshot
 from mooring.api.core_v1 import Node, Pod
 from mooring.scheduler.facade import Engine
-from mooring.scheduler.running import config
+from mooring.scheduler.running import options
 from mooring.testing.builders import node
 
 
@@ -192,7 +192,7 @@ def test_two_plugins_cannot_both_choose_among_equals() -> None:
         .replace("{name: Random}", "{name: Random}, {name: FixedOrder}")
     )
     with pytest.raises(PluginError, match="one plugin may choose among equals, not 2"):
-        Engine(config.read(text).profiles, registry=REGISTRY)
+        Engine(options.read(text).profiles, registry=REGISTRY)
 
 
 @pytest.mark.req("T.4")
@@ -202,7 +202,7 @@ def test_cards_come_back_when_preemption_tries_and_when_pods_leave() -> None:
         .read_text()
         .replace("      disabled: [{name: DefaultPreemption}]\n", "")
     )
-    engine = Engine(config.read(text).profiles, registry=REGISTRY)
+    engine = Engine(options.read(text).profiles, registry=REGISTRY)
     engine.put(gpu_node("a", 64, 2))
     engine.put(task("one", 1, 600, on="a"))
     engine.put(task("two", 1, 1000, on="a", priority=5))

@@ -12,7 +12,7 @@ from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, Prof
 from mooring.scheduler.framework import registry
 from mooring.scheduler.framework.registry import ENTRY_POINTS, PluginError
 from mooring.scheduler.plugins import IN_TREE
-from mooring.scheduler.running import config
+from mooring.scheduler.running import options
 from scheduler_objects import node, pod
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "scheduler-plugin"
@@ -37,7 +37,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _engine() -> Engine:
-    found = config.read((EXAMPLE / "scheduler.yaml").read_text())
+    found = options.read((EXAMPLE / "scheduler.yaml").read_text())
     engine = Engine(found.profiles, registry={**IN_TREE, **registry.from_entry_points()})
     for name, team in (("n1", "blue"), ("n2", "red")):
         engine.put(node(name, labels={"racks.example.com/team": team}))
@@ -92,5 +92,5 @@ def test_a_plugin_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch
 def test_the_configuration_on_the_page_can_be_read() -> None:
     page = (DOCS / "scheduler.md").read_text()
     text = page.partition("```yaml\n")[2].partition("```")[0]
-    engine = Engine(config.read(text).profiles)
+    engine = Engine(options.read(text).profiles)
     assert list(engine.profiles) == ["default-scheduler", "packing"]

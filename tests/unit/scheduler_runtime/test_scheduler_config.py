@@ -10,22 +10,22 @@ from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse
 from mooring.scheduler.framework import SchedulerFeatures
 from mooring.scheduler.framework.registry import PluginError
-from mooring.scheduler.running import config
-from mooring.scheduler.running.config import SchedulerConfigError
+from mooring.scheduler.running import options
+from mooring.scheduler.running.options import SchedulerConfigError
 from scheduler_objects import node, pod
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
 def test_an_empty_configuration_is_the_default_scheduler() -> None:
-    found = config.read(HEAD)
+    found = options.read(HEAD)
     assert [profile.scheduler_name for profile in found.profiles] == ["default-scheduler"]
     assert found.profiles[0].plugins == DEFAULT_PLUGINS
     assert not found.leader_election.enabled
 
 
 def test_everything_that_has_an_effect_is_read() -> None:
-    found = config.read(
+    found = options.read(
         HEAD
         + """
 podInitialBackoffSeconds: 2
@@ -60,7 +60,7 @@ profiles:
 
 @pytest.mark.req("5500.14")
 def test_added_affinity_may_be_an_expression() -> None:
-    found = config.read(
+    found = options.read(
         HEAD
         + """
 profiles:
@@ -135,7 +135,7 @@ WRONG_AFFINITY = {
 def test_a_scheduler_does_not_start_with_added_affinity_that_is_wrong(case: str) -> None:
     text, message = WRONG_AFFINITY[case]
     with pytest.raises(PluginError, match=re.escape(f"arguments of the scheduler plugin NodeAffinity: {message}")):
-        Engine(config.read(text).profiles)
+        Engine(options.read(text).profiles)
 
 
 @pytest.mark.req("5500.14")
@@ -151,7 +151,7 @@ def test_a_scheduler_does_not_start_with_added_affinity_that_is_wrong(case: str)
     ],
 )
 def test_what_kube_scheduler_takes_is_taken(text: str) -> None:
-    assert list(Engine(config.read(text).profiles).profiles) == ["default-scheduler"]
+    assert list(Engine(options.read(text).profiles).profiles) == ["default-scheduler"]
 
 
 @pytest.mark.req("5500.14")
@@ -159,7 +159,7 @@ def test_a_scheduler_starts_with_added_affinity_whose_gate_is_off_and_says_so(ca
     text = required("{matchExpressions: [{key: kernel, operator: SemverGt, values: [1.2.3]}]}")
     features = SchedulerFeatures(constraints=ConstraintOptions(semver_operators=False))
     with caplog.at_level("WARNING", logger="mooring"):
-        engine = Engine(config.read(text).profiles, features=features)
+        engine = Engine(options.read(text).profiles, features=features)
     assert "addedAffinity uses SemverGt, whose feature gate is off" in caplog.text
     engine.put(node("n", labels={"kernel": "6.1.0"}))
     assert not engine.schedule(pod("web")).node
@@ -206,5 +206,5 @@ WRONG = [
 @pytest.mark.parametrize("case", WRONG, ids=lambda case: case.id)
 def test_what_cannot_be_used_is_named(case: Wrong) -> None:
     with pytest.raises(SchedulerConfigError) as raised:
-        config.read(case.text)
+        options.read(case.text)
     assert case.message in str(raised.value)

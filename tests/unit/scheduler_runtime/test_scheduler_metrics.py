@@ -28,7 +28,7 @@ class Lab:
         self.engine = Engine()
         self.metrics = SchedulerMetrics()
         self.registry = CollectorRegistry()
-        self.metrics.register(self.registry)
+        self.registry.register(self.metrics)
         self.engine.put(node("tainted", taints=[("sla", "900", "NoSchedule")]))
         self.engine.put(node("full"))
         self.engine.put(pod("old", cpu="3", on="full"))
@@ -172,9 +172,9 @@ def test_extension_points_and_plugins_are_counted_when_they_ran_and_with_what_th
     engine = Engine((spec,), registry={**IN_TREE, "Choosy": Choosy}, timed=times.wrap)
     for name in ("a", "b"):
         engine.put(node(name))
-    times.begin()
+    times.begin_attempt()
     with suppress(ValueError):
-        spent = times.attempt_ended(engine.schedule(pod("p", labels={"says": case.says})))
+        spent = times.record_attempt(engine.schedule(pod("p", labels={"says": case.says})))
         assert spent["PreFilter"] > 0
     points = counted(metrics.point_durations, "extension_point", "status")
     assert points == dict.fromkeys(case.points.items(), 1)
@@ -186,7 +186,7 @@ def test_one_call_of_a_plugin_in_ten_is_counted_by_itself() -> None:
     metrics = SchedulerMetrics()
     times = PluginTimes(metrics)
     for _ in range(21):
-        times.ran("Slow", "Reserve", unschedulable("no"), 0.1)
+        times.record_call("Slow", "Reserve", unschedulable("no"), 0.1)
     assert counted(metrics.plugin_durations, "plugin", "status") == {("Slow", "Unschedulable"): 3}
 
 

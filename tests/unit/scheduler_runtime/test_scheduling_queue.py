@@ -421,9 +421,9 @@ def test_a_pod_that_is_held_again_does_not_wait_for_the_victim_of_an_earlier_fai
     lab.queue.hold(queued.key, "DefaultPreemption")
     lab.queue.requeue(queued, frozenset({"NodeResourcesFit"}))
     lab.queue.hold_until(queued.key, "default/second")
-    lab.queue.going("default/first")
+    lab.queue.note_victim_terminating("default/first")
     assert lab.pools == {"gated": 1}
-    lab.queue.going("default/second")
+    lab.queue.note_victim_terminating("default/second")
     assert lab.pools == {"unschedulable": 1}
 
 

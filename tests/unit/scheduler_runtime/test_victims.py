@@ -44,7 +44,7 @@ class Lab:
     def goes(self, name: str) -> None:
         """Delete a pod, as the event handlers do."""
         gone = pod(name, on="n1", uid=name)
-        self.queue.going(pod_key(gone))
+        self.queue.note_victim_terminating(pod_key(gone))
         self.queue.move(ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE), gone, None)
 
     async def preempt(self, number: int) -> None:

@@ -69,7 +69,7 @@ class IdenticalPendingPods:
             last.queued_at == queued.queued_at
             and queue.waits_in_crowd(last)
             and queue.backoff_of(last) == queue.backoff_of(queued)
-            and queue.turn_of(last) == queue.turn_of(queued)
+            and queue.sort_key_of(last) == queue.sort_key_of(queued)
             and (last.profile, last.refused_by, last.waits_for) == (queued.profile, queued.refused_by, queued.waits_for)
             and (other.priority, other.preemption_policy) == (pod.priority, pod.preemption_policy)
         )

@@ -86,13 +86,13 @@ def _results(found: "Experiment", folder: Path, chosen: "Workers", only: tuple[s
 def _profiles(path: str) -> "tuple[ProfileSpec, ...]":
     from mooring.advisor.experiments.experiment_file import ExperimentError
     from mooring.scheduler.facade import ProfileSpec
-    from mooring.scheduler.running import config
+    from mooring.scheduler.running import options
 
     if not path:
         return (ProfileSpec(),)
     try:
-        return config.read(Path(path).read_bytes()).profiles
-    except config.SchedulerConfigError as problem:
+        return options.read(Path(path).read_bytes()).profiles
+    except options.SchedulerConfigError as problem:
         raise ExperimentError(f"{path}: {problem}") from problem
 
 

@@ -13,9 +13,14 @@ from mooring.cli.support.leadership import ChangedTimes, lease_flags, run_with_r
 from mooring.client import ClientError, connect, user_agent
 from mooring.client.template_parts import TemplateParts
 from mooring.scheduler.framework.registry import PluginError, from_entry_points
-from mooring.scheduler.running import config as config_file
-from mooring.scheduler.running.config import SchedulerConfigError
-from mooring.scheduler.running.options import COMPONENT, ComponentOptions, SchedulerConfig, for_component
+from mooring.scheduler.running import options
+from mooring.scheduler.running.options import (
+    COMPONENT,
+    ComponentOptions,
+    SchedulerConfig,
+    SchedulerConfigError,
+    for_component,
+)
 from mooring.scheduler.running.runtime import Scheduler
 
 DEFAULT_PORT = 10251
@@ -69,7 +74,7 @@ def _config(
     config = SchedulerConfig()
     if path is not None:
         try:
-            config = config_file.read(path.read_bytes())
+            config = options.read(path.read_bytes())
         except SchedulerConfigError as problem:
             raise SchedulerConfigError(f"{path}: {problem}") from problem
     if name is not None:
@@ -96,7 +101,7 @@ async def _run(
     agent, parts = user_agent(COMPONENT, options.version), TemplateParts(ignores_token_names=True)
     async with connect(*reach, user_agent=agent, scheme=options.scheme, grouped=True, parts=parts) as client:
         running = Scheduler(client, config, options)
-        running.metrics.register(registry)
+        registry.register(running.metrics)
         greeting = f"The scheduler is ready: {', '.join(running.engine.profiles)}"
         elected = config.leader_election.enabled
         return await work_until_signal(running, registry, listen, greeting, elected=elected)

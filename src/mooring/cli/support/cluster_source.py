@@ -170,15 +170,15 @@ def scheduler_choice(running: Component, path: Path | None, plugins: tuple[Path,
     """
     from mooring.scheduler.framework.registry import PluginError, from_entry_points, from_folder
     from mooring.scheduler.plugins import IN_TREE
-    from mooring.scheduler.running import config
+    from mooring.scheduler.running import options
     from mooring.scheduler.running.options import SchedulerConfig, for_component
 
     try:
-        chosen = SchedulerConfig() if path is None else config.read(path.read_bytes())
+        chosen = SchedulerConfig() if path is None else options.read(path.read_bytes())
         registry = {**IN_TREE, **from_entry_points()}
         for folder in plugins:
             registry |= from_folder(folder)
-    except config.SchedulerConfigError as error:
+    except options.SchedulerConfigError as error:
         raise click.ClickException(f"{path}: {error}") from error
     except (PluginError, OSError) as error:
         raise click.ClickException(str(error)) from error

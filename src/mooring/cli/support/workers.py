@@ -118,7 +118,7 @@ class Workers:
                 self.scheduler = Scheduler(client, config, options, shared=self._shared_informers())
             except PluginError as error:
                 raise WorkersError(str(error)) from error
-            self.scheduler.metrics.register(self._registry)
+            self._registry.register(self.scheduler.metrics)
         expose_leadership(self._registry, self._parts)
 
     def _shared_informers(self) -> Informers | None:

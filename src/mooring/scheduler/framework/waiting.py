@@ -1,4 +1,4 @@
-"""Pods that Permit plugins make wait until all of them allow the pod, one rejects it, or the time is over."""
+"""Pods whose binding Permit plugins delay until all of them allow the pod, one rejects it, or the time is over."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,10 @@ class WaitingPod:
         self._decide(unschedulable(reason).by(plugin))
 
     async def wait_for_decision(self, clock: Clock) -> Status:
-        """Wait until every plugin has allowed the pod or one rejects it; an expired timeout rejects it."""
+        """Wait until every plugin has allowed the pod or one rejects it; return success or the rejection.
+
+        The shortest timeout of a plugin rejects the pod when it expires.
+        """
         plugin, seconds = min(self._timeouts.items(), key=lambda entry: entry[1])
         timer: asyncio.Future[None] = asyncio.ensure_future(clock.sleep(seconds))
         either: set[asyncio.Future[Any]] = {timer, self._decided}
@@ -45,7 +48,7 @@ class WaitingPod:
 
 
 class WaitingPods:
-    """The waiting pods by key. Permit plugins find it in their `Handle` and allow or reject pods here."""
+    """The waiting pods by key. Permit plugins get it in their `Handle`, to allow or reject pods."""
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
@@ -61,11 +64,12 @@ class WaitingPods:
         return self._pods.get(key)
 
     def add(self, pod: Pod, timeouts: Mapping[str, float]) -> WaitingPod:
-        """Make a pod wait for plugins, each for its number of seconds; the caller awaits `decided` next."""
+        """Make a pod wait for these plugins, each with a timeout in seconds; `wait_for_decision` must follow."""
         waiting = self._pods[pod_key(pod)] = WaitingPod(pod, timeouts)
         return waiting
 
     async def wait_for_decision(self, waiting: WaitingPod, clock: Clock) -> Status:
+        """Wait for the decision about a pod, as `WaitingPod.wait_for_decision` does, then remove the pod."""
         try:
             return await waiting.wait_for_decision(clock)
         finally:

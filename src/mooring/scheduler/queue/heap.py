@@ -15,7 +15,7 @@ _Entry = tuple[tuple[Any, ...], int, QueuedPod]
 
 
 class Heap:
-    """A heap of pods by pod key, ordered by a sort key; pods with equal sort keys are first in, first out."""
+    """A heap of queued pods, ordered by a sort key (first in, first out for equal ones) and indexed by pod key."""
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
@@ -42,7 +42,7 @@ class Heap:
         return None if entry is None else entry[2]
 
     def take(self, key: str) -> QueuedPod | None:
-        """Remove the entry of a pod at any position; return it."""
+        """Remove a pod from any position and return it; None if it is not in the heap."""
         entry = self._live.pop(key, None)
         if entry is None:
             return None
@@ -52,12 +52,12 @@ class Heap:
         return entry[2]
 
     def replace(self, key: str, queued: QueuedPod) -> bool:
-        """Replace a pod by another one at the same position; return False if it is not in the heap."""
+        """Put another pod at the position of the pod `key`; return False if that is not in the heap."""
         entry = self._live.pop(key, None)
         if entry is None:
             return False
-        place = next(place for place, each in enumerate(self._entries) if each is entry)
-        self._live[queued.key] = self._entries[place] = (entry[0], entry[1], queued)
+        index = next(index for index, each in enumerate(self._entries) if each is entry)
+        self._live[queued.key] = self._entries[index] = (entry[0], entry[1], queued)
         return True
 
     def first(self) -> tuple[tuple[Any, ...], QueuedPod] | None:

@@ -24,15 +24,15 @@ EVERYTHING = fwk.ClusterEvent(fwk.Kind.WILDCARD, fwk.Action.ALL)
 
 
 class Help(Enum):
-    """The decision about a pod after an event: leave it, move it to backoff, or make it active."""
+    """The decision about an unschedulable pod after an event: leave it, move it to backoff, or make it active."""
 
     NONE = "leave it where it is"
     AFTER_BACKOFF = "try it again once its backoff is over"
     AT_ONCE = "try it again now: it was waiting for just this"
 
 
-class Refusal(NamedTuple):
-    """The key of pods with the same rejection: the plugins that rejected them, and the one that gates them."""
+class RejectionKey(NamedTuple):
+    """The key of a group of unschedulable pods: the plugins that rejected them, and the one that gates them."""
 
     profile: str
     refused_by: frozenset[str]
@@ -46,33 +46,35 @@ Concerned = bool | str
 
 
 class _Registration(msgspec.Struct, frozen=True):
+    """A plugin's hint for an event that it registered."""
+
     plugin: str
     hint: HintFunction | None
     about: AboutFunction | None = None
 
 
 class Hints:
-    """The queueing hints of all profiles of a scheduler."""
+    """The events and queueing hints that the plugins of all profiles registered."""
 
     def __init__(self, profiles: Iterable[Profile]) -> None:
         self._registered: dict[str, list[tuple[fwk.ClusterEvent, _Registration]]] = {}
-        self._by_shape: dict[str, frozenset[str]] = {}
-        self._found: dict[tuple[str, fwk.ClusterEvent], tuple[_Registration, ...]] = {}
+        self._by_signature: dict[str, frozenset[str]] = {}
+        self._registered_by_event: dict[tuple[str, fwk.ClusterEvent], tuple[_Registration, ...]] = {}
         self._referring: dict[tuple[str, str], fwk.RefersToObjects] = {}
         for profile in profiles:
             for plugin in profile.plugins:
                 if isinstance(plugin, fwk.RefersToObjects):
                     self._referring[profile.name, plugin.name] = plugin
             self._registered[profile.name] = list(_registrations(profile))
-            self._by_shape[profile.name] = frozenset(
+            self._by_signature[profile.name] = frozenset(
                 plugin.name
                 for plugin in profile.plugins
                 if isinstance(plugin, fwk.FilterPlugin) and fwk.Part.POD not in plugin.filters.pod
             )
 
     def may_share_hint(self, queued: QueuedPod) -> bool:
-        """Return whether pods with equal `likeness` that the same plugins rejected always get the same hint."""
-        return queued.likeness is not None and queued.refused_by <= self._by_shape[queued.profile]
+        """Return whether pods with the same `likeness` and rejecting plugins as this pod always get the same hint."""
+        return queued.likeness is not None and queued.refused_by <= self._by_signature[queued.profile]
 
     def references(self, queued: QueuedPod) -> tuple[str, ...]:
         """Return the keys of the objects that a pod refers to, for the plugins that rejected it."""
@@ -83,9 +85,9 @@ class Hints:
                 found.update(dict.fromkeys(referring.refers_to(queued.pod)))
         return tuple(found)
 
-    def find_concerned(self, refusal: Refusal, event: fwk.ClusterEvent, old: Any, new: Any) -> Concerned:
-        """Return which of the pods with the same rejection an event may help."""
-        profile, refused_by, gated_by, is_held = refusal
+    def find_concerned(self, group: RejectionKey, event: fwk.ClusterEvent, old: Any, new: Any) -> Concerned:
+        """Return which pods of a group an event may help: all, none, or those that refer to one object."""
+        profile, refused_by, gated_by, is_held = group
         if is_held:
             return False
         if event is EVERYTHING or not (refused_by or gated_by):
@@ -95,7 +97,7 @@ class Hints:
             return gate.opened_by(event, old, new)
         plugins = frozenset({gated_by}) if gated_by else refused_by
         keys: set[str] = set()
-        for entry in self._for(profile, event):
+        for entry in self._registrations_for(profile, event):
             if entry.plugin in plugins:
                 key = entry.about(old, new) if entry.about is not None else None
                 if key is None:
@@ -104,11 +106,11 @@ class Hints:
         return keys.pop() if len(keys) == 1 else bool(keys)
 
     def help_for(self, queued: QueuedPod, event: fwk.ClusterEvent, old: Any, new: Any) -> Help:
-        """Return what to do with a pod after an event, given the object before and after it."""
+        """Return what to do with an unschedulable pod after an event, by the hints of the plugins that rejected it."""
         if not queued.refused_by or event is EVERYTHING:
             return Help.AFTER_BACKOFF
         best = Help.NONE
-        for entry in self._for(queued.profile, event):
+        for entry in self._registrations_for(queued.profile, event):
             if entry.plugin not in queued.refused_by or not _helps(entry, queued.pod, old, new):
                 continue
             if entry.plugin in queued.waits_for:
@@ -118,12 +120,12 @@ class Hints:
                 return best
         return best
 
-    def _for(self, profile: str, event: fwk.ClusterEvent) -> tuple[_Registration, ...]:
+    def _registrations_for(self, profile: str, event: fwk.ClusterEvent) -> tuple[_Registration, ...]:
         key = (profile, event)
-        found = self._found.get(key)
+        found = self._registered_by_event.get(key)
         if found is None:
             entries = self._registered[profile]
-            found = self._found[key] = tuple(entry for wanted, entry in entries if wanted.covers(event))
+            found = self._registered_by_event[key] = tuple(entry for wanted, entry in entries if wanted.covers(event))
         return found
 
 

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
-import msgspec
-
 from mooring.scheduler.framework import ClusterEvent
 from mooring.scheduler.queue.queued_pod import QueuedPod
 
 
-class Happened(NamedTuple):
+class EventInFlight(NamedTuple):
+    """An event that occurred while pods were in flight, with the object before and after it."""
+
     event: ClusterEvent
     old: Any
     new: Any
@@ -27,17 +27,12 @@ class Happened(NamedTuple):
     """The key of the pod whose own scheduling caused the event, which the event therefore does not concern."""
 
 
-class _Flight(msgspec.Struct):
-    queued: QueuedPod
-    since: int
-
-
 class InFlight:
-    """Pods in flight, by key, in the order in which they were popped."""
+    """Pods in flight, by key, in the order in which they were popped, and the events since the first of them."""
 
     def __init__(self) -> None:
-        self._flights: dict[str, _Flight] = {}
-        self._events: deque[Happened] = deque()
+        self._flights: dict[str, tuple[QueuedPod, int]] = {}
+        self._events: deque[EventInFlight] = deque()
         self._first = 0
 
     def __len__(self) -> int:
@@ -48,22 +43,22 @@ class InFlight:
 
     def get(self, key: str) -> QueuedPod | None:
         flight = self._flights.get(key)
-        return None if flight is None else flight.queued
+        return None if flight is None else flight[0]
 
     def begin(self, queued: QueuedPod) -> None:
-        self._flights[queued.key] = _Flight(queued, self._first + len(self._events))
+        self._flights[queued.key] = (queued, self._first + len(self._events))
 
-    def note(self, event: ClusterEvent, old: Any, new: Any, only: str = "", but: str = "") -> None:
+    def record_event(self, event: ClusterEvent, old: Any, new: Any, only: str = "", but: str = "") -> None:
         if self._flights:
-            self._events.append(Happened(event, old, new, only, but))
+            self._events.append(EventInFlight(event, old, new, only, but))
 
-    def events_for(self, key: str) -> Iterator[Happened]:
-        """Return the events that occurred since a pod was popped."""
+    def events_for(self, key: str) -> Iterator[EventInFlight]:
+        """Return the events since a pod was popped that may concern it."""
         flight = self._flights.get(key)
         if flight is None:
             return iter(())
-        since = islice(self._events, max(0, flight.since - self._first), None)
-        return (happened for happened in since if happened.only in ("", key) and happened.but != key)
+        since = islice(self._events, max(0, flight[1] - self._first), None)
+        return (event for event in since if event.only in ("", key) and event.but != key)
 
     def end(self, key: str) -> None:
         if self._flights.pop(key, None) is None:
@@ -73,6 +68,6 @@ class InFlight:
             self._first += len(self._events)
             self._events.clear()
             return
-        while self._first < oldest.since:
+        while self._first < oldest[1]:
             self._events.popleft()
             self._first += 1

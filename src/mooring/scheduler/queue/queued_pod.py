@@ -34,7 +34,7 @@ class QueuedPod:
     likeness: Hashable = None
     """A key equal for pods that the last attempt could not distinguish; None before the first attempt."""
     key: str = field(init=False)
-    """Return the pod key, which is equal for all versions of the pod."""
+    """The pod key, which is equal for all versions of the pod."""
 
     def __post_init__(self) -> None:
         self.key = pod_key(self.pod)

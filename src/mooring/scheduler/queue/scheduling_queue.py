@@ -14,6 +14,7 @@ and ``running/runtime.py`` calls the two `flush` methods.
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
+from itertools import chain
 from math import floor
 from typing import Any
 
@@ -61,11 +62,12 @@ class Backoffs(msgspec.Struct, frozen=True):
         return min(self.maximum, self.initial * 2.0 ** min(failures - 1, 64))
 
 
-Arrived = Callable[[QueuedPod, Pool, str], None]
-"""A callback for each pod that enters a pool, with the event that moved it."""
-
-
 class SchedulingQueue:
+    """All pods without a node, in the active, backoff and unschedulable pools or in flight.
+
+    `on_arrival` is called for each pod that enters a pool, with the name of the event that moved it.
+    """
+
     def __init__(
         self,
         profiles: Mapping[str, Profile],
@@ -73,26 +75,25 @@ class SchedulingQueue:
         *,
         backoffs: Backoffs | None = None,
         pop_from_backoff: bool = True,
-        arrived: Arrived | None = None,
+        on_arrival: Callable[[QueuedPod, Pool, str], None] | None = None,
     ) -> None:
         self._profiles = profiles
         self._clock = clock
         self._backoffs = backoffs or Backoffs()
         self._pop_from_backoff = pop_from_backoff
-        self._arrived = arrived
+        self._on_arrival = on_arrival
         self._hints = Hints(profiles.values())
         self._sort_key = next(iter(profiles.values())).queue_sort.sort_key
         self._active = Heap()
         self._backoff = Heap()
         self._error_backoff = Heap()
         self._unschedulable = UnschedulablePods(self._hints)
+        self._pools = (self._unschedulable, self._backoff, self._error_backoff, self._active)
         self._in_flight = InFlight()
         self._held: dict[str, str] = {}
         self._last_victims: dict[str, str] = {}
         self._held_until: dict[str, dict[str, None]] = {}
         self._ready = asyncio.Event()
-
-    # -- reading
 
     def counts(self) -> dict[Pool, int]:
         return {
@@ -112,18 +113,17 @@ class SchedulingQueue:
         waiting = self._active.get(key) or self._unschedulable.get(key) or self._in_flight.get(key)
         return waiting or self._backoff.get(key) or self._error_backoff.get(key)
 
-    def refused_by(self) -> Iterable[tuple[str, str]]:
+    def rejecting_plugins(self) -> Iterable[tuple[str, str]]:
         """Yield plugin and profile for every waiting pod and each plugin that rejected it, for metrics."""
         for queued in self.waiting():
             for plugin in queued.refused_by:
                 yield plugin, queued.profile
 
     def waiting(self) -> Iterator[QueuedPod]:
-        """Yield all pods that are not in flight."""
-        for pool in (self._unschedulable, self._backoff, self._error_backoff, self._active):
-            yield from pool
+        """Yield the pods of all pools; not those in flight."""
+        return chain.from_iterable(self._pools)
 
-    def turn_of(self, queued: QueuedPod) -> tuple[Any, ...]:
+    def sort_key_of(self, queued: QueuedPod) -> tuple[Any, ...]:
         """Return the sort key of a pod in the active pool; the pod with the lowest one is popped first."""
         return self._sort_key(queued.pod, queued.queued_at)
 
@@ -132,28 +132,26 @@ class SchedulingQueue:
         return self._backoffs.after(queued.errors or queued.refusals)
 
     def waits_in_crowd(self, queued: QueuedPod) -> bool:
-        """Return whether a pod is in a group of unschedulable pods that every event helps together or not at all."""
+        """Return whether a pod is unschedulable and always gets the same queueing hint as pods from its template."""
         key = queued.key
         return self._unschedulable.get(key) is queued and not queued.gated_by and self._hints.may_share_hint(queued)
 
-    # -- pods that come, change and go
-
     def add(self, pod: Pod) -> None:
-        """Add a pod without a node."""
+        """Add a new pod without a node to the active pool, or to the unschedulable one if a plugin gates it."""
         if self.find(pod_key(pod)) is not None:
             self.update(pod, pod)
             return
         queued = QueuedPod(pod, pod.spec.scheduler_name, self._clock.monotonic())
-        self._enter(queued, "PodAdd")
+        self._activate(queued, "PodAdd")
 
     def update(self, old: Pod, new: Pod, events: Iterable[ClusterEvent] = ()) -> None:
-        """Replace a waiting pod that has changed; `events` are the changes that scheduling reads."""
+        """Replace a queued pod by its new version, and wake it if one of `events`, its relevant changes, may help."""
         key = pod_key(new)
         flying = self._in_flight.get(key)
         if flying is not None:
             flying.pod = new
             for event in events:
-                self._in_flight.note(event, old, new, only=key)
+                self._in_flight.record_event(event, old, new, only=key)
             return
         waiting = self._active.take(key)
         if waiting is not None:
@@ -181,25 +179,21 @@ class SchedulingQueue:
     def delete(self, pod: Pod) -> None:
         """Remove a pod that was deleted or has a node. One in flight stays until `done`."""
         key = pod_key(pod)
-        self._let_go(key)
-        for pool in (self._active, self._backoff, self._error_backoff, self._unschedulable):
-            if pool.take(key) is not None:
-                return
+        self._forget_hold(key)
+        for pool in self._pools:
+            pool.take(key)
 
     # -- pods for which others stand in the queue: see ``advisor/simulate/identical_pending_pods.py``
 
     def put_first(self, queued: QueuedPod) -> None:
-        """Move a pod to the front of the pods with the same priority."""
-        self._active.put(queued, self.turn_of(queued), before_equals=True)
-        self._wake()
+        """Put a pod into the active pool, before all pods with the same sort key."""
+        self._active.put(queued, self.sort_key_of(queued), before_equals=True)
+        self._ready.set()
 
     def replace(self, key: str, queued: QueuedPod) -> None:
         """Replace a waiting pod by another pod from the same template, at the same position."""
-        for pool in (self._active, self._backoff, self._error_backoff, self._unschedulable):
-            if pool.replace(key, queued):
-                return
-
-    # -- the cycle
+        for pool in self._pools:
+            pool.replace(key, queued)
 
     async def wait(self) -> None:
         """Wait until a pod can be popped."""
@@ -226,7 +220,7 @@ class SchedulingQueue:
         return queued
 
     def forget_in_flight(self, key: str) -> None:
-        """Forget a pod in flight that is bound or deleted, or can no longer be rejected."""
+        """End the flight of a pod that is bound or deleted or can no longer be rejected, without putting it back."""
         self._in_flight.end(key)
 
     def requeue(self, queued: QueuedPod, refused_by: frozenset[str], waits_for: frozenset[str] = NO_PLUGINS) -> None:
@@ -250,23 +244,21 @@ class SchedulingQueue:
         self._in_flight.end(queued.key)
         self._leave_unschedulable(queued, Help.AFTER_BACKOFF, "ScheduleAttemptFailure")
 
-    # -- events
-
     def move(self, event: ClusterEvent, old: Any = None, new: Any = None, label: str = "", but: str = "") -> int:
-        """Wake the pods that an event may help; return how many.
+        """Move the unschedulable pods that an event may help to the active or backoff pool; return the number of pods.
 
         `but` is the key of a pod in flight that caused the event itself, so that the event does not concern it.
         """
-        self._in_flight.note(event, old, new, but=but)
+        self._in_flight.record_event(event, old, new, but=but)
         woken = 0
-        for refusal, group in self._unschedulable.groups():
-            for crowd in group.concerned_crowds(self._hints.find_concerned(refusal, event, old, new)):
-                help_ = self._hints.help_for(crowd.speaker, event, old, new)
+        for key, group in self._unschedulable.groups():
+            for crowd in group.concerned_crowds(self._hints.find_concerned(key, event, old, new)):
+                help_ = self._hints.help_for(crowd.representative, event, old, new)
                 if help_ is not Help.NONE:
-                    woken += self._wake_all(crowd, help_, label or f"{event.kind.value}{_verb(event)}")
+                    woken += self._wake_crowd(crowd, help_, label or f"{event.kind.value}{_action_label(event)}")
         return woken
 
-    def _wake_all(self, crowd: Crowd, help_: Help, label: str) -> int:
+    def _wake_crowd(self, crowd: Crowd, help_: Help, label: str) -> int:
         keys = list(crowd.pods)
         for key in keys:
             queued = self._unschedulable.take(key)
@@ -276,23 +268,23 @@ class SchedulingQueue:
 
     def hold(self, key: str, plugin: str) -> None:
         """Keep a preempting pod out of the active pool while its victims are being deleted."""
-        self._let_go(key)
+        self._forget_hold(key)
         self._held[key] = plugin
 
     def hold_until(self, key: str, victim: str) -> None:
-        """Record that only this victim of a held pod is still to be deleted."""
+        """Hold a preempting pod until this last victim is terminating; the others are deleted."""
         if key in self._held:
             self._last_victims[key] = victim
             self._held_until.setdefault(victim, {})[key] = None
 
-    def going(self, victim: str) -> None:
-        """Record that a victim is terminating: pods held for it are released, so that its deletion wakes them."""
+    def note_victim_terminating(self, victim: str) -> None:
+        """Release the pods that are held until this victim is terminating, so that its deletion wakes them."""
         for key in list(self._held_until.get(victim, ())):
             self.release(key)
 
     def release(self, key: str, *, wake: bool = False) -> None:
         """Stop holding a preempting pod: its last victim's deletion wakes it or, with `wake`, it is active at once."""
-        self._let_go(key)
+        self._forget_hold(key)
         queued = self._unschedulable.take(key)
         if queued is None:
             return
@@ -303,7 +295,7 @@ class SchedulingQueue:
         else:
             self._unschedulable.put(queued)
 
-    def _let_go(self, key: str) -> None:
+    def _forget_hold(self, key: str) -> None:
         self._held.pop(key, None)
         victim = self._last_victims.pop(key, "")
         waiting = self._held_until.get(victim)
@@ -312,15 +304,13 @@ class SchedulingQueue:
             if not waiting:
                 del self._held_until[victim]
 
-    # -- time
-
     def flush_backoff(self) -> None:
         """Move the pods whose backoff is over to the active pool. Called once a second."""
         now = floor(self._clock.monotonic() / _WINDOW)
         for pool in (self._error_backoff, self._backoff):
             while (first := pool.first()) is not None and first[0][0] <= now:
                 pool.pop()
-                self._enter(first[1], "BackoffComplete")
+                self._activate(first[1], "BackoffComplete")
 
     def flush_unschedulable(self) -> None:
         """Retry pods that have been unschedulable for too long, in case a hint was wrong. Called every 30 seconds."""
@@ -329,42 +319,38 @@ class SchedulingQueue:
             self._unschedulable.take(queued.key)
             self._leave_unschedulable(queued, Help.AFTER_BACKOFF, "UnschedulableTimeout")
 
-    # -- how
-
     def _check_missed_events(self, queued: QueuedPod) -> Help:
         if queued.key not in self._in_flight:
             return Help.AFTER_BACKOFF
-        found = [
-            self._hints.help_for(queued, happened.event, happened.old, happened.new)
-            for happened in self._in_flight.events_for(queued.key)
-        ]
+        missed = self._in_flight.events_for(queued.key)
+        found = [self._hints.help_for(queued, each.event, each.old, each.new) for each in missed]
         return next((help_ for help_ in (Help.AT_ONCE, Help.AFTER_BACKOFF) if help_ in found), Help.NONE)
 
     def _leave_unschedulable(self, queued: QueuedPod, help_: Help, label: str) -> None:
         over = floor((queued.queued_at + self.backoff_of(queued)) / _WINDOW)
         if help_ is Help.AT_ONCE or over <= floor(self._clock.monotonic() / _WINDOW):
-            self._enter(queued, label)
+            self._activate(queued, label)
             return
-        if not self._hold_if_gated(queued, label):
+        if not self._put_aside_if_gated(queued, label):
             pool = self._error_backoff if queued.errors else self._backoff
             pool.put(queued, (over, *self._sort_key(queued.pod, queued.queued_at)))
-            self._tell(queued, Pool.BACKOFF, label)
-            self._wake()
+            self._report_arrival(queued, Pool.BACKOFF, label)
+            self._ready.set()
 
-    def _enter(self, queued: QueuedPod, label: str) -> None:
-        if not self._hold_if_gated(queued, label):
+    def _activate(self, queued: QueuedPod, label: str) -> None:
+        if not self._put_aside_if_gated(queued, label):
             self._put_active(queued)
-            self._tell(queued, Pool.ACTIVE, label)
+            self._report_arrival(queued, Pool.ACTIVE, label)
 
-    def _hold_if_gated(self, queued: QueuedPod, label: str) -> bool:
-        refusal = self._gate_of(queued)
-        queued.gated_by, queued.is_held = refusal, queued.key in self._held
-        if refusal:
-            queued.refused_by |= {refusal}
+    def _put_aside_if_gated(self, queued: QueuedPod, label: str) -> bool:
+        plugin = self._find_gate(queued)
+        queued.gated_by, queued.is_held = plugin, queued.key in self._held
+        if plugin:
+            queued.refused_by |= {plugin}
             self._put_unschedulable(queued, label)
-        return bool(refusal)
+        return bool(plugin)
 
-    def _gate_of(self, queued: QueuedPod) -> str:
+    def _find_gate(self, queued: QueuedPod) -> str:
         if queued.key in self._held:
             return self._held[queued.key]
         for plugin in self._profiles[queued.profile].pre_enqueue:
@@ -381,21 +367,18 @@ class SchedulingQueue:
         if queued.key in self._held:
             queued.gated_by, queued.is_held = self._held[queued.key], True
         self._unschedulable.put(queued)
-        self._tell(queued, Pool.GATED if queued.gated_by else Pool.UNSCHEDULABLE, label)
+        self._report_arrival(queued, Pool.GATED if queued.gated_by else Pool.UNSCHEDULABLE, label)
 
     def _put_active(self, queued: QueuedPod) -> None:
-        self._active.put(queued, self._sort_key(queued.pod, queued.queued_at))
-        self._wake()
-
-    def _wake(self) -> None:
+        self._active.put(queued, self.sort_key_of(queued))
         self._ready.set()
 
-    def _tell(self, queued: QueuedPod, pool: Pool, label: str) -> None:
-        if self._arrived is not None:
-            self._arrived(queued, pool, label)
+    def _report_arrival(self, queued: QueuedPod, pool: Pool, label: str) -> None:
+        if self._on_arrival is not None:
+            self._on_arrival(queued, pool, label)
 
 
-def _verb(event: ClusterEvent) -> str:
+def _action_label(event: ClusterEvent) -> str:
     name = event.action.name or "Update"
     first = name.split("|", 1)[0]
     return "".join(word.capitalize() for word in first.split("_")) if event is not EVERYTHING else ""

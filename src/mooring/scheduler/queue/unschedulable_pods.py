@@ -13,29 +13,34 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from mooring.scheduler.queue.hints import Concerned, Hints, Refusal
+from mooring.scheduler.queue.hints import Concerned, Hints, RejectionKey
 from mooring.scheduler.queue.queued_pod import QueuedPod
 
 
 @dataclass(slots=True)
 class Crowd:
-    """Pods by pod key that always get the same queueing hints, so that hints are evaluated once for all."""
+    """Pods by pod key that always get the same queueing hints, so that hints are evaluated for one of them."""
 
     pods: dict[str, QueuedPod] = field(default_factory=dict)
 
     @property
-    def speaker(self) -> QueuedPod:
+    def representative(self) -> QueuedPod:
         return next(iter(self.pods.values()))
 
 
 @dataclass(slots=True)
 class Group:
+    """The pods with the same rejecting and gating plugins, in crowds."""
+
     crowds: dict[Hashable, Crowd] = field(default_factory=dict)
     by_reference: dict[str, set[Hashable]] = field(default_factory=dict)
     """The keys of the crowds whose pods refer to an object, by the object's key."""
 
     def concerned_crowds(self, concerned: Concerned) -> list[Crowd]:
-        """Return the crowds that an event concerns, in a new list, because callers remove some of them."""
+        """Return the crowds that an event may help, in a new list, because callers remove some of them.
+
+        `concerned` is True for all, False for none, or the key of an object to which pods must refer.
+        """
         if concerned is True:
             return list(self.crowds.values())
         if concerned is False:
@@ -44,17 +49,19 @@ class Group:
 
 
 class _PodPosition(NamedTuple):
-    """The group and crowd that an unschedulable pod is in, and the objects that it refers to."""
+    """The group and crowd that an unschedulable pod is in, and the keys of objects by which it is indexed."""
 
-    group: Refusal
+    group: RejectionKey
     crowd: Hashable
     references: tuple[str, ...]
 
 
 class UnschedulablePods:
+    """The pods of the unschedulable pool, gated ones included, in groups and crowds."""
+
     def __init__(self, hints: Hints) -> None:
         self._hints = hints
-        self._groups: dict[Refusal, Group] = {}
+        self._groups: dict[RejectionKey, Group] = {}
         self._where: dict[str, _PodPosition] = {}
         self.gated = 0
         """The number of pods that a PreEnqueue plugin gates."""
@@ -76,13 +83,14 @@ class UnschedulablePods:
 
     def put(self, queued: QueuedPod) -> None:
         key = queued.key
-        group_key = Refusal(queued.profile, queued.refused_by, queued.gated_by, queued.is_held)
+        group_key = RejectionKey(queued.profile, queued.refused_by, queued.gated_by, queued.is_held)
         is_shared = not queued.gated_by and self._hints.may_share_hint(queued)
         crowd: Hashable = (queued.likeness, queued.waits_for) if is_shared else key
-        place = self._where[key] = _PodPosition(group_key, crowd, () if is_shared else self._hints.references(queued))
+        references = () if is_shared else self._hints.references(queued)
+        self._where[key] = _PodPosition(group_key, crowd, references)
         group = self._groups.setdefault(group_key, Group())
         group.crowds.setdefault(crowd, Crowd()).pods[key] = queued
-        for reference in place.references:
+        for reference in references:
             group.by_reference.setdefault(reference, set()).add(crowd)
         self.gated += bool(queued.gated_by)
 
@@ -105,7 +113,7 @@ class UnschedulablePods:
         return queued
 
     def replace(self, key: str, queued: QueuedPod) -> bool:
-        """Replace a pod by another pod of the same crowd; return False if it is not here."""
+        """Put another pod into the crowd of the pod `key`, in its position; return False if that is not in the pool."""
         where = self._where.pop(key, None)
         if where is None:
             return False
@@ -114,6 +122,6 @@ class UnschedulablePods:
         self._where[queued.key] = where
         return True
 
-    def groups(self) -> list[tuple[Refusal, Group]]:
+    def groups(self) -> list[tuple[RejectionKey, Group]]:
         """Return all groups, in a new list, because callers remove some of them."""
         return list(self._groups.items())

@@ -1,6 +1,6 @@
 """The live scheduler: informers, attempts, binding, events, metrics.
 
-    runtime                        assembles and runs the scheduler (``options.py`` and ``config.py`` have its settings)
+    runtime                        assembles and runs the scheduler (``options.py`` has its settings)
     event_handlers                 apply informer events to the columns and the queue
     cycle, binding                 a pod's attempt, from the queue to its node
     victims                        deletes the victims of preemption

@@ -1,6 +1,6 @@
 """Bind assumed pods to their nodes.
 
-Pods that were assumed in one turn of the cycle are bound in one call of the Bind plugin. If the server does not
+Pods that were assumed in one round of the cycle are bound in one call of the Bind plugin. If the server does not
 respond, the pod is read until it is known whether it was bound. Called by ``cycle.py`` with a callback for the outcome
 of each pod.
 """
@@ -19,13 +19,15 @@ from mooring.scheduler.framework import GroupBindPlugin
 
 log = logs.get(__name__)
 
-_LOOK_AGAIN = Backoff(initial=0.2, maximum=5.0, jitter=0.5)
+_READ_RETRIES = Backoff(initial=0.2, maximum=5.0, jitter=0.5)
 
 Settle = Callable[[AssumedPod, Exception | None], None]
 """A callback for the end of binding a pod: its argument is the error, or None if the pod was bound."""
 
 
 class Binder:
+    """Collects assumed pods and binds them in batches."""
+
     def __init__(self, client: Client, settle: Settle) -> None:
         self._client = client
         self._settle = settle
@@ -73,14 +75,15 @@ class Binder:
                 outcomes += zip(part, results, strict=True)
         unknown: list[AssumedPod] = []
         for assumed, outcome in outcomes:
-            if outcome is None or _is_an_answer(outcome):
+            is_rejected = isinstance(outcome, StatusError) and outcome.status.code < 500
+            if outcome is None or is_rejected:
                 self._settle(assumed, outcome)
             else:
                 unknown.append(assumed)
         for assumed in unknown:
-            await self._look_up(assumed)
+            await self._read_outcome(assumed)
 
-    async def _look_up(self, assumed: AssumedPod) -> None:
+    async def _read_outcome(self, assumed: AssumedPod) -> None:
         meta, failures = assumed.pod.metadata, 0
         while True:
             try:
@@ -92,7 +95,7 @@ class Binder:
                 failures += 1
                 if failures == 1:
                     log.warning("the server did not say whether pods were bound, looking them up: %s", error)
-                await self._client.clock.sleep(_LOOK_AGAIN.delay(failures))
+                await self._client.clock.sleep(_READ_RETRIES.delay(failures))
                 continue
             if pod.metadata.uid != meta.uid:
                 self._settle(assumed, errors.not_found("pods", meta.name))
@@ -103,7 +106,3 @@ class Binder:
             else:
                 self._settle(assumed, errors.service_unavailable("the server did not answer, and the pod is not bound"))
             return
-
-
-def _is_an_answer(outcome: Exception) -> bool:
-    return isinstance(outcome, StatusError) and outcome.status.code < 500

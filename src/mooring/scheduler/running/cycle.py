@@ -42,19 +42,19 @@ from mooring.scheduler.running.victims import Victims
 
 log = logs.get(__name__)
 
-_TURN_SECONDS = 0.02
-"""After scheduling for this long, the cycle yields to the event loop: informers, and batches being bound.
+_ROUND_SECONDS = 0.02
+"""After scheduling for this long (a round), the cycle yields to the event loop: informers, and batches being bound.
 
-The pods of a turn are bound in one request, whose cost for the scheduler and the server hardly depends on their number.
-A pod whose conditions are not evaluated on all nodes by then continues at the end of the next turns, for about as long.
+The pods of a round are bound in one request, whose cost for the scheduler and the server hardly depends on their
+number. A pod whose conditions are not evaluated on all nodes by then continues at the end of the next rounds.
 """
-_PATIENCE = 8
-"""After this many turns a pod has twice the time, so that it succeeds even if others evict its cached results."""
+_ROUNDS_UNTIL_DOUBLED = 8
+"""After this many rounds a pod has twice the time, so that it succeeds even if others evict its cached results."""
 _SLOW_SECONDS = 0.1
 
 
 class Cycle(Driver):
-    """Carries out the outcomes of attempts in a live cluster."""
+    """Pops pods and attempts to schedule them, and carries out the outcomes in a live cluster."""
 
     def __init__(
         self,
@@ -97,11 +97,11 @@ class Cycle(Driver):
 
     @property
     def is_busy(self) -> bool:
-        """Return whether pods are being bound or victims deleted: reports wait until that is done."""
+        """Return whether pods are being bound or victims deleted; meanwhile Event objects are not written."""
         return self.binder.is_busy or self._victims.is_busy
 
     async def prepare(self) -> None:
-        """Let Bind plugins prepare, such as open connections."""
+        """Call the Bind plugins of batches once without pods, so that they open connections before the first pod."""
         for binder in {id(binder): binder for binder in self._group_binders.values()}.values():
             with log_exceptions(binder, "bind_all"):
                 await binder.bind_all([])
@@ -113,7 +113,7 @@ class Cycle(Driver):
             while True:
                 if not self._unfinished:
                     await self._queue.wait()
-                await self._turn()
+                await self._run_round()
                 await asyncio.sleep(0)
         finally:
             tasks = [binding, *self._tasks]
@@ -122,44 +122,42 @@ class Cycle(Driver):
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._victims.stop()
 
-    async def _turn(self) -> None:
-        until = perf_counter() + _TURN_SECONDS
+    async def _run_round(self) -> None:
+        until = perf_counter() + _ROUND_SECONDS
         while (queued := self._queue.pop()) is not None:
-            await self._try(queued, until)
+            await self._attempt(queued, until)
             if perf_counter() >= until:
                 break
         if self._unfinished:
-            queued, turns = min(self._unfinished.values(), key=lambda each: self._queue.turn_of(each[0]))
-            await self._try(queued, perf_counter() + _TURN_SECONDS * (1 + turns / _PATIENCE))
+            queued, rounds = min(self._unfinished.values(), key=lambda each: self._queue.sort_key_of(each[0]))
+            await self._attempt(queued, perf_counter() + _ROUND_SECONDS * (1 + rounds / _ROUNDS_UNTIL_DOUBLED))
 
-    async def _try(self, queued: QueuedPod, until: float) -> None:
-        _, turns = self._unfinished.pop(queued.key, (queued, 0))
-        pod = self._still_wanted(queued)
+    async def _attempt(self, queued: QueuedPod, until: float) -> None:
+        _, rounds = self._unfinished.pop(queued.key, (queued, 0))
+        pod = self._refresh_pod(queued)
         if pod is None:
             self._queue.forget_in_flight(queued.key)
             return
-        self._times.begin()
+        self._times.begin_attempt()
         try:
             waits = self._attempts.schedule(queued, pod, self._clock.monotonic(), until=until)
         except UnfinishedError:
-            self._unfinished[queued.key] = queued, turns + 1
+            self._unfinished[queued.key] = queued, rounds + 1
             return
         if waits:
             await self._victims.wait_for_deletions()
 
-    def _still_wanted(self, queued: QueuedPod) -> Pod | None:
+    def _refresh_pod(self, queued: QueuedPod) -> Pod | None:
         pod = self._latest(queued.pod)
         if pod is None or pod.spec.node_name or pod.metadata.deletion_timestamp is not None:
             return None
         queued.pod = as_scheduled(pod)
         return queued.pod
 
-    # -- what attempts lead to
-
     def record_evaluation(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
         """Record how long filtering and scoring took, and log slow attempts."""
         self._metrics.record_evaluation(outcome, seconds)
-        points = self._times.attempt_ended(outcome)
+        points = self._times.record_attempt(outcome)
         result = "scheduled" if outcome.node else "error" if outcome.error else "unschedulable"
         self._metrics.scheduling_durations.observe((result, outcome.profile.name), seconds)
         if seconds > _SLOW_SECONDS:
@@ -178,16 +176,19 @@ class Cycle(Driver):
         self._metrics.point_durations.observe((point, status.code, profile), seconds)
 
     def record_plugin(self, plugin: str, point: str, status: fwk.Status, seconds: float) -> None:
-        self._times.ran(plugin, point, status, seconds)
+        self._times.record_call(plugin, point, status, seconds)
 
     def assume(self, assumed: AssumedPod) -> None:
         self._assumptions.assume(assumed)
 
     def forget(self, assumed: AssumedPod) -> bool:
-        """Remove an assumed pod, wake the pods that can use its room, and return whether it was still assumed."""
+        """Drop the assumption that a pod is on its node, and wake the pods that the freed room may help.
+
+        Return whether the pod was assumed until now and still needs a node.
+        """
         was_ours = self._assumptions.forget(assumed)
         self._queue.move(POD_DELETED, on_node(assumed.pod, assumed.node), None, but=assumed.key)
-        return was_ours and self._still_wanted(assumed.queued) is not None
+        return was_ours and self._refresh_pod(assumed.queued) is not None
 
     def displace(self, pod: Pod, found: fwk.PostFilterResult) -> None:
         self._metrics.preemption_attempts.add(())
@@ -206,8 +207,6 @@ class Cycle(Driver):
         self._reports.not_scheduled(queued.pod, NotScheduled(SCHEDULER_ERROR, message))
         self._queue.retry(queued)
 
-    # -- the rest of the way
-
     def bind_pod(self, assumed: AssumedPod, timeouts: Mapping[str, float]) -> None:
         binder = self._group_binders.get(assumed.profile.name)
         if binder is not None and not timeouts and not self._pre_binders(assumed):
@@ -216,7 +215,7 @@ class Cycle(Driver):
             return
         # From now on plugins find it, also when the next pod asks them for permission before the task has begun.
         waiting = self._waiting.add(assumed.pod, timeouts) if timeouts else None
-        task = asyncio.create_task(self._prepare(assumed, waiting), name="pre-bind")
+        task = asyncio.create_task(self._permit_and_bind(assumed, waiting), name="pre-bind")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -228,7 +227,7 @@ class Cycle(Driver):
             if name not in own or name in cycle.pre_filter or name in cycle.data
         ]
 
-    async def _prepare(self, assumed: AssumedPod, waiting: WaitingPod | None) -> None:
+    async def _permit_and_bind(self, assumed: AssumedPod, waiting: WaitingPod | None) -> None:
         try:
             status = fwk.SUCCESS
             if waiting is not None:
@@ -276,8 +275,6 @@ class Cycle(Driver):
         else:
             self._attempts.requeue_rejected(assumed, status)
 
-    # -- the outcome of binding
-
     def _finish_attempt(self, assumed: AssumedPod, problem: Exception | None) -> None:
         if assumed.submitted:
             status = fwk.SUCCESS if problem is None else fwk.Status(fwk.Code.ERROR)
@@ -295,5 +292,5 @@ class Cycle(Driver):
             with log_exceptions(plugin, "post_bind"):
                 plugin.post_bind(assumed.cycle, assumed.pod, assumed.node)
         self._metrics.record_attempt("scheduled", assumed.profile.name, now - assumed.begun)
-        self._metrics.bound(assumed.queued, now)
+        self._metrics.record_bound(assumed.queued, now)
         self._reports.report_scheduled(assumed.pod, assumed.node)

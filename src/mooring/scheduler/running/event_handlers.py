@@ -33,7 +33,7 @@ _ADDED = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD)
 
 
 class EventHandlers:
-    """Handles the events of all informers of the scheduler."""
+    """Applies the changes that informers report to the engine's columns, and wakes pods in the queue."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class EventHandlers:
     # -- nodes
 
     def nodes(self, changes: Sequence[Change[Node]]) -> None:
-        _each(changes, self._node)
+        _handle_each(changes, self._handle_node)
 
-    def _node(self, old: Node | None, new: Node | None) -> None:
+    def _handle_node(self, old: Node | None, new: Node | None) -> None:
         if new is not None:
             action = Action.ADD if old is None else node_action(old, new)
             self._engine.put(new)
@@ -79,28 +79,28 @@ class EventHandlers:
     def pods(self, changes: Sequence[Change[Pod]]) -> None:
         if len(changes) >= _RUSH:
             self._rushed_at = self._clock.monotonic()
-        _each(changes, self._pod)
+        _handle_each(changes, self._handle_pod)
 
-    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+    def _handle_pod(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and (new is None or pod_key(old) != pod_key(new)):
             if not has_ended(old):
-                self._gone(old)
+                self._handle_gone(old)
             old = None
         if new is None:
             return
         if has_ended(new):
             if old is None or not has_ended(old):
-                self._gone(old or new)
+                self._handle_gone(old or new)
         elif new.spec.node_name:
             self._handle_placed(old, new)
         elif new.spec.scheduler_name in self._ours:
-            self._waits(old and as_scheduled(old), as_scheduled(new))
+            self._handle_pending(old and as_scheduled(old), as_scheduled(new))
 
     def _handle_placed(self, old: Pod | None, new: Pod) -> None:
         key = pod_key(new)
         self._engine.put(new)
         if new.metadata.deletion_timestamp is not None:
-            self._queue.going(key)
+            self._queue.note_victim_terminating(key)
         if old is not None and old.spec.node_name:
             action = pod_action(old, new)
             if action:
@@ -114,7 +114,7 @@ class EventHandlers:
             # Another scheduler has bound the pod: the room that was assumed is free again.
             self._queue.move(POD_DELETED, on_node(assumed.pod, assumed.node), None)
 
-    def _waits(self, old: Pod | None, new: Pod) -> None:
+    def _handle_pending(self, old: Pod | None, new: Pod) -> None:
         if self._assumptions.get(pod_key(new)) is not None:
             return  # it is on its way; what is new about it is looked up if it comes back
         wrong = new.metadata.annotations.get(UNREADABLE)
@@ -134,7 +134,7 @@ class EventHandlers:
         events = (ClusterEvent(Kind.TARGET_POD, action),) if action else ()
         self._queue.update(old, new, events)
 
-    def _gone(self, pod: Pod) -> None:
+    def _handle_gone(self, pod: Pod) -> None:
         key = pod_key(pod)
         assumed = self._assumptions.end(key)
         nominated = self._engine.nominations.node_of(pod)
@@ -143,7 +143,7 @@ class EventHandlers:
             waiting.reject("", "the pod was deleted")
         self._engine.remove(pod if pod.spec.node_name else as_scheduled(pod))
         self._queue.delete(pod)
-        self._queue.going(key)
+        self._queue.note_victim_terminating(key)
         self._reports.forget(pod)
         node = pod.spec.node_name or (assumed.node if assumed is not None else nominated or "")
         if node:
@@ -152,28 +152,24 @@ class EventHandlers:
     # -- everything else
 
     def other(self, kind: Kind | None) -> Callable[[Sequence[Change[Resource]]], None]:
-        """Return an event handler for objects of one kind other than nodes and pods."""
+        """Return a handler of changes for one kind of object other than nodes and pods."""
+        return lambda changes: _handle_each(changes, lambda old, new: self._handle_other(kind, old, new))
 
-        return lambda changes: _each(changes, lambda old, new: self._other(kind, old, new))
-
-    def _other(self, kind: Kind | None, old: Resource | None, new: Resource | None) -> None:
+    def _handle_other(self, kind: Kind | None, old: Resource | None, new: Resource | None) -> None:
         if new is not None:
             self._engine.put(new)
         elif old is not None:
             self._engine.remove(old)
         if kind is not None:
-            self._queue.move(ClusterEvent(kind, _action(old, new)), old, new)
+            action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE_OTHER
+            self._queue.move(ClusterEvent(kind, action), old, new)
 
 
-def _each(changes: Sequence[Change[T]], take: Callable[[T | None, T | None], None]) -> None:
+def _handle_each(changes: Sequence[Change[T]], handle: Callable[[T | None, T | None], None]) -> None:
     for change in changes:
         try:
-            take(*change)
+            handle(*change)
         except Exception:
             meta = change.object.metadata
             fields = {"kind": change.object.kind, "namespace": meta.namespace, "name": meta.name}
             log.exception("a change was not taken in", extra={"fields": fields})
-
-
-def _action(old: Resource | None, new: Resource | None) -> Action:
-    return Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE_OTHER

@@ -8,7 +8,6 @@ evaluate each time. It has KEP-5471's label `status`.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -17,10 +16,14 @@ from mooring.base.metrics import Counts, Histograms, exponential_buckets
 from mooring.scheduler.deciding.engine import Outcome
 from mooring.scheduler.queue import Pool, QueuedPod
 
-Gauges = Callable[[], Iterable[tuple[Sequence[str], float]]]
+Reader = Callable[[], Iterable[tuple[Sequence[str], float]]]
+"""A function that returns the current values of a metric by labels."""
+_Family = type[GaugeMetricFamily] | type[CounterMetricFamily]
 
 
 class SchedulerMetrics(Collector):
+    """All metrics of a scheduler: counters and histograms that it updates, and functions read when scraped."""
+
     def __init__(self) -> None:
         self.attempts = Counts(
             "scheduler_schedule_attempts",
@@ -80,13 +83,7 @@ class SchedulerMetrics(Collector):
         self.victims = Histograms(
             "scheduler_preemption_victims", "How many pods were chosen as victims.", (), exponential_buckets(1, 2, 7)
         )
-        self._gauges: list[tuple[str, str, Sequence[str], Gauges]] = []
-        self._counters: list[tuple[str, str, Sequence[str], Gauges]] = []
-
-    def register(self, registry: CollectorRegistry) -> None:
-        registry.register(self)
-
-    # -- counting
+        self._readers: list[tuple[_Family, str, str, Sequence[str], Reader]] = []
 
     def record_arrival(self, _queued: QueuedPod, pool: Pool, event: str) -> None:
         """Count a pod that entered a pool of the queue."""
@@ -106,42 +103,27 @@ class SchedulerMetrics(Collector):
         self.attempts.add((result, profile))
         self.attempt_durations.observe((result, profile), seconds)
 
-    def bound(self, queued: QueuedPod, now: float) -> None:
+    def record_bound(self, queued: QueuedPod, now: float) -> None:
+        """Observe how long a bound pod took, and how many attempts."""
         first = queued.first_tried_at
         if first is not None:
             self.sli_durations.observe((str(min(queued.attempts, 16)),), now - first)
         self.attempts_per_pod.observe((), queued.attempts)
 
-    # -- what is looked up when the page is read
-
-    def gauge(self, name: str, about: str, labels: Sequence[str], read: Gauges) -> None:
-        self._gauges.append((name, about, labels, read))
-
-    def counter(self, name: str, about: str, labels: Sequence[str], read: Gauges) -> None:
-        """Register a counter whose value a function returns when the metrics page is rendered."""
-        self._counters.append((name, about, labels, read))
+    def add_reader(self, family: _Family, name: str, about: str, labels: Sequence[str], read: Reader) -> None:
+        """Register a gauge or counter whose values a function returns when the metrics page is rendered."""
+        self._readers.append((family, name, about, labels, read))
 
     def collect(self) -> Iterator[Metric]:
-        for counts in (self.attempts, self.evaluations, self.incoming, self.preemption_attempts):
-            yield counts.family()
-        for durations in (
-            self.attempt_durations,
-            self.scheduling_durations,
-            self.algorithm_durations,
-            self.point_durations,
-            self.plugin_durations,
-            self.sli_durations,
-            self.attempts_per_pod,
-            self.victims,
-        ):
-            yield durations.family()
-        for kind, entries in ((GaugeMetricFamily, self._gauges), (CounterMetricFamily, self._counters)):
-            for name, about, names, read in entries:
-                family = kind(name, about, labels=names)
-                for labels, value in read():
-                    family.add_metric(labels, value)
-                yield family
+        for metric in vars(self).values():
+            if isinstance(metric, Counts | Histograms):
+                yield metric.family()
+        for kind, name, about, names, read in self._readers:
+            family = kind(name, about, labels=names)
+            for labels, value in read():
+                family.add_metric(labels, value)
+            yield family
 
     def describe(self) -> Iterable[Metric]:
-        """Return the names of the metrics without values, so that registering does not call the owners."""
+        """Return nothing, so that registering this collector does not call the functions that read values."""
         return ()

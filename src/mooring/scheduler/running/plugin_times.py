@@ -1,4 +1,4 @@
-"""Measure how long plugins take: wrappers around Filter and Score plugins time every call and pass it on.
+"""Measure how long plugins take: wrap Filter and Score plugins so that every call is timed.
 
 The `Plan` of a profile is built from the wrappers, so plugins themselves are unchanged. Times are summed by extension
 point; the time of `refresh` counts for the point that it prepares. One call in ten, and always the first, is observed
@@ -49,50 +49,49 @@ class _Timed:
 
 
 class PluginTimes:
+    """Times calls of plugins, and observes them in the metrics by plugin and by extension point."""
+
     def __init__(self, metrics: SchedulerMetrics) -> None:
         self._metrics = metrics
         self._spent = dict(_NOTHING_SPENT)
-        self._turns: defaultdict[tuple[str, str], Iterator[bool]] = defaultdict(_one_in_ten)
+        self._sampled: defaultdict[tuple[str, str], Iterator[bool]] = defaultdict(_one_in_ten)
 
     def wrap(self, plugin: Any) -> Any:
-        """Return a wrapper of a plugin that times its calls."""
+        """Return an object with the methods and attributes of a plugin whose calls are timed."""
         name = str(plugin.name)
         return _Timed(plugin, lambda call, point: self._time_calls(call, name, point))
 
     def _time_calls(self, call: Callable[..., Any], plugin: str, point: str) -> Callable[..., Any]:
-        spent, turns = self._spent, self._turns[plugin, point]
+        spent, sampled = self._spent, self._sampled[plugin, point]
 
         def call_timed(*arguments: Any) -> Any:
             begun = perf_counter()
             try:
-                answer = call(*arguments)
+                result = call(*arguments)
             except UnfinishedError:
                 raise
             except BaseException as problem:
-                self.ran(plugin, point, problem, perf_counter() - begun)
+                self.record_call(plugin, point, problem, perf_counter() - begun)
                 raise
             seconds = perf_counter() - begun
             spent[point] += seconds
-            if next(turns):
-                self._count(plugin, point, answer, seconds)
-            return answer
+            if next(sampled):
+                self._metrics.plugin_durations.observe((plugin, point, _code(result)), seconds)
+            return result
 
         return call_timed
 
-    def ran(self, plugin: str, point: str, answer: object, seconds: float) -> None:
-        """Observe one call in ten in the plugin's histogram, with its status."""
-        if next(self._turns[plugin, point]):
-            self._count(plugin, point, answer, seconds)
+    def record_call(self, plugin: str, point: str, result: object, seconds: float) -> None:
+        """Observe the duration of a plugin's call in its histogram, for one call in ten, by the status returned."""
+        if next(self._sampled[plugin, point]):
+            self._metrics.plugin_durations.observe((plugin, point, _code(result)), seconds)
 
-    def _count(self, plugin: str, point: str, answer: object, seconds: float) -> None:
-        self._metrics.plugin_durations.observe((plugin, point, _code(answer)), seconds)
-
-    def begin(self) -> None:
-        """Reset the times at the begin of an attempt; preemption after the last one called filters too."""
+    def begin_attempt(self) -> None:
+        """Reset the summed times, to which preemption after the last attempt has added."""
         self._spent.update(_NOTHING_SPENT)
 
-    def attempt_ended(self, outcome: Outcome) -> Mapping[str, float]:
-        """Observe the times of the extension points that an attempt reached; return them in seconds, by name."""
+    def record_attempt(self, outcome: Outcome) -> Mapping[str, float]:
+        """Observe the time spent at each extension point that an attempt reached; return seconds by extension point."""
         evaluation, profile, observe = outcome.evaluation, outcome.profile.name, self._metrics.point_durations.observe
         reached, refusal = evaluation.reached, evaluation.refusal
         for point, seconds in self._spent.items():
@@ -107,13 +106,11 @@ def _one_in_ten() -> Iterator[bool]:
     return cycle([True] + [False] * (_COUNTED - 1))
 
 
-def _code(answer: object) -> Code:
-    if isinstance(answer, Code):
-        return answer
-    if isinstance(answer, Status):
-        return answer.code
-    if isinstance(answer, BaseException):
+def _code(result: object) -> Code:
+    if isinstance(result, Status):
+        return result.code
+    if isinstance(result, BaseException):
         return Code.ERROR
-    if isinstance(answer, Verdicts) and len(answer.codes) and answer.codes.all():
-        return Code.UNSCHEDULABLE if (answer.codes > 0).any() else Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    if isinstance(result, Verdicts) and len(result.codes) and result.codes.all():
+        return Code.UNSCHEDULABLE if (result.codes > 0).any() else Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     return Code.SUCCESS

@@ -29,7 +29,7 @@ _RETRY = Backoff(initial=0.5, maximum=10.0, jitter=0.5)
 
 
 class NotScheduled(msgspec.Struct, frozen=True):
-    """The reason why a pod was not scheduled (empty: unchanged), and its nominated node (None: unchanged)."""
+    """A report on an unscheduled pod: its reason (empty: unchanged), message and nominated node (None: unchanged)."""
 
     reason: str
     message: str
@@ -37,7 +37,7 @@ class NotScheduled(msgspec.Struct, frozen=True):
 
 
 class Reports:
-    """Writes reports for all profiles; each profile has an event recorder, because events name the scheduler."""
+    """Writes the events, PodScheduled conditions and nominated nodes of pods, with an event recorder by profile."""
 
     def __init__(
         self, client: Client, recorders: dict[str, EventRecorder], latest: Callable[[Pod], Pod | None]
@@ -48,8 +48,6 @@ class Reports:
         self._queue: WorkQueue[str] = WorkQueue(client.clock, _RETRY)
         self._open: dict[str, tuple[Pod, NotScheduled]] = {}
         self._writers: list[asyncio.Task[None]] = []
-
-    # -- telling
 
     def report_scheduled(self, pod: Pod, node: str) -> None:
         meta = pod.metadata
@@ -64,7 +62,7 @@ class Reports:
         self._queue.add(key)
 
     def not_nominated(self, pod: Pod) -> None:
-        """Clear the nomination of a pod whose nominated node was given to a more important pod."""
+        """Clear the nominated node in the status of a pod, because a more important pod was nominated there."""
         key = pod_key(pod)
         said = self._open.get(key)
         report = said[1] if said is not None else NotScheduled("", "")
@@ -77,13 +75,11 @@ class Reports:
         recorder.event(victim, "Normal", "Preempted", note, action="Preempting", related=recorder.reference(by))
 
     def forget(self, pod: Pod) -> None:
-        """Drop the pending reports on a deleted pod."""
+        """Drop the report on a deleted pod that is not written yet."""
         self._open.pop(pod_key(pod), None)
 
     def _recorder_of(self, pod: Pod) -> EventRecorder:
         return self._recorders[pod.spec.scheduler_name]
-
-    # -- writing
 
     def start(self) -> None:
         for recorder in self._recorders.values():
@@ -129,7 +125,7 @@ class Reports:
 
 
 def status_change(pod: Pod, report: NotScheduled, now: str) -> dict[str, Any]:
-    """Return the patch that brings a pod's status up to the report; empty if it is already."""
+    """Return the patch of a pod's status with the report's condition and nominated node; empty if nothing differs."""
     change: dict[str, Any] = {}
     current = next((entry for entry in pod.status.conditions if entry.type == "PodScheduled"), None)
     said = None if current is None else (current.status, current.reason, current.message)

@@ -9,9 +9,12 @@ placed in the columns, and nominations are in the pods' status. `mooring schedul
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.errors import StatusError
@@ -41,15 +44,15 @@ log = logs.get(__name__)
 _BACKOFF_SECONDS = 1.0
 _UNSCHEDULABLE_SECONDS = 30.0
 _EXPRESSIONS: dict[str, ProgramCache[Any]] = {"taint": taint_expressions, "node": node_expressions}
-_ASK_AGAIN = Backoff(initial=0.5, maximum=10.0, jitter=0.5)
+_DISCOVERY_RETRIES = Backoff(initial=0.5, maximum=10.0, jitter=0.5)
 _LIVING_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 class Scheduler(ElectedComponent):
-    """A scheduler, for one run. Raise PluginError for a profile that cannot be built.
+    """A scheduler that connects queue, engine, informers and cycle; it can run once.
 
-    `shared` are the informers of another component in the process, which live as long as this one: kinds that they
-    follow are not listed again.
+    The constructor raises PluginError for a profile that cannot be built. `shared` are the informers of another
+    component in the process, which live as long as this one: kinds that they follow are not listed again.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class Scheduler(ElectedComponent):
             client.clock,
             backoffs=config.backoffs,
             pop_from_backoff=features.pop_from_backoff,
-            arrived=self.metrics.record_arrival,
+            on_arrival=self.metrics.record_arrival,
         )
         self.assumptions = Assumptions(self.engine)
         self._informers = Informers(client, shared=shared, allow_stale=True)
@@ -110,11 +113,11 @@ class Scheduler(ElectedComponent):
         self._handlers = EventHandlers(
             self.engine, self.queue, self.assumptions, self._reports, self.waiting, clock=client.clock
         )
-        _show(self)
+        _register_readers(self)
 
     async def run(self) -> None:
         """Schedule pods until cancelled."""
-        await self._follow()
+        await self._add_handlers()
         await self.cycle.prepare()
         self._reports.start()
         try:
@@ -124,15 +127,14 @@ class Scheduler(ElectedComponent):
                 await self._wait_for_devices()
                 async with self._pod_informers, asyncio.TaskGroup() as tasks:
                     tasks.create_task(self._start_cycle(), name="cycle")
-                    tasks.create_task(self._flush_backoff(), name="backoff")
-                    tasks.create_task(self._flush_unschedulable(), name="unschedulable")
+                    tasks.create_task(self._repeat(self.queue.flush_backoff, _BACKOFF_SECONDS), name="backoff")
+                    flush = self._repeat(self.queue.flush_unschedulable, _UNSCHEDULABLE_SECONDS)
+                    tasks.create_task(flush, name="unschedulable")
         finally:
             self._ready.clear()
             await self._reports.stop()
 
-    # -- how
-
-    async def _follow(self) -> None:
+    async def _add_handlers(self) -> None:
         self._informers.of(Node).add_batch_handler(self._handlers.nodes)
         served = await self._find_served_kinds()
         for cls, kind in OTHER_KINDS.items():
@@ -151,7 +153,7 @@ class Scheduler(ElectedComponent):
             except (StatusError, ClientError) as problem:
                 failures += 1
                 log.warning("cannot ask what the API server serves, trying again: %s", problem)
-                await self._client.clock.sleep(_ASK_AGAIN.delay(failures))
+                await self._client.clock.sleep(_DISCOVERY_RETRIES.delay(failures))
 
     async def _wait_for_devices(self) -> None:
         for cls, informer in self._devices.items():
@@ -166,15 +168,10 @@ class Scheduler(ElectedComponent):
         self._ready.set()
         await self.cycle.run()
 
-    async def _flush_backoff(self) -> None:
+    async def _repeat(self, action: Callable[[], None], seconds: float) -> None:
         while True:
-            await self._client.clock.sleep(_BACKOFF_SECONDS)
-            self.queue.flush_backoff()
-
-    async def _flush_unschedulable(self) -> None:
-        while True:
-            await self._client.clock.sleep(_UNSCHEDULABLE_SECONDS)
-            self.queue.flush_unschedulable()
+            await self._client.clock.sleep(seconds)
+            action()
 
     def _latest(self, pod: Pod) -> Pod | None:
         found = self._pods.get(pod.metadata.name, pod.metadata.namespace)
@@ -189,7 +186,7 @@ def _check_queue_sort(engine: Engine) -> None:
         raise PluginError(f"all profiles must sort the queue with the same plugin, not with {names}")
 
 
-def _show(scheduler: Scheduler) -> None:
+def _register_readers(scheduler: Scheduler) -> None:
     metrics, queue, engine = scheduler.metrics, scheduler.queue, scheduler.engine
 
     def pending() -> Iterator[tuple[tuple[str, ...], float]]:
@@ -197,32 +194,27 @@ def _show(scheduler: Scheduler) -> None:
             yield (pool.value,), number
 
     def unschedulable() -> Iterator[tuple[tuple[str, ...], float]]:
-        found: dict[tuple[str, ...], float] = {}
-        for labels in queue.refused_by():
-            found[labels] = found.get(labels, 0) + 1
-        yield from found.items()
+        yield from Counter(queue.rejecting_plugins()).items()
 
     def sizes() -> Iterator[tuple[tuple[str, ...], float]]:
         yield ("nodes",), len(engine.cluster)
         yield ("pods",), engine.cluster.pods_placed
         yield ("assumed_pods",), len(scheduler.assumptions)
 
-    metrics.gauge("scheduler_pending_pods", "Pods that wait, by queue.", ("queue",), pending)
-    metrics.gauge(
-        "scheduler_unschedulable_pods",
-        "Waiting pods that a plugin refused; a pod that several refused counts for each.",
-        ("plugin", "profile"),
-        unschedulable,
-    )
-
     def expressions(number: str) -> Iterator[tuple[tuple[str, ...], float]]:
         for name, cache in _EXPRESSIONS.items():
             yield (name,), float(len(cache) if number == "size" else getattr(cache, number))
 
-    metrics.gauge("scheduler_cache_size", "Nodes, pods and assumed pods in the columns.", ("type",), sizes)
-    for name, add, text in (
-        ("size", metrics.gauge, "Compiled CEL programs in the cache"),
-        ("hits", metrics.counter, "CEL program cache hits"),
-        ("misses", metrics.counter, "CEL program cache misses"),
+    rejected = "Waiting pods that a plugin refused; a pod that several refused counts for each."
+    in_columns = "Nodes, pods and assumed pods in the columns."
+    gauge, counter, add = GaugeMetricFamily, CounterMetricFamily, metrics.add_reader
+    add(gauge, "scheduler_pending_pods", "Pods that wait, by queue.", ("queue",), pending)
+    add(gauge, "scheduler_unschedulable_pods", rejected, ("plugin", "profile"), unschedulable)
+    add(gauge, "scheduler_cache_size", in_columns, ("type",), sizes)
+    for name, family, text in (
+        ("size", gauge, "Compiled CEL programs in the cache"),
+        ("hits", counter, "CEL program cache hits"),
+        ("misses", counter, "CEL program cache misses"),
     ):
-        add(f"mooring_cel_cache_{name}", f"{text}, for taints and for nodes.", ("cache",), partial(expressions, name))
+        about = f"{text}, for taints and for nodes."
+        add(family, f"mooring_cel_cache_{name}", about, ("cache",), partial(expressions, name))

@@ -22,6 +22,8 @@ log = logs.get(__name__)
 
 
 class Victims:
+    """Deletes the victims of preemptions in the background, and holds the preemptors in the queue meanwhile."""
+
     def __init__(
         self,
         client: Client,
@@ -39,11 +41,10 @@ class Victims:
 
     @property
     def is_busy(self) -> bool:
-        """Whether victims are being deleted."""
         return bool(self._tasks)
 
     def preempt(self, pod: Pod, node: str, victims: Sequence[Pod], plugin: str) -> None:
-        """Delete victims concurrently with the cycle. The caller holds `pod` before requeueing it."""
+        """Hold the preemptor `pod` out of the active pool, and delete its victims in the background."""
         self._queue.hold(pod_key(pod), plugin)
         task = asyncio.create_task(self._delete_all(pod, node, victims, plugin), name="preemption")
         self._tasks.add(task)
@@ -70,10 +71,10 @@ class Victims:
             asked.append(await self._delete(last, pod, node, plugin))
         if not asked[-1] or None in asked:
             self._queue.release(key, wake=True)  # no event will: something went wrong, or the last one is gone already
-        elif self._was_seen_going(last):
+        elif self._is_terminating(last):
             self._queue.release(key)  # nor will one say so, if it was before anybody waited for it
 
-    def _was_seen_going(self, victim: Pod) -> bool:
+    def _is_terminating(self, victim: Pod) -> bool:
         found = self._latest(victim)
         return found is None or found.metadata.deletion_timestamp is not None
 
@@ -81,11 +82,11 @@ class Victims:
         key = pod_key(victim)
         waiting = self._waiting.get(key)
         if waiting is not None:
-            self._queue.going(key)
+            self._queue.note_victim_terminating(key)
             waiting.reject(plugin, "preempted")
             return True
         try:
-            await self._mark(victim, pod)
+            await self._write_disruption_condition(victim, pod)
             meta = victim.metadata
             await self._client.delete_unread(Pod, meta.name, meta.namespace, uid=meta.uid)
         except (NotFound, Conflict):
@@ -96,7 +97,7 @@ class Victims:
         self._reports.report_preempted(victim, pod, node)
         return True
 
-    async def _mark(self, victim: Pod, pod: Pod) -> None:
+    async def _write_disruption_condition(self, victim: Pod, pod: Pod) -> None:
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
