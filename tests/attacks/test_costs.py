@@ -9,7 +9,7 @@ import pytest
 
 from app_calls import Caller
 from counted_work import Work, count, watched
-from mooring.admission.pod.defaults import pull_policy
+from mooring.admission.pod.defaults import default_pull_policy
 from mooring.api.core_v1 import Pod
 from mooring.api.cron_schedules import find_schedule_problem
 from mooring.apiserver.registry.patch.json_patch import Inapplicable, apply
@@ -121,8 +121,8 @@ def test_a_json_patch_does_a_limited_amount(case: Expensive) -> None:
 
 MIB = 1024 * 1024
 LONG_STRINGS: dict[str, Callable[[], object]] = {
-    "an image": lambda: pull_policy("a/" * MIB),
-    "an image without an end": lambda: pull_policy("a." * MIB + "!"),
+    "an image": lambda: default_pull_policy("a/" * MIB),
+    "an image without an end": lambda: default_pull_policy("a." * MIB + "!"),
     "a schedule with many values": lambda: find_schedule_problem("0-59/1," * MIB + "1 * * * *"),
     "a schedule with a long duration": lambda: find_schedule_problem("@every " + "1h" * MIB),
 }

@@ -77,7 +77,7 @@ _NOT_A_CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _LENGTH = re.compile(r"[0-9]{1,3}")
 
 
-def network_of(text: str) -> Network | None:
+def parse_network(text: str) -> Network | None:
     """Parse a CIDR into a network, with its host bits cleared; return None if it is malformed."""
     address, slash, length = text.partition("/")
     found = _parse_ip(address)
@@ -87,7 +87,7 @@ def network_of(text: str) -> Network | None:
 
 
 def validate_cidr(text: str, path: Path) -> Errors:
-    return [] if network_of(text) is not None else [field_errors.invalid(path, text, _NOT_A_CIDR)]
+    return [] if parse_network(text) is not None else [field_errors.invalid(path, text, _NOT_A_CIDR)]
 
 
 def validate_legacy_ip(text: str, path: Path, *, strict: bool) -> Errors:
@@ -109,14 +109,14 @@ def validate_legacy_cidr(text: str, path: Path, *, strict: bool) -> Errors:
 
 
 def validate_canonical_cidr(text: str, path: Path) -> Errors:
-    problem, wanted = _find_cidr_problem(text), str(network_of(text))
+    problem, wanted = _find_cidr_problem(text), str(parse_network(text))
     if not problem and text != wanted:
         problem = f'must be in canonical form ("{wanted}")'
     return [field_errors.invalid(path, text, problem)] if problem else []
 
 
 def _find_cidr_problem(text: str) -> str:
-    found = network_of(text)
+    found = parse_network(text)
     address, _, length = text.partition("/")
     if found is None:
         return _NOT_A_CIDR

@@ -52,10 +52,10 @@ class APIServiceStrategy(Strategy[APIService]):
 
         return check
 
-    def rules(self, obj: APIService, old: APIService | None, request: Request) -> Errors:
+    def validate(self, obj: APIService, old: APIService | None, request: Request) -> Errors:
         return _validate_versions(obj.spec) + _validate_server(obj.spec)
 
-    def status_rules(self, new: APIService, old: APIService, request: Request) -> Errors:
+    def validate_status(self, new: APIService, old: APIService, request: Request) -> Errors:
         return [
             error
             for index, each in enumerate(new.status.conditions)

@@ -41,7 +41,7 @@ class HorizontalPodAutoscalerStrategy(Strategy[Autoscaler]):
             spec.behavior.scale_up = _default_scaling_rules(spec.behavior.scale_up, growing, window=0)
             spec.behavior.scale_down = _default_scaling_rules(spec.behavior.scale_down, shrinking, window=None)
 
-    def rules(self, obj: Autoscaler, old: Autoscaler | None, request: Request) -> Errors:
+    def validate(self, obj: Autoscaler, old: Autoscaler | None, request: Request) -> Errors:
         spec = obj.spec
         lowest = 0 if request.options.scale_to_zero or (old is not None and old.spec.min_replicas == 0) else 1
         least, most, fewest = spec.min_replicas, spec.max_replicas, _SPEC.child("minReplicas")
@@ -62,7 +62,7 @@ class HorizontalPodAutoscalerStrategy(Strategy[Autoscaler]):
             errors += checks.optional(rules, _SPEC.child("behavior", name), _validate_behavior)
         return errors
 
-    def status_rules(self, new: Autoscaler, old: Autoscaler, request: Request) -> Errors:
+    def validate_status(self, new: Autoscaler, old: Autoscaler, request: Request) -> Errors:
         here, status = Path("status"), new.status
         errors: Errors = []
         for index, condition in enumerate(status.conditions):

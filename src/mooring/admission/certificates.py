@@ -50,7 +50,7 @@ class PodCertificateRequestStrategy(Strategy[PodCertificateRequest]):
     def default(self, obj: PodCertificateRequest) -> None:
         set_missing(obj.spec, max_expiration_seconds=_DAY)
 
-    def rules(self, obj: PodCertificateRequest, old: PodCertificateRequest | None, request: Request) -> Errors:
+    def validate(self, obj: PodCertificateRequest, old: PodCertificateRequest | None, request: Request) -> Errors:
         spec = obj.spec
         if old is not None:
             return []
@@ -64,7 +64,7 @@ class PodCertificateRequestStrategy(Strategy[PodCertificateRequest]):
             errors += checks.limit_bytes(uid, _LONGEST_UID, _SPEC.child(field))
         return errors + _validate_lifetime(spec) + _validate_key(spec)
 
-    def status_rules(self, new: PodCertificateRequest, old: PodCertificateRequest, request: Request) -> Errors:
+    def validate_status(self, new: PodCertificateRequest, old: PodCertificateRequest, request: Request) -> Errors:
         conditions = _STATUS.child("conditions")
         errors: Errors = []
         for index, condition in enumerate(new.status.conditions):
@@ -150,7 +150,7 @@ class ClusterTrustBundleStrategy(Strategy[ClusterTrustBundle]):
     def name_check_for(self, obj: ClusterTrustBundle, request: Request) -> NameCheck:
         return _name_check_of(obj.spec.signer_name)
 
-    def rules(self, obj: ClusterTrustBundle, old: ClusterTrustBundle | None, request: Request) -> Errors:
+    def validate(self, obj: ClusterTrustBundle, old: ClusterTrustBundle | None, request: Request) -> Errors:
         spec, errors = obj.spec, Errors()
         if old is not None:
             wrong = _name_check_of(spec.signer_name)(obj.metadata.name)
@@ -290,7 +290,7 @@ class CertificateStrategy(Strategy[SigningRequest]):
         super().prepare_for_update(new, old, request)
         new.spec = old.spec
 
-    def rules(self, obj: SigningRequest, old: SigningRequest | None, request: Request) -> Errors:
+    def validate(self, obj: SigningRequest, old: SigningRequest | None, request: Request) -> Errors:
         spec, errors = obj.spec, Errors()
         if old is not None:
             return []

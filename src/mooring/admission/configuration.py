@@ -21,7 +21,7 @@ _REDACTED = "<secret contents redacted>"
 class ConfigMapStrategy(Strategy[ConfigMap]):
     has_generation = False
 
-    def rules(self, obj: ConfigMap, old: ConfigMap | None, request: Request) -> Errors:
+    def validate(self, obj: ConfigMap, old: ConfigMap | None, request: Request) -> Errors:
         errors = []
         if old is not None and old.immutable:
             errors += _validate_immutable(obj.immutable, obj.data == old.data)
@@ -46,7 +46,7 @@ class SecretStrategy(Strategy[Secret]):
             obj.data[key] = text.encode(errors="surrogatepass")
         obj.string_data = {}  # write-only: it is never read back
 
-    def rules(self, obj: Secret, old: Secret | None, request: Request) -> Errors:
+    def validate(self, obj: Secret, old: Secret | None, request: Request) -> Errors:
         errors = []
         if old is not None:
             errors += checks.invalid_if(obj.type != old.type, Path("type"), obj.type, IMMUTABLE)

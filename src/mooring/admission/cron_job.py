@@ -27,7 +27,7 @@ class CronJobStrategy(TemplateStrategy[CronJob]):
     def template_of(self, obj: CronJob | None) -> PodTemplateSpec | None:
         return obj.spec.job_template.spec.template if obj is not None else None
 
-    def rules(self, obj: CronJob, old: CronJob | None, request: Request) -> Errors:
+    def validate(self, obj: CronJob, old: CronJob | None, request: Request) -> Errors:
         spec = obj.spec
         errors = _validate_schedule(spec, old.spec if old is not None else None, SPEC.child("schedule"))
         errors += checks.non_negative(spec.starting_deadline_seconds, SPEC.child("startingDeadlineSeconds"))

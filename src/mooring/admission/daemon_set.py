@@ -9,9 +9,9 @@ from mooring.admission.workload import (
     TEMPLATE,
     TemplateStrategy,
     is_zero_or_malformed,
-    validate_match,
     validate_permanent_template,
     validate_rolling_numbers,
+    validate_selector_matches,
 )
 from mooring.api import field_errors, label_selector
 from mooring.api.apps_v1 import DaemonSet, DaemonSetUpdateStrategy, RollingUpdateDaemonSet
@@ -48,10 +48,10 @@ class DaemonSetStrategy(TemplateStrategy[DaemonSet]):
     def warnings(self, new: DaemonSet, old: DaemonSet | None, request: Request) -> list[str]:
         return [] if old is not None and new.spec.template == old.spec.template else super().warnings(new, old, request)
 
-    def rules(self, obj: DaemonSet, old: DaemonSet | None, request: Request) -> Errors:
+    def validate(self, obj: DaemonSet, old: DaemonSet | None, request: Request) -> Errors:
         spec, here = obj.spec, SPEC.child("selector")
         errors = label_selector.validate(spec.selector, here)
-        errors += validate_match(spec.selector, spec.template, TEMPLATE)
+        errors += validate_selector_matches(spec.selector, spec.template, TEMPLATE)
         if spec.selector is not None and not spec.selector.match_labels and not spec.selector.match_expressions:
             errors.append(field_errors.invalid(here, spec.selector, "empty selector is invalid for daemonset"))
         errors += validate_permanent_template(spec.template, self.template_of(old), TEMPLATE, "DaemonSet", request)
@@ -59,7 +59,7 @@ class DaemonSetStrategy(TemplateStrategy[DaemonSet]):
         errors += _validate_update_strategy(spec.update_strategy, SPEC.child("updateStrategy"))
         return errors + checks.non_negative(spec.revision_history_limit, SPEC.child("revisionHistoryLimit"))
 
-    def status_rules(self, new: DaemonSet, old: DaemonSet, request: Request) -> Errors:
+    def validate_status(self, new: DaemonSet, old: DaemonSet, request: Request) -> Errors:
         nodes = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
         updated = ("updatedNumberScheduled", "numberAvailable", "numberUnavailable")
         return checks.non_negative_fields(new.status, STATUS, *nodes, "observedGeneration", *updated, "collisionCount")

@@ -10,15 +10,15 @@ from mooring.admission.workload import (
     STATUS,
     TEMPLATE,
     TemplateStrategy,
-    is_valid,
+    is_valid_selector,
     is_zero_or_malformed,
     validate_collision_count,
-    validate_match,
     validate_permanent_template,
     validate_replica_counts,
     validate_rolling_numbers,
     validate_runs_forever,
     validate_selector,
+    validate_selector_matches,
     validate_template,
 )
 from mooring.api import field_errors
@@ -48,12 +48,12 @@ class DeploymentStrategy(TemplateStrategy[Deployment]):
         if new.spec != old.spec or new.metadata.annotations != old.metadata.annotations:
             new.metadata.generation = old.metadata.generation + 1
 
-    def rules(self, obj: Deployment, old: Deployment | None, request: Request) -> Errors:
+    def validate(self, obj: Deployment, old: Deployment | None, request: Request) -> Errors:
         spec = obj.spec
         errors = checks.non_negative(spec.replicas, SPEC.child("replicas"))
         errors += validate_selector(spec.selector, SPEC.child("selector"), _NO_SELECTOR)
-        errors += validate_match(spec.selector, spec.template, TEMPLATE)
-        if is_valid(spec.selector):
+        errors += validate_selector_matches(spec.selector, spec.template, TEMPLATE)
+        if is_valid_selector(spec.selector):
             errors += validate_permanent_template(spec.template, self.template_of(old), TEMPLATE, "ReplicaSet", request)
         errors += _validate_strategy(spec.strategy, SPEC.child("strategy"))
         errors += checks.non_negative_fields(spec, SPEC, "minReadySeconds", "revisionHistoryLimit")
@@ -62,7 +62,7 @@ class DeploymentStrategy(TemplateStrategy[Deployment]):
         is_short = deadline is not None and deadline <= spec.min_ready_seconds
         return errors + checks.invalid_if(is_short, here, deadline, "must be greater than minReadySeconds")
 
-    def status_rules(self, new: Deployment, old: Deployment, request: Request) -> Errors:
+    def validate_status(self, new: Deployment, old: Deployment, request: Request) -> Errors:
         status = new.status
         parts = ("updatedReplicas", "readyReplicas", "availableReplicas")
         errors = checks.non_negative_fields(status, STATUS, "observedGeneration", "replicas", *parts)
@@ -97,16 +97,16 @@ class ReplicaSetStrategy(TemplateStrategy[ReplicaSet]):
         set_missing(obj.spec, replicas=1)
         default_pod_spec(obj.spec.template.spec)
 
-    def rules(self, obj: ReplicaSet, old: ReplicaSet | None, request: Request) -> Errors:
+    def validate(self, obj: ReplicaSet, old: ReplicaSet | None, request: Request) -> Errors:
         spec = obj.spec
         errors = checks.non_negative_fields(spec, SPEC, "replicas", "minReadySeconds")
         errors += validate_selector(spec.selector, SPEC.child("selector"), _NO_SELECTOR)
-        errors += validate_match(spec.selector, spec.template, TEMPLATE)
-        if is_valid(spec.selector):
+        errors += validate_selector_matches(spec.selector, spec.template, TEMPLATE)
+        if is_valid_selector(spec.selector):
             errors += validate_permanent_template(spec.template, self.template_of(old), TEMPLATE, "ReplicaSet", request)
         return errors
 
-    def status_rules(self, new: ReplicaSet, old: ReplicaSet, request: Request) -> Errors:
+    def validate_status(self, new: ReplicaSet, old: ReplicaSet, request: Request) -> Errors:
         return _validate_status(new.status, "terminatingReplicas")
 
 
@@ -120,7 +120,7 @@ class ReplicationControllerStrategy(TemplateStrategy[ReplicationController]):
             default_pod_spec(spec.template.spec)
         set_missing(spec, replicas=1)
 
-    def rules(self, obj: ReplicationController, old: ReplicationController | None, request: Request) -> Errors:
+    def validate(self, obj: ReplicationController, old: ReplicationController | None, request: Request) -> Errors:
         spec = obj.spec
         errors = checks.non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
         errors += checks.require(spec.selector, SPEC.child("selector"))
@@ -133,7 +133,7 @@ class ReplicationControllerStrategy(TemplateStrategy[ReplicationController]):
         errors += validate_template(spec.template, self.template_of(old), TEMPLATE, request)
         return errors + validate_runs_forever(spec.template, TEMPLATE, "ReplicationController")
 
-    def status_rules(self, new: ReplicationController, old: ReplicationController, request: Request) -> Errors:
+    def validate_status(self, new: ReplicationController, old: ReplicationController, request: Request) -> Errors:
         return _validate_status(new.status)
 
 
@@ -151,7 +151,7 @@ class PodTemplateStrategy(TemplateStrategy[PodTemplate]):
         super().prepare_for_update(new, old, request)
         new.metadata.generation = old.metadata.generation + (new.template != old.template)
 
-    def rules(self, obj: PodTemplate, old: PodTemplate | None, request: Request) -> Errors:
+    def validate(self, obj: PodTemplate, old: PodTemplate | None, request: Request) -> Errors:
         return validate_template(obj.template, self.template_of(old), Path("template"), request)
 
 

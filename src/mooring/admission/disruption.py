@@ -13,7 +13,7 @@ _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 class PodDisruptionBudgetStrategy(Strategy[PodDisruptionBudget]):
     allow_unconditional_update = False
 
-    def rules(self, obj: PodDisruptionBudget, old: PodDisruptionBudget | None, request: Request) -> Errors:
+    def validate(self, obj: PodDisruptionBudget, old: PodDisruptionBudget | None, request: Request) -> Errors:
         spec = obj.spec
         errors: Errors = []
         if spec.min_available is not None and spec.max_unavailable is not None:
@@ -28,7 +28,7 @@ class PodDisruptionBudgetStrategy(Strategy[PodDisruptionBudget]):
         errors += checks.optional_one_of(policy, _EVICTION_POLICIES, SPEC.child("unhealthyPodEvictionPolicy"))
         return errors
 
-    def status_rules(self, new: PodDisruptionBudget, old: PodDisruptionBudget, request: Request) -> Errors:
+    def validate_status(self, new: PodDisruptionBudget, old: PodDisruptionBudget, request: Request) -> Errors:
         errors = checks.validate_conditions(new.status.conditions, STATUS.child("conditions"))
         counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
         return errors + checks.non_negative_fields(new.status, STATUS, *counts)

@@ -28,7 +28,7 @@ class EndpointsStrategy(Strategy[Endpoints]):
             for port in subset.ports:
                 port.protocol = port.protocol or "TCP"
 
-    def rules(self, obj: Endpoints, old: Endpoints | None, request: Request) -> Errors:
+    def validate(self, obj: Endpoints, old: Endpoints | None, request: Request) -> Errors:
         if old is not None and obj.subsets == old.subsets:
             return []
         here, strict = Path("subsets"), request.options.strict_addresses
@@ -70,7 +70,7 @@ class EndpointSliceStrategy(Strategy[v1.EndpointSlice]):
         for port in obj.ports:
             set_missing(port, name="", protocol="TCP")
 
-    def rules(self, obj: v1.EndpointSlice, old: v1.EndpointSlice | None, request: Request) -> Errors:
+    def validate(self, obj: v1.EndpointSlice, old: v1.EndpointSlice | None, request: Request) -> Errors:
         errors = checks.require_one_of(obj.address_type, _ADDRESS_TYPES, Path("addressType"))
         if old is None or obj.endpoints != old.endpoints:
             strict = request.options.strict_addresses

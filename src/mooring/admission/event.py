@@ -16,7 +16,7 @@ class EventStrategy(Strategy[Event]):
     has_generation = False
     allow_create_on_update = True
 
-    def rules(self, obj: Event, old: Event | None, request: Request) -> Errors:
+    def validate(self, obj: Event, old: Event | None, request: Request) -> Errors:
         namespace, involved = obj.metadata.namespace, obj.involved_object.namespace
         if obj.event_time is None:
             agrees = namespace in ("", "default") if not involved else namespace == involved

@@ -27,7 +27,7 @@ _COST = 25
 """The validation budget charged for each character of a new expression, in the units of `field_errors.spend`."""
 
 
-class Fault(StrEnum):
+class ExpressionFault(StrEnum):
     """The reasons for rejecting a CEL expression: it is invalid, no program can be built, or it may cost too much."""
 
     INVALID = "it does not compile, or not to a boolean"
@@ -38,7 +38,7 @@ class Fault(StrEnum):
 class ExpressionError(msgspec.Struct, frozen=True):
     """The error of a rejected CEL expression: its fault, which decides the type of the field error, and a message."""
 
-    fault: Fault
+    fault: ExpressionFault
     detail: str
 
 
@@ -65,15 +65,15 @@ def validate(expression: str, path: Path, check: ExpressionCheck) -> Errors:
     if complaint is None:
         return []
     match complaint.fault:
-        case Fault.TOO_COMPLEX:
+        case ExpressionFault.TOO_COMPLEX:
             return [field_errors.forbidden(path, complaint.detail)]
-        case Fault.INTERNAL:
+        case ExpressionFault.INTERNAL:
             return [field_errors.internal(path, complaint.detail)]
-        case Fault.INVALID:
+        case ExpressionFault.INVALID:
             return [field_errors.invalid(path, expression, complaint.detail)]
 
 
-def check_in(environment: Callable[[], "Environment"], results: tuple[str, ...] = ("bool",)) -> ExpressionCheck:
+def build_check(environment: Callable[[], "Environment"], results: tuple[str, ...] = ("bool",)) -> ExpressionCheck:
     """Return a cached function that compiles a CEL expression and returns the error, if any. The CEL environment is
     built when the function is first called; `results` are the allowed result types.
     """
@@ -89,9 +89,9 @@ def _find_error(program: "Program", results: tuple[str, ...]) -> ExpressionError
     if program.issues:
         if not program.issues[0].line:  # without a position: constant folding failed
             detail = program.issues[0].message.removeprefix("program: ")
-            return ExpressionError(Fault.INTERNAL, f"program instantiation failed: {detail}")
-        return ExpressionError(Fault.INVALID, "compilation failed: " + "\n".join(map(str, program.issues)))
+            return ExpressionError(ExpressionFault.INTERNAL, f"program instantiation failed: {detail}")
+        return ExpressionError(ExpressionFault.INVALID, "compilation failed: " + "\n".join(map(str, program.issues)))
     if str(program.output_type) not in results:
         detail = f"must evaluate to bool or the unknown type, not {program.output_type}"
-        return ExpressionError(Fault.INVALID, detail)
-    return ExpressionError(Fault.TOO_COMPLEX, TOO_COMPLEX) if program.max_cost > MAX_COST else None
+        return ExpressionError(ExpressionFault.INVALID, detail)
+    return ExpressionError(ExpressionFault.TOO_COMPLEX, TOO_COMPLEX) if program.max_cost > MAX_COST else None

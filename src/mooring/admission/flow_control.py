@@ -21,13 +21,13 @@ ALL = "*"
 _API = "flowcontrol.apiserver.k8s.io/v1"
 
 
-def _metadata(name: str) -> ObjectMeta:
+def _build_metadata(name: str) -> ObjectMeta:
     return ObjectMeta(name=name, annotations={AUTO_UPDATE: "true"})
 
 
 def _build_level(name: str, spec: v1.PriorityLevelConfigurationSpec) -> PriorityLevel:
     kind = "PriorityLevelConfiguration"
-    return PriorityLevel(kind=kind, api_version=_API, metadata=_metadata(name), spec=spec)
+    return PriorityLevel(kind=kind, api_version=_API, metadata=_build_metadata(name), spec=spec)
 
 
 def _build_queued_level(name: str, shares: int, lendable: int, queues: int, hand_size: int) -> PriorityLevel:
@@ -49,7 +49,7 @@ def _build_schema(
         distinguisher_method=v1.FlowDistinguisherMethod(type=method) if method else None,
         rules=[rules],
     )
-    return v1.FlowSchema(kind="FlowSchema", api_version=_API, metadata=_metadata(name), spec=spec)
+    return v1.FlowSchema(kind="FlowSchema", api_version=_API, metadata=_build_metadata(name), spec=spec)
 
 
 def _group_subjects(*names: str) -> list[v1.Subject]:
@@ -164,14 +164,14 @@ class FlowSchemaStrategy(Strategy[v1.FlowSchema]):
     def default(self, obj: v1.FlowSchema) -> None:
         set_empty(obj.spec, matching_precedence=1000)
 
-    def rules(self, obj: v1.FlowSchema, old: v1.FlowSchema | None, request: Request) -> Errors:
+    def validate(self, obj: v1.FlowSchema, old: v1.FlowSchema | None, request: Request) -> Errors:
         errors = _validate_flow_schema(obj)
         fixed = MANDATORY_SCHEMAS.get(obj.metadata.name)
         detail = f"spec of '{obj.metadata.name}' must equal the fixed value"
         errors += checks.invalid_if(fixed is not None and obj.spec != fixed.spec, _SPEC, obj.spec, detail)
         return errors + _validate_conditions(obj.status.conditions)
 
-    def status_rules(self, new: v1.FlowSchema, old: v1.FlowSchema, request: Request) -> Errors:
+    def validate_status(self, new: v1.FlowSchema, old: v1.FlowSchema, request: Request) -> Errors:
         return _validate_conditions(new.status.conditions)
 
 
@@ -305,14 +305,14 @@ class PriorityLevelStrategy(Strategy[PriorityLevel]):
             if limited.limit_response.queuing is not None:
                 set_empty(limited.limit_response.queuing, queues=64, hand_size=8, queue_length_limit=50)
 
-    def rules(self, obj: PriorityLevel, old: PriorityLevel | None, request: Request) -> Errors:
+    def validate(self, obj: PriorityLevel, old: PriorityLevel | None, request: Request) -> Errors:
         return (
             _validate_level(obj.spec, obj.metadata.name)
             + _validate_mandatory(obj)
             + _validate_conditions([*obj.status.conditions])
         )
 
-    def status_rules(self, new: PriorityLevel, old: PriorityLevel, request: Request) -> Errors:
+    def validate_status(self, new: PriorityLevel, old: PriorityLevel, request: Request) -> Errors:
         return _validate_conditions([*new.status.conditions])
 
 

@@ -16,8 +16,8 @@ from mooring.admission.workload import (
     STATUS,
     TEMPLATE,
     TemplateStrategy,
-    is_valid,
-    validate_match,
+    is_valid_selector,
+    validate_selector_matches,
     validate_template,
 )
 from mooring.api import field_errors, label_selector, names
@@ -73,16 +73,16 @@ class JobStrategy(TemplateStrategy[Job]):
             for label in (JOB_NAME, _OLD_LABELS[JOB_NAME]):
                 obj.spec.template.metadata.labels[label] = obj.metadata.name
 
-    def rules(self, obj: Job, old: Job | None, request: Request) -> Errors:
+    def validate(self, obj: Job, old: Job | None, request: Request) -> Errors:
         spec = obj.spec
         errors = _validate_generated_selector(obj) if old is None else []
         errors += validate_job_spec(spec, old.spec if old is not None else None, SPEC, request)
         errors += checks.require(spec.selector is not None, SPEC.child("selector"))
         errors += checks.optional(spec.selector, SPEC.child("selector"), label_selector.validate)
-        errors += validate_match(spec.selector, spec.template, TEMPLATE)
+        errors += validate_selector_matches(spec.selector, spec.template, TEMPLATE)
         return errors + (_validate_indexed_name(obj) if old is None else _validate_changes(obj, old, request))
 
-    def status_rules(self, new: Job, old: Job, request: Request) -> Errors:
+    def validate_status(self, new: Job, old: Job, request: Request) -> Errors:
         return checks.non_negative_fields(new.status, STATUS, "active", "succeeded", "failed", "ready", "terminating")
 
 
@@ -116,7 +116,7 @@ def _validate_generated_selector(job: Job) -> Errors:
             if label in labels and labels[label] != value:
                 errors.append(field_errors.invalid(here.key(label), labels[label], f"must be '{value}'"))
     selector = job.spec.selector
-    if is_valid(selector) and not label_selector.from_label_selector(selector).matches(expected):
+    if is_valid_selector(selector) and not label_selector.from_label_selector(selector).matches(expected):
         errors.append(field_errors.invalid(SPEC.child("selector"), selector, "`selector` not auto-generated"))
     return errors
 

@@ -16,7 +16,7 @@ class LeaseStrategy(Strategy[Lease]):
     allow_create_on_update = True
     allow_unconditional_update = False
 
-    def rules(self, obj: Lease, old: Lease | None, request: Request) -> Errors:
+    def validate(self, obj: Lease, old: Lease | None, request: Request) -> Errors:
         spec = obj.spec
         here, detail = _SPEC.child("leaseDurationSeconds"), "must be greater than 0"
         errors = checks.positive(spec.lease_duration_seconds, here, detail)

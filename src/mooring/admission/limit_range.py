@@ -59,7 +59,7 @@ def check_claim(claim: PersistentVolumeClaim, request: Request) -> None:
             text
             for item in each.spec.limits
             if item.type == "PersistentVolumeClaim"
-            for constraint in (_below_minimum, _request_above_maximum)
+            for constraint in (_find_minimum_problems, _find_request_problems)
             for text in constraint(item, claim.spec.resources.requests, {})
         ]
         _raise_forbidden(found, "persistentvolumeclaims", claim.metadata.name)
@@ -91,7 +91,7 @@ def _pod_totals(spec: PodSpec) -> tuple[Resources, Resources]:
     return requests, limits
 
 
-def _below_minimum(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:
+def _find_minimum_problems(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:
     for name, least in sorted(item.min.items()):
         rule = f"minimum {name} usage per {item.type} is {least}"
         request, limit = requests.get(name), limits.get(name)
@@ -103,7 +103,7 @@ def _below_minimum(item: LimitRangeItem, requests: Resources, limits: Resources)
             yield f"{rule}, but limit is {limit}"
 
 
-def _above_maximum(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:
+def _find_maximum_problems(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:
     for name, most in sorted(item.max.items()):
         rule = f"maximum {name} usage per {item.type} is {most}"
         request, limit = requests.get(name), limits.get(name)
@@ -115,7 +115,7 @@ def _above_maximum(item: LimitRangeItem, requests: Resources, limits: Resources)
             yield f"{rule}, but request is {request}"
 
 
-def _request_above_maximum(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:  # noqa: ARG001 - claims have no limits that count
+def _find_request_problems(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:  # noqa: ARG001 - claims have no limits that count
     for name, most in sorted(item.max.items()):
         rule = f"maximum {name} usage per {item.type} is {most}"
         request = requests.get(name)
@@ -125,7 +125,7 @@ def _request_above_maximum(item: LimitRangeItem, requests: Resources, limits: Re
             yield f"{rule}, but request is {request}"
 
 
-def _above_ratio(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:
+def _find_ratio_problems(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:
     for name, most in sorted(item.max_limit_request_ratio.items()):
         rule = f"{name} max limit to request ratio per {item.type} is {most}"
         request, limit = requests.get(name), limits.get(name)
@@ -139,4 +139,4 @@ def _above_ratio(item: LimitRangeItem, requests: Resources, limits: Resources) -
                 yield f"{rule}, but provided ratio is {ratio:f}"
 
 
-_CONSTRAINTS: tuple[Constraint, ...] = (_below_minimum, _above_maximum, _above_ratio)
+_CONSTRAINTS: tuple[Constraint, ...] = (_find_minimum_problems, _find_maximum_problems, _find_ratio_problems)

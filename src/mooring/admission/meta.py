@@ -71,7 +71,7 @@ def validate_object_meta_update(
     now, before = _immutable_metadata_errors(new), _immutable_metadata_errors(old)
     if now != before:
         for name, value, was in zip(_FIXED, now, before, strict=True):
-            errors += immutable(value, was, path, name)
+            errors += validate_immutable(value, was, path, name)
     errors += _validate_labels_and_owners(new, path)
     if new.finalizers:
         errors += _validate_finalizers(new.finalizers, path.child("finalizers"))
@@ -81,7 +81,7 @@ def validate_object_meta_update(
     return errors
 
 
-def immutable(new: object, old: object, path: Path, name: str) -> Errors:
+def validate_immutable(new: object, old: object, path: Path, name: str) -> Errors:
     """Return an error at the field `name` below `path` if the value differs from the old one, else none."""
     return [] if new == old else [field_errors.invalid(path.child(name), new, IMMUTABLE)]
 

@@ -42,10 +42,10 @@ class NamespaceStrategy(Strategy[Namespace]):
         super().prepare_for_update(new, old, request)
         new.spec.finalizers = list(old.spec.finalizers)
 
-    def rules(self, obj: Namespace, old: Namespace | None, request: Request) -> Errors:
+    def validate(self, obj: Namespace, old: Namespace | None, request: Request) -> Errors:
         return [] if old is not None else _validate_finalizers(obj.spec.finalizers, _FINALIZERS)
 
-    def status_rules(self, new: Namespace, old: Namespace, request: Request) -> Errors:
+    def validate_status(self, new: Namespace, old: Namespace, request: Request) -> Errors:
         wanted, is_empty = (
             ("Active", "is empty") if new.metadata.deletion_timestamp is None else ("Terminating", "is not empty")
         )

@@ -8,7 +8,7 @@ from mooring.admission import checks
 from mooring.admission.addresses import (
     canonical_ip_problems,
     is_ip,
-    network_of,
+    parse_network,
     validate_canonical_cidr,
     validate_cidr,
     validate_legacy_cidr,
@@ -54,7 +54,7 @@ class IngressStrategy(Strategy[Ingress]):
         if old is None and not is_named:
             obj.spec.ingress_class_name = request.lookups.default_ingress_class()
 
-    def rules(self, obj: Ingress, old: Ingress | None, request: Request) -> Errors:
+    def validate(self, obj: Ingress, old: Ingress | None, request: Request) -> Errors:
         spec = obj.spec
         errors: Errors = []
         if not spec.rules and spec.default_backend is None:
@@ -67,7 +67,7 @@ class IngressStrategy(Strategy[Ingress]):
         )
         return errors + (_validate_class_annotation(obj) if old is None else [])
 
-    def status_rules(self, new: Ingress, old: Ingress, request: Request) -> Errors:
+    def validate_status(self, new: Ingress, old: Ingress, request: Request) -> Errors:
         errors: Errors = []
         stored = {way.ip for way in old.status.load_balancer.ingress}
         for index, way in enumerate(new.status.load_balancer.ingress):
@@ -172,7 +172,7 @@ class IngressClassStrategy(Strategy[IngressClass]):
         if obj.spec.parameters is not None:
             set_missing(obj.spec.parameters, scope="Cluster")
 
-    def rules(self, obj: IngressClass, old: IngressClass | None, request: Request) -> Errors:
+    def validate(self, obj: IngressClass, old: IngressClass | None, request: Request) -> Errors:
         controller, here = obj.spec.controller, _SPEC.child("controller")
         errors: Errors = []
         errors += checks.invalid_if(old is not None and old.spec.controller != controller, here, controller, IMMUTABLE)
@@ -210,7 +210,7 @@ class NetworkPolicyStrategy(Strategy[NetworkPolicy]):
         if not spec.policy_types:
             spec.policy_types = ["Ingress", "Egress"] if spec.egress else ["Ingress"]
 
-    def rules(self, obj: NetworkPolicy, old: NetworkPolicy | None, request: Request) -> Errors:
+    def validate(self, obj: NetworkPolicy, old: NetworkPolicy | None, request: Request) -> Errors:
         spec = obj.spec
         errors = label_selector.validate(spec.pod_selector, _SPEC.child("podSelector"))
         sides = (
@@ -254,7 +254,7 @@ def _validate_legacy_block(block: IPBlock, before: frozenset[str], path: Path) -
     return [
         error
         for text, here in places
-        if text not in before and network_of(text) is not None
+        if text not in before and parse_network(text) is not None
         for error in validate_legacy_cidr(text, here, strict=True)
     ]
 
@@ -294,11 +294,11 @@ def _validate_block(block: IPBlock, path: Path) -> Errors:
     if not block.cidr:
         return [field_errors.required(here)]
     errors = validate_cidr(block.cidr, here)
-    whole = network_of(block.cidr)
+    whole = parse_network(block.cidr)
     for index, text in enumerate(block.except_ if whole is not None else ()):
         at = path.child("except").index(index)
         errors += validate_cidr(text, at)
-        part = network_of(text)
+        part = parse_network(text)
         if part is None or whole is None:
             continue
         inside = part.version == whole.version and part.network_address in whole and part.prefixlen > whole.prefixlen
@@ -318,7 +318,7 @@ class IPAddressStrategy(Strategy[IPAddress]):
     def name_check(self, name: str) -> names.Messages:
         return canonical_ip_problems(name)
 
-    def rules(self, obj: IPAddress, old: IPAddress | None, request: Request) -> Errors:
+    def validate(self, obj: IPAddress, old: IPAddress | None, request: Request) -> Errors:
         parent = obj.spec.parent_ref
         return [field_errors.required(_PARENT)] if parent is None else _validate_parent(parent)
 
@@ -333,7 +333,7 @@ def _validate_parent(parent: ParentReference) -> Errors:
 class ServiceCIDRStrategy(Strategy[ServiceCIDR]):
     has_generation = False
 
-    def rules(self, obj: ServiceCIDR, old: ServiceCIDR | None, request: Request) -> Errors:
+    def validate(self, obj: ServiceCIDR, old: ServiceCIDR | None, request: Request) -> Errors:
         cidrs = obj.spec.cidrs
         if old is None:
             return _validate_networks(cidrs)
@@ -357,6 +357,6 @@ def _validate_networks(cidrs: list[str]) -> Errors:
         return [field_errors.invalid(_CIDRS, {"CIDRs": cidrs}, "may only hold up to 2 values")]
     errors: Errors = []
     errors += checks.validate_items(cidrs, _CIDRS, validate_canonical_cidr)
-    families = [network.version for cidr in cidrs if (network := network_of(cidr)) is not None]
+    families = [network.version for cidr in cidrs if (network := parse_network(cidr)) is not None]
     errors += checks.invalid_if(len(families) == 2 and families[0] == families[1], _CIDRS, cidrs, _ONE_OF_EACH)
     return errors

@@ -66,15 +66,15 @@ class NodeStrategy(Strategy[Node]):
         if old.spec.config_source is None:
             new.spec.config_source = None
 
-    def rules(self, obj: Node, old: Node | None, request: Request) -> Errors:
+    def validate(self, obj: Node, old: Node | None, request: Request) -> Errors:
         errors = validate_taints(obj.spec.taints, _TAINTS)
         errors += _validate_resources(obj.status.capacity, "capacity")
         errors += _validate_resources(obj.status.allocatable, "allocatable")
         errors += _validate_declared_features(obj.status.declared_features) + _validate_pod_cidrs(obj.spec.pod_cidrs)
         return errors if old is None else errors + _validate_changes(obj, old)
 
-    def status_rules(self, new: Node, old: Node, request: Request) -> Errors:
-        return self.rules(new, old, request)
+    def validate_status(self, new: Node, old: Node, request: Request) -> Errors:
+        return self.validate(new, old, request)
 
     def warnings(self, new: Node, old: Node | None, request: Request) -> list[str]:
         found = []

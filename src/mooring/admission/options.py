@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
-from mooring.admission.expressions import ExpressionChecks, check_in
+from mooring.admission.expressions import ExpressionChecks, build_check
 from mooring.base import known_gates as gates
 from mooring.base.component import Component
 from mooring.base.version import BINARY, OLDEST_EMULATION, Version
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 def expression_checks_for(min_compatibility: Version, *, forced: bool = False) -> ExpressionChecks:
     """Return the CEL checks for a minimum compatibility version; `forced` allows all of CEL below it, too."""
     return ExpressionChecks(
-        new_taint=check_in(lambda: _environments("TAINT").new_expressions(min_compatibility, forced=forced)),
-        new_node=check_in(lambda: _environments("NODE").new_expressions(min_compatibility, forced=forced)),
-        stored_taint=check_in(lambda: _environments("TAINT").stored_expressions()),
-        stored_node=check_in(lambda: _environments("NODE").stored_expressions()),
-        new_device=check_in(lambda: _environments("DEVICE").new_expressions(min_compatibility), ("bool", "dyn")),
+        new_taint=build_check(lambda: _environments("TAINT").new_expressions(min_compatibility, forced=forced)),
+        new_node=build_check(lambda: _environments("NODE").new_expressions(min_compatibility, forced=forced)),
+        stored_taint=build_check(lambda: _environments("TAINT").stored_expressions()),
+        stored_node=build_check(lambda: _environments("NODE").stored_expressions()),
+        new_device=build_check(lambda: _environments("DEVICE").new_expressions(min_compatibility), ("bool", "dyn")),
     )
 
 
@@ -41,7 +41,7 @@ def _environments(subject: str) -> "Environments":
     return environments
 
 
-def _rule_environment_of(version: Version) -> "Callable[[], Environment]":
+def _rule_environment_maker(version: Version) -> "Callable[[], Environment]":
     def environment() -> "Environment":
         from mooring.constraints.celenv.environments import base_environment  # noqa: PLC0415 - see `_environments`
 
@@ -57,7 +57,7 @@ class PolicyEnvironment(Protocol):
         pass
 
 
-def _policy_environment_of(version: Version | None) -> PolicyEnvironment:
+def _policy_environment_maker(version: Version | None) -> PolicyEnvironment:
     def environment(*, params: bool = False, authorizer: bool = True, patches: bool = False) -> "Environment":
         from mooring.constraints.celenv.admission import admission_environment  # noqa: PLC0415 - see `_environments`
 
@@ -66,7 +66,7 @@ def _policy_environment_of(version: Version | None) -> PolicyEnvironment:
     return environment
 
 
-stored_policies = _policy_environment_of(None)
+stored_policies = _policy_environment_maker(None)
 """The CEL environments for stored policy expressions and for evaluating them, with every library of this release."""
 
 
@@ -74,7 +74,7 @@ class CustomOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The CEL libraries and formats that new CustomResourceDefinition schemas may use at a compatibility version."""
 
     new_rules: Callable[[], "Environment"] = msgspec.field(
-        default_factory=lambda: _rule_environment_of(BINARY.minus(1))
+        default_factory=lambda: _rule_environment_maker(BINARY.minus(1))
     )
     """The CEL environment for new rules: that of the minimum compatibility version."""
     new_formats: bool = True
@@ -124,7 +124,7 @@ class AdmissionOptions(msgspec.Struct, frozen=True, kw_only=True):
     pod_security_minor: int = BINARY.minor
     """The minor version that `latest` means in the Pod Security labels of namespaces."""
     custom: CustomOptions = msgspec.field(default_factory=CustomOptions)
-    new_policies: PolicyEnvironment = msgspec.field(default_factory=lambda: _policy_environment_of(BINARY.minus(1)))
+    new_policies: PolicyEnvironment = msgspec.field(default_factory=lambda: _policy_environment_maker(BINARY.minus(1)))
     """The CEL environments for new expressions of policies and match conditions."""
     static_names: bool = True
     """Whether names of webhook configurations that end with `.static.k8s.io` are reserved."""
@@ -134,7 +134,7 @@ class AdmissionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The fields that are off in the emulated release, or newer than the minimum compatibility version."""
 
 
-class UpstreamGate(NamedTuple):
+class UpstreamFeatureGate(NamedTuple):
     """A feature gate of upstream Kubernetes that also switches a validation rule here, and the releases it is in."""
 
     name: str
@@ -149,13 +149,13 @@ class UpstreamGate(NamedTuple):
         return is_known and (state is None or state.enabled)
 
 
-RELAXED_SERVICE_NAMES = UpstreamGate("RelaxedServiceNameValidation", Version(1, 36), Version(1, 34))
-SAME_NODE_TRAFFIC = UpstreamGate("PreferSameTrafficDistribution", Version(1, 34), Version(1, 33))
-STRICT_ADDRESSES = UpstreamGate("StrictIPCIDRValidation", Version(1, 36), OLDEST_EMULATION)
-SCALE_TO_ZERO = UpstreamGate("HPAScaleToZero", Version(1, 37), OLDEST_EMULATION)
-RELAXED_ENV_NAMES = UpstreamGate("RelaxedEnvironmentVariableValidation", Version(1, 32), Version(1, 32))
-RELAXED_DNS_SEARCHES = UpstreamGate("RelaxedDNSSearchValidation", Version(1, 33), Version(1, 33))
-CONTAINER_RESTART_POLICY = UpstreamGate("ContainerRestartRules", Version(1, 34), Version(1, 34))
+RELAXED_SERVICE_NAMES = UpstreamFeatureGate("RelaxedServiceNameValidation", Version(1, 36), Version(1, 34))
+SAME_NODE_TRAFFIC = UpstreamFeatureGate("PreferSameTrafficDistribution", Version(1, 34), Version(1, 33))
+STRICT_ADDRESSES = UpstreamFeatureGate("StrictIPCIDRValidation", Version(1, 36), OLDEST_EMULATION)
+SCALE_TO_ZERO = UpstreamFeatureGate("HPAScaleToZero", Version(1, 37), OLDEST_EMULATION)
+RELAXED_ENV_NAMES = UpstreamFeatureGate("RelaxedEnvironmentVariableValidation", Version(1, 32), Version(1, 32))
+RELAXED_DNS_SEARCHES = UpstreamFeatureGate("RelaxedDNSSearchValidation", Version(1, 33), Version(1, 33))
+CONTAINER_RESTART_POLICY = UpstreamFeatureGate("ContainerRestartRules", Version(1, 34), Version(1, 34))
 STATIC_NAMES = Version(1, 37)
 EXTENDED_DEVICE_RESOURCES = Version(1, 36)
 NEW_FORMATS = Version(1, 34)
@@ -168,7 +168,7 @@ SERVED_BY_RUNTIME_CONFIG = frozenset({"DynamicResourceAllocation"})
 
 
 @lru_cache(maxsize=32)
-def fields_of(
+def release_fields_for(
     emulation: Version,
     compatible: Version,
     off: frozenset[str] = frozenset(),
@@ -232,8 +232,8 @@ def for_component(component: Component) -> AdmissionOptions:
         relaxed_env_names=RELAXED_ENV_NAMES.is_on(component),
         relaxed_dns_searches=RELAXED_DNS_SEARCHES.is_on(component),
         container_restart_policy=CONTAINER_RESTART_POLICY.is_on(component),
-        custom=CustomOptions(new_rules=_rule_environment_of(compatible), new_formats=compatible >= NEW_FORMATS),
-        new_policies=_policy_environment_of(compatible),
+        custom=CustomOptions(new_rules=_rule_environment_maker(compatible), new_formats=compatible >= NEW_FORMATS),
+        new_policies=_policy_environment_maker(compatible),
         expression_checks=expression_checks_for(compatible, forced=on(gates.CEL)),
-        release_fields=fields_of(component.versions.emulation, compatible, off, too_new),
+        release_fields=release_fields_for(component.versions.emulation, compatible, off, too_new),
     )

@@ -16,7 +16,7 @@ from mooring.admission.node_selector import NodeSelectorRules, validate_node_sel
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod.defaults import default_source, round_to_milli
 from mooring.admission.pod.rules import SEMVER_OPERATORS
-from mooring.admission.pod.warnings import DEPRECATED_LABELS, deprecated_sources
+from mooring.admission.pod.warnings import DEPRECATED_LABELS, source_deprecations
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import field_errors, names, times
 from mooring.api.base import copy_of
@@ -56,7 +56,7 @@ class PersistentVolumeStrategy(Strategy[PersistentVolume]):
     def prepare_for_create(self, obj: PersistentVolume, request: Request) -> None:
         obj.status = PersistentVolumeStatus(phase="Pending", last_phase_transition_time=times.to_seconds(request.now))
 
-    def rules(self, obj: PersistentVolume, old: PersistentVolume | None, request: Request) -> Errors:
+    def validate(self, obj: PersistentVolume, old: PersistentVolume | None, request: Request) -> Errors:
         affinity = affinity_rules(request.options, old.spec if old is not None else None)
         errors = validate_spec(obj.spec, _SPEC, affinity)
         return errors if old is None else errors + _validate_changes(obj.spec, old.spec, request.options)
@@ -67,7 +67,7 @@ class PersistentVolumeStrategy(Strategy[PersistentVolume]):
             recycles = [f"spec.persistentVolumeReclaimPolicy: {_NO_RECYCLING}"]
         return [
             *recycles,
-            *(each for each in deprecated_sources(new.spec, Path("spec")) if not each.startswith(_ONLY_IN_PODS)),
+            *(each for each in source_deprecations(new.spec, Path("spec")) if not each.startswith(_ONLY_IN_PODS)),
             *(
                 f"spec.nodeAffinity.required.nodeSelectorTerms[{index}].matchExpressions[{position}].key: "
                 f"{requirement.key} is {DEPRECATED_LABELS[requirement.key]}"

@@ -7,7 +7,7 @@ from mooring.admission import checks, limit_range
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.persistent_volume import validate_access_modes, validate_class_name, validate_volume_mode
 from mooring.admission.pod.defaults import round_to_milli
-from mooring.admission.pod.warnings import fractional_bytes
+from mooring.admission.pod.warnings import fraction_warnings
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import errors as api_errors
 from mooring.api import field_errors, label_selector, names
@@ -63,11 +63,11 @@ class PersistentVolumeClaimStrategy(Strategy[PersistentVolumeClaim]):
             _drop_other_sources(new.spec)
         normalize_data_sources(new.spec)
 
-    def rules(self, obj: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> Errors:
+    def validate(self, obj: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> Errors:
         errors = validate_claim_spec(obj.spec, _SPEC)
         return errors if old is None else errors + _validate_changes(obj, old)
 
-    def status_rules(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request) -> Errors:
+    def validate_status(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request) -> Errors:
         errors = checks.require(new.spec.access_modes, Path("Spec", "accessModes"))
         for name, quantity in new.status.capacity.items():
             errors += checks.non_negative_quantity(quantity, Path("status", "capacity").key(name))
@@ -83,7 +83,7 @@ class PersistentVolumeClaimStrategy(Strategy[PersistentVolumeClaim]):
         return errors
 
     def warnings(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> list[str]:
-        found = [*fractional_bytes(new.spec.resources, _SPEC, "storage")]
+        found = [*fraction_warnings(new.spec.resources, _SPEC, "storage")]
         if CLASS_ANNOTATION in new.metadata.annotations:
             use = 'deprecated since v1.8; use "storageClassName" attribute instead'
             found.insert(0, f"metadata.annotations[{CLASS_ANNOTATION}]: {use}")

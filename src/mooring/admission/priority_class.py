@@ -26,7 +26,7 @@ class PriorityClassStrategy(Strategy[PriorityClass]):
             why = f"PriorityClass {present.name} is already marked as default. Only one default can exist"
             raise errors.forbidden(self.resource, obj.metadata.name, why, group=self.group)
 
-    def rules(self, obj: PriorityClass, old: PriorityClass | None, request: Request) -> Errors:
+    def validate(self, obj: PriorityClass, old: PriorityClass | None, request: Request) -> Errors:
         if old is not None:
             return checks.forbidden_if(obj.value != old.value, Path("value"), "may not be changed in an update.")
         found = _validate_name_and_value(obj)

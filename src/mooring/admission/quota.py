@@ -47,14 +47,14 @@ class ResourceQuotaStrategy(Strategy[ResourceQuota]):
         round_to_milli(obj.status.hard)
         round_to_milli(obj.status.used)
 
-    def rules(self, obj: ResourceQuota, old: ResourceQuota | None, request: Request) -> Errors:
+    def validate(self, obj: ResourceQuota, old: ResourceQuota | None, request: Request) -> Errors:
         errors = _validate_quantities(obj.spec.hard, _SPEC.child("hard"))
         errors += _validate_scopes(obj.spec, _SPEC.child("scopes")) + _validate_scope_selector(obj.spec)
         if old is not None and set(obj.spec.scopes) != set(old.spec.scopes):
             errors.append(field_errors.invalid(_SPEC.child("scopes"), obj.spec.scopes, IMMUTABLE))
         return errors
 
-    def status_rules(self, new: ResourceQuota, old: ResourceQuota, request: Request) -> Errors:
+    def validate_status(self, new: ResourceQuota, old: ResourceQuota, request: Request) -> Errors:
         errors = _validate_quantities(new.status.hard, Path("status", "hard"))
         return errors + _validate_quantities(new.status.used, Path("status", "used"))
 
@@ -154,7 +154,7 @@ class LimitRangeStrategy(Strategy[LimitRange]):
                 for name, quantity in (*item.default.items(), *item.min.items()):
                     item.default_request.setdefault(name, quantity)
 
-    def rules(self, obj: LimitRange, old: LimitRange | None, request: Request) -> Errors:
+    def validate(self, obj: LimitRange, old: LimitRange | None, request: Request) -> Errors:
         errors: Errors = []
         seen = checks.Unique()
         for index, item in enumerate(obj.spec.limits):

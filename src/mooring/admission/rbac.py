@@ -26,7 +26,7 @@ class _RbacStrategy(Strategy[AnyRole]):
     def name_check(self, name: str) -> names.Messages:
         return names.path_segment_name(name)
 
-    def rules(self, obj: AnyRole, old: AnyRole | None, request: Request) -> Errors:
+    def validate(self, obj: AnyRole, old: AnyRole | None, request: Request) -> Errors:
         return [
             error
             for index, rule in enumerate(obj.rules)
@@ -39,8 +39,8 @@ class RoleStrategy(_RbacStrategy[Role]):
 
 
 class ClusterRoleStrategy(_RbacStrategy[ClusterRole]):
-    def rules(self, obj: ClusterRole, old: ClusterRole | None, request: Request) -> Errors:
-        errors = super().rules(obj, old, request)
+    def validate(self, obj: ClusterRole, old: ClusterRole | None, request: Request) -> Errors:
+        errors = super().validate(obj, old, request)
         if obj.aggregation_rule is None:
             return errors
         here = Path("aggregationRule", "clusterRoleSelectors")
@@ -70,7 +70,7 @@ class _BindingStrategy(Strategy[AnyBinding]):
             if not subject.api_group and subject.kind in ("User", "Group"):
                 subject.api_group = GROUP
 
-    def rules(self, obj: AnyBinding, old: AnyBinding | None, request: Request) -> Errors:
+    def validate(self, obj: AnyBinding, old: AnyBinding | None, request: Request) -> Errors:
         errors = _validate_role_ref(obj.role_ref, self.role_kinds)
         errors += checks.validate_items(obj.subjects, _SUBJECTS, _validate_subject, namespaced=self.namespaced)
         if old is not None and obj.role_ref != old.role_ref:

@@ -95,7 +95,7 @@ def strategy_of(object_type: type[meta_v1.Resource]) -> Strategy[Any]:
     return _BY_TYPE[object_type]
 
 
-def _strategies_in(module: ModuleType) -> Iterator[Strategy[Any]]:
+def _create_strategies(module: ModuleType) -> Iterator[Strategy[Any]]:
     """Yield an instance of each public strategy class that a module defines, except those of subresources."""
     for name, value in vars(module).items():
         is_own = isinstance(value, type) and value.__module__ == module.__name__ and not name.startswith("_")
@@ -104,4 +104,4 @@ def _strategies_in(module: ModuleType) -> Iterator[Strategy[Any]]:
 
 
 for _module in _MODULES:
-    register(*_strategies_in(_module))
+    register(*_create_strategies(_module))

@@ -33,24 +33,24 @@ Names = tuple[str, ...]
 
 
 class _Values(NamedTuple):
-    """The values of an enumeration that are too new (`young`), and the others (`left`), which errors list."""
+    """The values of an enumeration that are too new (`too_new`), and the others (`supported`), which errors list."""
 
-    young: tuple[str, ...]
-    left: tuple[str, ...]
+    too_new: tuple[str, ...]
+    supported: tuple[str, ...]
 
 
 class _TypeFields(msgspec.Struct):
-    """The fields of an API type that the server drops (`off`) or rejects (`young`); `below` has those of its fields."""
+    """The fields of an API type that the server drops (`off`) or rejects (`too_new`), and those `below` its fields."""
 
     off: set[str] = msgspec.field(default_factory=set)
-    young: set[str] = msgspec.field(default_factory=set)
+    too_new: set[str] = msgspec.field(default_factory=set)
     values: dict[str, _Values] = msgspec.field(default_factory=dict)
     below: "dict[str, _TypeFields]" = msgspec.field(default_factory=dict)
     _readers: dict[type, "_Reader"] = msgspec.field(default_factory=dict)
 
     @property
     def has_any(self) -> bool:
-        return bool(self.off or self.young or self.values or self.below)
+        return bool(self.off or self.too_new or self.values or self.below)
 
     def may_set_any(self, value: Any) -> bool:
         """Return whether a value may set a field to drop or reject, at any depth: a fast check without details."""
@@ -69,7 +69,7 @@ class _TypeFields(msgspec.Struct):
 
     def _reader(self, struct: type) -> "_Reader":
         fields = _attributes(struct) if issubclass(struct, msgspec.Struct) else {}
-        names = [name for name in (*self.below, *self.off, *self.young, *self.values) if name in fields]
+        names = [name for name in (*self.below, *self.off, *self.too_new, *self.values) if name in fields]
         parts = tuple(self.below.get(name) for name in names)
         optional = tuple(fields[name].default is None for name in names)
         if len(names) > 1:
@@ -109,9 +109,9 @@ class ReleaseFields:
         definitions: Definitions,
         enums: Enums,
         is_off: Callable[[Field], bool],
-        is_young: Callable[[Field | Value], bool],
+        is_too_new: Callable[[Field | Value], bool],
     ) -> None:
-        self._build_type_fields = _build_type_fields(definitions, enums, is_off, is_young)
+        self._build_type_fields = _build_type_fields(definitions, enums, is_off, is_too_new)
         self._pod_spec = self._build_type_fields.get(_POD_SPEC)
         self._found: dict[tuple[str, str], _TypeFields | None] = {}
 
@@ -127,14 +127,14 @@ class ReleaseFields:
                 setattr(use.holder, use.field.name, use.field.default_factory() if made else use.field.default)
 
     def problems(self, obj: Resource, old: Resource | None) -> Errors:
-        """Return errors for fields and values that are too new, unless `old` has them. PodSpecs are left out here."""
+        """Return errors for fields and values that are too new, unless `old` has them; PodSpecs are left out."""
         part = self._of(obj)
         if part is None or isinstance(obj, Pod) or not part.may_set_any(obj):
             return []
         kept = {use.names for use in _find_set_fields(old, part, None, (), self._pod_spec)}
         return _validate_refusals(_find_set_fields(obj, part, None, (), self._pod_spec), kept)
 
-    def in_pod_spec(self, spec: PodSpec) -> frozenset[Names]:
+    def too_new_in_pod_spec(self, spec: PodSpec) -> frozenset[Names]:
         """Return the paths of fields in a stored PodSpec that are too new; updates may keep these."""
         if self._pod_spec is None or not self._pod_spec.may_set_any(spec):
             return frozenset()
@@ -164,21 +164,21 @@ def _build_type_fields(
     definitions: Definitions,
     enums: Enums,
     is_off: Callable[[Field], bool],
-    is_young: Callable[[Field | Value], bool],
+    is_too_new: Callable[[Field | Value], bool],
 ) -> dict[str, _TypeFields]:
     parts = {name: _TypeFields() for name in definitions}
     for name, fields in definitions.items():
         for each in fields.values():
-            if is_young(each) and each.name not in _SERVER_SET:
-                parts[name].young.add(each.name)
-            elif is_young(each) or is_off(each):
+            if is_too_new(each) and each.name not in _SERVER_SET:
+                parts[name].too_new.add(each.name)
+            elif is_too_new(each) or is_off(each):
                 parts[name].off.add(each.name)
             else:
                 values = enums.get(each.holds, {})
-                young = tuple(value for value, about in values.items() if is_young(about))
-                if young:
-                    left = tuple(value for value in values if value not in young)
-                    parts[name].values[each.name] = _Values(young, left)
+                too_new = tuple(value for value, about in values.items() if is_too_new(about))
+                if too_new:
+                    supported = tuple(value for value in values if value not in too_new)
+                    parts[name].values[each.name] = _Values(too_new, supported)
     grown = True
     while grown:
         grown = False
@@ -188,7 +188,7 @@ def _build_type_fields(
                 below = parts.get(each.holds)
                 if below is None or not below.has_any or each.name in part.below:
                     continue
-                if each.name not in part.off | part.young:
+                if each.name not in part.off | part.too_new:
                     part.below[each.name] = below
                     grown = True
     return {name: part for name, part in parts.items() if part.has_any}
@@ -216,7 +216,7 @@ def _find_set_fields(
                 yield from _find_set_fields(
                     inner, below, path.child(name) if path else Path(name), (*names, name), skipped
                 )
-        for name in (*part.off, *part.young, *part.values):
+        for name in (*part.off, *part.too_new, *part.values):
             if name not in fields:
                 continue
             about = fields[name]
@@ -229,13 +229,13 @@ def _find_set_fields(
 
 def _check_set_field(used: Any, part: _TypeFields, about: msgspec.structs.FieldInfo, path: Path) -> Iterator[_SetField]:
     name = about.encode_name
-    if name in part.off or (name in part.young and used == _SERVER_DEFAULTS.get(name)):
+    if name in part.off or (name in part.too_new and used == _SERVER_DEFAULTS.get(name)):
         yield _SetField((name,), None, about, None)
-    elif name in part.young:
+    elif name in part.too_new:
         yield _SetField((name,), None, about, field_errors.forbidden(path, DETAIL))
     else:
         for index, value in enumerate(used if isinstance(used, list) else [used]):
-            if value in part.values[name].young:
+            if value in part.values[name].too_new:
                 here = path.index(index) if isinstance(used, list) else path
-                refusal = field_errors.not_supported(here, value, part.values[name].left)
+                refusal = field_errors.not_supported(here, value, part.values[name].supported)
                 yield _SetField((name, value), None, about, refusal)

@@ -30,16 +30,16 @@ class _ReviewStrategy(Strategy[T]):
     has_generation = False
 
     def validate_create(self, obj: T, request: Request) -> Errors:
-        return self.rules(obj, None, request)
+        return self.validate(obj, None, request)
 
 
 class SubjectAccessReviewStrategy(_ReviewStrategy[SubjectAccessReview]):
-    def rules(self, obj: SubjectAccessReview, old: SubjectAccessReview | None, request: Request) -> Errors:
+    def validate(self, obj: SubjectAccessReview, old: SubjectAccessReview | None, request: Request) -> Errors:
         return _validate_access(obj.spec) + _validate_user(obj.spec)
 
 
 class LocalSubjectAccessReviewStrategy(_ReviewStrategy[LocalSubjectAccessReview]):
-    def rules(self, obj: LocalSubjectAccessReview, old: LocalSubjectAccessReview | None, request: Request) -> Errors:
+    def validate(self, obj: LocalSubjectAccessReview, old: LocalSubjectAccessReview | None, request: Request) -> Errors:
         errors = _validate_access(obj.spec) + _validate_user(obj.spec)
         attributes = obj.spec.resource_attributes
         if attributes is not None and attributes.namespace != obj.metadata.namespace:
@@ -53,7 +53,7 @@ class LocalSubjectAccessReviewStrategy(_ReviewStrategy[LocalSubjectAccessReview]
 
 
 class SelfSubjectAccessReviewStrategy(_ReviewStrategy[SelfSubjectAccessReview]):
-    def rules(self, obj: SelfSubjectAccessReview, old: SelfSubjectAccessReview | None, request: Request) -> Errors:
+    def validate(self, obj: SelfSubjectAccessReview, old: SelfSubjectAccessReview | None, request: Request) -> Errors:
         return _validate_access(obj.spec)
 
 
@@ -66,7 +66,7 @@ class SelfSubjectReviewStrategy(_ReviewStrategy[SelfSubjectReview]):
 
 
 class TokenReviewStrategy(_ReviewStrategy[TokenReview]):
-    def rules(self, obj: TokenReview, old: TokenReview | None, request: Request) -> Errors:
+    def validate(self, obj: TokenReview, old: TokenReview | None, request: Request) -> Errors:
         return [] if obj.spec.token else [field_errors.required(_SPEC.child("token"))]
 
 
@@ -74,7 +74,7 @@ class TokenRequestStrategy(_ReviewStrategy[TokenRequest]):
     def default(self, obj: TokenRequest) -> None:
         set_missing(obj.spec, expiration_seconds=3600)
 
-    def rules(self, obj: TokenRequest, old: TokenRequest | None, request: Request) -> Errors:
+    def validate(self, obj: TokenRequest, old: TokenRequest | None, request: Request) -> Errors:
         return checks.token_lifetime(obj.spec.expiration_seconds or 0, _SPEC.child("expirationSeconds"))
 
 

@@ -107,11 +107,11 @@ def extract_row(obj: Resource | LeanPod) -> Row:
     meta.resource_version = ROW if row.resource_version else ""
     meta.creation_timestamp = ROW if row.creation_timestamp else None
     if isinstance(obj, Pod):
-        _take_spec(obj.spec, row)
+        _extract_from_spec(obj.spec, row)
     elif isinstance(obj, Binding):
         row.node_name, obj.target.name = obj.target.name, ROW if obj.target.name else ""
     if isinstance(obj, Pod | LeanPod):
-        _take_status(obj, row)
+        _extract_from_status(obj, row)
     return row
 
 
@@ -127,11 +127,11 @@ def insert_row(obj: Resource | LeanPod, row: Row) -> None:
     if meta.creation_timestamp == ROW:
         meta.creation_timestamp = row.creation_timestamp or None
     if isinstance(obj, Pod):
-        _put_spec(obj.spec, row)
+        _insert_into_spec(obj.spec, row)
     elif isinstance(obj, Binding) and obj.target.name == ROW:
         obj.target.name = row.node_name
     if isinstance(obj, Pod | LeanPod):
-        _put_status(obj, row)
+        _insert_into_status(obj, row)
 
 
 def fill_template(template: T, row: Row) -> T:
@@ -181,7 +181,7 @@ def _merges_labels(spec: PodSpec) -> bool:
     return affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None)
 
 
-def _take_spec(spec: PodSpec, row: Row) -> None:
+def _extract_from_spec(spec: PodSpec, row: Row) -> None:
     row.node_name, row.hostname = spec.node_name, spec.hostname
     spec.node_name = ROW if spec.node_name else ""
     spec.hostname = ROW if spec.hostname else ""
@@ -190,7 +190,7 @@ def _take_spec(spec: PodSpec, row: Row) -> None:
         target.values = [ROW]
 
 
-def _put_spec(spec: PodSpec, row: Row) -> None:
+def _insert_into_spec(spec: PodSpec, row: Row) -> None:
     if spec.node_name == ROW:
         spec.node_name = row.node_name
     if spec.hostname == ROW:
@@ -200,7 +200,7 @@ def _put_spec(spec: PodSpec, row: Row) -> None:
         target.values = [row.target_node]
 
 
-def _take_status(pod: Pod | LeanPod, row: Row) -> None:
+def _extract_from_status(pod: Pod | LeanPod, row: Row) -> None:
     status, labels = pod.status, pod.metadata.labels
     for label, field in _LABELS:
         if label in labels:
@@ -217,7 +217,7 @@ def _take_status(pod: Pod | LeanPod, row: Row) -> None:
         holder.container_id = ROW
 
 
-def _put_status(pod: Pod | LeanPod, row: Row) -> None:
+def _insert_into_status(pod: Pod | LeanPod, row: Row) -> None:
     status, labels = pod.status, pod.metadata.labels
     for label, field in _LABELS:
         if labels.get(label) == ROW:

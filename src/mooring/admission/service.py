@@ -81,7 +81,7 @@ class ServiceStrategy(Strategy[Service]):
             new.status = replace(new.status, load_balancer=LoadBalancerStatus())
         service_families.set_families(new, old, request.options.service_families)
 
-    def rules(self, obj: Service, old: Service | None, request: Request) -> Errors:
+    def validate(self, obj: Service, old: Service | None, request: Request) -> Errors:
         spec = obj.spec
         if errors := service_families.validate_families(obj, old, request.options):
             return errors
@@ -100,7 +100,7 @@ class ServiceStrategy(Strategy[Service]):
         errors += _validate_health_check(spec, old)
         return errors if old is None else errors + _validate_changes(spec, old.spec)
 
-    def status_rules(self, new: Service, old: Service, request: Request) -> Errors:
+    def validate_status(self, new: Service, old: Service, request: Request) -> Errors:
         errors: Errors = []  # conditions are not validated
         here, ingresses = Path("status", "loadBalancer", "ingress"), new.status.load_balancer.ingress
         if ingresses and new.spec.type != "LoadBalancer":

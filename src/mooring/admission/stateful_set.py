@@ -7,21 +7,21 @@ from mooring.admission import checks
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.persistent_volume_claim import default_claim, validate_claim_spec
 from mooring.admission.pod.defaults import default_pod_spec
-from mooring.admission.pod.warnings import fractional_bytes
+from mooring.admission.pod.warnings import fraction_warnings
 from mooring.admission.strategy import Request, Strategy, set_empty, set_missing
 from mooring.admission.workload import (
     SPEC,
     STATUS,
     TEMPLATE,
     TemplateStrategy,
-    is_valid,
+    is_valid_selector,
     is_zero_or_malformed,
     validate_collision_count,
-    validate_match,
     validate_permanent_template,
     validate_replica_counts,
     validate_runs_forever,
     validate_selector,
+    validate_selector_matches,
 )
 from mooring.api import field_errors, names
 from mooring.api.apps_v1 import (
@@ -65,15 +65,15 @@ class StatefulSetStrategy(TemplateStrategy[StatefulSet]):
     def warnings(self, new: StatefulSet, old: StatefulSet | None, request: Request) -> list[str]:
         found, here = super().warnings(new, old, request), SPEC.child("volumeClaimTemplates")
         for index, claim in enumerate(new.spec.volume_claim_templates):
-            found += fractional_bytes(claim.spec.resources, here.index(index), "storage")
+            found += fraction_warnings(claim.spec.resources, here.index(index), "storage")
         if new.spec.revision_history_limit is not None and new.spec.revision_history_limit < 0:
             found.append(_KEEPS_ALL)
         return found
 
-    def rules(self, obj: StatefulSet, old: StatefulSet | None, request: Request) -> Errors:
+    def validate(self, obj: StatefulSet, old: StatefulSet | None, request: Request) -> Errors:
         return _validate_spec(obj.spec, old.spec if old is not None else None, request)
 
-    def status_rules(self, new: StatefulSet, old: StatefulSet, request: Request) -> Errors:
+    def validate_status(self, new: StatefulSet, old: StatefulSet, request: Request) -> Errors:
         parts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
         errors = checks.non_negative_fields(
             new.status, STATUS, "replicas", *parts, "observedGeneration", "collisionCount"
@@ -98,9 +98,9 @@ def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: 
         for index, claim in enumerate(spec.volume_claim_templates):
             errors += validate_claim_spec(claim.spec, SPEC.child("volumeClaimTemplates").index(index).child("spec"))
     errors += validate_selector(spec.selector, SPEC.child("selector"), "empty selector is invalid for statefulset", "")
-    errors += validate_match(spec.selector, spec.template, TEMPLATE)
+    errors += validate_selector_matches(spec.selector, spec.template, TEMPLATE)
     old_template = _with_claims(old) if old is not None else None
-    if not is_valid(spec.selector):
+    if not is_valid_selector(spec.selector):
         return errors + validate_runs_forever(spec.template, TEMPLATE, "StatefulSet")
     return errors + validate_permanent_template(_with_claims(spec), old_template, TEMPLATE, "StatefulSet", request)
 
@@ -149,7 +149,7 @@ def _validate_retention(spec: StatefulSetSpec, path: Path) -> Errors:
 class ControllerRevisionStrategy(Strategy[ControllerRevision]):
     has_generation = False
 
-    def rules(self, obj: ControllerRevision, old: ControllerRevision | None, request: Request) -> Errors:
+    def validate(self, obj: ControllerRevision, old: ControllerRevision | None, request: Request) -> Errors:
         errors = checks.non_negative(obj.revision, Path("revision"))
         errors += checks.invalid_if(old is not None and obj.data != old.data, Path("data"), obj.data, IMMUTABLE)
         errors += checks.require(old is not None or obj.data is not None, Path("data"), "data is mandatory")

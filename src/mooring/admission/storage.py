@@ -1,7 +1,7 @@
 """Validate storage.k8s.io kinds: storage classes, CSI drivers and nodes, attachments and capacities."""
 
 from mooring.admission import checks
-from mooring.admission.meta import IMMUTABLE, immutable
+from mooring.admission.meta import IMMUTABLE, validate_immutable
 from mooring.admission.persistent_volume import affinity_rules, validate_spec
 from mooring.admission.pod.defaults import default_source
 from mooring.admission.strategy import Request, Strategy, set_missing
@@ -43,7 +43,7 @@ class StorageClassStrategy(Strategy[v1.StorageClass]):
     def default(self, obj: v1.StorageClass) -> None:
         set_missing(obj, reclaim_policy="Delete", volume_binding_mode="Immediate")
 
-    def rules(self, obj: v1.StorageClass, old: v1.StorageClass | None, request: Request) -> Errors:
+    def validate(self, obj: v1.StorageClass, old: v1.StorageClass | None, request: Request) -> Errors:
         errors = _validate_provisioner(obj.provisioner, Path("provisioner"))
         errors += _validate_parameters(obj.parameters, Path("parameters"))
         errors += checks.one_of(obj.reclaim_policy, _RECLAIM_POLICIES, Path("reclaimPolicy"))
@@ -85,7 +85,7 @@ class VolumeAttributesClassStrategy(Strategy[v1.VolumeAttributesClass]):
         if old is None and _CLASS_PROTECTION not in obj.metadata.finalizers:
             obj.metadata.finalizers.append(_CLASS_PROTECTION)
 
-    def rules(self, obj: v1.VolumeAttributesClass, old: v1.VolumeAttributesClass | None, request: Request) -> Errors:
+    def validate(self, obj: v1.VolumeAttributesClass, old: v1.VolumeAttributesClass | None, request: Request) -> Errors:
         errors = _validate_provisioner(obj.driver_name, Path("driverName"))
         if old is not None:
             errors += _immutable_error("driverName", obj.driver_name, old.driver_name)
@@ -117,13 +117,13 @@ class CSIDriverStrategy(Strategy[v1.CSIDriver]):
         text = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true"
         return [f"{text} to prevent possible logging of tokens in volume attributes"]
 
-    def rules(self, obj: v1.CSIDriver, old: v1.CSIDriver | None, request: Request) -> Errors:
+    def validate(self, obj: v1.CSIDriver, old: v1.CSIDriver | None, request: Request) -> Errors:
         errors = validate_csi_driver_name(obj.metadata.name, Path("name")) if old is None else []
         errors += _validate_driver_spec(obj.spec)
         if old is not None:
-            errors += immutable(obj.spec.attach_required, old.spec.attach_required, _SPEC, "attachedRequired")
+            errors += validate_immutable(obj.spec.attach_required, old.spec.attach_required, _SPEC, "attachedRequired")
             modes, before = obj.spec.volume_lifecycle_modes, old.spec.volume_lifecycle_modes
-            errors += immutable(modes, before, _SPEC, "volumeLifecycleModes")
+            errors += validate_immutable(modes, before, _SPEC, "volumeLifecycleModes")
         return errors
 
 
@@ -156,7 +156,7 @@ class CSINodeStrategy(Strategy[v1.CSINode]):
     has_generation = False
     allow_unconditional_update = False
 
-    def rules(self, obj: v1.CSINode, old: v1.CSINode | None, request: Request) -> Errors:
+    def validate(self, obj: v1.CSINode, old: v1.CSINode | None, request: Request) -> Errors:
         errors, seen = Errors(), checks.Unique()
         before = {driver.name: driver for driver in old.spec.drivers} if old is not None else {}
         for index, driver in enumerate(obj.spec.drivers):
@@ -188,7 +188,7 @@ class CSIStorageCapacityStrategy(Strategy[v1.CSIStorageCapacity]):
     allow_unconditional_update = False
     immutable = ("nodeTopology", "storageClassName")
 
-    def rules(self, obj: v1.CSIStorageCapacity, old: v1.CSIStorageCapacity | None, request: Request) -> Errors:
+    def validate(self, obj: v1.CSIStorageCapacity, old: v1.CSIStorageCapacity | None, request: Request) -> Errors:
         name = obj.storage_class_name
         errors = names.validate(Path("storageClassName"), name, names.dns1123_subdomain(name))
         errors += label_selector.validate(obj.node_topology, Path("nodeTopology"))
@@ -204,7 +204,7 @@ class VolumeAttachmentStrategy(Strategy[v1.VolumeAttachment]):
         if obj.spec.source.inline_volume_spec is not None:
             default_source(obj.spec.source.inline_volume_spec)
 
-    def rules(self, obj: v1.VolumeAttachment, old: v1.VolumeAttachment | None, request: Request) -> Errors:
+    def validate(self, obj: v1.VolumeAttachment, old: v1.VolumeAttachment | None, request: Request) -> Errors:
         spec = obj.spec
         errors = validate_csi_driver_name(spec.attacher, _SPEC.child("attacher"))
         source, here = spec.source, _SPEC.child("source")
@@ -222,7 +222,7 @@ class VolumeAttachmentStrategy(Strategy[v1.VolumeAttachment]):
         errors += checks.optional_name(name, here.child("persistentVolumeName"), names.dns1123_subdomain)
         return errors + checks.optional_name(spec.node_name, _SPEC.child("nodeName"), names.dns1123_subdomain)
 
-    def status_rules(self, new: v1.VolumeAttachment, old: v1.VolumeAttachment, request: Request) -> Errors:
+    def validate_status(self, new: v1.VolumeAttachment, old: v1.VolumeAttachment, request: Request) -> Errors:
         detail, errors = "must be between 0 and 2147483647, inclusive", Errors()
         for name, failure in checks.fields(new.status, "attachError", "detachError"):
             code = failure.error_code if failure is not None else None

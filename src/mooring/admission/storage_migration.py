@@ -19,7 +19,7 @@ class StorageVersionMigrationStrategy(Strategy[StorageVersionMigration]):
     has_generation = False
     immutable = ("spec",)
 
-    def rules(self, obj: StorageVersionMigration, old: StorageVersionMigration | None, request: Request) -> Errors:
+    def validate(self, obj: StorageVersionMigration, old: StorageVersionMigration | None, request: Request) -> Errors:
         wanted, errors = obj.spec.resource, []
         if not wanted.resource:
             errors.append(field_errors.required(_RESOURCE.child("resource"), "resource is required to be set"))
@@ -29,7 +29,7 @@ class StorageVersionMigrationStrategy(Strategy[StorageVersionMigration]):
             errors.append(field_errors.invalid(_RESOURCE.child("group"), wanted.group, ",".join(problems)))
         return errors
 
-    def status_rules(self, new: StorageVersionMigration, old: StorageVersionMigration, request: Request) -> Errors:
+    def validate_status(self, new: StorageVersionMigration, old: StorageVersionMigration, request: Request) -> Errors:
         version, here = new.status.resource_version, _STATUS.child("resourceVersion")
         errors: Errors = []
         if version and not _VERSION.fullmatch(version):
@@ -38,15 +38,15 @@ class StorageVersionMigrationStrategy(Strategy[StorageVersionMigration]):
         errors += checks.validate_conditions(new.status.conditions, conditions)
         is_changed = old.status.resource_version not in ("", version)
         errors += checks.invalid_if(is_changed, here, version, IMMUTABLE)
-        succeeded, failed = _holds(new, "Succeeded"), _holds(new, "Failed")
+        succeeded, failed = _is_true(new, "Succeeded"), _is_true(new, "Failed")
         for is_wrong, detail in (
             (succeeded and failed, "Both success and failed conditions cannot be true at the same time"),
-            (_holds(old, "Succeeded") and not succeeded, "Success condition cannot be set to false once it is true"),
-            (_holds(old, "Failed") and not failed, "Failed condition cannot be set to false once it is true"),
+            (_is_true(old, "Succeeded") and not succeeded, "Success condition cannot be set to false once it is true"),
+            (_is_true(old, "Failed") and not failed, "Failed condition cannot be set to false once it is true"),
         ):
             errors += checks.invalid_if(is_wrong, conditions, new.status.conditions, detail)
         return errors
 
 
-def _holds(migration: StorageVersionMigration, kind: str) -> bool:
+def _is_true(migration: StorageVersionMigration, kind: str) -> bool:
     return any(each.type == kind and each.status == "True" for each in migration.status.conditions)

@@ -12,7 +12,7 @@ in place (it was decoded for this request), and never the old object.
   an error of ``mooring.api.errors``.
 - `prepare_*` resets fields that clients must not set: status, generation, gated fields.
 - `validate_*` returns *all* errors, in Kubernetes' order and with its messages. It never raises. Most kinds inherit it
-  and implement `rules`, the same for create and update.
+  and implement `validate`, the same for create and update.
 - `admit` does what Kubernetes' validating admission plugins do: it rejects a valid object by the cluster's state.
 
 A subresource is a strategy of its own in `subresources`; `StatusStrategy` is the usual one for `status`. Read next:
@@ -208,7 +208,7 @@ class Strategy(Generic[T]):
         """Return all errors of a new object: those in its metadata, then those of the kind's rules."""
         check = self.name_check_for(obj, request)
         errors = meta.validate_object_meta(obj.metadata, namespaced=self.namespaced, name_check=check)
-        return errors + self.rules(obj, None, request)
+        return errors + self.validate(obj, None, request)
 
     def update_derived_names(self, obj: T, taken: str) -> None:
         """Update labels and selectors that contain the name `taken`, after the object got another generated name."""
@@ -222,17 +222,17 @@ class Strategy(Generic[T]):
 
     def validate_update(self, new: T, old: T, request: Request) -> Errors:
         """Return all errors of an update: in metadata, by the kind's rules, and for changes of immutable fields."""
-        errors = meta.validate_object_meta_update(new.metadata, old.metadata) + self.rules(new, old, request)
+        errors = meta.validate_object_meta_update(new.metadata, old.metadata) + self.validate(new, old, request)
         return errors + checks.immutable_fields(new, old, *self.immutable) if self.immutable else errors
 
-    def rules(self, obj: T, old: T | None, request: Request) -> Errors:
+    def validate(self, obj: T, old: T | None, request: Request) -> Errors:
         """Validate an object except its metadata; return all errors. `old` is None for a create."""
         return []
 
     def prepare_status(self, new: T, old: T, request: Request) -> None:
         """Adjust the new status in place, in an update of the subresource `status`, before it is validated."""
 
-    def status_rules(self, new: T, old: T, request: Request) -> Errors:
+    def validate_status(self, new: T, old: T, request: Request) -> Errors:
         """Validate the status in an update of the subresource `status`; return all errors."""
         return []
 
@@ -267,7 +267,7 @@ class StatusStrategy(SubresourceStrategy[T]):
 
     def validate_update(self, new: T, old: T, request: Request) -> Errors:
         errors = meta.validate_object_meta_update(new.metadata, old.metadata)
-        return errors + self.main.status_rules(new, old, request)
+        return errors + self.main.validate_status(new, old, request)
 
 
 def keep_status(new: T, old: T) -> None:

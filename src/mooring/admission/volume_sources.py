@@ -195,11 +195,11 @@ def forbid_other_fields(source: Object, allowed: tuple[str, ...], path: Path, de
     ]
 
 
-def file_mode(mode: int | None, path: Path) -> Errors:
+def validate_file_mode(mode: int | None, path: Path) -> Errors:
     return [] if mode is None or 0 <= mode <= 0o777 else [field_errors.invalid(path, mode, FILE_MODE)]
 
 
-def pull_policy(policy: str, path: Path) -> Errors:
+def validate_pull_policy(policy: str, path: Path) -> Errors:
     return checks.require_one_of(policy, PULL_POLICIES, path)
 
 
@@ -208,15 +208,15 @@ def no_backsteps(target: str, path: Path) -> Errors:
     return [field_errors.invalid(path, target, "must not contain '..'")] if ".." in target.split("/") else []
 
 
-def local_path(target: str, path: Path) -> Errors:
+def validate_local_path(target: str, path: Path) -> Errors:
     """Return errors for a file path that is absolute or has an element `..`."""
     absolute = [field_errors.invalid(path, target, "must be a relative path")] if target.startswith("/") else []
     return absolute + no_backsteps(target, path)
 
 
-def non_reserved_path(target: str, path: Path) -> Errors:
+def validate_non_reserved_path(target: str, path: Path) -> Errors:
     """Return errors for a file path that is absolute, has an element `..` or starts with `..` (reserved names)."""
-    errors = local_path(target, path)
+    errors = validate_local_path(target, path)
     if target.startswith("..") and not target.startswith("../"):
         errors.append(field_errors.invalid(path, target, "must not start with '..'"))
     return errors

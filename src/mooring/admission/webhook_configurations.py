@@ -51,14 +51,14 @@ class _ConfigurationStrategy(Strategy[T]):
 
     def default(self, obj: T) -> None:
         for webhook in obj.webhooks:
-            _default(webhook)
+            _default_webhook(webhook)
 
     def prepare_for_update(self, new: T, old: T, request: Request) -> None:
         new.metadata.generation = old.metadata.generation + (new.webhooks != old.webhooks)
 
-    def rules(self, obj: T, old: T | None, request: Request) -> Errors:
+    def validate(self, obj: T, old: T | None, request: Request) -> Errors:
         errors: Errors = []
-        strictness = _WebhookRules() if old is None else _relax_for_update(old, obj)
+        strictness = _WebhookRules() if old is None else _rules_for_update(old, obj)
         seen: set[str] = set()
         for index, webhook in enumerate(obj.webhooks):
             here = _WEBHOOKS.index(index)
@@ -116,7 +116,7 @@ class MutatingWebhookConfigurationStrategy(_ConfigurationStrategy[v1.MutatingWeb
     """Default and validate MutatingWebhookConfigurations."""
 
 
-def _default(webhook: v1.Webhook) -> None:
+def _default_webhook(webhook: v1.Webhook) -> None:
     set_missing(webhook, failure_policy=v1.FAIL, match_policy=v1.EQUIVALENT, timeout_seconds=_USUAL_TIMEOUT)
     set_missing(webhook, namespace_selector=LabelSelector(), object_selector=LabelSelector())
     if isinstance(webhook, v1.MutatingWebhook):
@@ -126,7 +126,7 @@ def _default(webhook: v1.Webhook) -> None:
         set_missing(webhook.client_config.service, port=_HTTPS)
 
 
-def _relax_for_update(old: v1.WebhookConfiguration, new: v1.WebhookConfiguration) -> _WebhookRules:
+def _rules_for_update(old: v1.WebhookConfiguration, new: v1.WebhookConfiguration) -> _WebhookRules:
     webhooks: Sequence[v1.Webhook] = old.webhooks
     all_names = [webhook.name for webhook in webhooks]
     before = [webhook.match_conditions for webhook in webhooks]

@@ -105,13 +105,13 @@ def validate_selector(
     return errors + checks.invalid_if(is_empty, path, selector, when_empty)
 
 
-def is_valid(selector: LabelSelector | None) -> bool:
+def is_valid_selector(selector: LabelSelector | None) -> bool:
     return not label_selector.validate(selector, SPEC)
 
 
-def validate_match(selector: LabelSelector | None, template: PodTemplateSpec, path: Path) -> Errors:
+def validate_selector_matches(selector: LabelSelector | None, template: PodTemplateSpec, path: Path) -> Errors:
     """Return an error if a valid selector does not match the labels of the pod template at `path`."""
-    if not is_valid(selector):
+    if not is_valid_selector(selector):
         return []  # reported by the selector's own rules
     matcher = label_selector.from_label_selector(selector)
     if matcher.is_empty() or matcher.matches(template.metadata.labels):

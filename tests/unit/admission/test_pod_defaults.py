@@ -9,7 +9,7 @@ import pytest
 from admission_kinds import stored
 from admission_pods import Tree, created, pod_of, request
 from mooring.admission.pipeline import admit_create
-from mooring.admission.pod.defaults import default_pod_spec, pull_policy
+from mooring.admission.pod.defaults import default_pod_spec, default_pull_policy
 from mooring.admission.strategy import NoCluster, Priority
 from mooring.api import codec, errors
 from mooring.api.core_v1 import PodTemplateSpec
@@ -170,7 +170,7 @@ def test_a_pod_is_filled_in(case: Case) -> None:
     ],
 )
 def test_the_pull_policy_follows_the_tag(image: str, policy: str) -> None:
-    assert pull_policy(image) == policy
+    assert default_pull_policy(image) == policy
 
 
 def test_a_template_gets_less_than_a_pod() -> None:

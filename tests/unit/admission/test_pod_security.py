@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from admission_pods import ON, Tree, causes, pod_of, request
 from mooring.admission.pipeline import admit_create, admit_update
 from mooring.admission.pod_security.enforcement import MAX_CHECKED_PODS
-from mooring.admission.pod_security.policy import PREFIX, policy_of
+from mooring.admission.pod_security.policy import PREFIX, parse_policy
 from mooring.admission.strategy import NoCluster, Request
 from mooring.api import codec, errors
 from mooring.api.apps_v1 import Deployment
@@ -76,7 +76,7 @@ def problems(change: Callable[[], object]) -> list[str]:
     ],
 )
 def test_labels_are_read(labels: Tree, enforce: str, warn: str) -> None:
-    policy = policy_of({PREFIX + name: value for name, value in labels.items()})
+    policy = parse_policy({PREFIX + name: value for name, value in labels.items()})
     assert (str(policy.enforce), str(policy.warn)) == (enforce, warn)
 
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from mooring.admission.policy.attributes import Attributes, GroupVersionKind, GroupVersionResource
-from mooring.admission.policy.evaluation import ConditionError, Conditions, values_for
+from mooring.admission.policy.evaluation import ConditionError, Conditions, build_variables
 from mooring.admission.policy.matching import Index, Matcher, RequestView
 from mooring.admission.policy.validating import ValidatingPolicies
 from mooring.api import errors
@@ -266,7 +266,7 @@ def test_match_conditions(case: Condition) -> None:
         case.failure_policy,
     )
     about = request(user=UserInfo(username="ann", groups=["devs"]))
-    values = values_for(about, RequestView(about.kind, about.resource), decide=may)
+    values = build_variables(about, RequestView(about.kind, about.resource), decide=may)
     if case.error:
         with pytest.raises(ConditionError) as error:
             conditions.are_met(values)

@@ -43,7 +43,7 @@ def limits_kind(quota: ResourceQuota, evaluator: Evaluator[Any]) -> bool:
     return any(map(evaluator.measures, quota.status.hard)) or any(map(evaluator.measures, quota.spec.hard))
 
 
-def has_current_usage(quota: ResourceQuota) -> bool:
+def is_usage_counted(quota: ResourceQuota) -> bool:
     """Return whether `status.hard` equals `spec.hard`: if not, the usage of the present limits is not counted yet."""
     return quota.spec.hard == quota.status.hard
 

@@ -65,7 +65,7 @@ class Evaluator(Generic[T]):
         return False
 
 
-def selects(requirement: ScopedResourceSelectorRequirement, value: str) -> bool:
+def requirement_matches(requirement: ScopedResourceSelectorRequirement, value: str) -> bool:
     """Return whether a scope requirement, such as `PriorityClass In (high)`, matches a value (empty: unset)."""
     match requirement.operator:
         case "In":
@@ -105,7 +105,7 @@ class PodEvaluator(Evaluator[Pod]):
         self._pod_level = pod_level
 
     def measures(self, name: str) -> bool:
-        return name in _NAMES or name.startswith(("hugepages-", "requests.hugepages-")) or is_extended_for_quota(name)
+        return name in _NAMES or name.startswith(("hugepages-", "requests.hugepages-")) or is_extended_request(name)
 
     def usage(self, obj: Pod) -> Usage:
         if has_ended(obj) or self.is_overdue(obj):
@@ -132,7 +132,7 @@ class PodEvaluator(Evaluator[Pod]):
             case "NotBestEffort":
                 return qos_class(obj.spec) != "BestEffort"
             case "PriorityClass":
-                return selects(requirement, obj.spec.priority_class_name)
+                return requirement_matches(requirement, obj.spec.priority_class_name)
             case "CrossNamespacePodAffinity":
                 return _selects_other_namespaces(obj)
         return False
@@ -159,7 +159,7 @@ class PodEvaluator(Evaluator[Pod]):
         return total_resources(new, pod_level=True) != total_resources(old, pod_level=True)
 
 
-def is_extended_for_quota(name: str) -> bool:
+def is_extended_request(name: str) -> bool:
     """Return whether a quota resource is the request of an extended resource, such as `requests.example.com/gpu`."""
     if not name.startswith(_REQUESTS):
         return False
@@ -290,7 +290,7 @@ class VolumeClaimEvaluator(Evaluator[PersistentVolumeClaim]):
     def in_scope(self, requirement: ScopedResourceSelectorRequirement, obj: PersistentVolumeClaim) -> bool:
         if requirement.scope_name != "VolumeAttributesClass":
             return False
-        return any(selects(requirement, name) for name in _attribute_classes(obj) or {""})
+        return any(requirement_matches(requirement, name) for name in _attribute_classes(obj) or {""})
 
     def may_reject(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, subresource: str) -> bool:
         return not subresource
@@ -336,7 +336,7 @@ class DeviceClaimEvaluator(Evaluator[ResourceClaim]):
     def measures(self, name: str) -> bool:
         if name == self.count_name or name.endswith(_DEVICES):
             return True
-        if not self._extended_resources or not is_extended_for_quota(name):
+        if not self._extended_resources or not is_extended_request(name):
             return False
         resource = name.removeprefix(_REQUESTS)
         return resource in self._extended().values() or resource.removeprefix(DEVICE_CLASS) in self._extended()

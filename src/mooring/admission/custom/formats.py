@@ -147,6 +147,6 @@ NEW_FORMATS = frozenset({"k8sshortname", "k8slongname"})
 """Formats introduced in 1.34."""
 
 
-def format_of(name: str) -> Callable[[str], bool] | None:
+def format_checker(name: str) -> Callable[[str], bool] | None:
     """Return a function that checks strings of an OpenAPI format such as `date-time`; None for unknown formats."""
     return FORMATS.get(name.replace("-", ""))

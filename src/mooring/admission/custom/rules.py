@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from mooring.admission.custom.validation import counterpart, is_absent
-from mooring.admission.definitions.field_paths import FieldPathError, schema_at
+from mooring.admission.definitions.field_paths import FieldPathError, find_schema
 from mooring.api import field_errors
 from mooring.api.apiextensions_v1 import JSONSchemaProps, ValidationRule
 from mooring.api.field_errors import OMIT_VALUE, Errors, FieldError
@@ -112,7 +112,7 @@ def _compile_rules(schema: JSONSchemaProps, declared: Declared) -> Iterator[Comp
         program = environment.compile(rule.rule)
         message = environment.compile(rule.message_expression) if rule.message_expression else None
         try:
-            where = schema_at(rule.field_path, schema)[0] if rule.field_path else ""
+            where = find_schema(rule.field_path, schema)[0] if rule.field_path else ""
         except FieldPathError:
             where = ""
         yield CompiledRule(rule, program, message, uses_old_self(program), where)

@@ -156,10 +156,10 @@ class CustomStrategy(Strategy[Dynamic]):
         """Return the errors in embedded objects, and duplicate list items unless the old object has any as well."""
         errors: Errors = []
         if embedded and self._has_embedded:
-            errors += structure.embedded_errors(new.content, self.schema)
+            errors += structure.validate_embedded_objects(new.content, self.schema)
         if self._has_list_types:
-            doubles = structure.list_errors(new.content, self.schema)
-            if doubles and not (old and structure.list_errors(old.content, self.schema)):
+            doubles = structure.validate_list_types(new.content, self.schema)
+            if doubles and not (old and structure.validate_list_types(old.content, self.schema)):
                 errors += doubles
         return errors
 
@@ -174,7 +174,7 @@ class CustomStrategy(Strategy[Dynamic]):
     def _scale_errors(self, obj: Dynamic) -> Errors:
         if self.scale is None:
             return []
-        return [*_replicas_errors(obj, self.scale.spec_replicas_path), *scale_status_errors(obj, self.scale)]
+        return [*_replicas_errors(obj, self.scale.spec_replicas_path), *validate_scale_status(obj, self.scale)]
 
 
 class CustomStatusStrategy(SubresourceStrategy[Dynamic]):
@@ -193,12 +193,12 @@ class CustomStatusStrategy(SubresourceStrategy[Dynamic]):
             before, schema = old.content.get("status"), main.schema.properties.get("status")
             errors += main.errors_at_changes(main.status_check, new.content["status"], before, schema, Path("status"))
         if main.scale is not None:
-            errors += scale_status_errors(new, main.scale)
+            errors += validate_scale_status(new, main.scale)
         errors += main.structure_errors(new, old, embedded=False)
         return errors + main.rule_errors(main.tree(new), main.tree(old), errors, request)
 
 
-def scale_status_errors(obj: Dynamic, scale: CustomResourceSubresourceScale) -> Errors:
+def validate_scale_status(obj: Dynamic, scale: CustomResourceSubresourceScale) -> Errors:
     """Return errors in an object's fields that the scale subresource maps to its status: replicas and selector."""
     errors = _replicas_errors(obj, scale.status_replicas_path)
     if scale.label_selector_path:

@@ -32,17 +32,17 @@ def has_list_type(schema: Structural) -> bool:
     return schema.props.list_type in {"set", "map"}
 
 
-def embedded_errors(value: Any, schema: Structural, path: Path | None = None) -> Errors:
+def validate_embedded_objects(value: Any, schema: Structural, path: Path | None = None) -> Errors:
     """Return errors in apiVersion, kind and metadata of objects in a value that the schema declares as embedded."""
     errors: Errors = []
     if isinstance(value, dict):
         if schema.props.embedded_resource and path is not None:
             errors += _embedded_object_errors(value, path)
         for name, child, item in _fields_with_schemas(value, schema):
-            errors += embedded_errors(item, child, _path_below(path, name, schema))
+            errors += validate_embedded_objects(item, child, _path_below(path, name, schema))
     elif isinstance(value, list) and schema.items is not None and path is not None:
         for index, item in enumerate(value):
-            errors += embedded_errors(item, schema.items, path.index(index))
+            errors += validate_embedded_objects(item, schema.items, path.index(index))
     return errors
 
 
@@ -76,19 +76,19 @@ def _validate_metadata(value: Any, path: Path) -> Errors:
     return meta.validate_object_meta(metadata, namespaced=namespaced, name_check=names.path_segment_name, path=path)
 
 
-def list_errors(value: Any, schema: Structural, path: Path | None = None) -> Errors:
+def validate_list_types(value: Any, schema: Structural, path: Path | None = None) -> Errors:
     """Return errors for duplicate items in a value's lists of the list types `set` and `map`, at any depth."""
     errors: Errors = []
     if isinstance(value, dict):
         for name, child, item in _fields_with_schemas(value, schema):
             if item.__class__ in _HOLDERS:
-                errors += list_errors(item, child, _path_below(path, name, schema))
+                errors += validate_list_types(item, child, _path_below(path, name, schema))
     elif isinstance(value, list) and path is not None:
         errors += _validate_duplicates(value, schema, path)
         if schema.items is not None:
             for index, item in enumerate(value):
                 if item.__class__ in _HOLDERS:
-                    errors += list_errors(item, schema.items, path.index(index))
+                    errors += validate_list_types(item, schema.items, path.index(index))
     return errors
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.admission.custom.formats import format_of
+from mooring.admission.custom.formats import format_checker
 from mooring.api import field_errors
 from mooring.api.apiextensions_v1 import JSONSchemaProps
 from mooring.api.field_errors import Errors, FieldError
@@ -109,7 +109,7 @@ def _checks_for(cls: type, schema: JSONSchemaProps) -> list[Check]:
     return found
 
 
-def types_of(schema: JSONSchemaProps) -> list[str]:
+def allowed_types(schema: JSONSchemaProps) -> list[str]:
     """Return the JSON types that a schema node allows, such as `["integer", "string"]`; empty if it allows any."""
     if schema.int_or_string:
         return ["integer", "string"]
@@ -117,16 +117,16 @@ def types_of(schema: JSONSchemaProps) -> list[str]:
 
 
 def _known_format(schema: JSONSchemaProps) -> str:
-    types = types_of(schema)
+    types = allowed_types(schema)
     only = types[0] if len(types) == 1 else ""
     if only in {"", "string"}:
-        return schema.format if format_of(schema.format) else ""
+        return schema.format if format_checker(schema.format) else ""
     allowed = {"integer": ("int32", "int64"), "number": ("float", "double")}.get(only, ())
     return schema.format if schema.format in allowed else ""
 
 
 def _type_checks(cls: type, schema: JSONSchemaProps) -> list[Check]:
-    types, known = types_of(schema), _known_format(schema)
+    types, known = allowed_types(schema), _known_format(schema)
     if not types and not known:
         return []
     wanted = ",".join(types)
@@ -246,7 +246,7 @@ def count_checks(schema: JSONSchemaProps, value: Any) -> int:
     """Return how many checks apply to a value: of failed `anyOf` schemas, Kubernetes reports the one with the most."""
     if value is None:
         return 1
-    count = 3 + bool(types_of(schema))
+    count = 3 + bool(allowed_types(schema))
     if isinstance(value, dict):
         count += 1 + sum(count_checks(child, value[name]) for name, child in schema.properties.items() if name in value)
     elif isinstance(value, list):
@@ -275,7 +275,7 @@ def _text_checks(schema: JSONSchemaProps) -> list[Check]:
 
         found.append(check)
     known = _known_format(schema)
-    fits = format_of(known) if known else None
+    fits = format_checker(known) if known else None
     if fits is not None:
         found.append(_format_check(known, fits))
     return found
@@ -291,7 +291,7 @@ def _format_check(name: str, fits: Callable[[str], bool]) -> Check:
 
 def _number_checks(cls: type, schema: JSONSchemaProps) -> list[Check]:
     found: list[Check] = []
-    types = types_of(schema)
+    types = allowed_types(schema)
     if types == ["integer"]:
         bits = 32 if schema.format == "int32" else 64
         found.append(_range_check(bits, schema.format if schema.format in {"int32", "int64"} else ""))

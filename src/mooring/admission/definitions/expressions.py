@@ -33,7 +33,7 @@ def has_rules(nodes: Iterable[JSONSchemaProps]) -> bool:
     return any(node.validations for node in nodes)
 
 
-class _SharedSchema(msgspec.Struct, frozen=True):
+class _RulePrograms(msgspec.Struct, frozen=True):
     """CEL environments and programs for a schema node's rules, shared by equal nodes: large schemas repeat subtrees."""
 
     min_bytes: int
@@ -53,7 +53,7 @@ class Expressions(msgspec.Struct):
     """Whether the update leaves the schema unchanged; then no single rule is rejected for its cost."""
     _total: int = 0
     _expensive: list[tuple[int, Path]] = msgspec.field(default_factory=list)
-    _known_nodes: "dict[tuple[bytes, bool], _SharedSchema | None]" = msgspec.field(default_factory=dict)
+    _known_nodes: "dict[tuple[bytes, bool], _RulePrograms | None]" = msgspec.field(default_factory=dict)
     """Cached node states, by the node's schema and whether it is the root."""
 
     def errors(
@@ -65,7 +65,7 @@ class Expressions(msgspec.Struct):
         items cannot be matched with old ones: rules below it must not read `oldSelf`.
         """
         place = path.child("x-kubernetes-validations")
-        shared = self._shared_schema(schema, root=root or schema.embedded_resource)
+        shared = self._rule_programs(schema, root=root or schema.embedded_resource)
         if shared is None:
             detail = (
                 "internal error: failed to construct type information for x-kubernetes-validations rules: unable to"
@@ -79,16 +79,16 @@ class Expressions(msgspec.Struct):
             found += self._validate_rule(rule, place.index(index), shared, times, uncorrelated)
         return found
 
-    def _shared_schema(self, schema: JSONSchemaProps, *, root: bool) -> "_SharedSchema | None":
+    def _rule_programs(self, schema: JSONSchemaProps, *, root: bool) -> "_RulePrograms | None":
         key = (codec.encode(schema), root)
         if key not in self._known_nodes:
             declared = declare(schema, root=root)
-            made = _SharedSchema(declared.min_bytes, RuleEnvironments(declared)) if declared else None
+            made = _RulePrograms(declared.min_bytes, RuleEnvironments(declared)) if declared else None
             self._known_nodes[key] = made
         return self._known_nodes[key]
 
     def _validate_rule(
-        self, rule: ValidationRule, path: Path, shared: _SharedSchema, times: int, uncorrelated: Path | None
+        self, rule: ValidationRule, path: Path, shared: _RulePrograms, times: int, uncorrelated: Path | None
     ) -> Errors:
         program = self._compile(rule.rule, shared, rule, path)
         if problem := _find_problem(program, "bool", "compilation failed: ", "cel expression must evaluate to a bool"):
@@ -105,14 +105,14 @@ class Expressions(msgspec.Struct):
             errors.append(field_errors.invalid(path.child("optionalOldSelf"), rule.optional_old_self, detail))
         return errors
 
-    def _validate_message(self, rule: ValidationRule, path: Path, shared: _SharedSchema) -> Errors:
+    def _validate_message(self, rule: ValidationRule, path: Path, shared: _RulePrograms) -> Errors:
         program = self._compile(rule.message_expression, shared, rule, path)
         begin, wrong_type = "messageExpression compilation failed: ", "messageExpression must evaluate to a string"
         if problem := _find_problem(program, "string", begin, wrong_type):
             return [field_errors.invalid(path, rule, problem)]
         return self._add_cost(path, program.max_cost, "estimated messageExpression cost")
 
-    def _compile(self, text: str, shared: _SharedSchema, rule: ValidationRule, path: Path) -> Program:
+    def _compile(self, text: str, shared: _RulePrograms, rule: ValidationRule, path: Path) -> Program:
         optional = bool(rule.optional_old_self)
         program = shared.programs.get((text, optional))
         if program is None:

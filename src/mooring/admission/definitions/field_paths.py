@@ -16,7 +16,7 @@ class FieldPathError(ValueError):
     """Raised for a field path that is malformed or leads to no field of the schema; the message says why."""
 
 
-def schema_at(text: str, schema: JSONSchemaProps, *, arrays: bool = True) -> tuple[str, JSONSchemaProps | None]:
+def find_schema(text: str, schema: JSONSchemaProps, *, arrays: bool = True) -> tuple[str, JSONSchemaProps | None]:
     """Follow a path such as `.spec.color`; return its formatted path and its schema. Raise FieldPathError."""
     path: Path | None = None
     found: JSONSchemaProps | None = schema

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from mooring.admission import checks
 from mooring.admission.custom import structure
-from mooring.admission.custom.formats import NEW_FORMATS, format_of
+from mooring.admission.custom.formats import NEW_FORMATS, format_checker
 from mooring.admission.custom.rules import Rules
-from mooring.admission.custom.validation import compile_schema, types_of, validate
+from mooring.admission.custom.validation import allowed_types, compile_schema, validate
 from mooring.admission.definitions import structural
 from mooring.admission.definitions.expressions import Expressions, has_rules
-from mooring.admission.definitions.field_paths import FieldPathError, schema_at
+from mooring.admission.definitions.field_paths import FieldPathError, find_schema
 from mooring.admission.options import CustomOptions
 from mooring.api import field_errors
 from mooring.api.apiextensions_v1 import (
@@ -124,7 +124,7 @@ class SchemaValidator(msgspec.Struct, frozen=True):
         expressions: Expressions | None = None
         impossible = structural.find_unsupported(nodes)
         if not impossible:
-            not_structural = structural.structural_errors(schema, here) or default_errors(schema, here)
+            not_structural = structural.validate_structural(schema, here) or validate_defaults(schema, here)
             errors += not_structural
             if not not_structural and has_rules(nodes):
                 expressions = Expressions(self.options, self.known_rules, version in self.unchanged)
@@ -165,27 +165,27 @@ def _root_errors(schema: JSONSchemaProps, path: Path, has_status: bool) -> Itera
         yield field_errors.forbidden(path.child(f"{here}.nullable"), "nullable cannot be true at the root")
 
 
-def default_errors(schema: JSONSchemaProps, path: Path, *, in_metadata: bool = False, root: bool = True) -> Errors:
+def validate_defaults(schema: JSONSchemaProps, path: Path, *, in_metadata: bool = False, root: bool = True) -> Errors:
     """Return errors for defaults, in a schema or below, that the node's own schema would reject or prune."""
     errors: Errors = []
     if schema.default is not None:
-        errors += _own_default_errors(schema, path.child("default"), in_metadata)
+        errors += _validate_own_default(schema, path.child("default"), in_metadata)
     if isinstance(schema.items, JSONSchemaProps):
-        errors += default_errors(schema.items, path.child("items"), in_metadata=in_metadata, root=False)
+        errors += validate_defaults(schema.items, path.child("items"), in_metadata=in_metadata, root=False)
     for name, child in schema.properties.items():
         inside = in_metadata or ((root or schema.embedded_resource) and name in META_FIELDS)
-        errors += default_errors(child, path.child("properties").key(name), in_metadata=inside, root=False)
+        errors += validate_defaults(child, path.child("properties").key(name), in_metadata=inside, root=False)
     return errors
 
 
-def _own_default_errors(schema: JSONSchemaProps, path: Path, in_metadata: bool) -> Errors:
+def _validate_own_default(schema: JSONSchemaProps, path: Path, in_metadata: bool) -> Errors:
     value = schema.default
     node = Structural(schema)
     errors: Errors = []
     if not in_metadata and isinstance(value, dict | list):
         if prune({"": copy.deepcopy(value)}, Structural(JSONSchemaProps(properties={"": schema}))):
             errors.append(field_errors.invalid(path, value, "must not have unknown fields"))
-        if wrong := structure.embedded_errors(value, node, path):
+        if wrong := structure.validate_embedded_objects(value, node, path):
             return errors + wrong
     errors += validate(compile_schema(schema), value, path)
     if errors or not has_rules(structural.walk_schemas(schema)):
@@ -424,7 +424,7 @@ def _rule_errors(schema: JSONSchemaProps, rule: ValidationRule, path: Path) -> I
         yield field_errors.invalid(path.child("fieldPath"), where, "must not contain line breaks")
     if where:
         try:
-            schema_at(where, schema)
+            find_schema(where, schema)
         except FieldPathError:
             yield field_errors.invalid(path.child("fieldPath"), where, "must be a valid path")
 
@@ -433,7 +433,7 @@ def _has_breaks(text: str) -> bool:
     return "\n" in text or "\r" in text
 
 
-def warnings_about(definition: CustomResourceDefinition, options: CustomOptions) -> list[str]:
+def schema_warnings(definition: CustomResourceDefinition, options: CustomOptions) -> list[str]:
     """Return warnings for a CustomResourceDefinition's schemas: unknown formats, and sets of objects or lists."""
     formats: list[str] = []
     sets: set[str] = set()
@@ -452,9 +452,9 @@ def warnings_about(definition: CustomResourceDefinition, options: CustomOptions)
 
 
 def _is_known_format(schema: JSONSchemaProps, options: CustomOptions) -> bool:
-    types = types_of(schema)
+    types = allowed_types(schema)
     only = types[0] if len(types) == 1 else ""
     if only in {"", "string"}:
         plain = schema.format.replace("-", "")
-        return format_of(schema.format) is not None and (options.new_formats or plain not in NEW_FORMATS)
+        return format_checker(schema.format) is not None and (options.new_formats or plain not in NEW_FORMATS)
     return schema.format in {"integer": ("int32", "int64"), "number": ("float", "double")}.get(only, ())

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from mooring.admission import checks
 from mooring.admission.definitions import schemas
-from mooring.admission.definitions.field_paths import FieldPathError, schema_at
+from mooring.admission.definitions.field_paths import FieldPathError, find_schema
 from mooring.admission.options import CustomOptions
 from mooring.admission.webhook_clients import validate_client_config, validate_review_versions
 from mooring.api import advisor_v1, field_errors, names
@@ -321,7 +321,7 @@ def _validate_selectable(fields: list[v1.SelectableField], schema: v1.JSONSchema
             errors.append(field_errors.required(here))
             continue
         try:
-            place, found = schema_at(each.json_path, schema, arrays=False)
+            place, found = find_schema(each.json_path, schema, arrays=False)
         except FieldPathError as error:
             errors.append(field_errors.invalid(here, each.json_path, f"is an invalid path: {error}"))
             continue

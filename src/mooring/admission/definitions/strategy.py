@@ -49,7 +49,7 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
 
         return check
 
-    def rules(self, obj: CustomResourceDefinition, old: CustomResourceDefinition | None, request: Request) -> Errors:
+    def validate(self, obj: CustomResourceDefinition, old: CustomResourceDefinition | None, request: Request) -> Errors:
         from mooring.admission.definitions import spec  # noqa: PLC0415 - see above
 
         errors = spec.validate(obj, old, request.options.custom)
@@ -57,7 +57,7 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
         errors += spec.validate_stored_versions(obj)
         return errors + spec.validate_approval(obj, old) + _validate_preserving(obj, old)
 
-    def status_rules(self, new: CustomResourceDefinition, old: CustomResourceDefinition, request: Request) -> Errors:
+    def validate_status(self, new: CustomResourceDefinition, old: CustomResourceDefinition, request: Request) -> Errors:
         from mooring.admission.definitions import spec  # noqa: PLC0415 - see above
 
         return spec.validate_names(new.status.accepted_names, spec.STATUS.child("acceptedNames"))
@@ -65,10 +65,10 @@ class DefinitionStrategy(Strategy[CustomResourceDefinition]):
     def warnings(
         self, new: CustomResourceDefinition, old: CustomResourceDefinition | None, request: Request
     ) -> list[str]:
-        from mooring.admission.definitions.schemas import warnings_about  # noqa: PLC0415 - see above
+        from mooring.admission.definitions.schemas import schema_warnings  # noqa: PLC0415 - see above
 
-        known = warnings_about(old, request.options.custom) if old else []
-        return [text for text in warnings_about(new, request.options.custom) if text not in known]
+        known = schema_warnings(old, request.options.custom) if old else []
+        return [text for text in schema_warnings(new, request.options.custom) if text not in known]
 
 
 def _record_storage_version(obj: CustomResourceDefinition) -> None:

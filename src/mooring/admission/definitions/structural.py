@@ -63,7 +63,7 @@ def walk_schemas(schema: JSONSchemaProps) -> Iterator[JSONSchemaProps]:
                 pending += child
 
 
-def structural_errors(schema: JSONSchemaProps, path: Path) -> Errors:
+def validate_structural(schema: JSONSchemaProps, path: Path) -> Errors:
     """Return an error for each reason why an OpenAPI schema is not structural, sorted by message; empty if it is."""
     found = [*_node_errors(schema, ROOT, path), *_undeclared_errors(schema, schema, path, path)]
     return sorted(found, key=str)

@@ -64,13 +64,13 @@ class ResourceClaimStrategy(Strategy[v1.ResourceClaim]):
     def mutate(self, obj: v1.ResourceClaim, old: v1.ResourceClaim | None, request: Request) -> None:
         drop_disabled_fields(obj.spec.devices)
 
-    def rules(self, obj: v1.ResourceClaim, old: v1.ResourceClaim | None, request: Request) -> Errors:
+    def validate(self, obj: v1.ResourceClaim, old: v1.ResourceClaim | None, request: Request) -> Errors:
         if old is not None:
             return []
         errors = _check_admin_access(obj.spec.devices, request)
         return errors + validate_device_claim(obj.spec.devices, _SPEC.child("devices"), request.options)
 
-    def status_rules(self, new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> Errors:
+    def validate_status(self, new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> Errors:
         return _check_granted_admin_access(new, old, request) + _validate_status(new, old, request)
 
     def prepare_status(self, new: v1.ResourceClaim, old: v1.ResourceClaim, request: Request) -> None:
@@ -90,7 +90,7 @@ class ResourceClaimTemplateStrategy(Strategy[v1.ResourceClaimTemplate]):
     def mutate(self, obj: v1.ResourceClaimTemplate, old: v1.ResourceClaimTemplate | None, request: Request) -> None:
         drop_disabled_fields(obj.spec.spec.devices)
 
-    def rules(self, obj: v1.ResourceClaimTemplate, old: v1.ResourceClaimTemplate | None, request: Request) -> Errors:
+    def validate(self, obj: v1.ResourceClaimTemplate, old: v1.ResourceClaimTemplate | None, request: Request) -> Errors:
         if old is not None and obj.spec == old.spec:
             return []  # what is stored may use a gate that is off by now
         here, metadata = _SPEC.child("metadata"), obj.spec.metadata
@@ -274,7 +274,7 @@ def validate_binding_conditions(wanted: list[str], failed: list[str], path: Path
 
 
 class DeviceClassStrategy(Strategy[DeviceClass]):
-    def rules(self, obj: DeviceClass, old: DeviceClass | None, request: Request) -> Errors:
+    def validate(self, obj: DeviceClass, old: DeviceClass | None, request: Request) -> Errors:
         spec = obj.spec
         errors: Errors = []
         if old is None or spec.selectors != old.spec.selectors:

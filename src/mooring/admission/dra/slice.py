@@ -76,7 +76,7 @@ class ResourceSliceStrategy(Strategy[ResourceSlice]):
             return []
         return [f"spec.driver: driver names should be lowercase; {go_quote(driver)} contains uppercase characters"]
 
-    def rules(self, obj: ResourceSlice, old: ResourceSlice | None, request: Request) -> Errors:
+    def validate(self, obj: ResourceSlice, old: ResourceSlice | None, request: Request) -> Errors:
         spec = obj.spec
         errors = validate_driver_name(spec.driver, _SPEC.child("driver"))
         errors += _validate_pool(spec.pool, _SPEC.child("pool"))
@@ -327,9 +327,9 @@ def _validate_step(
     return [
         field_errors.invalid(here, str(value), f"value is not a multiple of a given step ({step}) from ({valid.min})")
         for value in (default, valid.max)
-        if value is not None and _to_milli(value, valid.min) % max(_to_milli(step), 1)
+        if value is not None and _milli_difference(value, valid.min) % max(_milli_difference(step), 1)
     ]
 
 
-def _to_milli(value: Quantity, less: Quantity | None = None) -> int:
+def _milli_difference(value: Quantity, less: Quantity | None = None) -> int:
     return (value - less if less is not None else value).scaled_value(MILLI)

@@ -4,7 +4,7 @@ from mooring.admission.pod.affinity import validate_node_affinity
 from mooring.admission.pod.rules import DELETION_COST, PodRules, deletion_cost_problem
 from mooring.admission.pod.security import containers_of
 from mooring.admission.pod.tolerations import validate_tolerations
-from mooring.admission.volume_sources import local_path
+from mooring.admission.volume_sources import validate_local_path
 from mooring.api import field_errors
 from mooring.api.core_v1 import Pod, PodSpec
 from mooring.api.field_errors import Errors
@@ -57,7 +57,7 @@ def _validate_seccomp(value: str, path: Path) -> Errors:
     if value in _SECCOMP_NAMES:
         return []
     if value.startswith("localhost/"):
-        return local_path(value.removeprefix("localhost/"), path)
+        return validate_local_path(value.removeprefix("localhost/"), path)
     return [field_errors.invalid(path, value, "must be a valid seccomp profile")]
 
 

@@ -38,15 +38,15 @@ def bind(pod: Pod, binding: Binding, now: datetime, labels: Mapping[str, str] = 
         why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {pod.metadata.uid}"
         raise errors.conflict("pods", name, why)
     if pod.metadata.deletion_timestamp is not None:
-        raise _conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")
+        raise _conflict_error(name, f"pod {name} is being deleted, cannot be assigned to a host")
     if pod.spec.node_name:
-        raise _conflict(name, f'pod {name} is already assigned to node "{pod.spec.node_name}"')
+        raise _conflict_error(name, f'pod {name} is already assigned to node "{pod.spec.node_name}"')
     if pod.spec.scheduling_gates:
-        raise _conflict(name, f"pod {name} has non-empty .spec.schedulingGates")
+        raise _conflict_error(name, f"pod {name} has non-empty .spec.schedulingGates")
     return _assign_node(pod, binding, now, labels)
 
 
-def _conflict(name: str, why: str) -> errors.Conflict:
+def _conflict_error(name: str, why: str) -> errors.Conflict:
     return errors.conflict("pods/binding", name, why)
 
 

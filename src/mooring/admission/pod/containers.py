@@ -8,7 +8,12 @@ from mooring.admission.pod.probes import ProbeContext, probe_context, validate_p
 from mooring.admission.pod.resources import validate_resources
 from mooring.admission.pod.rules import PodRules
 from mooring.admission.pod.security import validate_container_security
-from mooring.admission.volume_sources import PULL_POLICIES, forbid_other_fields, local_path, pull_policy
+from mooring.admission.volume_sources import (
+    PULL_POLICIES,
+    forbid_other_fields,
+    validate_local_path,
+    validate_pull_policy,
+)
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import Container, EphemeralContainer, PodSpec, Volume, VolumeDevice, VolumeMount
 from mooring.api.core_v1.container import ContainerResizePolicy, ContainerRestartRule
@@ -136,7 +141,7 @@ def _validate_ephemeral(spec: PodSpec, path: Path, pod: _PodValues) -> Errors:
     for index, container in enumerate(spec.ephemeral_containers):
         here = path.index(index)
         errors += _validate_common(container, here, pod)
-        errors += image_without_spaces(container, here)
+        errors += validate_image_spaces(container, here)
         if container.name in taken:
             errors.append(field_errors.duplicate(here.child("name"), container.name))
         taken.add(container.name)
@@ -157,7 +162,7 @@ def _validate_ephemeral_mounts(container: EphemeralContainer, path: Path) -> Err
     return errors
 
 
-def image_without_spaces(container: Container, path: Path) -> Errors:
+def validate_image_spaces(container: Container, path: Path) -> Errors:
     """Return an error for an image with leading or trailing spaces; pods are checked for it, templates are not."""
     if container.image == container.image.strip():
         return []
@@ -188,7 +193,7 @@ def _validate_common(container: Container, path: Path, pod: _PodValues) -> Error
     if container.volume_devices:
         errors += _validate_devices(container, pod.volumes, path.child("volumeDevices"))
     if container.image_pull_policy not in PULL_POLICIES:
-        errors += pull_policy(container.image_pull_policy, path.child("imagePullPolicy"))
+        errors += validate_pull_policy(container.image_pull_policy, path.child("imagePullPolicy"))
     lenient = pod.rules.indivisible_huge_pages
     resources = path.child("resources")
     errors += validate_resources(container.resources, pod.claims, resources, indivisible_huge_pages=lenient)
@@ -293,12 +298,12 @@ def _validate_mounts(container: Container, volumes: dict[str, Volume], path: Pat
 def _validate_sub_path(mount: VolumeMount, here: Path, mounts: Path) -> Errors:
     errors: Errors = []
     if mount.sub_path:
-        errors += local_path(mount.sub_path, mounts.child("subPath"))
+        errors += validate_local_path(mount.sub_path, mounts.child("subPath"))
     if mount.sub_path_expr:
         if mount.sub_path:
             detail = "subPathExpr and subPath are mutually exclusive"
             errors.append(field_errors.invalid(here.child("subPathExpr"), mount.sub_path_expr, detail))
-        errors += local_path(mount.sub_path_expr, mounts.child("subPathExpr"))
+        errors += validate_local_path(mount.sub_path_expr, mounts.child("subPathExpr"))
     return errors
 
 

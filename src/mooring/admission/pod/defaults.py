@@ -81,7 +81,7 @@ def default_pod_spec(spec: core_v1.PodSpec) -> None:
 
 
 @cache_short(1024)
-def pull_policy(image: str) -> str:
+def default_pull_policy(image: str) -> str:
     """Return an image's default pull policy: Always for the tag `latest` or no tag and digest, else IfNotPresent."""
     found = _IMAGE.fullmatch(image) if len(image) <= _MAX_IMAGE_CHARACTERS else None
     if found is None or _IDENTIFIER.fullmatch(image):
@@ -98,7 +98,7 @@ def round_to_milli(resources: dict[str, Quantity]) -> None:
 
 def _default_container(container: core_v1.Container) -> None:
     if not container.image_pull_policy:
-        container.image_pull_policy = pull_policy(container.image)
+        container.image_pull_policy = default_pull_policy(container.image)
     if not container.termination_message_path:
         container.termination_message_path = "/dev/termination-log"
     if not container.termination_message_policy:
@@ -175,7 +175,7 @@ def _default_volume(volume: core_v1.Volume) -> None:
     elif volume.ephemeral is not None:
         _default_ephemeral(volume.ephemeral)
     elif volume.image is not None:
-        volume.image.pull_policy = volume.image.pull_policy or pull_policy(volume.image.reference)
+        volume.image.pull_policy = volume.image.pull_policy or default_pull_policy(volume.image.reference)
     elif all(getattr(volume, name) is None for name in _VOLUME_SOURCES):
         volume.empty_dir = core_v1.EmptyDirVolumeSource()
     else:

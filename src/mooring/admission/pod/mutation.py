@@ -29,18 +29,18 @@ def resolve_priority(pod: Pod, old: Pod | None, request: Request) -> None:
     if spec.priority_class_name:
         found = request.lookups.priority_class(spec.priority_class_name)
         if found is None:
-            raise _forbidden(pod, f"no PriorityClass with name {spec.priority_class_name} was found")
+            raise _forbidden_error(pod, f"no PriorityClass with name {spec.priority_class_name} was found")
     else:
         found = request.lookups.default_priority_class() or _NO_PRIORITY
         spec.priority_class_name = found.name
     if spec.priority is not None and spec.priority != found.value:
-        raise _forbidden(
+        raise _forbidden_error(
             pod,
             f"the integer value of priority ({spec.priority}) must not be provided in pod spec; "
             f"priority admission controller computed {found.value} from the given PriorityClass name",
         )
     if spec.preemption_policy is not None and spec.preemption_policy != found.preemption_policy:
-        raise _forbidden(
+        raise _forbidden_error(
             pod,
             f"the string value of PreemptionPolicy ({spec.preemption_policy}) must not be provided in pod spec; "
             f"priority admission controller computed {found.preemption_policy} from the given PriorityClass name",
@@ -49,7 +49,7 @@ def resolve_priority(pod: Pod, old: Pod | None, request: Request) -> None:
     spec.preemption_policy = found.preemption_policy
 
 
-def _forbidden(pod: Pod, why: str) -> errors.Forbidden:
+def _forbidden_error(pod: Pod, why: str) -> errors.Forbidden:
     return errors.forbidden("pods", pod.metadata.name, why)
 
 

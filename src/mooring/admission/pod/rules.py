@@ -46,7 +46,7 @@ class PodRules(msgspec.Struct, frozen=True, kw_only=True):
     """The stored expressions over taints, which an update may keep."""
     node_expressions: frozenset[str] = msgspec.field(default_factory=frozenset)
     """The stored expressions over nodes, which an update may keep."""
-    young_fields: frozenset[tuple[str, ...]] = msgspec.field(default_factory=frozenset)
+    too_new_fields: frozenset[tuple[str, ...]] = msgspec.field(default_factory=frozenset)
     """Fields of the stored pod that are newer than the minimum compatibility version; an update may keep them."""
 
     def check_taint_expression(self, expression: str) -> ExpressionError | None:
@@ -97,7 +97,7 @@ def rules_for_update(
         node_expressions=frozenset(
             expression for term in node_selector_terms(old) for expression in term.match_cel_expressions
         ),
-        young_fields=options.release_fields.in_pod_spec(old) if options.release_fields else frozenset(),
+        too_new_fields=options.release_fields.too_new_in_pod_spec(old) if options.release_fields else frozenset(),
     )
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from mooring.admission import checks
-from mooring.admission.volume_sources import local_path
+from mooring.admission.volume_sources import validate_local_path
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import Container, PodSecurityContext, PodSpec, SecurityContext
 from mooring.api.core_v1.container import AppArmorProfile, SeccompProfile, WindowsSecurityContextOptions
@@ -142,7 +142,7 @@ def _validate_seccomp(profile: SeccompProfile, path: Path) -> Errors:
     errors += checks.optional_one_of(profile.type or None, _PROFILE_TYPES, path.child("type"))
     if profile.type == "Localhost":
         errors += checks.require(given is not None, here, "must be set when seccomp type is Localhost")
-        return errors + checks.optional(given, here, local_path)
+        return errors + checks.optional(given, here, validate_local_path)
     return errors + checks.invalid_if(
         given is not None, here, profile, "can only be set when seccomp type is Localhost"
     )

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from mooring.admission import limit_range, meta
 from mooring.admission.pod.annotations import MIRROR, validate_annotation_updates, validate_pod_annotations
-from mooring.admission.pod.containers import image_without_spaces
+from mooring.admission.pod.containers import validate_image_spaces
 from mooring.admission.pod.defaults import default_pod
 from mooring.admission.pod.mutation import (
     add_default_tolerations,
@@ -26,7 +26,7 @@ from mooring.admission.pod.update import (
     validate_resize,
     validate_spec_update,
     validate_status_update,
-    with_new_resources,
+    with_resources_of,
 )
 from mooring.admission.pod.warnings import pod_spec_warnings
 from mooring.admission.pod_security import enforcement as pod_security
@@ -119,7 +119,7 @@ class PodStrategy(Strategy[Pod]):
         new.status.qos_class = new.status.qos_class or old.status.qos_class
         synchronize_pod_ips(new)
 
-    def status_rules(self, new: Pod, old: Pod, request: Request) -> Errors:
+    def validate_status(self, new: Pod, old: Pod, request: Request) -> Errors:
         errors = validate_annotation_updates(new.metadata, old.metadata, _ANNOTATIONS)
         return errors + validate_status_update(new, old, strict_addresses=request.options.strict_addresses)
 
@@ -152,7 +152,7 @@ class ResizeStrategy(SubresourceStrategy[Pod]):
 
     def prepare_for_update(self, new: Pod, old: Pod, request: Request) -> None:
         keep_status(new, old)
-        new.spec = with_new_resources(new.spec, old.spec)
+        new.spec = with_resources_of(new.spec, old.spec)
         new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
 
     def validate_update(self, new: Pod, old: Pod, request: Request) -> Errors:
@@ -174,7 +174,7 @@ def _validate_pod(pod: Pod, rules: PodRules, validate_spec: SpecCheck = validate
     for name, containers in (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers)):
         for index, container in enumerate(containers):
             if container.image != container.image.strip():
-                errors += image_without_spaces(container, SPEC.child(name).index(index))
+                errors += validate_image_spaces(container, SPEC.child(name).index(index))
     return errors
 
 

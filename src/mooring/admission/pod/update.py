@@ -10,7 +10,7 @@ from msgspec import structs
 from mooring.admission import checks, meta
 from mooring.admission.addresses import validate_status_ips
 from mooring.admission.pod.annotations import MIRROR
-from mooring.admission.pod.containers import image_without_spaces
+from mooring.admission.pod.containers import validate_image_spaces
 from mooring.admission.pod.resources import qos_class
 from mooring.admission.pod.security import validate_id
 from mooring.api import field_errors, names
@@ -86,7 +86,7 @@ def _validate_images(new: list[Container], old: list[Container], path: Path) -> 
     errors: Errors = []
     for index, container in enumerate(new):
         errors += checks.require(container.image, path.index(index).child("image"))
-        errors += image_without_spaces(container, path.index(index))
+        errors += validate_image_spaces(container, path.index(index))
     return errors
 
 
@@ -160,7 +160,7 @@ def _validate_narrowing(new: PodSpec, old: PodSpec) -> Errors:
         detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
         return [*errors, field_errors.invalid(path, now, detail)]
     for index, (term, before) in enumerate(zip(now, was, strict=True)):
-        if not _only_adds(term, before):
+        if not _only_adds_requirements(term, before):
             detail = "only additions are allowed (no mutations or deletions)"
             errors.append(field_errors.invalid(path.index(index), term, detail))
     return errors
@@ -176,7 +176,7 @@ def _required_terms(spec: PodSpec) -> list[NodeSelectorTerm]:
     return required.node_selector_terms if required is not None else []
 
 
-def _only_adds(new: NodeSelectorTerm, old: NodeSelectorTerm) -> bool:
+def _only_adds_requirements(new: NodeSelectorTerm, old: NodeSelectorTerm) -> bool:
     pairs: list[tuple[list[Any], list[Any]]] = [
         (new.match_expressions, old.match_expressions),
         (new.match_fields, old.match_fields),
@@ -375,7 +375,7 @@ _SPEC = Path("spec")
 _RESIZABLE = ("cpu", "memory")
 
 
-def with_new_resources(new: PodSpec, old: PodSpec) -> PodSpec:
+def with_resources_of(new: PodSpec, old: PodSpec) -> PodSpec:
     """Return a copy of the old PodSpec with the resources and resize policies that containers have in `new`."""
     spec = copy_of(old)
     wanted = {container.name: container for container in (*new.containers, *new.init_containers)}
@@ -425,14 +425,14 @@ def _validate_container(new: Container, old: Container, path: Path, *, resizable
     ):
         if not before.keys() <= now.keys():
             errors.append(field_errors.forbidden(path.child(name), f"resource {name} cannot be removed"))
-    if _other_amounts(new.resources) != _other_amounts(old.resources) or new.resources.claims != old.resources.claims:
+    if _fixed_amounts(new.resources) != _fixed_amounts(old.resources) or new.resources.claims != old.resources.claims:
         errors.append(field_errors.forbidden(_SPEC, "only cpu and memory resources are mutable"))
     if new.resize_policy != old.resize_policy:
         errors.append(field_errors.invalid(path, new.resize_policy, meta.IMMUTABLE))
     return errors
 
 
-def _other_amounts(resources: ResourceRequirements) -> list[dict[str, Quantity]]:
+def _fixed_amounts(resources: ResourceRequirements) -> list[dict[str, Quantity]]:
     return [
         {name: quantity for name, quantity in given.items() if name not in _RESIZABLE}
         for given in (resources.requests, resources.limits)

@@ -91,18 +91,18 @@ def _validate_empty_dir(source: pv.EmptyDirVolumeSource, path: Path) -> Errors:
 
 
 def _validate_files(source: SecretVolumeSource | ConfigMapVolumeSource, path: Path) -> Errors:
-    errors = sources.file_mode(source.default_mode, path.child("defaultMode"))
+    errors = sources.validate_file_mode(source.default_mode, path.child("defaultMode"))
     return errors + checks.validate_items(source.items, path.child("items"), _validate_key_to_path)
 
 
 def _validate_key_to_path(item: pv.KeyToPath, path: Path) -> Errors:
     errors = checks.required_fields(item, path, "key", "path")
-    errors += sources.non_reserved_path(item.path, path.child("path"))
-    return errors + sources.file_mode(item.mode, path.child("mode"))
+    errors += sources.validate_non_reserved_path(item.path, path.child("path"))
+    return errors + sources.validate_file_mode(item.mode, path.child("mode"))
 
 
 def _validate_downward_api(source: pv.DownwardAPIVolumeSource, path: Path) -> Errors:
-    errors = sources.file_mode(source.default_mode, path.child("defaultMode"))
+    errors = sources.validate_file_mode(source.default_mode, path.child("defaultMode"))
     for file in source.items:
         errors += _validate_downward_file(file, path)
     return errors
@@ -110,7 +110,7 @@ def _validate_downward_api(source: pv.DownwardAPIVolumeSource, path: Path) -> Er
 
 def _validate_downward_file(file: pv.DownwardAPIVolumeFile, path: Path) -> Errors:
     errors = checks.required_fields(file, path, "path")
-    errors += sources.non_reserved_path(file.path, path.child("path"))
+    errors += sources.validate_non_reserved_path(file.path, path.child("path"))
     if file.field_ref is not None:
         errors += validate_field_ref(file.field_ref, path.child("fieldRef"), _DOWNWARD_FIELDS)
         if file.resource_field_ref is not None:
@@ -120,7 +120,7 @@ def _validate_downward_file(file: pv.DownwardAPIVolumeFile, path: Path) -> Error
         errors += validate_resource_field_ref(file.resource_field_ref, path.child("resourceFieldRef"), in_volume=True)
     else:
         errors.append(field_errors.required(path, "one of fieldRef and resourceFieldRef is required"))
-    return errors + sources.file_mode(file.mode, path.child("mode"))
+    return errors + sources.validate_file_mode(file.mode, path.child("mode"))
 
 
 def _validate_csi(source: vs.CSIVolumeSource, path: Path) -> Errors:
@@ -157,11 +157,11 @@ def _validate_claim_template(template: PersistentVolumeClaimTemplate, path: Path
 
 def _validate_image(source: pv.ImageVolumeSource, path: Path, context: _Context) -> Errors:
     errors = checks.required_fields(source, path, "reference") if context.rules.is_pod else []
-    return errors + sources.pull_policy(source.pull_policy, path.child("pullPolicy"))
+    return errors + sources.validate_pull_policy(source.pull_policy, path.child("pullPolicy"))
 
 
 def _validate_projected(source: pv.ProjectedVolumeSource, path: Path, context: _Context) -> Errors:
-    errors = sources.file_mode(source.default_mode, path.child("defaultMode"))
+    errors = sources.validate_file_mode(source.default_mode, path.child("defaultMode"))
     paths: set[str] = set()
     for index, projection in enumerate(source.sources):
         here = path.child("sources").index(index)
@@ -211,7 +211,7 @@ def _validate_token(token: pv.ServiceAccountTokenProjection, path: Path, volume:
     if not token.path:
         errors.append(field_errors.required(volume.child("path")))
     elif not context.rules.nonlocal_token_paths:
-        errors += sources.non_reserved_path(token.path, volume.child("path"))
+        errors += sources.validate_non_reserved_path(token.path, volume.child("path"))
     return errors
 
 
@@ -236,7 +236,7 @@ def _validate_trust_bundle(bundle: pv.ClusterTrustBundleProjection, path: Path) 
     else:
         errors.append(field_errors.required(path, "either name or signerName must be specified"))
     errors += checks.require(bundle.path, path.child("path"))
-    return errors + sources.non_reserved_path(bundle.path, path.child("path"))
+    return errors + sources.validate_non_reserved_path(bundle.path, path.child("path"))
 
 
 _KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
@@ -258,7 +258,7 @@ def _validate_certificate(
         detail = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath"
         errors.append(field_errors.required(path, detail))
     for name, file in files.items():
-        errors += sources.non_reserved_path(file, path.child(name))
+        errors += sources.validate_non_reserved_path(file, path.child(name))
         errors += _validate_unique(file, file, volume, paths)
     return errors
 
@@ -292,7 +292,7 @@ _RULES: dict[str, Callable[[Any, Path], Errors]] = {
     "csi": _validate_csi,
     "downwardAPI": _validate_downward_api,
     "emptyDir": _validate_empty_dir,
-    "gitRepo": lambda source, path: sources.local_path(source.directory, path.child("directory")),
+    "gitRepo": lambda source, path: sources.validate_local_path(source.directory, path.child("directory")),
     "secret": _validate_files,
 }
 _CONTEXT_RULES: dict[str, Callable[[Any, Path, _Context], Errors]] = {

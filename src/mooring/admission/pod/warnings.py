@@ -45,7 +45,7 @@ _DEPRECATED_SOURCES = {
 }
 
 
-def deprecated_sources(volume: Volume | PersistentVolumeSpec, path: Path) -> Iterator[str]:
+def source_deprecations(volume: Volume | PersistentVolumeSpec, path: Path) -> Iterator[str]:
     """Yield a warning for each source of a volume that Kubernetes has deprecated."""
     for name, source in checks.json_fields(volume).items():
         if source is not None and name in _DEPRECATED_SOURCES:
@@ -145,7 +145,7 @@ def _host_alias_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
 def _container_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
     for container, here in containers_of(spec, path):
         if container.resources.limits or container.resources.requests:
-            yield from fractional_bytes(container.resources, here, "memory", "ephemeral-storage")
+            yield from fraction_warnings(container.resources, here, "memory", "ephemeral-storage")
         yield from _variable_warnings(container, here)
     yield from _port_warnings(spec, path)
 
@@ -153,13 +153,13 @@ def _container_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
 def _volume_warnings(spec: PodSpec, path: Path) -> Iterator[str]:
     for index, volume in enumerate(spec.volumes):
         here = path.child("volumes").index(index)
-        yield from deprecated_sources(volume, here)
+        yield from source_deprecations(volume, here)
         if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is not None:
             resources = volume.ephemeral.volume_claim_template.spec.resources
-            yield from fractional_bytes(resources, here.child("ephemeral", "volumeClaimTemplate", "spec"), "storage")
+            yield from fraction_warnings(resources, here.child("ephemeral", "volumeClaimTemplate", "spec"), "storage")
 
 
-def fractional_bytes(
+def fraction_warnings(
     resources: ResourceRequirements | VolumeResourceRequirements, path: Path, *wanted: str
 ) -> Iterator[str]:
     """Yield a warning for each limit and request of the resources `wanted` that is not a whole number of bytes."""

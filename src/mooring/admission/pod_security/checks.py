@@ -119,13 +119,13 @@ def _pod_context(spec: PodSpec) -> PodSecurityContext:
     return spec.security_context or _NO_POD_CONTEXT
 
 
-def _setters(spec: PodSpec, is_bad: Callable[[Context], bool]) -> list[str]:
+def _names_of_violators(spec: PodSpec, is_bad: Callable[[Context], bool]) -> list[str]:
     setters = ["pod"] if is_bad(_pod_context(spec)) else []
     containers = _containers_with(spec, is_bad)
     return [*setters, _list_names("container", containers)] if containers else setters
 
 
-def _by_containers(reason: str, is_bad: Callable[[SecurityContext], bool], requirement: str) -> Rule:
+def _container_rule(reason: str, is_bad: Callable[[SecurityContext], bool], requirement: str) -> Rule:
     """Return a rule that reports containers whose security context `is_bad`; `requirement` ends the message."""
 
     def check(pod: Subject) -> Violation | None:
@@ -135,11 +135,11 @@ def _by_containers(reason: str, is_bad: Callable[[SecurityContext], bool], requi
     return check
 
 
-def _by_contexts(reason: str, is_bad: Callable[[Context], bool], requirement: str) -> Rule:
+def _context_rule(reason: str, is_bad: Callable[[Context], bool], requirement: str) -> Rule:
     """Return a rule that reports the pod or containers whose security context `is_bad`, with a `requirement`."""
 
     def check(pod: Subject) -> Violation | None:
-        setters = _setters(pod.spec, is_bad)
+        setters = _names_of_violators(pod.spec, is_bad)
         return Violation(reason, f"{' and '.join(setters)} must {requirement}") if setters else None
 
     return check
@@ -149,11 +149,11 @@ def _contexts(spec: PodSpec) -> list[Context]:
     return [_pod_context(spec), *(context for _, context in _containers(spec))]
 
 
-def _not_on_windows(rule: Rule) -> Rule:
+def _except_on_windows(rule: Rule) -> Rule:
     return lambda pod: None if pod.spec.os is not None and pod.spec.os.name == "windows" else rule(pod)
 
 
-def _not_in_user_namespace(rule: Rule) -> Rule:
+def _except_in_user_namespace(rule: Rule) -> Rule:
     return lambda pod: None if pod.spec.host_users is False else rule(pod)
 
 
@@ -165,10 +165,10 @@ def _forbidden_profiles(spec: PodSpec, attribute: str) -> tuple[list[str], list[
         return profile.type if profile is not None and profile.type not in _PROFILES else None
 
     types = {kind for context in _contexts(spec) if (kind := type_of(context)) is not None}
-    return _setters(spec, lambda context: type_of(context) is not None), sorted(types)
+    return _names_of_violators(spec, lambda context: type_of(context) is not None), sorted(types)
 
 
-def _app_armor(pod: Subject) -> Violation | None:
+def _check_app_armor(pod: Subject) -> Violation | None:
     setters, values = _forbidden_profiles(pod.spec, "app_armor_profile")
     annotations = sorted(
         f"{key}={go_quote(value)}"
@@ -184,7 +184,7 @@ def _app_armor(pod: Subject) -> Violation | None:
     return Violation(_plural("forbidden AppArmor profile", values), detail)
 
 
-def _added_capabilities(
+def _check_added_capabilities(
     pod: Subject, allowed: frozenset[str] = _DEFAULT_CAPABILITIES, reason: str = "non-default capabilities"
 ) -> Violation | None:
     spec = pod.spec
@@ -200,18 +200,18 @@ def _added_capabilities(
     return Violation(reason, f"{_list_names('container', names)} must not include {what}")
 
 
-def _host_namespaces(pod: Subject) -> Violation | None:
+def _check_host_namespaces(pod: Subject) -> Violation | None:
     shared = (("hostNetwork", pod.spec.host_network), ("hostPID", pod.spec.host_pid), ("hostIPC", pod.spec.host_ipc))
     found = [f"{name}=true" for name, is_shared in shared if is_shared]
     return Violation("host namespaces", ", ".join(found)) if found else None
 
 
-def _host_paths(pod: Subject) -> Violation | None:
+def _check_host_paths(pod: Subject) -> Violation | None:
     found = [volume.name for volume in pod.spec.volumes if volume.host_path is not None]
     return Violation("hostPath volumes", _list_names("volume", found)) if found else None
 
 
-def _host_ports(pod: Subject) -> Violation | None:
+def _check_host_ports(pod: Subject) -> Violation | None:
     found = {
         container.name: [str(port.host_port) for port in container.ports if port.host_port]
         for container, _ in _containers(pod.spec)
@@ -222,7 +222,7 @@ def _host_ports(pod: Subject) -> Violation | None:
     return Violation("hostPort", f"{_list_names('container', names)} {_verb(names)} {what}") if names else None
 
 
-def _other_hosts(pod: Subject) -> Violation | None:
+def _check_other_hosts(pod: Subject) -> Violation | None:
     found = {container.name: _probe_hosts(container) for container, _ in _containers(pod.spec)}
     names = sorted(name for name, hosts in found.items() if hosts)
     hosts = sorted(set().union(*found.values()))
@@ -248,7 +248,7 @@ def _probe_hosts(container: Container) -> set[str]:
     }
 
 
-def _proc_mount(pod: Subject) -> Violation | None:
+def _check_proc_mount(pod: Subject) -> Violation | None:
     def is_bad(context: SecurityContext) -> bool:
         return context.proc_mount not in (None, "Default")
 
@@ -258,12 +258,12 @@ def _proc_mount(pod: Subject) -> Violation | None:
     return Violation("procMount", detail) if names else None
 
 
-def _se_linux(types: frozenset[str], pod: Subject) -> Violation | None:
+def _check_se_linux(types: frozenset[str], pod: Subject) -> Violation | None:
     def is_bad(context: Context) -> bool:
         options = context.se_linux_options
         return options is not None and bool(options.type not in types or options.user or options.role)
 
-    setters = _setters(pod.spec, is_bad)
+    setters = _names_of_violators(pod.spec, is_bad)
     if not setters:
         return None
     given = [context.se_linux_options for context in _contexts(pod.spec) if context.se_linux_options is not None]
@@ -275,7 +275,7 @@ def _se_linux(types: frozenset[str], pod: Subject) -> Violation | None:
     return Violation("seLinuxOptions", detail)
 
 
-def _seccomp_annotations(pod: Subject) -> Violation | None:
+def _check_seccomp_annotations(pod: Subject) -> Violation | None:
     keys = [_SECCOMP_OF_POD, *(_SECCOMP_OF_CONTAINER + container.name for container, _ in _containers(pod.spec))]
     given = [(key, pod.metadata.annotations[key]) for key in keys if key in pod.metadata.annotations]
     found = sorted(
@@ -287,29 +287,29 @@ def _seccomp_annotations(pod: Subject) -> Violation | None:
     return Violation("seccompProfile", detail) if found else None
 
 
-def _seccomp(pod: Subject) -> Violation | None:
+def _check_seccomp(pod: Subject) -> Violation | None:
     setters, values = _forbidden_profiles(pod.spec, "seccomp_profile")
     what = f"securityContext.seccompProfile.type to {_quoted_list(values)}"
     return Violation("seccompProfile", f"{' and '.join(setters)} must not set {what}") if setters else None
 
 
-def _sysctls(allowed: frozenset[str], pod: Subject) -> Violation | None:
+def _check_sysctls(allowed: frozenset[str], pod: Subject) -> Violation | None:
     found = [each.name for each in _pod_context(pod.spec).sysctls if each.name not in allowed]
     return Violation("forbidden sysctls", ", ".join(found)) if found else None
 
 
-def _no_capabilities(pod: Subject) -> Violation | None:
+def _check_no_capabilities(pod: Subject) -> Violation | None:
     reason = "unrestricted capabilities"
     names = _containers_with(
         pod.spec, lambda context: context.capabilities is None or _ALL not in context.capabilities.drop
     )
     details = [f'{_list_names("container", names)} must set securityContext.capabilities.drop=["ALL"]'] if names else []
-    added = _added_capabilities(pod, frozenset({"NET_BIND_SERVICE"}), reason)
+    added = _check_added_capabilities(pod, frozenset({"NET_BIND_SERVICE"}), reason)
     details += [added.detail] if added else []
     return Violation(reason, "; ".join(details)) if details else None
 
 
-def _volume_types(pod: Subject) -> Violation | None:
+def _check_volume_types(pod: Subject) -> Violation | None:
     types = {volume.name: _volume_type(volume) for volume in pod.spec.volumes}
     names = [name for name, kind in types.items() if kind not in _VOLUMES]
     kinds = sorted(set(types.values()) - _VOLUMES)
@@ -321,9 +321,9 @@ def _volume_type(volume: Volume) -> str:
     return next((shown for name, shown in _VOLUME_FIELDS if getattr(volume, name) is not None), "unknown")
 
 
-def _non_root(pod: Subject) -> Violation | None:
+def _check_non_root(pod: Subject) -> Violation | None:
     reason = "runAsNonRoot != true"
-    setters = _setters(pod.spec, lambda context: context.run_as_non_root is False)
+    setters = _names_of_violators(pod.spec, lambda context: context.run_as_non_root is False)
     if setters:
         return Violation(reason, f"{' and '.join(setters)} must not set securityContext.runAsNonRoot=false")
     if _pod_context(pod.spec).run_as_non_root:
@@ -333,8 +333,8 @@ def _non_root(pod: Subject) -> Violation | None:
     return Violation(reason, detail) if names else None
 
 
-def _seccomp_set(pod: Subject) -> Violation | None:
-    wrong = _seccomp(pod)
+def _check_seccomp_set(pod: Subject) -> Violation | None:
+    wrong = _check_seccomp(pod)
     if wrong is not None or _pod_context(pod.spec).seccomp_profile is not None:
         return wrong
     names = _containers_with(pod.spec, lambda context: context.seccomp_profile is None)
@@ -342,20 +342,20 @@ def _seccomp_set(pod: Subject) -> Violation | None:
     return Violation("seccompProfile", f"pod or {_list_names('container', names)} must set {what}") if names else None
 
 
-_privileged = _by_containers(
+_privileged = _container_rule(
     "privileged", lambda context: context.privileged is True, "not set securityContext.privileged=true"
 )
-_escalation = _by_containers(
+_escalation = _container_rule(
     "allowPrivilegeEscalation != false",
     lambda context: context.allow_privilege_escalation is not False,
     "set securityContext.allowPrivilegeEscalation=false",
 )
-_host_process = _by_contexts(
+_host_process = _context_rule(
     "hostProcess",
     lambda context: context.windows_options is not None and context.windows_options.host_process is True,
     "not set securityContext.windowsOptions.hostProcess=true",
 )
-_not_user_0 = _by_contexts("runAsUser=0", lambda context: context.run_as_user == 0, "not set runAsUser=0")
+_not_user_0 = _context_rule("runAsUser=0", lambda context: context.run_as_user == 0, "not set runAsUser=0")
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -371,45 +371,48 @@ class Check(msgspec.Struct, frozen=True):
 
 
 _BASELINE = (
-    Check("appArmorProfile", {0: _app_armor}),
-    Check("capabilities_baseline", {0: _added_capabilities}),
-    Check("hostNamespaces", {0: _host_namespaces}),
-    Check("hostPathVolumes", {0: _host_paths}),
-    Check("hostPorts", {0: _host_ports}),
-    Check("hostProbesAndHostLifecycle", {34: _other_hosts}),
+    Check("appArmorProfile", {0: _check_app_armor}),
+    Check("capabilities_baseline", {0: _check_added_capabilities}),
+    Check("hostNamespaces", {0: _check_host_namespaces}),
+    Check("hostPathVolumes", {0: _check_host_paths}),
+    Check("hostPorts", {0: _check_host_ports}),
+    Check("hostProbesAndHostLifecycle", {34: _check_other_hosts}),
     Check("privileged", {0: _privileged}),
-    Check("procMount", {0: _proc_mount, 35: _not_in_user_namespace(_proc_mount)}),
+    Check("procMount", {0: _check_proc_mount, 35: _except_in_user_namespace(_check_proc_mount)}),
     Check(
         "seLinuxOptions",
-        {0: partial(_se_linux, _SELINUX_TYPES), 31: partial(_se_linux, _SELINUX_TYPES | {"container_engine_t"})},
+        {
+            0: partial(_check_se_linux, _SELINUX_TYPES),
+            31: partial(_check_se_linux, _SELINUX_TYPES | {"container_engine_t"}),
+        },
     ),
-    Check("seccompProfile_baseline", {0: _seccomp_annotations, 19: _seccomp}),
+    Check("seccompProfile_baseline", {0: _check_seccomp_annotations, 19: _check_seccomp}),
     Check(
         "sysctls",
         {
-            0: partial(_sysctls, _SYSCTLS),
-            27: partial(_sysctls, _SYSCTLS_27),
-            29: partial(_sysctls, _SYSCTLS_29),
-            32: partial(_sysctls, _SYSCTLS_32),
-            37: partial(_sysctls, _SYSCTLS_37),
+            0: partial(_check_sysctls, _SYSCTLS),
+            27: partial(_check_sysctls, _SYSCTLS_27),
+            29: partial(_check_sysctls, _SYSCTLS_29),
+            32: partial(_check_sysctls, _SYSCTLS_32),
+            37: partial(_check_sysctls, _SYSCTLS_37),
         },
     ),
     Check("windowsHostProcess", {0: _host_process}),
 )
 _RESTRICTED = (
-    Check("allowPrivilegeEscalation", {8: _escalation, 25: _not_on_windows(_escalation)}),
+    Check("allowPrivilegeEscalation", {8: _escalation, 25: _except_on_windows(_escalation)}),
     Check(
         "capabilities_restricted",
-        {22: _no_capabilities, 25: _not_on_windows(_no_capabilities)},
+        {22: _check_no_capabilities, 25: _except_on_windows(_check_no_capabilities)},
         instead_of="capabilities_baseline",
     ),
-    Check("procMount_restricted", {35: _proc_mount}, instead_of="procMount"),
-    Check("restrictedVolumes", {0: _volume_types}, instead_of="hostPathVolumes"),
-    Check("runAsNonRoot", {0: _non_root, 35: _not_in_user_namespace(_non_root)}),
-    Check("runAsUser", {23: _not_user_0, 35: _not_in_user_namespace(_not_user_0)}),
+    Check("procMount_restricted", {35: _check_proc_mount}, instead_of="procMount"),
+    Check("restrictedVolumes", {0: _check_volume_types}, instead_of="hostPathVolumes"),
+    Check("runAsNonRoot", {0: _check_non_root, 35: _except_in_user_namespace(_check_non_root)}),
+    Check("runAsUser", {23: _not_user_0, 35: _except_in_user_namespace(_not_user_0)}),
     Check(
         "seccompProfile_restricted",
-        {19: _seccomp_set, 25: _not_on_windows(_seccomp_set)},
+        {19: _check_seccomp_set, 25: _except_on_windows(_check_seccomp_set)},
         instead_of="seccompProfile_baseline",
     ),
 )
@@ -418,7 +421,7 @@ NEWEST = max(version for check in (*_BASELINE, *_RESTRICTED) for version in chec
 
 
 @lru_cache(maxsize=2 * (NEWEST + 1))
-def rules_of(level: str, minor: int) -> tuple[Rule, ...]:
+def pod_security_rules(level: str, minor: int) -> tuple[Rule, ...]:
     """Return the rules of a Pod Security level at a Kubernetes minor version, in the order of Kubernetes' messages."""
     if level not in (BASELINE, RESTRICTED):
         return ()

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from itertools import islice
 
-from mooring.admission.pod_security.checks import NEWEST, Subject, Violation, rules_of
-from mooring.admission.pod_security.policy import PREFIX, PRIVILEGED, Policy, Standard, policy_of
+from mooring.admission.pod_security.checks import NEWEST, Subject, Violation, pod_security_rules
+from mooring.admission.pod_security.policy import PREFIX, PRIVILEGED, Policy, Standard, parse_policy
 from mooring.admission.strategy import Request
 from mooring.api import errors
 from mooring.api.core_v1 import Namespace, Pod, PodSpec, PodTemplateSpec
@@ -18,21 +18,21 @@ def check_pod(pod: Pod, old: Pod | None, request: Request) -> None:
     """Raise Forbidden if a pod violates its namespace's `enforce` level; else warn if it violates the `warn` level.
     Updates are checked only if they change images.
     """
-    policy = _policy(request)
+    policy = _namespace_policy(request)
     if policy is None or (old is not None and not _has_new_images(pod.spec, old.spec)):
         return
-    found = _violations(policy.enforce, pod, request)
+    found = _find_violations(policy.enforce, pod, request)
     if found:
         why = f'violates PodSecurity "{policy.enforce}": {_join_violations(found)}'
         raise errors.forbidden("pods", pod.metadata.name, why)
-    _warn(policy.warn, pod, request)
+    _warn_about_violations(policy.warn, pod, request)
 
 
 def check_template(template: PodTemplateSpec, request: Request) -> None:
     """Warn the client if pods of a workload's template would violate the namespace's `warn` level."""
-    policy = _policy(request)
+    policy = _namespace_policy(request)
     if policy is not None:
-        _warn(policy.warn, template, request)
+        _warn_about_violations(policy.warn, template, request)
 
 
 def check_namespace(new: Namespace, old: Namespace | None, request: Request) -> None:
@@ -41,7 +41,7 @@ def check_namespace(new: Namespace, old: Namespace | None, request: Request) -> 
     before = _security_labels(old) if old is not None else {}
     if labels == before:
         return
-    policy, was = policy_of(labels), policy_of(before)
+    policy, was = parse_policy(labels), parse_policy(before)
     if policy.errors and policy.errors != was.errors:
         raise errors.invalid("Namespace", new.metadata.name, list(policy.errors))
     enforce = policy.enforce
@@ -50,9 +50,9 @@ def check_namespace(new: Namespace, old: Namespace | None, request: Request) -> 
         _warn_about_pods(new.metadata.name, enforce, request)
 
 
-def _policy(request: Request) -> Policy | None:
+def _namespace_policy(request: Request) -> Policy | None:
     labels = request.lookups.security_labels(request.namespace)
-    return policy_of(labels) if labels else None
+    return parse_policy(labels) if labels else None
 
 
 def security_labels(labels: dict[str, str]) -> dict[str, str]:
@@ -64,9 +64,9 @@ def _security_labels(namespace: Namespace) -> dict[str, str]:
     return security_labels(namespace.metadata.labels)
 
 
-def _violations(standard: Standard, pod: Subject, request: Request) -> list[Violation]:
+def _find_violations(standard: Standard, pod: Subject, request: Request) -> list[Violation]:
     newest = min(NEWEST, request.options.pod_security_minor)
-    found = (rule(pod) for rule in rules_of(standard.level, standard.minor(newest)))
+    found = (rule(pod) for rule in pod_security_rules(standard.level, standard.minor(newest)))
     return [violation for violation in found if violation is not None]
 
 
@@ -74,8 +74,8 @@ def _join_violations(found: Iterable[Violation]) -> str:
     return ", ".join(map(str, found))
 
 
-def _warn(standard: Standard, pod: Subject, request: Request) -> None:
-    found = _violations(standard, pod, request)
+def _warn_about_violations(standard: Standard, pod: Subject, request: Request) -> None:
+    found = _find_violations(standard, pod, request)
     if found:
         request.warn(f'would violate PodSecurity "{standard}": {_join_violations(found)}')
 
@@ -93,7 +93,7 @@ def _warn_about_pods(namespace: str, enforce: Standard, request: Request) -> Non
     total, pods = request.lookups.pods(namespace)
     names: dict[str, list[str]] = {}
     for pod in islice(pods, MAX_CHECKED_PODS):
-        found = _violations(enforce, pod, request)
+        found = _find_violations(enforce, pod, request)
         if found:
             names.setdefault(", ".join(violation.reason for violation in found), []).append(pod.metadata.name)
     if total > MAX_CHECKED_PODS:

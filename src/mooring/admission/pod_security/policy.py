@@ -45,7 +45,7 @@ class Policy(msgspec.Struct, frozen=True):
     """Errors of invalid labels; with any, pods are checked against the most restrictive level."""
 
 
-def policy_of(labels: Mapping[str, str]) -> Policy:
+def parse_policy(labels: Mapping[str, str]) -> Policy:
     """Parse a namespace's Pod Security labels; errors in them are in the result, not raised."""
     errors: Errors = []
 

@@ -13,7 +13,7 @@ import msgspec
 from mooring.admission.options import stored_policies
 from mooring.admission.policy.attributes import Attributes, Tree
 from mooring.admission.policy.compiling import Compiled, compile_expression
-from mooring.admission.policy.evaluation import EVERYTHING, OUT_OF_BUDGET, ReadSet, values_for
+from mooring.admission.policy.evaluation import EVERYTHING, OUT_OF_BUDGET, ReadSet, build_variables
 from mooring.admission.policy.matching import Index, Matcher, RequestView
 from mooring.admission.policy.strategy import declared_type
 from mooring.api import label_selector
@@ -68,7 +68,7 @@ NONE: Sequence[Tree | None] = (None,)
 """The parameters of a policy without a paramKind, which is evaluated once, without parameters."""
 
 
-def params_for(
+def find_params(
     kind: ParamKind | None, ref: ParamRef | None, namespace: str, cluster: PolicyLookups
 ) -> Sequence[Tree | None]:
     """Return a binding's parameter objects for a request; a single None if the policy takes none. Raise
@@ -76,8 +76,8 @@ def params_for(
     """
     if kind is None or ref is None:
         return NONE
-    known = check_kind(kind, cluster)
-    where = _namespace(known, ref, namespace)
+    known = find_param_kind(kind, cluster)
+    where = _param_namespace(known, ref, namespace)
     if ref.name:
         one = cluster.find_object(known, where, ref.name)
         found: Sequence[Tree | None] = () if one is None else (one,)
@@ -88,7 +88,7 @@ def params_for(
     return found
 
 
-def check_kind(kind: ParamKind, cluster: PolicyLookups) -> Kind:
+def find_param_kind(kind: ParamKind, cluster: PolicyLookups) -> Kind:
     """Return the kind that a policy's `paramKind` names. Raise ConfigurationError if it is not served."""
     known = cluster.param_kind(kind.api_version, kind.kind)
     if known is None:
@@ -97,7 +97,7 @@ def check_kind(kind: ParamKind, cluster: PolicyLookups) -> Kind:
     return known
 
 
-def _namespace(kind: Kind, ref: ParamRef, namespace: str) -> str:
+def _param_namespace(kind: Kind, ref: ParamRef, namespace: str) -> str:
     if not kind.namespaced:
         if ref.namespace:
             problem = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
@@ -214,7 +214,7 @@ class Bound(Generic[P, B]):
             if match is None:
                 return
             if self.policy.spec.param_kind is not None:
-                check_kind(self.policy.spec.param_kind, cluster)
+                find_param_kind(self.policy.spec.param_kind, cluster)
         except (ConfigurationError, StatusError) as error:
             problems.append(Problem(self.name, "", f"failed to configure policy: {error}"))
             return
@@ -231,7 +231,7 @@ class Bound(Generic[P, B]):
                 yield Invocation(match, each.binding, params)
 
     def _params(self, binding: B, attributes: Attributes, cluster: PolicyLookups) -> Sequence[Tree | None]:
-        return params_for(self.policy.spec.param_kind, binding.spec.param_ref, attributes.namespace, cluster)
+        return find_params(self.policy.spec.param_kind, binding.spec.param_ref, attributes.namespace, cluster)
 
 
 K = TypeVar("K", bound=Bound[Any, Any])
@@ -292,33 +292,33 @@ class Compiler:
         return compile_expression(made, expression, results)
 
 
-def values_of(
+def invocation_variables(
     invocation: Invocation[B], attributes: Attributes, cluster: PolicyLookups, seen: ReadSet = EVERYTHING
 ) -> dict[str, Any]:
     """Return the CEL variables of a policy invocation, parameters included; `seen` says which fields are read."""
-    kept = variables_of(invocation.match, attributes, cluster, seen)
+    kept = cel_variables(invocation.match, attributes, cluster, seen)
     return kept if invocation.params is None else {**kept, "params": invocation.params}
 
 
-def variables_of(match: RequestView, attributes: Attributes, cluster: PolicyLookups, seen: ReadSet) -> dict[str, Any]:
+def cel_variables(match: RequestView, attributes: Attributes, cluster: PolicyLookups, seen: ReadSet) -> dict[str, Any]:
     """Return a request's CEL variables without parameters; cached for policies that see it in the same version."""
     place = (match, seen)
     kept: dict[str, Any] | None = attributes.derived.get(place)
     if kept is None:
-        namespace = namespace_of(attributes, cluster)
-        kept = values_for(attributes, match, namespace=namespace, decide=cluster.decide, seen=seen)
+        namespace = namespace_variable(attributes, cluster)
+        kept = build_variables(attributes, match, namespace=namespace, decide=cluster.decide, seen=seen)
         attributes.derived[place] = kept
     return kept
 
 
-def namespace_of(attributes: Attributes, cluster: PolicyLookups) -> Tree | None:
+def namespace_variable(attributes: Attributes, cluster: PolicyLookups) -> Tree | None:
     """Return the CEL variable `namespaceObject`; None for Namespaces and other cluster-scoped objects."""
     if not attributes.namespace or attributes.kind == ("", "v1", "Namespace"):
         return None
     return cluster.namespace(attributes.namespace)
 
 
-def namespace_tree(tree: Tree) -> Tree:
+def visible_namespace_fields(tree: Tree) -> Tree:
     """Return a Namespace's JSON, reduced to spec, status and those metadata fields that policies may read."""
     metadata = {key: value for key, value in tree["metadata"].items() if key not in _HIDDEN_METADATA}
     return {"metadata": metadata, **{key: tree[key] for key in ("spec", "status") if key in tree}}

@@ -163,7 +163,7 @@ def find_reads(expressions: Iterable[Compiled]) -> ReadSet:
     )
 
 
-def values_for(
+def build_variables(
     attributes: Attributes,
     match: RequestView,
     *,

@@ -44,15 +44,15 @@ class RequestView(NamedTuple):
 def rule_matches(rule: RuleWithOperations, attributes: Attributes, resource: GroupVersionResource) -> bool:
     """Return whether a rule matches a request if its resource were `resource`; the rule's object names are ignored."""
     return (
-        _among(rule.operations, attributes.operation)
-        and _among(rule.api_groups, resource.group)
-        and _among(rule.api_versions, resource.version)
+        _includes(rule.operations, attributes.operation)
+        and _includes(rule.api_groups, resource.group)
+        and _includes(rule.api_versions, resource.version)
         and _scope_matches(rule.scope, attributes)
         and any(_resource_matches(each, resource.resource, attributes.subresource) for each in rule.resources)
     )
 
 
-def _among(wanted: Sequence[str], found: str) -> bool:
+def _includes(wanted: Sequence[str], found: str) -> bool:
     return found in wanted or ANY in wanted
 
 

@@ -19,7 +19,7 @@ from mooring.admission.policy.bound import (
     Invocation,
     PolicyLookups,
     Problem,
-    values_of,
+    invocation_variables,
 )
 from mooring.admission.policy.compiling import Compiled
 from mooring.admission.policy.evaluation import (
@@ -113,7 +113,7 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
         conditions, mutations, variables = self.program
         invocation = policy_invocation.invocation
         try:
-            if not conditions.are_met(values_of(invocation, attributes, cluster)):
+            if not conditions.are_met(invocation_variables(invocation, attributes, cluster)):
                 return
         except ConditionError as error:
             yield str(error)
@@ -125,7 +125,7 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
             tree = attributes.object_tree(kind)
             if tree is None:
                 continue
-            activation = Activation(values_of(invocation, attributes, cluster), variables)
+            activation = Activation(invocation_variables(invocation, attributes, cluster), variables)
             began, problem, made = perf_counter(), "", None
             try:
                 made = _apply_mutation(mutation, activation, tree, kind, patching)

@@ -87,7 +87,7 @@ class _BindingStrategy(Strategy[B]):
 
 
 class ValidatingAdmissionPolicyStrategy(_PolicyStrategy[v1.ValidatingAdmissionPolicy]):
-    def rules(
+    def validate(
         self, obj: v1.ValidatingAdmissionPolicy, old: v1.ValidatingAdmissionPolicy | None, request: Request
     ) -> Errors:
         spec, before = obj.spec, None if old is None else old.spec
@@ -109,7 +109,7 @@ class ValidatingAdmissionPolicyStrategy(_PolicyStrategy[v1.ValidatingAdmissionPo
         errors += checks.validate_items(spec.validations, _SPEC.child("validations"), _validate_validation, compiler)
         return errors + _validate_annotations(obj, compiler)
 
-    def status_rules(
+    def validate_status(
         self, new: v1.ValidatingAdmissionPolicy, old: v1.ValidatingAdmissionPolicy, request: Request
     ) -> Errors:
         errors: Errors = []
@@ -122,7 +122,7 @@ class ValidatingAdmissionPolicyStrategy(_PolicyStrategy[v1.ValidatingAdmissionPo
 
 
 class MutatingAdmissionPolicyStrategy(_PolicyStrategy[v1.MutatingAdmissionPolicy]):
-    def rules(
+    def validate(
         self, obj: v1.MutatingAdmissionPolicy, old: v1.MutatingAdmissionPolicy | None, request: Request
     ) -> Errors:
         spec = obj.spec
@@ -155,7 +155,7 @@ class ValidatingAdmissionPolicyBindingStrategy(_BindingStrategy[v1.ValidatingAdm
 
 
 class MutatingAdmissionPolicyBindingStrategy(_BindingStrategy[v1.MutatingAdmissionPolicyBinding]):
-    def rules(
+    def validate(
         self, obj: v1.MutatingAdmissionPolicyBinding, old: v1.MutatingAdmissionPolicyBinding | None, request: Request
     ) -> Errors:
         spec = obj.spec

@@ -21,8 +21,8 @@ from mooring.admission.policy.bound import (
     Compiler,
     PolicyLookups,
     Problem,
-    values_of,
-    variables_of,
+    cel_variables,
+    invocation_variables,
 )
 from mooring.admission.policy.compiling import Compiled
 from mooring.admission.policy.evaluation import (
@@ -156,7 +156,7 @@ class ValidatingPolicy(Bound[ValidatingAdmissionPolicy, ValidatingAdmissionPolic
         problems: list[Problem] = []
         for invocation in self.invocations(attributes, cluster, problems, by_rules):
             result.asked.append((self.name, invocation.binding.metadata.name))
-            values = values_of(invocation, attributes, cluster, seen)
+            values = invocation_variables(invocation, attributes, cluster, seen)
             self.program.run(invocation.binding, values, result)
         if not self.ignores_errors:
             result.denials += [Decision(each.policy, each.binding, each.message) for each in problems]
@@ -350,7 +350,7 @@ class ValidatingPolicies(BoundPolicies[ValidatingAdmissionPolicy, ValidatingAdmi
         for policy, match in asked.policies:
             if match is not None and policy.is_plain:  # the common case
                 if match is not last:
-                    last, values = match, variables_of(match, attributes, cluster, seen)
+                    last, values = match, cel_variables(match, attributes, cluster, seen)
                 if policy.program.all_hold(values):
                     result.asked += policy.asked
                     continue

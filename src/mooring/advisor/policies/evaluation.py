@@ -229,13 +229,13 @@ class _Ready:
     # -- what policies may know of the cluster
 
     def namespace(self, name: str) -> Tree:
-        from mooring.admission.policy.bound import namespace_tree  # noqa: PLC0415 - see `__init__`
+        from mooring.admission.policy.bound import visible_namespace_fields  # noqa: PLC0415 - see `__init__`
 
         found = self._namespaces.get(name)
         labels = {"kubernetes.io/metadata.name": name}
         if found is None:  # a manifest may leave it to others to make the namespace
             return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": {"phase": "Active"}}
-        tree = namespace_tree(codec.to_tree(found))
+        tree = visible_namespace_fields(codec.to_tree(found))
         tree["metadata"] = {**tree["metadata"], "labels": {**labels, **found.metadata.labels}}
         return tree
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from mooring.admission.policy.attributes import Attributes
-from mooring.admission.policy.evaluation import ConditionError, values_for
+from mooring.admission.policy.evaluation import ConditionError, build_variables
 from mooring.admission.policy.matching import Index
 from mooring.api.admissionregistration_v1 import (
     MutatingWebhookConfiguration,
@@ -70,7 +70,7 @@ class CalledWebhooks:
         if match is None or not hook.conditions:
             return match is not None
         try:
-            return hook.conditions.are_met(values_for(attributes, match))
+            return hook.conditions.are_met(build_variables(attributes, match))
         except ConditionError:
             return True  # the server refuses then, by the webhook's conditions
 

@@ -164,6 +164,6 @@ class PolicyStep(KindsFollower):
 
 
 def _namespace(kv: KeyValue) -> Tree:
-    from mooring.admission.policy.bound import namespace_tree  # noqa: PLC0415 - most servers have no policies
+    from mooring.admission.policy.bound import visible_namespace_fields  # noqa: PLC0415 - most servers have no policies
 
-    return namespace_tree(msgspec.json.decode(kv.value))
+    return visible_namespace_fields(msgspec.json.decode(kv.value))

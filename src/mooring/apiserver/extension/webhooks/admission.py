@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import Protocol
 
 from mooring.admission.policy.attributes import Attributes, MatchKey
-from mooring.admission.policy.evaluation import ConditionError, Conditions, Reinvocation, values_for
+from mooring.admission.policy.evaluation import ConditionError, Conditions, Reinvocation, build_variables
 from mooring.admission.policy.matching import Index, Matcher, RequestView
 from mooring.admission.registry import strategy_of
 from mooring.api import codec, errors
@@ -177,7 +177,7 @@ class WebhookAdmission:
         if match is None or not hook.conditions:
             return match
         try:
-            return match if hook.conditions.are_met(values_for(attributes, match, decide=self._decide)) else None
+            return match if hook.conditions.are_met(build_variables(attributes, match, decide=self._decide)) else None
         except ConditionError as error:
             resource = attributes.resource
             raise errors.forbidden(resource.resource, attributes.name, str(error), group=resource.group) from None

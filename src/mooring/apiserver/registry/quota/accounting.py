@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from mooring.admission.accounting.enforcement import (
     Change,
     add_difference,
-    has_current_usage,
+    is_usage_counted,
     limits_kind,
     usage_difference,
 )
@@ -74,7 +74,7 @@ class Quota(msgspec.Struct):
         difference = usage_difference(self.object, self.used, change)
         if difference:
             return self, add_difference(self.object, self.used, difference, change)
-        if not has_current_usage(self.object) and limits_kind(self.object, change.evaluator):
+        if not is_usage_counted(self.object) and limits_kind(self.object, change.evaluator):
             return self, self.used
         return None
 

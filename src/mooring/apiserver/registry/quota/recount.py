@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from mooring.admission.accounting.enforcement import has_current_usage, is_in_scope
+from mooring.admission.accounting.enforcement import is_in_scope, is_usage_counted
 from mooring.admission.accounting.evaluators import ZERO, Evaluator, Usage, add_usage
 from mooring.api.core_v1 import ResourceQuota
 from mooring.apiserver.registry.context import HandlerContext
@@ -76,7 +76,7 @@ class Recount:
                 batch = await watcher.next()
                 latest = {event.key: event.current for event in batch.events}
                 for quota in latest.values():
-                    if quota is not None and not has_current_usage(accounting.decode_quota(quota)):
+                    if quota is not None and not is_usage_counted(accounting.decode_quota(quota)):
                         self._schedule(quota.key, 0.0)
                 await asyncio.sleep(_PAUSE_SECONDS)
 
