@@ -14,12 +14,8 @@ class Condition(Protocol):
     status: str
 
 
-class TimedCondition(Condition, Protocol):
-    last_transition_time: str | None
-
-
 C = TypeVar("C", bound=Condition)
-T = TypeVar("T", bound=TimedCondition)
+T = TypeVar("T")
 
 
 def find_condition(conditions: Iterable[C], kind: str) -> C | None:
@@ -33,7 +29,7 @@ def is_true(conditions: Iterable[C], kind: str) -> bool:
 
 
 def new_condition(
-    cls: Callable[..., T], before: Iterable[T], content: tuple[str, str, str, str], now: str, **fields: Any
+    cls: Callable[..., T], before: Iterable[Any], content: tuple[str, str, str, str], now: str, **fields: Any
 ) -> T:
     """Build a condition from type, status, reason and message; keep the transition time if `before` has its status."""
     kind, status, reason, message = content

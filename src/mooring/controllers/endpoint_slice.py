@@ -294,18 +294,15 @@ def _by_family(subset: EndpointSubset) -> dict[str, list[Endpoint]]:
         for address in addresses:
             with suppress(ValueError):  # invalid addresses are not mirrored
                 family = f"IPv{ipaddress.ip_address(address.ip).version}"
-                found.setdefault(family, []).append(_mirrored_endpoint(address, ready=ready))
+                endpoint = Endpoint(
+                    addresses=[address.ip],
+                    conditions=EndpointConditions(ready=ready),
+                    hostname=address.hostname or None,
+                    node_name=address.node_name,
+                    target_ref=address.target_ref,
+                )
+                found.setdefault(family, []).append(endpoint)
     return found
-
-
-def _mirrored_endpoint(address: EndpointAddress, *, ready: bool) -> Endpoint:
-    return Endpoint(
-        addresses=[address.ip],
-        conditions=EndpointConditions(ready=ready),
-        hostname=address.hostname or None,
-        node_name=address.node_name,
-        target_ref=address.target_ref,
-    )
 
 
 ENDPOINTS_MANAGED_BY, ENDPOINTS_MANAGER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"

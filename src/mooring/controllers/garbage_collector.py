@@ -13,8 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from mooring.api import errors
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.kinds import Kind
@@ -45,17 +43,6 @@ class KindCache:
     name: str
     owners: Collection[str]
     """An index of the objects by the uids of their owners."""
-
-
-class Owners(msgspec.Struct):
-    """The owner references of an object, grouped by the state of the owner."""
-
-    solid: list[OwnerReference]
-    """Owners that exist or cannot be checked, so that the object stays."""
-    dangling: list[OwnerReference]
-    """Owners that do not exist any more."""
-    waiting: list[OwnerReference]
-    """Owners in foreground deletion that wait for this object."""
 
 
 class GarbageCollector(Controller):
@@ -159,17 +146,25 @@ class GarbageCollector(Controller):
                 await self.remove_finalizer(obj, FOREGROUND)
 
     async def _collect(self, cache: KindCache, obj: Resource) -> None:
-        owners = await self._group_owners(obj)
-        lost = [*owners.dangling, *owners.waiting]
+        lost: list[str] = []
+        is_owned = is_awaited = False
+        for reference in obj.metadata.owner_references:
+            owner = await self._resolve_owner(reference, obj.metadata.namespace)
+            waits = isinstance(owner, Resource) and _is_waiting(owner)
+            if owner is None or waits:
+                lost.append(reference.uid)
+                is_awaited = is_awaited or waits
+            else:
+                is_owned = True
         if not lost:
             return
-        if owners.solid:
-            await self._remove_references(cache, obj, [reference.uid for reference in lost])
+        if is_owned:
+            await self._remove_references(cache, obj, lost)
             return
         policy = "Background"
         if ORPHAN in obj.metadata.finalizers:
             policy = "Orphan"
-        elif FOREGROUND in obj.metadata.finalizers or (owners.waiting and any(self._dependents(obj.metadata.uid))):
+        elif FOREGROUND in obj.metadata.finalizers or (is_awaited and any(self._dependents(obj.metadata.uid))):
             policy = "Foreground"
             await self._break_cycle(obj)
         meta = obj.metadata
@@ -192,18 +187,6 @@ class GarbageCollector(Controller):
         return (
             cached is not None and not _is_waiting(cached[1]) and _owner_key(reference, namespace) not in self._absent
         )
-
-    async def _group_owners(self, obj: Resource) -> Owners:
-        found = Owners([], [], [])
-        for reference in obj.metadata.owner_references:
-            owner = await self._resolve_owner(reference, obj.metadata.namespace)
-            if owner is None:
-                found.dangling.append(reference)
-            elif isinstance(owner, Resource) and _is_waiting(owner):
-                found.waiting.append(reference)
-            else:
-                found.solid.append(reference)
-        return found
 
     async def _resolve_owner(self, reference: OwnerReference, namespace: str) -> Resource | bool | None:
         """Return the object that an owner reference names; True if it cannot be checked, None if it does not exist."""

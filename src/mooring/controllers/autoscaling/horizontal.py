@@ -127,10 +127,6 @@ _FAILED = {
 }
 
 
-class _CannotScaleError(Exception):
-    """The target cannot be scaled; a status condition says why already."""
-
-
 class _State(msgspec.Struct):
     """An autoscaler, its target and the target's pods, as read in one reconcile; `status` is the new one."""
 
@@ -171,18 +167,17 @@ class HorizontalAutoscaler(Controller):
             return None
         status = structs.replace(owner.status, conditions=list(owner.status.conditions))
         status.observed_generation = owner.metadata.generation
-        try:
-            each = await self._read_target(key, owner, status)
-        except _CannotScaleError:
-            await self._write(owner, status)
-            return PERIOD_SECONDS
-        await self._scale(each, await self._desired_replicas(each))
-        await self._write(owner, status)
+        state = await self._read_target(key, owner, status)
+        if state is not None:
+            await self._scale(state, await self._desired_replicas(state))
+        if status != owner.status:
+            await self.client.update_status(structs.replace(owner, status=status))
         return PERIOD_SECONDS
 
     async def _read_target(
         self, key: str, owner: HorizontalPodAutoscaler, status: HorizontalPodAutoscalerStatus
-    ) -> _State:
+    ) -> _State | None:
+        """Read an autoscaler's target and its scale; if that fails, set a condition and return None."""
         reference, namespace = owner.spec.scale_target_ref, owner.metadata.namespace
         now = self.clock.now()
         try:
@@ -192,7 +187,7 @@ class HorizontalAutoscaler(Controller):
             message = f"the HPA controller was unable to get the target's current scale: {error}"
             self._recorder.event(owner, "Warning", "FailedGetScale", str(error))
             set_condition(status, ABLE, ("False", "FailedGetScale", message), now)
-            raise _CannotScaleError from None
+            return None
         message = "the HPA controller was able to get the target's current scale"
         set_condition(status, ABLE, ("True", "SucceededGetScale", message), now)
         selector = label_selector.parse(scale.status.selector)
@@ -335,10 +330,6 @@ class HorizontalAutoscaler(Controller):
         status.last_scale_time = times.to_seconds(state.now)
         history = self._histories.setdefault(state.key, History())
         history.changed.append((state.now.timestamp(), wanted - current))
-
-    async def _write(self, owner: HorizontalPodAutoscaler, status: HorizontalPodAutoscalerStatus) -> None:
-        if status != owner.status:
-            await self.client.update_status(structs.replace(owner, status=status))
 
 
 def _tolerance(owner: HorizontalPodAutoscaler) -> Tolerance:

@@ -269,23 +269,21 @@ class ProgramPod:
         while True:
             try:
                 self.network = await self._shared.networks.create(self.pod, self._address)
+                return
             except NetworkError as error:
                 self.event("Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
-                await self.clock.sleep(_RETRY_SECONDS)
-            else:
-                return
+            await self.clock.sleep(_RETRY_SECONDS)
 
     async def _write_volumes(self) -> None:
         while True:
             try:
                 await self._volumes.write(self.pod)
+                return
             except (MissingError, StatusError, ClientError, OSError) as error:
                 for volume in self.pod.spec.volumes[:1]:
                     note = f'MountVolume.SetUp failed for volume "{volume.name}" : {error}'
                     self.event("Warning", "FailedMount", note)
-                await self.clock.sleep(_RETRY_SECONDS)
-            else:
-                return
+            await self.clock.sleep(_RETRY_SECONDS)
 
     async def _refresh_volumes(self) -> None:
         while True:

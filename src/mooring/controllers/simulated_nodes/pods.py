@@ -15,7 +15,7 @@ from mooring.api.core_v1 import HostIP, Node, Pod, PodIP, PodSpec
 from mooring.api.simulation import FAILURE, is_simulated, is_unreachable
 from mooring.api.states import ENDED, has_ended
 from mooring.base.token_bucket import TokenBucket
-from mooring.client import EventRecorder, Informer, key_of
+from mooring.client import Informer, key_of
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.simulated_nodes import pod_status
 from mooring.controllers.simulated_nodes.addresses import PodAddresses
@@ -56,7 +56,11 @@ class SimulatedPods(Controller):
         self._by_node = pods_by_node(self._pods)
         self._addresses = PodAddresses()
         self._commands = Commands(self.clock.monotonic)
-        self._programs = _programs(context, self._recorder)
+        self._programs: ProgramPods | None = None
+        if context.options.programs is not None:
+            from mooring.controllers.programs import pods  # noqa: PLC0415 - most servers never need it
+
+            self._programs = pods.ProgramPods(context.options.programs, context.client, self._recorder)
         self._events = TokenBucket.full(_EVENTS_PER_SECOND, _MOST_EVENTS, self.clock.monotonic())
         self._nodes.add_handler(
             added=self._node_added,
@@ -189,14 +193,6 @@ class SimulatedPods(Controller):
             if self._events.take(self.clock.monotonic()):
                 return
             self._recorder.event(pod, kind, reason, note)
-
-
-def _programs(context: Context, recorder: EventRecorder) -> "ProgramPods | None":
-    if context.options.programs is None:
-        return None
-    from mooring.controllers.programs.pods import ProgramPods  # noqa: PLC0415 - most servers never need it
-
-    return ProgramPods(context.options.programs, context.client, recorder)
 
 
 def _events(pod: Pod, event: str, container: str, image: str) -> list[tuple[Any, str, str]]:

@@ -11,7 +11,7 @@ Each pass takes one step and is repeated when the ReplicaSets have followed. Siz
 ``deployment_pace.py``, templates and revisions in ``deployment_replica_sets.py``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
@@ -161,7 +161,6 @@ def _replica_failure(
 
 _AFTER_DEADLINE = 1.0
 _SIZES = (pace.DESIRED, pace.MAXIMUM)
-_StatusOf = Callable[[Deployment, Conditions, ReplicaSet | None, Sequence[ReplicaSet], datetime], DeploymentStatus]
 
 
 class _Rollout(msgspec.Struct):
@@ -226,7 +225,7 @@ class DeploymentController(Workload[Deployment]):
             owner.status.collision_count,
         )
         if owner.metadata.deletion_timestamp is not None:
-            return await self._write_status(rollout, compute_counts)
+            return await self._write_status(rollout)
         self._record_pause(rollout)
         if owner.spec.paused or pace.is_scaled(owner, sets):
             await self._update_new(rollout, create=False)
@@ -235,28 +234,22 @@ class DeploymentController(Workload[Deployment]):
                 await self._annotate_sizes(rollout)
             if owner.spec.paused:
                 await self._clean_up(rollout)
-            return await self._write_status(rollout, compute_counts)
+            return await self._write_status(rollout)
         await (self._update_rolling(rollout) if pace.is_rolling(owner) else self._recreate(rollout))
         if not rollout.written and is_complete(owner, owner.status):
             await self._clean_up(rollout)
-        return await self._write_status(rollout, compute_rollout_status)
+        return await self._write_status(rollout, rolls=True)
 
     def _record_pause(self, rollout: _Rollout) -> None:
         deployment = rollout.deployment
-        if not has_deadline(deployment):
-            return
-        now = self.clock.now()
         condition = find_condition(rollout.conditions, PROGRESSING)
         if condition is not None and condition.reason == TIMED_OUT:
             return
         was_paused = condition is not None and condition.reason == PAUSED
         if deployment.spec.paused and not was_paused:
-            content = ("Unknown", PAUSED, "Deployment is paused")
+            self._set_progressing(rollout, "Unknown", PAUSED, "Deployment is paused")
         elif not deployment.spec.paused and was_paused:
-            content = ("Unknown", RESUMED, "Deployment is resumed")
-        else:
-            return
-        rollout.conditions = with_condition(rollout.conditions, PROGRESSING, content, now)
+            self._set_progressing(rollout, "Unknown", RESUMED, "Deployment is resumed")
 
     # -- the two strategies
 
@@ -331,7 +324,7 @@ class DeploymentController(Workload[Deployment]):
             self._set_progressing(rollout, "False", CREATE_ERROR, message)
             rollout.wait = self._refusals.record_rejection(deployment, template, error)
             if rollout.wait is None:
-                await self._write_status(rollout, compute_counts)
+                await self._write_status(rollout)
                 raise
             return
         self._refusals.forget(deployment)
@@ -405,8 +398,10 @@ class DeploymentController(Workload[Deployment]):
             content = (value, reason, message)
             rollout.conditions = with_condition(rollout.conditions, PROGRESSING, content, now)
 
-    async def _write_status(self, rollout: _Rollout, status_of: _StatusOf) -> float | None:
+    async def _write_status(self, rollout: _Rollout, *, rolls: bool = False) -> float | None:
+        """Write the status, with the progress of the rollout if it `rolls`; return the seconds to the next pass."""
         deployment = rollout.deployment
+        status_of = compute_rollout_status if rolls else compute_counts
         found = status_of(deployment, rollout.conditions, rollout.new, rollout.sets, self.clock.now())
         found = structs.replace(found, collision_count=rollout.collisions)
         annotations = deployment.metadata.annotations
