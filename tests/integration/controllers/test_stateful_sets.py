@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mooring.api.apps_v1 import ControllerRevision, StatefulSet
-from mooring.api.core_v1 import PersistentVolumeClaim, Pod
+from mooring.api.core_v1 import PersistentVolumeClaim, Pod, ResourceQuota
 from mooring.base import component
 from mooring.controllers.options import for_component
 from mooring.controllers.workloads.revisions import POD_LABEL
@@ -88,6 +88,16 @@ async def test_parallel_pods_come_and_go_together(tmp_path: Path) -> None:
         await c.patch(StatefulSet, "db", {"replicas": 0})
         await c.rest()
         assert await names(c) == []
+
+
+async def test_parallel_pods_are_created_though_the_claim_of_another_is_refused(tmp_path: Path) -> None:
+    async with cluster(tmp_path, CONTROLLERS, runs=lambda _: "") as c:
+        await c.create(ResourceQuota, "claims", {"hard": {"persistentvolumeclaims": "2"}})
+        await c.create(StatefulSet, "db", spec(4, podManagementPolicy="Parallel", volumeClaimTemplates=[CLAIM]))
+        await c.rest()
+        claims = [claim.metadata.name for claim in (await c.client.list(PersistentVolumeClaim, "default")).items]
+        assert len(claims) == 2
+        assert [f"data-{name}" for name in await names(c)] == sorted(claims)
 
 
 async def test_numbers_may_start_anywhere(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from mooring.client import PatchType
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import pod_states, revisions, stateful_pods
 from mooring.controllers.workloads.ownership import controller_reference
-from mooring.controllers.workloads.pod_control import LARGEST_BATCH, growing_batches
+from mooring.controllers.workloads.pod_control import LARGEST_BATCH, Creation, growing_batches
 from mooring.controllers.workloads.revisions import History, Revisions
 from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, min_wait
 
@@ -157,10 +157,13 @@ class StatefulSetController(Workload[StatefulSet]):
         for revision, numbers in ((state.current, old), (state.update, new)):
             if not numbers:
                 continue
-            await self._create_claims(state, numbers)
+            failed = await self._create_claims(state, numbers)
             template, name = revisions.template_of(revision), revision.metadata.name
-            pods = [stateful_pods.new_pod(owner, ordinal, template, name, state.ref) for ordinal in numbers]
-            outcome = await self.pod_control.create(state.key, owner, template, pods)
+            having_claims = [ordinal for ordinal in numbers if ordinal not in failed]
+            pods = [stateful_pods.new_pod(owner, ordinal, template, name, state.ref) for ordinal in having_claims]
+            outcome = await self.pod_control.create(state.key, owner, template, pods) if pods else Creation()
+            if failed:
+                raise next(iter(failed.values()))
             if outcome.error is not None and outcome.wait is None:
                 raise outcome.error
             if outcome.wait is not None:
@@ -183,22 +186,27 @@ class StatefulSetController(Workload[StatefulSet]):
             return False
         return True
 
-    async def _create_claims(self, state: _State, ordinals: Sequence[int]) -> None:
+    async def _create_claims(self, state: _State, ordinals: Sequence[int]) -> dict[int, BaseException]:
+        """Create missing volume claims in growing batches until one fails; return ordinals without, and the error."""
         if not state.owner.spec.volume_claim_templates:
-            return
+            return {}
         missing = [
             (ordinal, claim)
             for ordinal in ordinals
             for claim in stateful_pods.new_claims(state.owner, ordinal, state.ref)
             if self._claims.get(claim.metadata.name, claim.metadata.namespace) is None
         ]
+        tried = 0
         for batch in growing_batches(missing):
             answers = await asyncio.gather(
                 *(self._create_claim(state, *each) for each in batch), return_exceptions=True
             )
-            for answer in answers:
-                if answer is not None:
-                    raise answer
+            tried += len(batch)
+            failed = {ordinal: error for (ordinal, _), error in zip(batch, answers, strict=True) if error is not None}
+            if failed:
+                first = next(iter(failed.values()))
+                return failed | {ordinal: first for ordinal, _ in missing[tried:]}
+        return {}
 
     async def _create_claim(self, state: _State, ordinal: int, claim: PersistentVolumeClaim) -> None:
         try:
