@@ -291,18 +291,13 @@ def random_things(lot: random.Random) -> list[Any]:
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32))
-def test_it_is_the_same_whether_nodes_are_tried_together_or_one_by_one_and_shared_or_not(seed: int) -> None:
+def test_it_is_the_same_whether_nodes_are_tried_together_or_one_by_one(seed: int) -> None:
     lot = random.Random(seed)
     things = random_things(lot)
     promised = pod("promised", cpu=lot.choice(["1", "2"]), priority=3) if lot.random() < 0.3 else None
     wanted = pod("new", cpu=lot.choice(["2", "3", "4"]), priority=lot.randint(1, 4))
     outcomes = []
-    for kept, together, shared in (
-        (True, True, True),
-        (False, True, True),
-        (False, False, True),
-        (False, False, False),
-    ):
+    for kept, together in ((True, True), (False, True), (False, False)):
         engine = engine_with(*things)
         if promised is not None:
             engine.nominations.put(promised, f"n{seed % 6}")
@@ -310,13 +305,11 @@ def test_it_is_the_same_whether_nodes_are_tried_together_or_one_by_one_and_share
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(preemption, "_AT_ONCE", 1 + seed % 7)
             if not kept:
-                patch.setattr(preemption, "_find_cheapest_cached", lambda *_: None)
+                patch.setattr(preemption, "_can_cache_costs", lambda *_: False)
             if not together:
-                patch.setattr(preemption, "_tried_together", lambda *_: None)
-            if not shared:
-                patch.setattr(preemption, "_likeness", lambda *_: None)
+                patch.setattr(preemption, "only_resources_decide", lambda *_: False)
             outcomes.append(engine.post_filter(outcome))
-    assert outcomes == [outcomes[0]] * 4
+    assert outcomes == [outcomes[0]] * 3
 
 
 def test_room_that_was_promised_is_left_only_while_the_promise_holds() -> None:
@@ -407,7 +400,7 @@ def test_what_is_kept_of_other_pods_makes_no_difference_whatever_changes(seed: i
         kept = engine.post_filter(outcome)
         engine._random.setstate(lots)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(preemption, "_find_cheapest_cached", lambda *_: None)
+            patch.setattr(preemption, "_can_cache_costs", lambda *_: False)
             assert engine.post_filter(outcome) == kept
 
 

@@ -5,7 +5,7 @@
     profiles, profile_plan    the plugins of a scheduler name, and what they declare
     evaluation                filters and scores for a pod, from cached vectors
     diagnosis                 why no node can take a pod
-    preemption, dry_run, preemption_cost, disruptions    victims of lower priority
+    preemption, dry_run       victims of lower priority
     cluster_events            changes of objects as cluster events
 
 Start at ``attempt.py``. Plugins are in `scheduler/plugins/`, the cluster in `scheduler/columns/`.

@@ -4,7 +4,7 @@ All pods with the same value share the vector. It refreshes itself from the inpu
 evaluating only changed rows. Created by ``evaluation.py``; combined by ``filter_pipeline.py``.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -87,10 +87,6 @@ class FilterVector(Vector):
 
     def passes(self, _row: int) -> bool:
         """Return whether a node row passed at the last `refresh`."""
-        return True
-
-    def row_state(self, _row: int) -> Hashable | None:
-        """Return a key equal for rows with the same verdict, also after the same pods are moved; None if unknown."""
         return True
 
     @property
@@ -246,13 +242,6 @@ class SharedVerdicts(PluginVector, FilterVector):
     def _applies(self) -> bool:
         return self.state is not None and not self.status.is_skip
 
-    def row_state(self, row: int) -> Hashable | None:
-        if not self._applies:
-            return True
-        if self.reads_only_node:
-            return not self.refuses or bool(self.ok[row])
-        return self.use.plugin.row_state(self.state, row) if self.use.declared.compares_rows else None
-
     @property
     def reads_only_resources(self) -> bool:
         return self.reads_only_node or self.use.declared.only_resources or not self._applies
@@ -299,9 +288,6 @@ class NodeVector(FilterVector):
 
     def passes(self, _row: int) -> bool:
         return False
-
-    def row_state(self, _row: int) -> None:
-        return None
 
     def verdicts(self, rows: fwk.Rows) -> fwk.Verdicts | fwk.Status:
         wanted = range(self._cluster.capacity) if isinstance(rows, slice) else rows.tolist()

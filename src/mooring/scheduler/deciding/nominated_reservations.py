@@ -5,8 +5,6 @@ all nodes are evaluated together with the amounts that the nominated pods will u
 one, with the nominated pods placed in a trial.
 """
 
-from collections.abc import Hashable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,7 +15,6 @@ from mooring.scheduler.deciding.pod_evaluation import (
     PodEvaluation,
     only_resources_decide,
     status_with,
-    verdict_key,
 )
 from mooring.scheduler.framework import Status
 from mooring.scheduler.framework.nominations import Expected
@@ -81,14 +78,9 @@ def _changes_nothing_else(evaluation: PodEvaluation, cluster: Cluster, expected:
 def _evaluate_one_by_one(
     evaluation: PodEvaluation, cluster: Cluster, rows: NDArray[np.intp], expected: Expected
 ) -> None:
-    known: dict[Hashable, Status] = {}
     refused: dict[Status, list[int]] = {}
     for row in rows.tolist():
-        pods = expected.on(row)
-        likeness = verdict_key(evaluation, cluster, row, pods)
-        status = known.get(likeness) or status_with(evaluation, cluster, row, pods)
-        if likeness is not None:
-            known[likeness] = status
+        status = status_with(evaluation, cluster, row, expected.on(row))
         if not status.is_success:
             refused.setdefault(status, []).append(row)
     evaluation.overruled = [(status, np.array(found, np.intp)) for status, found in refused.items()]

@@ -3,7 +3,7 @@
 Created by ``evaluation.py``; read by ``engine.py``, ``diagnosis.py`` and preemption.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -16,7 +16,6 @@ from mooring.scheduler.deciding.filter_vectors import FilterVector
 from mooring.scheduler.deciding.score_sum import BestRows
 from mooring.scheduler.deciding.score_vectors import ScoreVector
 from mooring.scheduler.framework import SUCCESS, CycleState, Mask, Scores, Status
-from mooring.scheduler.framework.nominations import domains_of
 from mooring.scheduler.framework.status import first_rejection
 
 _NO_MASK: Mask = np.empty(0, np.bool_)
@@ -80,17 +79,6 @@ def status_with(
         for placed in pods:
             trial.place(placed)
         return status_on(evaluation, row, only_pods_moved=only_pods_moved)
-
-
-def verdict_key(evaluation: PodEvaluation, cluster: Cluster, row: int, moved: Sequence[PlacedPod]) -> Hashable | None:
-    """Return a key that is equal for node rows with equal verdicts; None if a plugin cannot compare rows.
-
-    It stays equal if pods with the same signatures as `moved` are placed on or removed from both rows.
-    """
-    seen = tuple(slot.row_state(row) for slot in evaluation.filters)
-    if None in seen:
-        return None
-    return seen, tuple((placed.signature, placed.group) for placed in moved), domains_of(cluster, row, moved)
 
 
 def only_resources_decide(evaluation: PodEvaluation) -> bool:

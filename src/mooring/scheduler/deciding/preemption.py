@@ -4,12 +4,12 @@ On each node that rejected the pod for now (Unschedulable), all pods of lower pr
 pod fits then, they are placed again one by one while it still fits: first pods protected by an exhausted disruption
 budget, then by importance. The rest are victims. The node with the lowest cost is chosen.
 
-If verdicts depend on resources alone, nodes are tried together (``dry_run.py``) and results are cached
-(``preemption_cost.py``). The plugin DefaultPreemption calls this; ``running/victims.py`` deletes the victims.
+If verdicts depend on resources alone, nodes are tried together and results are cached (``dry_run.py``). The plugin
+DefaultPreemption calls this; ``running/victims.py`` deletes the victims.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import msgspec
@@ -23,11 +23,9 @@ from mooring.constraints.columns.revisions import NO_ROWS
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod
 from mooring.scheduler.columns.ranked_pods import started_at
 from mooring.scheduler.deciding.diagnosis import Diagnosis, Rejection
-from mooring.scheduler.deciding.disruptions import Budgets
-from mooring.scheduler.deciding.dry_run import NO_VICTIMS, OFFSET, Cost, DryRun, dry_run
+from mooring.scheduler.deciding.dry_run import NO_VICTIMS, OFFSET, Budgets, Cost, DryRun, PreemptionCosts, dry_run
 from mooring.scheduler.deciding.nominated_reservations import nominated_pods_only_use
-from mooring.scheduler.deciding.pod_evaluation import PodEvaluation, status_on, status_with, verdict_key
-from mooring.scheduler.deciding.preemption_cost import PreemptionCosts
+from mooring.scheduler.deciding.pod_evaluation import PodEvaluation, only_resources_decide, status_on, status_with
 from mooring.scheduler.framework import Code, Handle, PostFilterResult, Status, unschedulable
 from mooring.scheduler.framework.nominations import Expected, Nominations
 
@@ -43,13 +41,6 @@ class Candidate(msgspec.Struct, frozen=True):
     """The number of victims whose eviction violates a disruption budget."""
 
 
-class _Spared(msgspec.Struct, frozen=True):
-    """The indexes of the victims on a node, and how many of them violate a disruption budget."""
-
-    victims: tuple[int, ...]
-    violations: int
-
-
 class _Attempt(msgspec.Struct):
     """The state of one attempt to find victims for a pod."""
 
@@ -61,10 +52,11 @@ class _Attempt(msgspec.Struct):
     costs: PreemptionCosts
     refusals: Counter[Status] = msgspec.field(default_factory=Counter)
     """The number of nodes for each reason why preemption does not help."""
-    known: dict[Hashable, _Spared | Status] = msgspec.field(default_factory=dict)
-    """Results by node state, reused for nodes that have equal pods and resources."""
-    only_resources: bool = True
-    """Whether nodes can be tried together; set to False at the first failure to do so."""
+
+    @property
+    def least(self) -> int:
+        """Return the priority of the pod; only pods below it may be victims."""
+        return priority(self.evaluation.pod.pod)
 
     def expected_on(self, row: int) -> Sequence[PlacedPod]:
         return () if self.expected is None else self.expected.on(row)
@@ -125,50 +117,45 @@ def _message(attempt: _Attempt, nodes: int) -> str:
     return f"0/{nodes} nodes are available: {', '.join(parts)}."
 
 
-def _with_lower(attempt: _Attempt, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    has_lower = attempt.cluster.priorities.lowest[rows] < priority(attempt.evaluation.pod.pod)
-    attempt.refusals[NO_VICTIMS] = len(rows) - int(np.count_nonzero(has_lower))
-    return rows[has_lower]
-
-
 def _find_cheapest(attempt: _Attempt, rows: NDArray[np.intp], first: int, wanted: int) -> Candidate | None:
     """Try nodes until enough would help and one violates no budget; return the first with the lowest cost.
 
     Nodes are tried in the order of `rows`, starting at index `first` and wrapping around.
     """
-    evaluation, cluster, expected = attempt.evaluation, attempt.cluster, attempt.expected
-    if not (cluster.priorities.lowest < priority(evaluation.pod.pod)).any():  # as where all pods are equally important
+    has_lower = attempt.cluster.priorities.lowest < attempt.least
+    if not has_lower.any():  # as where all pods are equally important
         attempt.refusals[NO_VICTIMS] = len(rows)
         return None
-    turned = rows[first:], rows[:first]
-    if not len(attempt.budgets) and (expected is None or nominated_pods_only_use(evaluation, cluster, expected)):
-        found = _find_cheapest_cached(attempt, turned, max(1, wanted))
-        if found is not None:
-            return found if isinstance(found, Candidate) else None
-    return _find_cheapest_tried(attempt, _with_lower(attempt, np.concatenate(turned)).tolist(), wanted)
+    rows = np.concatenate((rows[first:], rows[:first]))
+    with_lower = rows[has_lower[rows]]
+    attempt.refusals[NO_VICTIMS] = len(rows) - len(with_lower)
+    if _can_cache_costs(attempt):
+        return _find_cheapest_cached(attempt, with_lower, max(1, wanted))
+    return _find_cheapest_tried(attempt, with_lower.tolist(), wanted)
 
 
-def _find_cheapest_cached(
-    attempt: _Attempt, turned: Sequence[NDArray[np.intp]], wanted: int
-) -> Candidate | Counter[Status] | None:
-    evaluation, least = attempt.evaluation, priority(attempt.evaluation.pod.pod)
-    costs, lowest = (
-        attempt.costs.of(evaluation.pod.signature, least, attempt.expected),
-        attempt.cluster.priorities.lowest,
-    )
+def _can_cache_costs(attempt: _Attempt) -> bool:
+    evaluation, expected = attempt.evaluation, attempt.expected
+    if len(attempt.budgets) or not only_resources_decide(evaluation):
+        return False
+    return expected is None or nominated_pods_only_use(evaluation, attempt.cluster, expected)
+
+
+def _find_cheapest_cached(attempt: _Attempt, rows: NDArray[np.intp], wanted: int) -> Candidate | None:
+    evaluation = attempt.evaluation
+    costs = attempt.costs.of(evaluation.pod.signature, attempt.least, attempt.expected)
     fitting = NO_ROWS
     at_once = min(wanted, _AT_ONCE)
-    for part in (rows[begin : begin + at_once] for rows in turned for begin in range(0, len(rows), at_once)):
-        with_lower = part[lowest[part] < least]
-        if not costs.compute_missing(evaluation, with_lower):
-            return None
-        fits = with_lower[costs.fits[with_lower]]
+    for begin in range(0, len(rows), at_once):
+        part = rows[begin : begin + at_once]
+        costs.compute_missing(evaluation, part)
+        fits = part[costs.fits[part]]
         fitting = np.concatenate((fitting, fits)) if len(fitting) else fits
         if len(fitting) >= wanted:
             break
     if not len(fitting):
-        attempt.refusals.update(costs.count_refusals(evaluation, _with_lower(attempt, np.concatenate(turned))))
-        return attempt.refusals
+        attempt.refusals.update(costs.count_refusals(evaluation, rows))
+        return None
     row = costs.cheapest(fitting[:wanted])
     return _with_victims(attempt, row, *costs.dry_run_of(row))
 
@@ -194,21 +181,18 @@ def _try_nodes(
     attempt: _Attempt, rows: Sequence[int], at_once: int
 ) -> Iterator[tuple[Cost | Status, Callable[[], Candidate | None]]]:
     """Yield for each node the cost of preemption, or why it does not help, and a function that returns the victims."""
-    expected = attempt.expected
+    evaluation, cluster, budgets = attempt.evaluation, attempt.cluster, attempt.budgets
+    if not only_resources_decide(evaluation):
+        yield from (_try_node(attempt, row) for row in rows)
+        return
     for begin in range(0, len(rows), at_once):
         part = rows[begin : begin + at_once]
-        together = _tried_together(attempt, part)
-        outcomes = together.outcomes() if together is not None else []
-        for index, row in enumerate(part):
-            if together is not None and (expected is None or not expected.is_on[row]):
-                yield outcomes[index], partial(_with_victims, attempt, row, together, index)
+        together = dry_run(evaluation, cluster, part, attempt.least, budgets=budgets, expected=None)
+        for index, (row, outcome) in enumerate(zip(part, together.outcomes(), strict=True)):
+            if attempt.expected_on(row):
+                yield _try_node(attempt, row)
             else:
-                found = _victims_on(attempt, row)
-                yield found if isinstance(found, Status) else cost_of(found), partial(_candidate, found)
-
-
-def _candidate(found: Candidate | Status) -> Candidate | None:
-    return None if isinstance(found, Status) else found
+                yield outcome, partial(_with_victims, attempt, row, together, index)
 
 
 def _with_victims(attempt: _Attempt, row: int, found: DryRun, index: int) -> Candidate | None:
@@ -217,44 +201,20 @@ def _with_victims(attempt: _Attempt, row: int, found: DryRun, index: int) -> Can
     return None if info is None else Candidate(info.name, tuple(lower[rank].pod for rank in victims), violations)
 
 
-def _tried_together(attempt: _Attempt, rows: Sequence[int]) -> DryRun | None:
-    if not attempt.only_resources:
-        return None
-    least = priority(attempt.evaluation.pod.pod)
-    found = dry_run(attempt.evaluation, attempt.cluster, rows, least, budgets=attempt.budgets, expected=None)
-    attempt.only_resources = found is not None
-    return found
-
-
 def _lower(attempt: _Attempt, row: int) -> list[PlacedPod]:
     ranked = attempt.cluster.rank_pods(row)
-    return ranked.placed[ranked.first_below(priority(attempt.evaluation.pod.pod)) :]
+    return ranked.placed[ranked.first_below(attempt.least) :]
+
+
+def _try_node(attempt: _Attempt, row: int) -> tuple[Cost | Status, Callable[[], Candidate | None]]:
+    found = _victims_on(attempt, row)
+    return (found, lambda: None) if isinstance(found, Status) else (cost_of(found), lambda: found)
 
 
 def _victims_on(attempt: _Attempt, row: int) -> Candidate | Status:
     info, lower = attempt.cluster.nodes[row], _lower(attempt, row)
     if info is None or not lower:
         return NO_VICTIMS
-    likeness = _likeness(attempt, info, lower)
-    found = attempt.known.get(likeness)
-    if found is None:
-        found = _try_node(attempt, info, lower)
-        if likeness is not None:
-            attempt.known[likeness] = found
-    if isinstance(found, Status):
-        return found
-    return Candidate(info.name, tuple(lower[index].pod for index in found.victims), found.violations)
-
-
-def _likeness(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> Hashable:
-    if attempt.budgets.name_pods:
-        return None
-    moved = (*lower, *attempt.expected_on(info.row))
-    seen = verdict_key(attempt.evaluation, attempt.cluster, info.row, moved)
-    return None if seen is None else (seen, tuple(priority(placed.pod) for placed in lower))
-
-
-def _try_node(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> _Spared | Status:
     with attempt.cluster.trial() as trial:
         for placed in lower:
             trial.displace(placed)
@@ -268,7 +228,8 @@ def _try_node(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> 
             if not _fits(attempt, info, only_pods_moved=True).is_success:
                 trial.displace(lower[index])
                 victims.append(index)
-        return _Spared(tuple(sorted(victims)), len(set(victims) & set(violating)))
+    gone = tuple(lower[index].pod for index in sorted(victims))
+    return Candidate(info.name, gone, len(set(victims) & set(violating)))
 
 
 def _fits(attempt: _Attempt, info: NodeInfo, *, only_pods_moved: bool = False) -> Status:

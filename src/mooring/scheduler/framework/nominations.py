@@ -54,7 +54,7 @@ class Expected:
         """Yield one node row for each distinct combination of nominated pods, with these pods."""
         for likeness, rows in self._by_signatures.items():
             if any(signature.terms.keys for signature, _ in likeness):
-                by_domains = {domains_of(self._cluster, row, self.on(row)): row for row in rows}
+                by_domains = {_domains_of(self._cluster, row, self.on(row)): row for row in rows}
                 yield from ((row, self.on(row)) for row in by_domains.values())
             else:
                 row = next(iter(rows))
@@ -158,7 +158,7 @@ class Nominations:
         return Expected(self._cluster, promised)
 
 
-def domains_of(cluster: Cluster, row: int, pods: Iterable[PlacedPod]) -> Hashable:
+def _domains_of(cluster: Cluster, row: int, pods: Iterable[PlacedPod]) -> Hashable:
     """Return, for each affinity term of the given pods, whether a node has the term's topology label."""
     info = cluster.nodes[row]
     labels = {} if info is None else info.node.metadata.labels

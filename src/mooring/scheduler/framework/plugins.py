@@ -24,7 +24,7 @@ Read next: ``scheduler/plugins/taint_toleration.py`` for a vectorised plugin, ``
 order.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import msgspec
@@ -58,8 +58,6 @@ class Declaration(msgspec.Struct, frozen=True):
     """Inputs whose change may affect any node: then the framework calls `refresh` or `refresh_score`."""
     only_resources: bool = False
     """Whether a node row's verdict depends only on its node's resources: the plugin then has `filter_resources`."""
-    compares_rows: bool = False
-    """Whether the plugin has `row_state`, a key that is equal for nodes with the same verdict."""
     is_normalized: bool = False
     """Whether scores are normalised to 0 to 100 by comparison with the feasible nodes: the plugin then has `span`."""
     depends_on_feasible: bool = False
@@ -182,10 +180,6 @@ class FilterPlugin(Generic[S]):
     def may_apply_after(self, _shape: PodSignature) -> bool:
         """Return whether the plugin, if it skips a pod now, may apply once a pod with the given signature is placed."""
         return True
-
-    def row_state(self, _state: S, _row: int) -> Hashable:
-        """Return a key equal for node rows with the same verdict, before and after the same pods are moved there."""
-        return None
 
     def fits_resources(self, state: S, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Mask:
         """Return which nodes would pass with the given amounts (a line for each resource, a column for each node)."""

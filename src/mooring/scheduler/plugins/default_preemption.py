@@ -7,7 +7,7 @@ from mooring.api.base import Int32, Object
 from mooring.scheduler.columns.signatures import PodInfo
 from mooring.scheduler.deciding import preemption
 from mooring.scheduler.deciding.diagnosis import Rejection
-from mooring.scheduler.deciding.preemption_cost import PreemptionCosts
+from mooring.scheduler.deciding.dry_run import PreemptionCosts
 from mooring.scheduler.framework import Handle, PluginArguments, PostFilterResult
 from mooring.scheduler.plugins import arguments as plugin_arguments
 
@@ -30,7 +30,7 @@ class DefaultPreemption:
         self.percentage = 10 if percentage is None else percentage
         self.absolute = 100 if absolute is None else absolute
         self._handle = handle
-        self._harms = PreemptionCosts(handle.cluster)
+        self._costs = PreemptionCosts(handle.cluster)
         if not 0 <= self.percentage <= 100:
             raise plugin_arguments.wrong(self.name, "minCandidateNodesPercentage is not in 0 to 100")
         if self.absolute < 0 or (self.percentage == 0 and self.absolute == 0):
@@ -38,7 +38,7 @@ class DefaultPreemption:
 
     def post_filter(self, _pod: PodInfo, statuses: Rejection) -> PostFilterResult:
         """Return the node with the lowest preemption cost, and the victims on it."""
-        return preemption.preempt(statuses, self._handle, self.candidates, self._harms)
+        return preemption.preempt(statuses, self._handle, self.candidates, self._costs)
 
     def candidates(self, nodes: int) -> int:
         """Return how many candidates to collect, given the number of nodes on which preemption may help."""

@@ -186,9 +186,7 @@ def _group_columns(columns: fwk.Mask) -> tuple[NDArray[np.intp], NDArray[np.intp
 
 class NodeResourcesFit(fwk.FilterPlugin[_Requests], fwk.ScorePlugin[ScoredResources]):
     name = "NodeResourcesFit"
-    filters = fwk.Declaration(
-        fwk.Part.RESOURCES, fwk.Input.NODE_ALLOCATABLE | fwk.Input.PODS, only_resources=True, compares_rows=True
-    )
+    filters = fwk.Declaration(fwk.Part.RESOURCES, fwk.Input.NODE_ALLOCATABLE | fwk.Input.PODS, only_resources=True)
     scores = fwk.Declaration(fwk.Part.RESOURCES, fwk.Input.NODE_ALLOCATABLE | fwk.Input.PODS)
 
     def __init__(self, arguments: fwk.PluginArguments, handle: fwk.Handle) -> None:
@@ -244,9 +242,6 @@ class NodeResourcesFit(fwk.FilterPlugin[_Requests], fwk.ScorePlugin[ScoredResour
         self, state: _Requests, allocatable: NDArray[np.int64], used: NDArray[np.int64]
     ) -> fwk.Verdicts:
         return fwk.Verdicts(state.codes_with(allocatable, used), state.reasons)
-
-    def row_state(self, state: _Requests, row: int) -> bytes:
-        return state.columns.state(row)
 
     def pre_score(self, pod: PodInfo, _cluster: Cluster) -> ScoredResources:
         return self._scoring.of(pod.signature.scored)
