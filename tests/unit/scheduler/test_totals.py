@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.scheduler.deciding.score_sum import Totals
+from mooring.scheduler.deciding.score_vectors import Totals
 
 pytestmark = pytest.mark.req("S.3")
 _ROWS = 1024
@@ -29,8 +29,6 @@ def test_the_best_rows_are_the_same_as_if_nothing_were_kept(seed: int) -> None:
         if lot.random() < 0.3:  # one node is feasible now, or no longer
             sets[place] = sets[place].copy()
             sets[place][lot.randrange(_ROWS)] ^= True
-        if lot.random() < 0.05:
-            totals.forget()
         best = totals.best(sums, sets[place], None if lot.random() < 0.02 else changed)
         feasible = np.flatnonzero(sets[place])
         expected = feasible[sums[feasible] == sums[feasible].max()]

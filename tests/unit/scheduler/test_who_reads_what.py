@@ -18,7 +18,7 @@ from mooring.api.quantity import Quantity
 from mooring.constraints import requests
 from mooring.controllers.workloads.daemon_nodes import spec_for
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.signatures import SignatureTable, View, host_ports, images, pod_terms
+from mooring.scheduler.columns.signatures import DeclaredParts, SignatureTable, host_ports, images, pod_terms
 from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import (
@@ -249,7 +249,7 @@ def test_what_plugins_say_of_a_specification_they_say_of_every_pod_that_has_it(n
 
 def test_plugins_see_nothing_but_what_they_say() -> None:
     info = cluster_with(Engine()).cluster.info(made(Pod, RICH))
-    seen = View(Part.TOLERATIONS, None).of(info)
+    seen = DeclaredParts(Part.TOLERATIONS, None).select(info)
     assert seen.signature.spec.tolerations == info.pod.spec.tolerations
     assert seen.signature.spec.affinity is None
     assert seen.signature.spec.containers == []

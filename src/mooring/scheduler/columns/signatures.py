@@ -1,7 +1,7 @@
 """Pod signatures: the fields of a pod that scheduling reads, interned, so that pods from the same template share one.
 
 A signature is looked up by the encoded bytes of these fields and built from them alone, so that plugins cannot read a
-field that is not in it. Each plugin declares the `Part`s that it reads and receives only these (`View`). A
+field that is not in it. Each plugin declares the `Part`s that it reads and receives only these (`DeclaredParts`). A
 signature is freed with the last placed pod or cache entry that refers to it.
 
 The pod's name, volumes and resource claims are not signed: plugins that need them declare `Part.POD`, or sign the
@@ -292,11 +292,11 @@ class PodInfo:
     signature: PodSignature
 
 
-class View:
-    """The parts of a pod signature that one plugin declares to read; its results are cached by them."""
+class DeclaredParts:
+    """The parts of a pod signature that some plugins declare to read; their results are cached by them."""
 
     def __init__(self, parts: Part, signer: Signer | None = None) -> None:
-        """Create the view for declared parts; `signer` names a plugin that signs additional fields."""
+        """Prepare the key for declared parts; `signer` names the plugin if it signs additional fields."""
         self.parts = parts
         self._signer = signer
         read = [(key, names) for part, (key, names) in _PARTS.items() if part in parts]
@@ -312,7 +312,7 @@ class View:
             return self._key(signature)
         return self._key(signature), codec.encode(signature.signed_by(self._signer))
 
-    def of(self, pod: PodInfo) -> PodInfo:
+    def select(self, pod: PodInfo) -> PodInfo:
         """Return a pod whose signature has the declared parts only, for the plugins that declare them."""
         signature, seen = pod.signature, object.__new__(PodSignature)
         seen.__dict__ = {name: getattr(signature, name) for name in self._names}

@@ -2,7 +2,7 @@
 
     attempt                   the steps of an attempt, live or simulated; pods that have a node and are not bound yet
     engine                    the cluster with its profiles: `Engine.schedule`
-    profiles, profile_plan    the plugins of a scheduler name, and what they declare
+    profiles                  the plugins of a scheduler name
     evaluation                filters and scores for a pod, from cached vectors
     diagnosis                 why no node can take a pod
     preemption, dry_run       victims of lower priority

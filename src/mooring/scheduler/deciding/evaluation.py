@@ -8,8 +8,8 @@ Ten thousand different pods share a few dozen vectors and often whole combinatio
 combines existing vectors. Plugins that do not apply to a pod are left out. Plugins that read the pod itself are called
 for every pod.
 
-Called by ``engine.py``; the result for one pod is a `PodEvaluation`. Read next: ``filter_vectors.py``,
-``filter_pipeline.py``, ``score_vectors.py``, ``score_sum.py``.
+Called by ``engine.py``; the result for one pod is a `PodEvaluation`. Read next: ``vectors.py``, ``filter_vectors.py``,
+``score_vectors.py``.
 """
 
 from collections import OrderedDict
@@ -23,14 +23,24 @@ from mooring.api.core_v1 import PodSpec
 from mooring.constraints.columns import UnfinishedError
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod
 from mooring.scheduler.columns.signatures import PodInfo, PodSignature, pinned_node
-from mooring.scheduler.deciding.filter_pipeline import Feasible, FilterPipeline, pass_filter
-from mooring.scheduler.deciding.filter_vectors import FilterVector, NodeVector, SharedVerdicts
-from mooring.scheduler.deciding.nominated_reservations import leave_room
-from mooring.scheduler.deciding.pod_evaluation import PodEvaluation, status_on, status_with
-from mooring.scheduler.deciding.profile_plan import FilterUse, NodeFilterUse, NodeScoreUse, PartUses, Plan, ScoreUse
-from mooring.scheduler.deciding.score_sum import ScoreSum, best_of, best_once
-from mooring.scheduler.deciding.score_vectors import NodeScores, PodScores, ScoreVector, SharedScores
-from mooring.scheduler.deciding.vectors import Meter, Vector
+from mooring.scheduler.deciding.filter_vectors import (
+    Feasible,
+    FilterPipeline,
+    FilterVector,
+    NodeVector,
+    SharedVerdicts,
+    pass_filter,
+)
+from mooring.scheduler.deciding.pod_evaluation import PodEvaluation, leave_room, status_on, status_with
+from mooring.scheduler.deciding.score_vectors import (
+    NodeScores,
+    PodScores,
+    ScoreSum,
+    ScoreVector,
+    SharedScores,
+    best_once,
+)
+from mooring.scheduler.deciding.vectors import Meter, PartReaders, Plan, PlannedNodePlugin, PlannedPlugin, Vector
 from mooring.scheduler.framework import SKIP, SUCCESS, Status, unresolvable
 from mooring.scheduler.framework.nominations import Expected
 from mooring.scheduler.framework.status import is_skip
@@ -49,25 +59,22 @@ C = TypeVar("C", FilterPipeline, ScoreSum)
 class _VectorGroup:
     """The vectors of all plugins that read one part of the pod signature, for one value of that part."""
 
-    __slots__ = ("filters", "is_settled", "key", "scores", "users")
+    __slots__ = ("filters", "key", "scores", "users")
 
-    def __init__(self, key: Hashable, uses: PartUses, pod: PodInfo, cluster: Cluster, meter: Meter) -> None:
-        shown = uses.view.of(pod)
+    def __init__(self, key: Hashable, readers: PartReaders, pod: PodInfo, cluster: Cluster, meter: Meter) -> None:
+        shown = readers.parts.select(pod)
         self.key = key
         self.filters: tuple[SharedVerdicts, ...] = ()
         self.scores: tuple[SharedScores, ...] = ()
-        self.is_settled = True
-        """Whether no filter names nodes or rejects the pod before nodes are evaluated."""
         self.users = 0
         """The number of cached pod signatures that use these vectors."""
-        for use in uses.filters:
+        for use in readers.filters:
             found = use.plugin.pre_filter(shown, cluster)
             if not is_skip(found):
                 vector = SharedVerdicts(use, shown, cluster, found)
                 vector.meter = meter
                 self.filters += (vector,)
-                self.is_settled = self.is_settled and vector.is_settled
-        for scoring in uses.scores:
+        for scoring in readers.scores:
             state = scoring.plugin.pre_score(shown, cluster)
             if not is_skip(state):
                 scores = SharedScores(scoring, state, cluster)
@@ -81,9 +88,9 @@ class _Entry:
     pipeline: FilterPipeline | None = None
     total: ScoreSum | None = None
     counts: tuple[Feasible, list[FilterVector], list[tuple[str, int, int, int]]] | None = None
-    filters_to_call: Sequence[FilterUse | NodeFilterUse] = ()
+    filters_to_call: Sequence[PlannedPlugin | PlannedNodePlugin] = ()
     """The plugins that are called for every pod."""
-    scores_to_call: Sequence[ScoreUse | NodeScoreUse] = ()
+    scores_to_call: Sequence[PlannedPlugin | PlannedNodePlugin] = ()
     _spec: PodSpec | None = None
 
     def __init__(self, groups: list[_VectorGroup]) -> None:
@@ -91,7 +98,7 @@ class _Entry:
         self.filters: list[FilterVector]
         """The vectors of filters that apply to pods with the last pod spec, except those of `filters_to_call`."""
         self.scores: list[ScoreVector]
-        self.is_settled = all(group.is_settled for group in groups)
+        self.is_settled = all(vector.is_settled for group in groups for vector in group.filters)
         """Whether no filter names nodes or rejects the pod before nodes are evaluated."""
 
     @property
@@ -103,8 +110,8 @@ class _Entry:
         self,
         pod: PodInfo,
         cluster: Cluster,
-        filters: Sequence[tuple[FilterUse | NodeFilterUse, FilterVector]],
-        scores: Sequence[tuple[ScoreUse | NodeScoreUse, ScoreVector]],
+        filters: Sequence[tuple[PlannedPlugin | PlannedNodePlugin, FilterVector]],
+        scores: Sequence[tuple[PlannedPlugin | PlannedNodePlugin, ScoreVector]],
     ) -> None:
         """Set `filters`, `scores` and the plugins to call for every pod, for pods with the spec of this one.
 
@@ -137,7 +144,7 @@ class Evaluator:
     """Filters and scores nodes for pods with the plugins of one profile, and caches their results."""
 
     def __init__(self, plan: Plan, cluster: Cluster) -> None:
-        self._plan = plan
+        self._readers = plan.readers
         self._cluster = cluster
         self._layout = cluster.layout
         self._entries: OrderedDict[PodSignature, _Entry] = OrderedDict()
@@ -208,11 +215,11 @@ class Evaluator:
     def _make_entry(self, pod: PodInfo) -> _Entry:
         found: list[_VectorGroup] = []
         try:
-            for uses in self._plan.parts:
-                key = uses.number, uses.view.key(pod.signature)
+            for number, readers in enumerate(self._readers):
+                key = number, readers.parts.key(pod.signature)
                 group = self._groups.get(key)
                 if group is None:
-                    group = self._groups[key] = _VectorGroup(key, uses, pod, self._cluster, self._meter)
+                    group = self._groups[key] = _VectorGroup(key, readers, pod, self._cluster, self._meter)
                 found.append(group)
         except BaseException:
             self._drop_unused(found)
@@ -302,9 +309,9 @@ class Evaluator:
         if naming:
             self._consider(evaluation, naming)
 
-    def _vector_of_pod(self, use: FilterUse | NodeFilterUse, evaluation: PodEvaluation) -> FilterVector | None:
+    def _vector_of_pod(self, use: PlannedPlugin | PlannedNodePlugin, evaluation: PodEvaluation) -> FilterVector | None:
         pod, cluster = evaluation.pod, self._cluster
-        if use.is_per_node:
+        if isinstance(use, PlannedNodePlugin):
             vector = NodeVector(use, pod, cluster, evaluation.cycle)
             evaluation.is_shared_by_template = evaluation.is_shared_by_template and vector.status.is_skip
             return None if vector.status.is_skip else vector
@@ -385,20 +392,19 @@ class Evaluator:
         if entry.scores_to_call:
             called = [vector for use in entry.scores_to_call if (vector := self._scores_of_pod(use, evaluation))]
             scores = sorted([*scores, *called], key=_index_of)
-        shared, own = list[SharedScores](), list[ScoreVector]()
+        counted, shared = list[ScoreVector](), list[SharedScores]()
         for each in scores:
             each.refresh(feasible)
             if each.is_active:
                 evaluation.scores.append(each)
                 if not each.is_zero:
-                    each.add_to(shared, own)
-        if needs_points or own or not evaluation.is_shared or evaluation.naming:
-            total = self._sum_of(entry, shared)
-            evaluation.best = best_of(total.sums(feasible), [each.scores for each in own], feasible)
-            if needs_points:
-                points = {each.name: each.all_zero(self._cluster.capacity) for each in evaluation.scores}
-                points |= {each.name: total.scores_of(each) for each in shared}
-                evaluation.points = points | {each.name: each.scores for each in own}
+                    counted.append(each)
+                    if isinstance(each, SharedScores):
+                        shared.append(each)
+        if needs_points:
+            evaluation.points = {each.name: each.weigh(feasible) for each in evaluation.scores}
+        if len(shared) < len(counted) or not evaluation.is_shared or evaluation.naming:
+            evaluation.best = best_once(counted, feasible)
         elif not all(vector.was_summed for vector in shared):  # most new parts have no second pod
             for vector in shared:
                 vector.was_summed = True
@@ -406,9 +412,9 @@ class Evaluator:
         else:
             evaluation.best = self._sum_of(entry, shared).best(feasible)
 
-    def _scores_of_pod(self, use: ScoreUse | NodeScoreUse, evaluation: PodEvaluation) -> ScoreVector | None:
+    def _scores_of_pod(self, use: PlannedPlugin | PlannedNodePlugin, evaluation: PodEvaluation) -> ScoreVector | None:
         pod, cluster, feasible = evaluation.pod, self._cluster, evaluation.feasible
-        if use.is_per_node:
+        if isinstance(use, PlannedNodePlugin):
             return NodeScores(use, pod.pod, cluster=cluster, cycle=evaluation.cycle, feasible=feasible)
         state = use.plugin.pre_score(pod, cluster)
         if is_skip(state):

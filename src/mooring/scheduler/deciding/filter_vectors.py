@@ -1,22 +1,22 @@
 """Evaluate Filter plugins over all rows: a vector of verdicts for each plugin and each value of the pod part it reads.
 
 All pods with the same value share the vector. It refreshes itself from the inputs that its plugin declares, by
-evaluating only changed rows. Created by ``evaluation.py``; combined by ``filter_pipeline.py``.
+evaluating only changed rows. A `FilterPipeline` combines vectors into the set of feasible nodes. Called by
+``evaluation.py``.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.constraints.columns.revisions import NO_ROWS, ChangedRows
+from mooring.constraints.columns.revisions import NEVER, NO_ROWS, ChangedRows
 from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.inputs import Input
 from mooring.scheduler.columns.signatures import PodInfo, PodSignature
-from mooring.scheduler.deciding.profile_plan import FilterUse, NodeFilterUse
-from mooring.scheduler.deciding.vectors import PluginVector, Vector
+from mooring.scheduler.deciding.vectors import PlannedNodePlugin, PlannedPlugin, PluginVector, Vector
 from mooring.scheduler.framework.verdicts import count_codes, status_of
 
 _Amounts: TypeAlias = NDArray[np.int64]
@@ -52,7 +52,7 @@ class FilterVector(Vector):
     reasons: Callable[[int], tuple[str, ...]] = staticmethod(_no_reasons)
     _statuses: dict[int, fwk.Status] | None = None
 
-    def __init__(self, use: FilterUse | NodeFilterUse, cluster: Cluster) -> None:
+    def __init__(self, use: PlannedPlugin | PlannedNodePlugin, cluster: Cluster) -> None:
         super().__init__(use.name, use.index)
         self.has_pre_point = use.has_pre_point
         self._cluster = cluster
@@ -165,15 +165,14 @@ class SharedVerdicts(PluginVector, FilterVector):
     pod itself, for one pod.
     """
 
-    use: FilterUse
-
     def __init__(
-        self, use: FilterUse, pod: PodInfo, cluster: Cluster, found: fwk.PreFilterResult[Any] | fwk.Status
+        self, use: PlannedPlugin, pod: PodInfo, cluster: Cluster, found: fwk.PreFilterResult[Any] | fwk.Status
     ) -> None:
         """Create the vector for `pod`, the view that the plugin may read; `found` is the result of its `pre_filter`."""
         PluginVector.__init__(self, use, None if isinstance(found, fwk.Status) else found.state, cluster.inputs)
         self._cluster = cluster
         self._pod = pod
+        self._plugin: fwk.FilterPlugin[Any] = use.plugin
         self.reads_only_node = use.reads_only_node
         self.has_pre_point = use.has_pre_point
         if isinstance(found, fwk.Status):
@@ -194,7 +193,7 @@ class SharedVerdicts(PluginVector, FilterVector):
         if rows is not None and not len(rows):
             return
         self.status, self.dirty = fwk.SUCCESS, None  # all rows again, unless the plugin returns
-        verdicts = self.use.plugin.filter(self.state, fwk.ALL_ROWS if rows is None else rows)
+        verdicts = self._plugin.filter(self.state, fwk.ALL_ROWS if rows is None else rows)
         if isinstance(verdicts, fwk.Status):
             self.status = verdicts.by(self.name)
             self.change()
@@ -222,16 +221,16 @@ class SharedVerdicts(PluginVector, FilterVector):
     def verdicts(self, rows: fwk.Rows) -> fwk.Verdicts | fwk.Status | None:
         state, use = self.state, self.use
         if use.reads_pod:  # pods may have moved since `pre_filter`
-            found = use.plugin.pre_filter(self._pod, self._cluster)
+            found = self._plugin.pre_filter(self._pod, self._cluster)
             if isinstance(found, fwk.PreFilterResult):
-                return use.plugin.filter(found.state, rows)
+                return self._plugin.filter(found.state, rows)
             return None if found.is_success or found.is_skip else found
         if state is None or (use.refresh is not None and isinstance(use.refresh(state), Input)):
             return None
-        return use.plugin.filter(state, rows)
+        return self._plugin.filter(state, rows)
 
     def may_apply_after(self, signatures: Iterable[PodSignature]) -> bool:
-        return any(self.use.plugin.may_apply_after(signature) for signature in signatures)
+        return any(self._plugin.may_apply_after(signature) for signature in signatures)
 
     def passes(self, row: int) -> bool:
         if self.state is None:
@@ -253,12 +252,12 @@ class SharedVerdicts(PluginVector, FilterVector):
             return self.ok[rows]
         if not self.use.declared.only_resources:
             return None
-        return self.use.plugin.fits_resources(self.state, allocatable, used)
+        return self._plugin.fits_resources(self.state, allocatable, used)
 
     def _verdicts_with(self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts) -> fwk.Verdicts:
         if self.reads_only_node or not self.use.declared.only_resources:
             return super()._verdicts_with(rows, allocatable, used)
-        return self.use.plugin.filter_resources(self.state, allocatable, used)
+        return self._plugin.filter_resources(self.state, allocatable, used)
 
 
 class NodeVector(FilterVector):
@@ -267,7 +266,7 @@ class NodeVector(FilterVector):
     reads_only_node = False
     reads_only_resources = False
 
-    def __init__(self, use: NodeFilterUse, pod: PodInfo, cluster: Cluster, cycle: fwk.CycleState) -> None:
+    def __init__(self, use: PlannedNodePlugin, pod: PodInfo, cluster: Cluster, cycle: fwk.CycleState) -> None:
         super().__init__(use, cluster)
         self.use = use
         self._pod = pod
@@ -302,3 +301,72 @@ class NodeVector(FilterVector):
             code = self._sets.code(status.reasons)
             codes[index] = -code if status.code is fwk.Code.UNSCHEDULABLE_AND_UNRESOLVABLE else code
         return fwk.Verdicts(codes, self._sets.reasons)
+
+
+class Feasible(NamedTuple):
+    """The nodes that pass all filters, as a mask. The object is replaced only when the set of nodes changes."""
+
+    rows: fwk.Mask
+    number: int
+    considered: int
+    rejected: tuple[tuple[int, int], ...]
+    """For each filter, how many of the nodes that passed the filters before it it rejects, for now and for good."""
+
+
+class _Passed(NamedTuple):
+    """The nodes that pass one filter, among those that passed the filters before it."""
+
+    rows: fwk.Mask
+    number: int
+    for_good: int
+
+
+class FilterPipeline:
+    """The feasible nodes by several filter vectors, cached for the next pod with the same vectors.
+
+    It contains only vectors that reject some node, so pods that differ in other filters share it.
+    """
+
+    def __init__(self, vectors: Sequence[FilterVector], cluster: Cluster) -> None:
+        self.vectors = vectors
+        self._cluster = cluster
+        self._nodes_at = NEVER
+        self._verified_at = [NEVER] * len(vectors)
+        self._stages: list[_Passed] = []
+        self._found: Feasible | None = None
+
+    def refresh(self) -> Feasible:
+        """Recompute the feasible nodes from the first changed filter vector on; the vectors must be up to date."""
+        first, found = len(self.vectors), self._found
+        for index, vector in enumerate(self.vectors):
+            if vector.changed_at != self._verified_at[index]:
+                self._verified_at[index] = vector.changed_at
+                first = min(first, index)
+        if self._cluster.nodes_changed_at != self._nodes_at:
+            self._nodes_at, first, found = self._cluster.nodes_changed_at, 0, None
+            nodes = self._cluster.labels.nodes.copy()
+            self._all = _Passed(nodes, int(np.count_nonzero(nodes)), 0)
+        if found is None or first < len(self.vectors):
+            del self._stages[first:]
+            found = self._found = self._combine(self._all)
+        return found
+
+    def _combine(self, everything: _Passed) -> Feasible:
+        for vector in self.vectors[len(self._stages) :]:
+            last = self._stages[-1] if self._stages else everything
+            self._stages.append(pass_filter(last.rows, last.number, vector))
+        rejected, before = [], everything.number
+        for stage in self._stages:
+            rejected.append((before - stage.number - stage.for_good, stage.for_good))
+            before = stage.number
+        last = self._stages[-1] if self._stages else everything
+        return Feasible(last.rows, last.number, everything.number, tuple(rejected))
+
+
+def pass_filter(before: fwk.Mask, number_before: int, vector: FilterVector) -> _Passed:
+    """Return the nodes of `before` that also pass a filter vector."""
+    rows = before & vector.ok
+    number = int(np.count_nonzero(rows))
+    if number == number_before:
+        return _Passed(before, number, 0)
+    return _Passed(rows, number, int(np.count_nonzero(before & (vector.codes < 0))))

@@ -24,8 +24,13 @@ from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod
 from mooring.scheduler.columns.ranked_pods import started_at
 from mooring.scheduler.deciding.diagnosis import Diagnosis, Rejection
 from mooring.scheduler.deciding.dry_run import NO_VICTIMS, OFFSET, Budgets, Cost, DryRun, PreemptionCosts, dry_run
-from mooring.scheduler.deciding.nominated_reservations import nominated_pods_only_use
-from mooring.scheduler.deciding.pod_evaluation import PodEvaluation, only_resources_decide, status_on, status_with
+from mooring.scheduler.deciding.pod_evaluation import (
+    PodEvaluation,
+    nominated_pods_only_use,
+    only_resources_decide,
+    status_on,
+    status_with,
+)
 from mooring.scheduler.framework import Code, Handle, PostFilterResult, Status, unschedulable
 from mooring.scheduler.framework.nominations import Expected, Nominations
 

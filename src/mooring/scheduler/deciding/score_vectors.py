@@ -1,21 +1,32 @@
 """Evaluate Score plugins over all rows: a vector of scores for each plugin and each value of the pod part it reads.
 
-Vectors are shared and refreshed like those of filters (``filter_vectors.py``). Scores that depend on the feasible nodes
-are normalised in ``score_sum.py``, where vectors are summed.
+Vectors are shared and refreshed like those of filters (``filter_vectors.py``). A `ScoreSum` adds them up by row,
+normalised and weighted, and is cached for all pods with the same vectors. Vectors of zeros are left out, because they
+do not change the order of nodes. Most pods change the total of one row, which is updated:
+
+    sums by row  [7, 9, 9, 5]    feasible  [1, 1, 0, 0]    totals  [7, 9, -1, -1]    the best is row 1
+
+Called by ``evaluation.py``, which refreshes the vectors first.
 """
 
+import random
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Pod
-from mooring.constraints.columns.revisions import NEVER, NO_ROWS
+from mooring.constraints.columns.revisions import NEVER, NO_ROWS, ChangedRows, union
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.deciding.profile_plan import NodeScoreUse, ScoreUse
-from mooring.scheduler.deciding.vectors import PluginVector, Vector
+from mooring.scheduler.deciding.vectors import PlannedNodePlugin, PlannedPlugin, PluginVector, Vector
 from mooring.scheduler.framework import ALL_ROWS, MAX_NODE_SCORE, CycleState, Mask, Scores, Status
 
 _NO_SCORES: Scores = np.empty(0, np.int64)
+_OUT = -1
+"""The total score that stands for an infeasible node."""
+_PART = 64
+"""Totals are updated one by one if at most one node row in this number has changed."""
 _MAX_SMALL_WEIGHT = 1000
 """The maximum weight with which scores, and sums of them, fit into 32 bits."""
 
@@ -30,7 +41,7 @@ class ScoreVector(Vector):
     scores: Scores = _NO_SCORES
     """The scores by node row: weighted, or raw if they are normalised later."""
 
-    def __init__(self, use: ScoreUse | NodeScoreUse) -> None:
+    def __init__(self, use: PlannedPlugin | PlannedNodePlugin) -> None:
         super().__init__(use.name, use.index)
         self.weight = use.weight
         self.has_pre_point = use.has_pre_point
@@ -39,24 +50,19 @@ class ScoreVector(Vector):
     def refresh(self, feasible: Mask) -> None:
         """Evaluate the node rows whose inputs changed."""
 
-    def all_zero(self, capacity: int) -> Scores:
-        """Return the normalised and weighted scores of a vector of zeros."""
-        return np.zeros(capacity, np.int64)
-
-    def add_to(self, _shared: "list[SharedScores]", own: "list[ScoreVector]") -> None:
-        """Append the vector to the list of shared vectors, or to that of vectors for this pod only."""
-        own.append(self)
+    def weigh(self, feasible: Mask) -> Scores:
+        """Return the scores of all node rows, weighted, and normalised by those of feasible nodes."""
+        return np.zeros(len(feasible), np.int64) if self.is_zero else self.scores
 
 
 class SharedScores(PluginVector, ScoreVector):
     """The scores of a vectorised plugin, for all pods with the same value of the part it reads."""
 
-    use: ScoreUse
     was_summed = False
     """Whether a sum that includes this vector was computed before."""
     _feasible: Mask | None = None
 
-    def __init__(self, use: ScoreUse, state: Any, cluster: Cluster) -> None:
+    def __init__(self, use: PlannedPlugin, state: Any, cluster: Cluster) -> None:
         """Create the vector; `state` is the result of the plugin's `pre_score`."""
         PluginVector.__init__(self, use, state, cluster.inputs)
         self.weight = use.weight
@@ -65,9 +71,6 @@ class SharedScores(PluginVector, ScoreVector):
         self.is_normalized = use.declared.is_normalized
         self._capacity = cluster.capacity
         self._has_state = not isinstance(state, Status)
-
-    def add_to(self, shared: "list[SharedScores]", _own: list[ScoreVector]) -> None:
-        shared.append(self)
 
     def refresh(self, feasible: Mask) -> None:
         if not self._has_state or self._idle.value == self._idle_at:
@@ -120,23 +123,17 @@ class SharedScores(PluginVector, ScoreVector):
         self.scores = _NO_SCORES if self.is_zero else scores
         self.charge(self.scores.nbytes)
 
-    def normalized(self, feasible: Mask) -> Scores:
-        """Return the scores of all node rows, normalised by those of feasible nodes and weighted."""
-        plugin = self.use.plugin
-        return plugin.normalized(self.scores, plugin.span(self.scores, feasible)) * self.weight
-
-    def all_zero(self, capacity: int) -> Scores:
-        found = super().all_zero(capacity)
-        if not self.is_normalized:
-            return found
-        plugin = self.use.plugin
-        return plugin.normalized(found, plugin.span(found[:1], np.ones(1, np.bool_))) * self.weight
+    def weigh(self, feasible: Mask) -> Scores:
+        if self.depends_on_feasible:
+            self.update_rows()
+        scores, plugin = super().weigh(feasible), self.use.plugin
+        return plugin.normalized(scores, plugin.span(scores, feasible)) * self.weight if self.is_normalized else scores
 
 
 class PodScores(ScoreVector):
     """The scores of a plugin that reads the pod itself, for one pod."""
 
-    def __init__(self, use: ScoreUse, state: Any, feasible: Mask) -> None:
+    def __init__(self, use: PlannedPlugin, state: Any, feasible: Mask) -> None:
         super().__init__(use)
         plugin = use.plugin
         scores = plugin.score(state, ALL_ROWS)
@@ -148,15 +145,175 @@ class PodScores(ScoreVector):
 class NodeScores(ScoreVector):
     """The scores of a per-node plugin, for feasible nodes."""
 
-    def __init__(self, use: NodeScoreUse, pod: Pod, *, cluster: Cluster, cycle: CycleState, feasible: Mask) -> None:
+    def __init__(
+        self, use: PlannedNodePlugin, pod: Pod, *, cluster: Cluster, cycle: CycleState, feasible: Mask
+    ) -> None:
         super().__init__(use)
         nodes = [info for row in np.flatnonzero(feasible).tolist() if (info := cluster.nodes[row]) is not None]
         scores = {info.name: use.plugin.score_node(cycle, pod, info) for info in nodes}
-        if use.normalize is not None:
-            scores = use.normalize(pod, scores)
+        if hasattr(use.plugin, "normalize_scores"):
+            scores = use.plugin.normalize_scores(pod, scores)
         self.is_zero, self.scores = False, np.zeros(len(feasible), np.int64)
         for info in nodes:
             score = scores[info.name]
             if not 0 <= score <= MAX_NODE_SCORE:
                 raise ValueError(f"plugin {self.name} gave node {info.name} {score} points, not 0 to {MAX_NODE_SCORE}")
             self.scores[info.row] = score * use.weight
+
+
+class Totals:
+    """The cached total scores of feasible nodes, for one sum of score vectors."""
+
+    def __init__(self, capacity: int) -> None:
+        self._most = capacity // _PART
+        self._feasible: Mask = np.zeros(capacity, np.bool_)
+        self._best: BestRows | None = None
+
+    def best(self, sums: Scores, feasible: Mask, changed: ChangedRows) -> "BestRows":
+        """Return the best feasible node rows. `changed` are the rows whose sum changed, None for all."""
+        rows, best = changed, self._best
+        if feasible is not self._feasible:
+            rows = union(rows, (feasible != self._feasible).nonzero()[0])
+            self._feasible = feasible
+        if best is None or rows is None or len(rows) > self._most:
+            best = self._best = BestRows(np.where(feasible, sums, _OUT))
+        elif len(rows) == 1:
+            row = rows.item()
+            best.update_one(row, sums.item(row) if feasible[row] else _OUT)
+        elif len(rows):
+            best.update(rows, np.where(feasible[rows], sums[rows], _OUT))
+        return best
+
+
+class BestRows:
+    """The feasible node rows with the highest total score; rows whose total has fallen are skipped when picking."""
+
+    def __init__(self, totals: Scores) -> None:
+        self._totals = totals
+        self._find()
+
+    def _find(self) -> None:
+        self.highest = int(self._totals[self._totals.argmax()])
+        self._rows: NDArray[np.intp] = (self._totals == self.highest).nonzero()[0]
+        self._left = len(self._rows)
+
+    def update_one(self, row: int, total: int) -> None:
+        """Set the total score of a node row."""
+        before = self._totals.item(row)
+        self._totals[row] = total
+        if total > max(before, self.highest):
+            self.highest, self._rows, self._left = total, np.array([row], np.intp), 1
+        elif total > before and total == self.highest:
+            self._find()
+
+    def update(self, rows: NDArray[np.intp], totals: Scores) -> None:
+        """Set the total scores of some node rows."""
+        has_risen = totals.max() >= self.highest and (totals > self._totals[rows]).any()
+        self._totals[rows] = totals
+        if has_risen:
+            self._find()
+
+    def rows(self) -> NDArray[np.intp]:
+        """Return all node rows with the highest total score, in ascending order."""
+        rows = self._rows[: self._left]
+        found = rows[self._totals[rows] == self.highest]
+        if not len(found):
+            self._find()
+            return self._rows
+        return np.sort(found)
+
+    def pick(self, generator: random.Random) -> int:
+        """Return a random node row among those with the highest total score; discard rows whose total has fallen."""
+        while True:
+            place = generator.randrange(self._left) if self._left > 1 else 0
+            row = self._rows.item(place)
+            if self._totals.item(row) == self.highest:
+                return row
+            self._left -= 1
+            self._rows[place] = self._rows[self._left]
+            if not self._left:
+                self._find()
+
+
+class _Part:
+    """One score vector that contributes to a sum, with its weight."""
+
+    def __init__(self, vector: SharedScores) -> None:
+        self.vector = vector
+        self.scores: Scores = vector.scores
+        self._verified_at = NEVER
+        self._span: tuple[int, ...] | None = None
+        self._feasible: Mask | None = None
+
+    def update(self, feasible: Mask) -> ChangedRows:
+        """Add the changes of the score vector to the sum; return the node rows whose sum changed."""
+        vector = self.vector
+        if vector.depends_on_feasible:
+            vector.update_rows()
+        changed_at = vector.changed_at
+        rows = NO_ROWS if changed_at == self._verified_at else vector.since(self._verified_at)
+        self._verified_at = changed_at
+        if not vector.is_normalized:
+            self.scores = vector.scores
+            return rows
+        if rows is not None and not len(rows) and feasible is self._feasible:
+            return rows
+        self._feasible = feasible
+        plugin, raw = vector.use.plugin, vector.scores
+        span = plugin.span(raw, feasible)
+        if span != self._span or rows is None:
+            self.scores, self._span = plugin.normalized(raw, span) * vector.weight, span
+            return None
+        if len(rows):
+            self.scores[rows] = plugin.normalized(raw[rows], span) * vector.weight
+        return rows
+
+
+class ScoreSum:
+    """The cached sum of several plugins' score vectors, updated only for changed node rows."""
+
+    def __init__(self, vectors: Sequence[SharedScores], cluster: Cluster) -> None:
+        self.vectors = vectors
+        self._parts = [_Part(vector) for vector in vectors]
+        self._sums: Scores = np.zeros(cluster.capacity, np.int64)
+        self._is_new = True
+        self._totals = Totals(cluster.capacity)
+
+    def best(self, feasible: Mask) -> BestRows:
+        """Return the feasible node rows with the highest sum. The caller must not change `feasible` later."""
+        changed = self._update(feasible)
+        return self._totals.best(self._sums, feasible, changed)
+
+    def _update(self, feasible: Mask) -> ChangedRows:
+        rows: ChangedRows = None if self._is_new else NO_ROWS
+        for part in self._parts:
+            changed = part.update(feasible)
+            if changed is not NO_ROWS:
+                rows = union(rows, changed)
+        scores = [part.scores for part in self._parts]
+        if not scores:
+            pass
+        elif rows is None:
+            self._sums = _sum(scores)
+        elif len(rows) == 1:
+            row = rows.item()
+            self._sums[row] = sum([each.item(row) for each in scores])
+        elif len(rows):
+            self._sums[rows] = _sum([each[rows] for each in scores])
+        self._is_new = False
+        return rows
+
+
+def best_once(vectors: Sequence[ScoreVector], feasible: Mask) -> BestRows:
+    """Return the node rows with the highest sum of scores, computed without a cache."""
+    totals = _sum([np.zeros(len(feasible), np.int32), *(vector.weigh(feasible) for vector in vectors)])
+    np.copyto(totals, _OUT, where=~feasible)
+    return BestRows(totals)
+
+
+def _sum(arrays: Sequence[Scores]) -> Scores:
+    """Add up score vectors into a new array of the largest integer type among them."""
+    total = arrays[0].astype(np.result_type(*arrays))
+    for scores in arrays[1:]:
+        total += scores
+    return total

@@ -1,19 +1,118 @@
-"""Vectors: the results of one plugin by node row, evaluated again where an input that the plugin declares changed.
+"""The Filter and Score plugins of a profile with what they declare, and vectors: one plugin's results by node row.
 
 A `PluginVector` compares its positions with the inputs that its plugin declares, and collects the rows to evaluate
 again. Verdicts are in ``filter_vectors.py``, scores in ``score_vectors.py``; ``evaluation.py`` makes and combines them.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Container, Hashable, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from mooring.api.core_v1 import PodSpec
 from mooring.constraints.columns.revisions import NEVER, ChangedRows, Derived, union
+from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.inputs import Input, Inputs, Revision
-from mooring.scheduler.deciding.profile_plan import PluginUse
+from mooring.scheduler.columns.signatures import DeclaredParts, Part, Signer
+from mooring.scheduler.deciding.profiles import Profile
+from mooring.scheduler.framework import Declaration, FilterPlugin, ScorePlugin, Status
 
 _serials = count(1)
 _NEVER_CHANGES = Revision()
+
+
+class PlannedPlugin:
+    """A Filter or Score plugin in a profile, with the parts of a pod and the inputs that it reads."""
+
+    def __init__(
+        self,
+        plugin: Any,
+        declared: Declaration,
+        refresh: Callable[..., Derived | Input],
+        cluster: Cluster,
+        *,
+        index: int,
+        weight: int = 0,
+    ) -> None:
+        self.plugin = plugin
+        self.name: str = plugin.name
+        self.index = index
+        """The index of the plugin among the filters or scores of its profile."""
+        self.weight = weight
+        """The weight of its scores; 0 for filters."""
+        self.declared = declared
+        self.has_pre_point = declared.has_pre_point
+        """Whether kube-scheduler's plugin of this name has PreFilter or PreScore, so that metrics count the call."""
+        self.reads_pod = Part.POD in declared.pod
+        """Whether the plugin reads the pod itself and is therefore called for every pod."""
+        self.log = cluster.inputs.log(declared.rows)
+        self.revision = cluster.inputs.revision(declared.cluster)
+        self.refresh = refresh if declared.cluster else None
+        """The method that updates a state after inputs of the cluster changed; None if the plugin declares none."""
+        self.reads_only_node = not (self.reads_pod or declared.cluster or declared.rows & Input.PODS)
+        """Whether the results depend on the nodes alone and not on placed pods."""
+        self.applies_to: Callable[[PodSpec], Status | None] = getattr(plugin, "applies_to", _depends_on_pod)
+
+
+class PlannedNodePlugin:
+    """A Filter or Score plugin in a profile that evaluates one node at a time."""
+
+    reads_pod = True
+
+    def __init__(self, plugin: Any, index: int, weight: int = 0) -> None:
+        self.plugin = plugin
+        self.name: str = plugin.name
+        self.index = index
+        self.weight = weight
+        self.pre_filter: Callable[..., Status] | None = getattr(plugin, "pre_filter_pod", None)
+        self.has_pre_point = not weight and self.pre_filter is not None
+        self.applies_to: Callable[[PodSpec], Status | None] = _depends_on_pod
+
+
+def _depends_on_pod(_spec: PodSpec) -> Status | None:
+    return None
+
+
+@dataclass(slots=True)
+class PartReaders:
+    """The Filter and Score plugins that read the same parts of a pod."""
+
+    parts: DeclaredParts
+    filters: list[PlannedPlugin] = field(default_factory=list)
+    scores: list[PlannedPlugin] = field(default_factory=list)
+
+
+class Plan:
+    """The Filter and Score plugins of a profile, in order."""
+
+    def __init__(
+        self, profile: Profile, cluster: Cluster, timed: Callable[[Any], Any], signers: Container[Signer]
+    ) -> None:
+        """Resolve the plugins of a profile; `timed` wraps each plugin to measure its calls."""
+        self.filters: Sequence[PlannedPlugin | PlannedNodePlugin] = [
+            PlannedPlugin(call, plugin.filters, call.refresh, cluster, index=index)
+            if isinstance(plugin, FilterPlugin)
+            else PlannedNodePlugin(call, index)
+            for index, (plugin, call) in enumerate((plugin, timed(plugin)) for plugin in profile.filters)
+        ]
+        self.scores: Sequence[PlannedPlugin | PlannedNodePlugin] = [
+            PlannedPlugin(call, entry.plugin.scores, call.refresh_score, cluster, index=index, weight=entry.weight)
+            if isinstance(entry.plugin, ScorePlugin)
+            else PlannedNodePlugin(call, index, entry.weight)
+            for index, (entry, call) in enumerate((entry, timed(entry.plugin)) for entry in profile.scores)
+        ]
+        readers: dict[tuple[Part, Signer | None], PartReaders] = {}
+        for planned in (*self.filters, *self.scores):
+            if isinstance(planned, PlannedPlugin) and not planned.reads_pod:
+                signer = (profile.name, planned.name)
+                key = planned.declared.pod, signer if signer in signers else None
+                group = readers.setdefault(key, PartReaders(DeclaredParts(*key)))
+                (group.scores if planned.weight else group.filters).append(planned)
+        self.readers = list(readers.values())
+        self.read = Part(0)
+        """The pod signature parts that the plugins read."""
+        for part, _ in readers:
+            self.read |= part
 
 
 class Meter:
@@ -52,7 +151,7 @@ class PluginVector(Vector):
     _position = _revision = _verified_at = _idle_at = NEVER
     _idle: Revision = _NEVER_CHANGES
 
-    def __init__(self, use: PluginUse, state: Any, inputs: Inputs) -> None:
+    def __init__(self, use: PlannedPlugin, state: Any, inputs: Inputs) -> None:
         self.name = use.name
         self.index = use.index
         self.serial = next(_serials)
