@@ -12,11 +12,10 @@ from mooring.api.core_v1 import Pod, PodSpec, PodStatus
 from mooring.api.meta_v1 import OwnerReference
 from mooring.constraints.columns.revisions import NO_ROWS, Derived, Reader, RowLog
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.domains import CountedDomains, Domains
 from mooring.scheduler.columns.pod_sets import PodChoice
 from mooring.scheduler.columns.ranked_pods import NO_PODS
 from mooring.scheduler.columns.signatures import SignatureTable
-from mooring.scheduler.columns.topology import RowCounts, Topology
+from mooring.scheduler.columns.topology import CountedDomains, Domains, RowCounts, Topology
 from mooring.scheduler.deciding.engine import Engine
 from mooring.testing.builders import ZONE, node, pod
 

@@ -27,12 +27,10 @@ from mooring.constraints.columns import Deadline, LabelColumns, TaintColumns
 from mooring.constraints.columns.column import larger
 from mooring.constraints.columns.revisions import NEVER, ChangeLog, RowLog, next_revision
 from mooring.constraints.options import ConstraintOptions
-from mooring.scheduler.columns.images import ImageColumns
 from mooring.scheduler.columns.inputs import Input, Inputs
-from mooring.scheduler.columns.pod_sets import GroupKey, PodSets
-from mooring.scheduler.columns.ports import PortColumns
+from mooring.scheduler.columns.pod_sets import GroupKey, PodSets, TermOwners
 from mooring.scheduler.columns.ranked_pods import PriorityColumn, RankedPods
-from mooring.scheduler.columns.resources import ResourceColumns
+from mooring.scheduler.columns.resources import ImageColumns, PortColumns, ResourceColumns
 from mooring.scheduler.columns.signatures import (
     PodInfo,
     PodSignature,
@@ -41,7 +39,6 @@ from mooring.scheduler.columns.signatures import (
     label_keys,
     shares_signed_fields,
 )
-from mooring.scheduler.columns.term_owners import TermOwners
 from mooring.scheduler.columns.topology import Topologies
 from mooring.scheduler.columns.trial import Trial
 
@@ -271,20 +268,16 @@ class Cluster:
         if row is None:
             self._add_node(node)
             return
-        info = self.nodes[row]
-        if info is None:
-            raise AssertionError(f"the row of node {name} is empty")
-        info.node = node
+        self._node_at(row).node = node
         for changed in self._fill(row, node):
             self.inputs.note(changed, row)
 
     def remove_node(self, name: str) -> None:
         """Remove a node; its pods are kept aside until it is added again or they are removed."""
         row = self.row_of.get(name)
-        info = None if row is None else self.nodes[row]
-        if row is None or info is None:
+        if row is None:
             return
-        for placed in list(info.placed.values()):
+        for placed in list(self._node_at(row).placed.values()):
             self.displace(placed)
             self._waiting.setdefault(name, {})[pod_key(placed.pod)] = placed
         del self.row_of[name]
@@ -342,9 +335,7 @@ class Cluster:
 
     def _replace(self, placed: PlacedPod, newer: PlacedPod) -> None:
         row = self.row_of[placed.node_name]
-        info, before = self.nodes[row], placed.pod
-        if info is None:
-            return
+        info, before = self._node_at(row), placed.pod
         if placed.group == newer.group:
             placed.pod = newer.pod
         else:
@@ -360,11 +351,17 @@ class Cluster:
             self.priorities.add(row, priority(newer.pod))
 
     def _regroup(self, placed: PlacedPod, newer: PlacedPod, row: int, info: NodeInfo) -> None:
-        self._notify_left(placed, info)
+        self._notify(placed, info, is_placed=False)
         before, placed.group, placed.pod = placed.group, newer.group, newer.pod
         if self.pod_sets.move(row, before, newer.group, newer.pod.metadata.labels) or before[1] != newer.group[1]:
             self.inputs.note(Input.PODS, row)
-        self._notify_placed(placed, info)
+        self._notify(placed, info, is_placed=True)
+
+    def _node_at(self, row: int) -> NodeInfo:
+        info = self.nodes[row]
+        if info is None:
+            raise AssertionError(f"row {row} has no node")
+        return info
 
     def _add_node(self, node: Node) -> None:
         name = node.metadata.name
@@ -406,9 +403,7 @@ class Cluster:
     def place(self, placed: PlacedPod) -> None:
         """Place a pod on its node; the node must exist."""
         row = self.row_of[placed.node_name]
-        info = self.nodes[row]
-        if info is None:
-            raise AssertionError(f"row {row} has no node to place a pod on")
+        info = self._node_at(row)
         signature, pod = placed.signature, placed.pod
         key = pod_key(pod)
         self._pods[key] = placed
@@ -423,14 +418,12 @@ class Cluster:
             self.term_owners.add(row, signature.terms, self.topologies)
         self.pod_sets.add(row, placed.group, pod.metadata.labels)
         self.inputs.note(Input.PODS, row)
-        self._notify_placed(placed, info)
+        self._notify(placed, info, is_placed=True)
 
     def displace(self, placed: PlacedPod) -> None:
         """Remove a pod from its node; `place` puts it back."""
         row = self.row_of[placed.node_name]
-        info = self.nodes[row]
-        if info is None:
-            raise AssertionError(f"row {row} has no node to take a pod from")
+        info = self._node_at(row)
         signature, key = placed.signature, pod_key(placed.pod)
         del self._pods[key]
         del info.placed[key]
@@ -444,21 +437,15 @@ class Cluster:
             self.term_owners.subtract(row, signature.terms)
         self.pod_sets.subtract(row, placed.group)
         self.inputs.note(Input.PODS, row)
-        self._notify_left(placed, info)
+        self._notify(placed, info, is_placed=False)
 
-    def _notify_placed(self, placed: PlacedPod, info: NodeInfo) -> None:
+    def _notify(self, placed: PlacedPod, info: NodeInfo, *, is_placed: bool) -> None:
         for observer in self.observers:
             try:
-                observer.pod_placed(placed, info)
-            except Exception as problem:
-                _log_failure(observer, problem)
-
-    def _notify_left(self, placed: PlacedPod, info: NodeInfo) -> None:
-        for observer in self.observers:
-            try:
-                observer.pod_left(placed, info)
-            except Exception as problem:
-                _log_failure(observer, problem)
+                (observer.pod_placed if is_placed else observer.pod_left)(placed, info)
+            except Exception:
+                fields = {"observer": type(observer).__name__}
+                log.exception("a plugin did not take in a pod", extra={"fields": fields})
 
     def _put_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         if self.namespaces.get(name) == labels:
@@ -490,17 +477,9 @@ def _selected_by(thing: Resource) -> Iterable[str]:
     return ()
 
 
-def _log_failure(observer: PodObserver, problem: Exception) -> None:
-    fields = {"observer": type(observer).__name__}
-    log.error("a plugin did not take in a pod", exc_info=problem, extra={"fields": fields})
-
-
 def _has_same_fields(before: Pod, pod: Pod) -> bool:
-    was_terminating, is_terminating = (
-        before.metadata.deletion_timestamp is not None,
-        pod.metadata.deletion_timestamp is not None,
-    )
-    return shares_signed_fields(pod, before) and is_terminating == was_terminating
+    was_terminating = before.metadata.deletion_timestamp is not None
+    return shares_signed_fields(pod, before) and was_terminating == (pod.metadata.deletion_timestamp is not None)
 
 
 def _priority_of(placed: PlacedPod) -> int:

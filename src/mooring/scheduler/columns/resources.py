@@ -1,5 +1,6 @@
-"""Allocatable and used amounts of every node: two tables of the same form, with a line for each resource.
+"""Allocatable and used amounts of every node, its host ports in use, and its images.
 
+Amounts are two tables of the same form, with a line for each resource.
 Lines 0 to 2 are the number of pods, and the cpu and memory that scoring assumes; lines from 3 on are cpu, memory,
 ephemeral storage and then other resources in the order in which they were added. The amounts that a pod adds to a node
 are one column vector, cached in its signature, so that placing a pod is one addition.
@@ -8,17 +9,20 @@ A resource gets a line when a node offers it or the configuration names it, neve
 pods could grow the tables without limit. Amounts of other resources that pods request are kept outside the tables.
 """
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.api.core_v1 import Node
+from mooring.api.core_v1 import ContainerImage, Node
 from mooring.base import logs
 from mooring.constraints import requests
+from mooring.constraints.columns.revisions import next_revision
 from mooring.constraints.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
-from mooring.scheduler.columns.signatures import PodSignature
+from mooring.scheduler.columns.signatures import ANY_ADDRESS, HostPort, PodSignature
+from mooring.scheduler.columns.topology import Mask, Rows
 
 log = logs.get(__name__)
 
@@ -203,6 +207,74 @@ class ResourceColumns:
                 self.used[line] = 0
                 return line
         return None
+
+
+class PortColumns:
+    """Host ports in use: for each protocol and port, the node rows and addresses where it is taken."""
+
+    def __init__(self) -> None:
+        self._used: dict[tuple[str, int], dict[int, Counter[str]]] = {}
+
+    def add(self, row: int, ports: Iterable[HostPort]) -> None:
+        for port in ports:
+            rows = self._used.setdefault((port.protocol, port.port), {})
+            rows.setdefault(row, Counter())[port.address] += 1
+
+    def subtract(self, row: int, ports: Iterable[HostPort]) -> None:
+        for port in ports:
+            rows = self._used[port.protocol, port.port]
+            addresses = rows[row]
+            addresses[port.address] -= 1
+            if not addresses[port.address]:
+                del addresses[port.address]
+            if not addresses:
+                del rows[row]
+            if not rows:
+                del self._used[port.protocol, port.port]
+
+    def conflicts(self, ports: Iterable[HostPort], rows: Rows, capacity: int) -> Mask:
+        """Return the node rows where one of `ports` is in use. Address 0.0.0.0 conflicts with every address."""
+        taken = np.zeros(capacity, np.bool_)
+        for port in ports:
+            used = self._used.get((port.protocol, port.port), {})
+            for row in used if isinstance(rows, slice) else used.keys() & set(rows.tolist()):
+                addresses = used[row]
+                if port.address == ANY_ADDRESS or port.address in addresses or ANY_ADDRESS in addresses:
+                    taken[row] = True
+        return taken[rows]
+
+
+class ImageColumns:
+    """The container images of each node, with their sizes."""
+
+    def __init__(self) -> None:
+        self.changed_at = 0
+        """The revision at which a node last gained or lost an image."""
+        self._sizes: dict[str, dict[int, int]] = {}
+        self._on: dict[int, dict[str, int]] = {}
+
+    def put(self, row: int, images: Sequence[ContainerImage]) -> None:
+        before = self._on.get(row, {})
+        after = {name: image.size_bytes for image in images for name in image.names}
+        if before == after:
+            return
+        self.changed_at = next_revision()
+        for name in before:
+            sizes = self._sizes[name]
+            del sizes[row]
+            if not sizes:
+                del self._sizes[name]
+        for name, size in after.items():
+            self._sizes.setdefault(name, {})[row] = size
+        self._on[row] = after
+
+    def remove(self, row: int) -> None:
+        self.put(row, ())
+        self._on.pop(row, None)
+
+    def sizes(self, image: str) -> dict[int, int]:
+        """Return the size of an image, by row of the nodes that have it."""
+        return self._sizes.get(image, {})
 
 
 def index_of(lines: Sequence[int]) -> slice | NDArray[np.intp]:

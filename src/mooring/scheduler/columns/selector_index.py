@@ -14,7 +14,7 @@ Selectors are also filed by namespace where they name their namespaces. A candid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeAlias, TypeVar
 
-from mooring.api.label_selector import REQUIRES_A_LABEL, REQUIRES_A_VALUE, Requirement, Selector
+from mooring.api.label_selector import REQUIRES_A_LABEL, REQUIRES_A_VALUE, Selector
 
 T = TypeVar("T")
 _FilingKey: TypeAlias = tuple[str | None, str | None, str | None]
@@ -117,9 +117,5 @@ def _required(selector: Selector) -> Iterator[tuple[str, tuple[str | None, ...]]
     for requirement in selector.requirements:
         if requirement.operator in REQUIRES_A_VALUE and len(requirement.values) <= _MAX_FILING_KEYS:
             yield requirement.key, requirement.values
-        elif _requires_label(requirement):
+        elif requirement.operator in REQUIRES_A_VALUE | REQUIRES_A_LABEL:
             yield requirement.key, (None,)
-
-
-def _requires_label(requirement: Requirement) -> bool:
-    return requirement.operator in REQUIRES_A_VALUE or requirement.operator in REQUIRES_A_LABEL

@@ -52,6 +52,7 @@ _MOST_KEYS = 10_000
 _EMPTY_SPEC = PodSpec()
 """Copied for the specs of signatures, so that they share its empty lists."""
 _SPREAD_OWNERS = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
+"""The kinds of workloads whose selectors default topology spreading uses."""
 
 
 class HostPort(msgspec.Struct, frozen=True):
@@ -67,24 +68,12 @@ class TermKind(Enum):
     __hash__ = object.__hash__  # that of `Enum` is a Python function, which takes longer than a lookup
 
 
-class TermKey:
-    """A pod-affinity term of placed pods, as a dict key with a cached hash: it is looked up for every pod."""
+class TermKey(msgspec.Struct, frozen=True, cache_hash=True):
+    """A pod-affinity term of placed pods, as a dict key: it is looked up for every pod."""
 
-    __slots__ = ("_hash", "kind", "term", "weight")
-
-    def __init__(self, kind: TermKind, term: AffinityTerm, weight: int = 0) -> None:
-        self.kind = kind
-        self.term = term
-        self.weight = weight
-        self._hash = hash((kind, term, weight))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, TermKey):
-            return NotImplemented
-        return self.kind is other.kind and self.weight == other.weight and self.term == other.term
+    kind: TermKind
+    term: AffinityTerm
+    weight: int = 0
 
 
 class PodTerms(msgspec.Struct, frozen=True):
@@ -217,6 +206,8 @@ def _resources_of(status: ContainerStatus) -> ContainerStatus:
 class PodSignature:
     """The fields of a pod that scheduling reads. Compared by identity: pods with equal fields share one object."""
 
+    is_any = None
+    """The cache key of plugins that read no part."""
     own: object = None
     """The additional pod fields that the plugin which reads this pod signature contributed by `sign`."""
 
@@ -262,17 +253,14 @@ class PodSignature:
         """The amounts that the pod adds to the resource columns; cached by the columns."""
         self.pods = 0
         """The number of placed pods that have this pod signature."""
-        self._signed_by = signed_by
+        self.signed_by = signed_by
+        """The additional pod fields that plugins contributed by `sign`."""
         # Cache keys of parts (see `_PARTS`); other parts are keys themselves.
         self.resources_key = tuple(self.requests.items()), tuple(self.scored.items())
         self.node_affinity_key = _node_affinity_key(spec.node_selector, affinity, is_pinned=is_pinned)
         self.tolerations_key = codec.encode(spec.tolerations) if spec.tolerations else b""
         constraints = spec.topology_spread_constraints
         self.spread_key = codec.encode(constraints) if constraints else b"", owner
-
-    def signed_by(self, signer: Signer) -> object:
-        """Return the additional pod fields that a plugin contributed by `sign`."""
-        return self._signed_by.get(signer)
 
     def selected_by(self) -> Iterator[str]:
         """Yield the label keys that the selectors of pods with this pod signature read."""
@@ -299,37 +287,33 @@ class DeclaredParts:
         """Prepare the key for declared parts; `signer` names the plugin if it signs additional fields."""
         self.parts = parts
         self._signer = signer
-        read = [(key, names) for part, (key, names) in _PARTS.items() if part in parts]
-        self._key: Callable[[PodSignature], Hashable] = attrgetter(*[key for key, _ in read]) if read else _no_key
-        self._names = {name for _, names in read for name in names}
-        self._spec_names = self._names & {"tolerations", "topology_spread_constraints", "node_selector"}
-        self._has_node_affinity = "node_selector" in self._names
-        self._names -= self._spec_names
+        read = [entry for part, entry in _PARTS.items() if part in parts]
+        self._key: Callable[[PodSignature], Hashable] = attrgetter(*[key for key, _ in read] or ["is_any"])
+        names = {name for _, of_part in read for name in of_part}
+        self._spec_names = names & {"tolerations", "topology_spread_constraints", "node_selector"}
+        self._names = names - self._spec_names
 
     def key(self, signature: PodSignature) -> Hashable:
         """Return a cache key that is equal for pods whose declared parts are equal."""
         if self._signer is None:
             return self._key(signature)
-        return self._key(signature), codec.encode(signature.signed_by(self._signer))
+        return self._key(signature), codec.encode(signature.signed_by.get(self._signer))
 
     def select(self, pod: PodInfo) -> PodInfo:
         """Return a pod whose signature has the declared parts only, for the plugins that declare them."""
         signature, seen = pod.signature, object.__new__(PodSignature)
         seen.__dict__ = {name: getattr(signature, name) for name in self._names}
-        if self._spec_names or self._has_node_affinity:
-            shown_fields = {name: getattr(signature.spec, name) for name in self._spec_names}
-            seen.spec = structs.replace(_EMPTY_SPEC, **shown_fields)
-            if self._has_node_affinity and signature.spec.affinity is not None:
+        if self._spec_names:
+            seen.spec = structs.replace(
+                _EMPTY_SPEC, **{name: getattr(signature.spec, name) for name in self._spec_names}
+            )
+            if "node_selector" in self._spec_names and signature.spec.affinity is not None:
                 seen.spec.affinity = Affinity(node_affinity=signature.spec.affinity.node_affinity)
         if self._signer is not None:
-            seen.own = signature.signed_by(self._signer)
+            seen.own = signature.signed_by.get(self._signer)
         shown = object.__new__(PodInfo)
         shown.signature = seen
         return shown
-
-
-def _no_key(_signature: PodSignature) -> Hashable:
-    return None
 
 
 def _requests_cpu_and_memory(spec: PodSpec) -> bool:
@@ -383,20 +367,15 @@ class SignatureTable:
         labels, affinity, is_pinned = self._labels(pod.metadata.labels), pod.spec.affinity, False
         if affinity is not None and Part.NODE_AFFINITY not in self.read and pinned_node(pod.spec):
             affinity, is_pinned = _without_pinned_node(affinity), True
-        owner = spread_owner(pod) if not pod.spec.topology_spread_constraints else None
+        controller, owner = controller_of(pod.metadata), None
+        if controller is not None and controller.kind in _SPREAD_OWNERS and not pod.spec.topology_spread_constraints:
+            owner = controller.kind, controller.name
         signed_by = {signer: sign(pod) for signer, sign in self.signers.items()}
         key = codec.encode((*_fields_to_sign(pod, labels, affinity, owner, is_pinned), list(signed_by.values())))
         signature = self._known.get(key)
         if signature is None:
             signature = PodSignature(
-                key,
-                pod,
-                labels,
-                affinity,
-                owner,
-                is_pinned=is_pinned,
-                signed_by=signed_by,
-                pod_level=self._pod_level,
+                key, pod, labels, affinity, owner, is_pinned=is_pinned, signed_by=signed_by, pod_level=self._pod_level
             )
             if self.distinguish_by(signature.selected_by()):
                 return self.signature_of(pod)
@@ -455,12 +434,6 @@ def shares_signed_fields(pod: Pod, other: Pod) -> bool:
         and mine.owner_references is its.owner_references
         and mine.namespace == its.namespace
     )
-
-
-def spread_owner(pod: Pod) -> tuple[str, str] | None:
-    """Return the kind and name of the workload whose selector default topology spreading uses."""
-    owner = controller_of(pod.metadata)
-    return (owner.kind, owner.name) if owner is not None and owner.kind in _SPREAD_OWNERS else None
 
 
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:

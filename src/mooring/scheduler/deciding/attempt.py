@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -131,8 +131,10 @@ class Attempts:
         self._queue = queue
         self._driver = driver
         self._ask_post_filter = post_filter or engine.post_filter
-        self._reserve_plugins = {name: pair_with_names(profile.reserve) for name, profile in engine.profiles.items()}
-        self._permit_plugins = {name: pair_with_names(profile.permit) for name, profile in engine.profiles.items()}
+        self._plugins: dict[tuple[str, str], Sequence[tuple[str, Any]]] = {}
+        for name, profile in engine.profiles.items():
+            self._plugins["Reserve", name] = pair_with_names(profile.reserve)
+            self._plugins["Permit", name] = pair_with_names(profile.permit)
 
     def schedule(self, queued: QueuedPod, pod: Pod, begun: float, *, until: float = inf) -> bool:
         """Try to schedule a pod; return whether the next one must wait for the deletion of this one's victims.
@@ -166,47 +168,37 @@ class Attempts:
 
     def _assume(self, assumed: AssumedPod) -> None:
         self._driver.assume(assumed)
-        status = self._reserve(assumed)
         timeouts: dict[str, float] = {}
+        status = self._run_plugins("Reserve", assumed, timeouts)
         if status.is_success:
-            status = self._permit(assumed, timeouts)
+            status = self._run_plugins("Permit", assumed, timeouts)
         if status.is_success:
             self._driver.bind_pod(assumed, timeouts)
         else:
             self.requeue_rejected(assumed, status)
 
-    def _reserve(self, assumed: AssumedPod) -> Status:
+    def _run_plugins(self, point: str, assumed: AssumedPod, timeouts: dict[str, float]) -> Status:
+        """Run the Reserve or Permit plugins until one rejects the pod; add to `timeouts` those that make it wait."""
         profile = assumed.profile.name
         started = begun = perf_counter()
         status = SUCCESS
-        for name, plugin in self._reserve_plugins[profile]:
-            status = plugin.reserve(assumed.cycle, assumed.pod, assumed.node)
+        for name, plugin in self._plugins[point, profile]:
+            if point == "Permit":
+                status, seconds = plugin.permit(assumed.cycle, assumed.pod, assumed.node)
+                if status.code is Code.WAIT:
+                    timeouts[name] = seconds
+            else:
+                status = plugin.reserve(assumed.cycle, assumed.pod, assumed.node)
             now = perf_counter()
-            self._driver.record_plugin(name, "Reserve", status, now - started)
+            self._driver.record_plugin(name, point, status, now - started)
             started = now
-            if not status.is_success:
-                status = status.by(name)
-                break
-        self._driver.record_point("Reserve", status, profile, perf_counter() - begun)
-        return status
-
-    def _permit(self, assumed: AssumedPod, timeouts: dict[str, float]) -> Status:
-        profile = assumed.profile.name
-        started = begun = perf_counter()
-        status = SUCCESS
-        for name, plugin in self._permit_plugins[profile]:
-            status, seconds = plugin.permit(assumed.cycle, assumed.pod, assumed.node)
-            now = perf_counter()
-            self._driver.record_plugin(name, "Permit", status, now - started)
-            started = now
-            if status.code is Code.WAIT:
-                timeouts[name] = seconds
+            if name in timeouts:
                 status = SUCCESS
             elif not status.is_success:
                 status = status.by(name)
                 break
         said = Status(Code.WAIT) if timeouts and status.is_success else status
-        self._driver.record_point("Permit", said, profile, perf_counter() - begun)
+        self._driver.record_point(point, said, profile, perf_counter() - begun)
         return status
 
     def requeue_rejected(self, assumed: AssumedPod, status: Status) -> None:

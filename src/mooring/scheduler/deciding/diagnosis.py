@@ -16,8 +16,6 @@ from mooring.scheduler.framework import Code, Status, unresolvable
 from mooring.scheduler.framework.verdicts import count_codes
 
 NO_NODE, FEASIBLE, _RULED_OUT = -1, 0, 1
-_FEW = 16
-"""Up to this number of distinct verdicts, node rows are compared with one verdict after the other."""
 _CODE_BITS = 32
 _CODE_MASK = (1 << _CODE_BITS) - 1
 """The low 32 bits of a rejection hold the plugin's code; the bits above hold the plugin's number, from 1."""
@@ -46,13 +44,8 @@ class Diagnosis:
 
     def statuses(self) -> dict[str, Status]:
         """Return, for each node that cannot take the pod, the status that says why."""
-        return dict(self._statuses())
-
-    def _statuses(self) -> Iterator[tuple[str, Status]]:
-        for row, verdict in enumerate(self.verdicts.tolist()):
-            info = self.nodes[row]
-            if info is not None and verdict > FEASIBLE:
-                yield info.name, self.table[verdict]
+        rows = zip(self.nodes, self.verdicts.tolist(), strict=False)  # a column may have fewer rows
+        return {info.name: self.table[verdict] for info, verdict in rows if info is not None and verdict > FEASIBLE}
 
     def status_on(self, row: int) -> Status | None:
         """Return why a node, given by its row, cannot take the pod; None if it can or the row has no node."""
@@ -62,12 +55,7 @@ class Diagnosis:
     def unschedulable_rows(self) -> NDArray[np.intp]:
         """Return the node rows with the code Unschedulable, where preemption may help."""
         wanted = [verdict for verdict, status in self.table.items() if status.code is Code.UNSCHEDULABLE]
-        if len(wanted) > _FEW:
-            return np.flatnonzero(np.isin(self.verdicts, wanted))
-        found = np.zeros(len(self.verdicts), np.bool_)
-        for verdict in wanted:
-            found |= self.verdicts == verdict
-        return np.flatnonzero(found)
+        return np.flatnonzero(np.isin(self.verdicts, wanted))
 
     @cached_property
     def plugins(self) -> frozenset[str]:

@@ -16,9 +16,8 @@ from mooring.constraints.columns.revisions import NEVER, NO_ROWS, ChangedRows, C
 from mooring.constraints.pod_affinity import AffinityTerm
 from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.pod_sets import PodChoice, PodGroup, PodSet
+from mooring.scheduler.columns.pod_sets import OwnedTerm, PodChoice, PodGroup, PodSet
 from mooring.scheduler.columns.signatures import PodInfo, PodSignature, PodTerms, TermKind, pod_terms
-from mooring.scheduler.columns.term_owners import OwnedTerm
 from mooring.scheduler.columns.topology import DomainCounts, Topology
 from mooring.scheduler.plugins import arguments as plugin_arguments
 

@@ -17,10 +17,9 @@ from mooring.api.core_v1 import Node, Pod
 from mooring.constraints.columns.revisions import NEVER, Derived, Reader
 from mooring.scheduler import framework as fwk
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.domains import CountedDomains
 from mooring.scheduler.columns.pod_sets import PodChoice, PodSet
 from mooring.scheduler.columns.signatures import PodInfo, PodSignature
-from mooring.scheduler.columns.topology import HOSTNAME, DomainCounts, Topology
+from mooring.scheduler.columns.topology import HOSTNAME, CountedDomains, DomainCounts, Topology
 from mooring.scheduler.plugins.spread_constraints import CountedNodes, SpreadConstraint, SpreadConstraints
 
 REASON = "node(s) didn't match pod topology spread constraints"

@@ -17,10 +17,9 @@ from mooring.constraints import node_selector
 from mooring.constraints.columns.revisions import NEVER
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.cluster import Cluster, object_key
-from mooring.scheduler.columns.domains import Domains
 from mooring.scheduler.columns.selector_index import SelectorIndex
 from mooring.scheduler.columns.signatures import PodSignature
-from mooring.scheduler.columns.topology import HOSTNAME, ZONE, Mask, Topology
+from mooring.scheduler.columns.topology import HOSTNAME, ZONE, Domains, Mask, Topology
 from mooring.scheduler.framework import PluginArguments, SchedulerFeatures
 from mooring.scheduler.plugins import arguments as plugin_arguments
 
