@@ -8,6 +8,10 @@ A converted object shares unchanged parts with the original. Read next: ``scheme
 sets `apiVersion`.
 """
 
+from functools import partial
+from types import ModuleType
+from typing import Any
+
 from msgspec import structs
 
 from mooring.api import core_v1, events_v1, flowcontrol_v1, resource_v1, resource_v1beta1
@@ -19,51 +23,33 @@ _ZERO_SHARES_ANNOTATION = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-
 _DEFAULT_SHARES = 30
 
 
-def claim_from_v1beta1(claim: resource_v1beta1.ResourceClaim) -> resource_v1.ResourceClaim:
-    return resource_v1.ResourceClaim(
-        metadata=claim.metadata, spec=_claim_spec_from_v1beta1(claim.spec), status=claim.status
+def _convert_claim(to: ModuleType, claim: Any) -> Any:
+    return to.ResourceClaim(metadata=claim.metadata, spec=_convert_claim_spec(to, claim.spec), status=claim.status)
+
+
+def _convert_template(to: ModuleType, template: Any) -> Any:
+    spec = to.ResourceClaimTemplateSpec(
+        metadata=template.spec.metadata, spec=_convert_claim_spec(to, template.spec.spec)
     )
+    return to.ResourceClaimTemplate(metadata=template.metadata, spec=spec)
 
 
-def claim_to_v1beta1(claim: resource_v1.ResourceClaim) -> resource_v1beta1.ResourceClaim:
-    return resource_v1beta1.ResourceClaim(
-        metadata=claim.metadata, spec=_claim_spec_to_v1beta1(claim.spec), status=claim.status
-    )
-
-
-def template_from_v1beta1(template: resource_v1beta1.ResourceClaimTemplate) -> resource_v1.ResourceClaimTemplate:
-    spec = resource_v1.ResourceClaimTemplateSpec(
-        metadata=template.spec.metadata, spec=_claim_spec_from_v1beta1(template.spec.spec)
-    )
-    return resource_v1.ResourceClaimTemplate(metadata=template.metadata, spec=spec)
-
-
-def template_to_v1beta1(template: resource_v1.ResourceClaimTemplate) -> resource_v1beta1.ResourceClaimTemplate:
-    spec = resource_v1beta1.ResourceClaimTemplateSpec(
-        metadata=template.spec.metadata, spec=_claim_spec_to_v1beta1(template.spec.spec)
-    )
-    return resource_v1beta1.ResourceClaimTemplate(metadata=template.metadata, spec=spec)
-
-
-def _claim_spec_from_v1beta1(spec: resource_v1beta1.ResourceClaimSpec) -> resource_v1.ResourceClaimSpec:
-    devices = resource_v1.DeviceClaim(
-        requests=[_request_from_v1beta1(request) for request in spec.devices.requests],
+def _convert_claim_spec(to: ModuleType, spec: Any) -> Any:
+    convert = _request_from_v1beta1 if to is resource_v1 else _request_to_v1beta1
+    devices = to.DeviceClaim(
+        requests=list(map(convert, spec.devices.requests)),
         constraints=spec.devices.constraints,
         config=spec.devices.config,
     )
-    return resource_v1.ResourceClaimSpec(devices=devices)
+    return to.ResourceClaimSpec(devices=devices)
 
 
-def _claim_spec_to_v1beta1(spec: resource_v1.ResourceClaimSpec) -> resource_v1beta1.ResourceClaimSpec:
-    devices = resource_v1beta1.DeviceClaim(
-        requests=[_request_to_v1beta1(request) for request in spec.devices.requests],
-        constraints=spec.devices.constraints,
-        config=spec.devices.config,
-    )
-    return resource_v1beta1.ResourceClaimSpec(devices=devices)
+claim_from_v1beta1, claim_to_v1beta1 = partial(_convert_claim, resource_v1), partial(_convert_claim, resource_v1beta1)
+template_from_v1beta1 = partial(_convert_template, resource_v1)
+template_to_v1beta1 = partial(_convert_template, resource_v1beta1)
 
 
-def _request_from_v1beta1(request: resource_v1beta1.DeviceRequest) -> resource_v1.DeviceRequest:
+def _request_from_v1beta1(request: Any) -> Any:
     exactly = resource_v1.ExactDeviceRequest(**{name: getattr(request, name) for name in _EXACTLY})
     return resource_v1.DeviceRequest(
         name=request.name,
@@ -72,7 +58,7 @@ def _request_from_v1beta1(request: resource_v1beta1.DeviceRequest) -> resource_v
     )
 
 
-def _request_to_v1beta1(request: resource_v1.DeviceRequest) -> resource_v1beta1.DeviceRequest:
+def _request_to_v1beta1(request: Any) -> Any:
     exactly = request.exactly or _EMPTY
     return resource_v1beta1.DeviceRequest(
         name=request.name,

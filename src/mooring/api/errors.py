@@ -1,38 +1,20 @@
 """API errors: a `Status`, and an exception that carries it.
 
-    StatusError
-    ├── BadRequest              400  the request is malformed
-    ├── Unauthorized            401  the client is not authenticated
-    ├── Forbidden               403  the user is not authorized
-    ├── NotFound                404  no such object or path
-    ├── MethodNotAllowed        405  the resource has no such verb
-    ├── NotAcceptable           406  no media type that the client accepts
-    ├── AlreadyExists           409  create of a name that is taken
-    ├── Conflict                409  the object changed meanwhile, or another manager owns the field
-    ├── Gone                    410  the requested version is no longer available
-    │   └── Expired             410  likewise; Kubernetes' reason for lists and watches
-    ├── RequestEntityTooLarge   413  the body exceeds the limit
-    ├── UnsupportedMediaType    415  a media type that the server does not decode
-    ├── Invalid                 422  the object fails validation
-    ├── TooManyRequests         429  rate limited, retry later
-    ├── InternalError           500  a bug of the server
-    ├── ServerTimeout           500  not done in time, retry
-    ├── ServiceUnavailable      503  not available now
-    └── Timeout                 504  timed out; the write may still happen
-
 Catch the classes; create them with the function of the same name in lower case, which formats Kubernetes' messages:
 `raise errors.not_found("pods", "web-1")`. Clients create them from responses with `from_status`.
 """
 
 # ruff: noqa: N818 - the exceptions have the names of the reasons, which the API fixes
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from mooring.api.field_errors import FieldError
 from mooring.api.meta_v1 import Status, StatusCause, StatusDetails
 from mooring.api.quoting import go_quote
 from mooring.api.response_limits import MAX_CAUSES, MAX_QUOTED, MAX_TEXT, shorten
 
+E = TypeVar("E", bound="StatusError")
 _BY_REASON: "dict[str, type[StatusError]]" = {}
 _BY_CODE: "dict[int, type[StatusError]]" = {}
 """By code, the first class below that has it."""
@@ -134,14 +116,19 @@ def from_status(status: Status) -> StatusError:
     return cls(status)
 
 
-def bad_request(message: str) -> BadRequest:
-    """Return the error with this message."""
-    return BadRequest(_failure(BadRequest, message))
+def _of_message(cls: type[E]) -> Callable[[str], E]:
+    """Return a function that creates an error of a class from its message."""
+    return lambda message: cls(_failure(cls, message))
 
 
-def unauthorized(message: str = "Unauthorized") -> Unauthorized:
-    """Return the error with this message."""
-    return Unauthorized(_failure(Unauthorized, message))
+bad_request = _of_message(BadRequest)
+gone = _of_message(Gone)
+expired = _of_message(Expired)
+service_unavailable = _of_message(ServiceUnavailable)
+
+
+def unauthorized() -> Unauthorized:
+    return Unauthorized(_failure(Unauthorized, "Unauthorized"))
 
 
 def forbidden(resource: str, name: str, why: str, *, group: str = "") -> Forbidden:
@@ -213,16 +200,6 @@ def apply_conflict(causes: Iterable[StatusCause], message: str) -> Conflict:
     return Conflict(_failure(Conflict, message, StatusDetails(causes=list(causes))))
 
 
-def gone(message: str) -> Gone:
-    """Return the error with this message."""
-    return Gone(_failure(Gone, message))
-
-
-def expired(message: str) -> Expired:
-    """Return the error with this message."""
-    return Expired(_failure(Expired, message))
-
-
 def request_entity_too_large(why: str) -> RequestEntityTooLarge:
     """Return `Request entity too large: why`."""
     return RequestEntityTooLarge(_failure(RequestEntityTooLarge, f"Request entity too large: {why}"))
@@ -269,11 +246,6 @@ def internal_error(why: str) -> InternalError:
 def version_on_create() -> StatusError:
     """Return `resourceVersion should not be set on objects to be created`."""
     return StatusError(_failure(StatusError, "resourceVersion should not be set on objects to be created"))
-
-
-def service_unavailable(message: str) -> ServiceUnavailable:
-    """Return the error with this message."""
-    return ServiceUnavailable(_failure(ServiceUnavailable, message))
 
 
 def timeout(why: str, retry_after_seconds: int = 0) -> Timeout:
