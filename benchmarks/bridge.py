@@ -28,7 +28,7 @@ from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.bridge.plan import is_gated
 from mooring.client import Client, Informer, Informers, PatchType, connect
 from mooring.constraints import annotations
-from mooring.constraints.lowering import LABEL_PREFIX
+from mooring.constraints.lowering.terms import LABEL_PREFIX
 
 NODES = int(os.environ.get("NODES", "5000"))
 PODS = int(os.environ.get("PODS", "10000"))

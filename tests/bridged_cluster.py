@@ -29,7 +29,7 @@ from mooring.client import Client, PatchType
 from mooring.client.in_process import Answer, InProcessTransport
 from mooring.client.transport import Request
 from mooring.constraints import annotations
-from mooring.constraints.lowering import LABEL_PREFIX
+from mooring.constraints.lowering.terms import LABEL_PREFIX
 from mooring.testing.builders import made, node, taint
 
 ADMIN = UserInfo(username="kubernetes-admin", groups=["system:masters", "system:authenticated"])

@@ -14,7 +14,7 @@ from mooring.api.core_v1 import Node, PersistentVolume, Taint
 from mooring.bridge.plan import ClusterFacts, Labels, NodeRule, TermRule, own_labels, required_by_volume
 from mooring.client import Informer, PatchType
 from mooring.constraints.annotations import AnnotationError
-from mooring.constraints.lowering import LABEL_PREFIX, LABEL_VALUE
+from mooring.constraints.lowering.terms import LABEL_PREFIX, LABEL_VALUE
 from mooring.controllers.controller import Context, Controller
 
 _MAX_VERDICTS = 16_384

@@ -9,7 +9,8 @@ from typing import Any
 from mooring.api import codec
 from mooring.api.core_v1 import NodeSelectorTerm, Toleration
 from mooring.constraints.annotations import GATE, NODE_AFFINITY, TOLERATIONS
-from mooring.constraints.lowering import is_unsupported, lower_term
+from mooring.constraints.lowering.support import is_unsupported
+from mooring.constraints.lowering.terms import lower_term
 from mooring.constraints.options import ConstraintOptions
 
 Json = dict[str, Any]

@@ -24,16 +24,16 @@ from mooring.api.core_v1 import (
 )
 from mooring.constraints import annotations, node_selector
 from mooring.constraints.annotations import GATE, NODE_AFFINITY, TOLERATIONS, Constraints
-from mooring.constraints.lowering import (
+from mooring.constraints.lowering.terms import (
     LABEL_PREFIX,
     LABEL_VALUE,
     Constraint,
     constraint_of,
     lower_term,
-    lower_tolerations,
+    requirement,
     term_of_known_values,
 )
-from mooring.constraints.lowering.terms import requirement
+from mooring.constraints.lowering.tolerations import lower_tolerations
 from mooring.constraints.options import ConstraintOptions
 
 OPTIONS = ConstraintOptions()

@@ -11,7 +11,7 @@ from api_caller import MERGE_PATCH, PODS, STRATEGIC, ApiCaller, api_caller, pod
 from mooring.admission.options import AdmissionOptions
 from mooring.api.core_v1 import Pod
 from mooring.apiserver.registry import lowering_for_nodes as node_reading
-from mooring.constraints import lowering
+from mooring.constraints.lowering import for_node
 
 NODES = "/api/v1/nodes"
 VOLUMES = "/api/v1/persistentvolumes"
@@ -261,12 +261,13 @@ async def test_identical_nodes_share_what_was_lowered_and_plain_pods_are_never_d
     for number in range(5):
         await api.post(PODS, pod(f"plain-{number}"))
     asked: list[str] = []
+    lower_pod = for_node.lower_pod
 
     def counted(read: Pod, words: Any, options: Any) -> Pod:
         asked.append(read.metadata.name)
-        return lowering.for_node.lower_pod(read, words, options)
+        return lower_pod(read, words, options)
 
-    monkeypatch.setattr(lowering, "lower_pod", counted)
+    monkeypatch.setattr(for_node, "lower_pod", counted)
     monkeypatch.setattr(node_reading, "_decode", _counting(asked, node_reading._decode))
     for number in range(3):
         node = api.as_node(f"n{number}")

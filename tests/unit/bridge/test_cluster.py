@@ -11,7 +11,7 @@ from mooring.api.core_v1 import Node, NodeSelectorRequirement, NodeSelectorTerm,
 from mooring.bridge.cluster import BridgedCluster
 from mooring.bridge.plan import OPTIONS, TermRule, own_labels, release
 from mooring.constraints import annotations
-from mooring.constraints.lowering import LABEL_PREFIX, constraint_of
+from mooring.constraints.lowering.terms import LABEL_PREFIX, constraint_of
 from mooring.testing.builders import made
 
 

@@ -27,18 +27,10 @@ from mooring.api.core_v1 import (
     VolumeNodeAffinity,
 )
 from mooring.constraints import node_selector, tolerations
-from mooring.constraints.lowering import (
-    LABEL_VALUE,
-    STOCK,
-    NodeProperties,
-    constraint_of,
-    is_unsupported,
-    lower_pod,
-    lower_term,
-    lower_tolerations,
-    lower_volume,
-    term_of_known_values,
-)
+from mooring.constraints.lowering.for_node import NodeProperties, lower_pod, lower_volume
+from mooring.constraints.lowering.support import STOCK, is_unsupported
+from mooring.constraints.lowering.terms import LABEL_VALUE, constraint_of, lower_term, term_of_known_values
+from mooring.constraints.lowering.tolerations import lower_tolerations
 from mooring.constraints.options import ConstraintOptions
 
 ALL_ON = ConstraintOptions()

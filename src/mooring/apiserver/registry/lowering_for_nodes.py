@@ -31,7 +31,7 @@ from mooring.base.bounded_cache import BoundedCache
 from mooring.store.kv import KeyValue, Store
 
 if TYPE_CHECKING:
-    from mooring.constraints.lowering import NodeDependencies, NodeProperties
+    from mooring.constraints.lowering.for_node import NodeDependencies, NodeProperties
     from mooring.constraints.options import ConstraintOptions
 
 # `mooring.constraints.lowering` imports the CEL engine, so it is imported when the first object needs it.
@@ -85,30 +85,30 @@ class NodeLowering:
         """Return the stored bytes of an object, lowered for a node."""
         if not json_bytes.has_new_operators(value):
             return value
-        from mooring.constraints import lowering  # noqa: PLC0415 - see above
+        from mooring.constraints.lowering import for_node  # noqa: PLC0415 - see above
 
         properties, obj = self._properties_of(node), _decode(stored, value)
         if isinstance(obj, Pod):
-            lowered: Resource = lowering.lower_pod(obj, properties, self._constraints)
+            lowered: Resource = for_node.lower_pod(obj, properties, self._constraints)
         else:
-            lowered = lowering.lower_volume(obj, properties, self._constraints)
+            lowered = for_node.lower_volume(obj, properties, self._constraints)
         return value if lowered is obj else stored.encode(lowered)
 
     def _find_dependencies(self, stored: Stored, kv: KeyValue) -> "NodeDependencies | Literal[False]":
         found: NodeDependencies | Literal[False] = False
         if json_bytes.has_new_operators(kv.value):
-            from mooring.constraints import lowering  # noqa: PLC0415 - see above
+            from mooring.constraints.lowering import for_node  # noqa: PLC0415 - see above
 
-            found = lowering.find_dependencies(_decode(stored, kv.value), self._constraints)
+            found = for_node.find_dependencies(_decode(stored, kv.value), self._constraints)
         self._dependencies.put(kv.mod_revision, found)
         return found
 
     def _properties_of(self, name: str) -> "NodeProperties":
         """Return the current taints and labels of a node; none if it does not exist."""
-        from mooring.constraints import lowering  # noqa: PLC0415 - see above
+        from mooring.constraints.lowering import for_node  # noqa: PLC0415 - see above
 
         kv = self._store.peek(f"{ROOT}nodes/{name}")
-        return lowering.NodeProperties((), {}) if kv is None else self._decoded.get(kv, _node_properties)
+        return for_node.NodeProperties((), {}) if kv is None else self._decoded.get(kv, _node_properties)
 
     @cached_property
     def _constraints(self) -> "ConstraintOptions":
@@ -148,11 +148,12 @@ Renderer = Stored | NodeReader
 
 
 def _node_properties(kv: KeyValue) -> "NodeProperties":
-    from mooring.constraints import lowering, options  # noqa: PLC0415 - see above
+    from mooring.constraints import options  # noqa: PLC0415 - see above
+    from mooring.constraints.lowering import for_node  # noqa: PLC0415
 
     node = codec.decode_own(kv.value, Node)
     known = options.from_declared_features(node.status.declared_features)
-    return lowering.NodeProperties(tuple(node.spec.taints), node.metadata.labels, known)
+    return for_node.NodeProperties(tuple(node.spec.taints), node.metadata.labels, known)
 
 
 def _decode(stored: Stored, value: bytes) -> Pod | PersistentVolume:

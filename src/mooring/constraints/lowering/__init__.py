@@ -16,6 +16,7 @@ Used by the API server (for kubelets), the bridge (stock clusters) and `mooring 
 `options`, the control plane's gates (a disabled feature never matches), and `known`, the reader's features.
 
     >>> from mooring.api.core_v1 import Taint, Toleration
+    >>> from mooring.constraints.lowering.tolerations import lower_tolerations
     >>> from mooring.constraints.options import ConstraintOptions
     >>> wanted = Toleration(key="sla", operator="Gt", value="950", effect="NoExecute", toleration_seconds=30)
     >>> taints = [Taint(key="sla", value="960", effect="NoExecute"), Taint(key="sla", value="940", effect="NoExecute")]
@@ -23,39 +24,3 @@ Used by the API server (for kubelets), the bridge (stock clusters) and `mooring 
     >>> lowered.operator, lowered.value, lowered.toleration_seconds
     ('Equal', '960', 30)
 """
-
-from mooring.constraints.lowering.for_node import (
-    NodeDependencies,
-    NodeProperties,
-    find_dependencies,
-    lower_pod,
-    lower_volume,
-)
-from mooring.constraints.lowering.support import STOCK, is_unsupported, needs_lowering
-from mooring.constraints.lowering.terms import (
-    LABEL_PREFIX,
-    LABEL_VALUE,
-    Constraint,
-    constraint_of,
-    lower_term,
-    term_of_known_values,
-)
-from mooring.constraints.lowering.tolerations import lower_tolerations
-
-__all__ = [
-    "LABEL_PREFIX",
-    "LABEL_VALUE",
-    "STOCK",
-    "Constraint",
-    "NodeDependencies",
-    "NodeProperties",
-    "constraint_of",
-    "find_dependencies",
-    "is_unsupported",
-    "lower_pod",
-    "lower_term",
-    "lower_tolerations",
-    "lower_volume",
-    "needs_lowering",
-    "term_of_known_values",
-]
