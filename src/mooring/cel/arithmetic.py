@@ -8,28 +8,20 @@ from .errors import EvaluationError
 from .values import INT_MAX, INT_MIN, UINT_MAX, Duration, Timestamp, UInt, Value, no_such_overload
 
 
-def _int(number: int) -> int:
+def int64(number: int) -> int:
     if INT_MIN <= number <= INT_MAX:
         return number
     raise EvaluationError("integer overflow")
 
 
-def _uint(number: int) -> UInt:
+def uint64(number: int) -> UInt:
     if 0 <= number <= UINT_MAX:
         return UInt(number)
     raise EvaluationError("unsigned integer overflow")
 
 
 def add_int(a: int, b: int) -> int:
-    return _int(a + b)
-
-
-def subtract_int(a: int, b: int) -> int:
-    return _int(a - b)
-
-
-def multiply_int(a: int, b: int) -> int:
-    return _int(a * b)
+    return int64(a + b)
 
 
 def divide_int(a: int, b: int) -> int:
@@ -37,7 +29,7 @@ def divide_int(a: int, b: int) -> int:
     if b == 0:
         raise EvaluationError("division by zero")
     quotient = abs(a) // abs(b)
-    return _int(quotient if (a < 0) == (b < 0) else -quotient)
+    return int64(quotient if (a < 0) == (b < 0) else -quotient)
 
 
 def modulo_int(a: int, b: int) -> int:
@@ -50,20 +42,8 @@ def modulo_int(a: int, b: int) -> int:
     return -remainder if a < 0 else remainder
 
 
-def negate_int(a: int) -> int:
-    return _int(-a)
-
-
 def add_uint(a: int, b: int) -> UInt:
-    return _uint(int(a) + int(b))
-
-
-def subtract_uint(a: int, b: int) -> UInt:
-    return _uint(int(a) - int(b))
-
-
-def multiply_uint(a: int, b: int) -> UInt:
-    return _uint(int(a) * int(b))
+    return uint64(int(a) + int(b))
 
 
 def divide_uint(a: int, b: int) -> UInt:

@@ -21,8 +21,9 @@ compiler have no fast path. Called by environment.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from keyword import iskeyword
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from . import operators as op
 from . import values
@@ -31,6 +32,7 @@ from .dispatch import invoker
 from .fields import Accessor
 from .interpreter import Options
 from .standard import index_any, optional_index
+from .steps import items_of
 from .syntax import (
     Call,
     Comprehension,
@@ -90,20 +92,11 @@ def _fold(items: Any, state: Value, condition: Any, step: Any) -> Value:
     return state
 
 
-def _pairs(container: Any) -> Any:
-    if isinstance(container, Mapping):
-        return [(values.from_key(key), value) for key, value in container.items()]
-    if isinstance(container, list | tuple):
-        return enumerate(container)
-    raise values.no_such_overload()
-
-
-def _items(container: Any) -> Any:
-    if isinstance(container, Mapping):
-        return [values.from_key(key) for key in container]
-    if isinstance(container, list | tuple):
-        return container
-    raise values.no_such_overload()
+def _items(container: Any, *, pairs: bool = False) -> Any:
+    items = items_of(container, pairs=pairs)
+    if items is None:
+        raise values.no_such_overload()
+    return items
 
 
 def _present(items: list[tuple[Value, bool]]) -> list[Value]:
@@ -127,21 +120,18 @@ _HELPERS: Final[dict[str, Any]] = {
     "map_of_pairs": values.map_of_pairs,
     "present": _present,
     "present_entries": _present_entries,
-    "pairs": _pairs,
+    "pairs": partial(_items, pairs=True),
     "items": _items,
     "fold": _fold,
 }
 
 
-class Code:
+class Code(NamedTuple):
     """The source of an expression, and its value if it is constant."""
 
-    __slots__ = ("is_constant", "source", "value")
-
-    def __init__(self, source: str, value: Value = None, *, is_constant: bool = False) -> None:
-        self.source = source
-        self.value = value
-        self.is_constant = is_constant
+    source: str
+    value: Value = None
+    is_constant: bool = False
 
 
 class Generator:

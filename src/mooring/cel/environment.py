@@ -183,7 +183,7 @@ class Environment:
             checker.check(source, expr, self._declarations, lenient=not check_types)
         if expr is not None and check_types and not source.issues:
             for validator in self._merged.validators:
-                for where, message in validator.findings(expr):
+                for where, message in validator(expr):
                     source.report(where.offset, message)
         if expr is None or source.issues:
             return Program(expression, source.issues)

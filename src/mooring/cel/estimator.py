@@ -71,15 +71,12 @@ def estimate(expr: Expr, sizes: Sizes, *, has_cost: int, equality: Mapping[Type,
     return bounded if bounded.max < _UNBOUNDED else found
 
 
-class _Argument:
+class _Argument(NamedTuple):
     """An operand of a call, as the cost functions of `costs.Argument` read it."""
 
-    __slots__ = ("element_size", "expr", "size")
-
-    def __init__(self, expr: Expr, size: Range, element_size: Range) -> None:
-        self.expr = expr
-        self.size = size
-        self.element_size = element_size
+    expr: Expr
+    size: Range
+    element_size: Range
 
     @property
     def type(self) -> Type:

@@ -59,20 +59,18 @@ class Options(NamedTuple):
     optimize: bool
 
 
-class Interpreter:
+class Interpreter(NamedTuple):
     """Evaluates one planned expression exactly, and counts its cost."""
 
-    __slots__ = ("_run", "_slots")
-
-    def __init__(self, run: Run, slots: int) -> None:
-        self._run = run
-        self._slots = slots
+    run: Run
+    slots: int
+    """The number of its local variables."""
 
     def evaluate(self, bindings: Mapping[str, Value], limit: int = costs.MAX) -> tuple[Value, int]:
         """Return the value and its cost."""
-        frame = Frame(bindings, self._slots, limit)
+        frame = Frame(bindings, self.slots, limit)
         try:
-            value = self._run(frame)
+            value = self.run(frame)
         except CelError:
             raise
         except Exception as problem:

@@ -38,7 +38,7 @@ from .types import (
     param,
     type_of,
 )
-from .validators import LiteralValidator
+from .validators import literal_validator
 from .values import NANOS, NONE, Duration, Optional, Timestamp, TypeValue, Value, no_such_overload
 
 _A: Final = param("A")
@@ -169,7 +169,7 @@ _ARITHMETIC: Final = (
         op.SUBTRACT,
         Overload("subtract_double", (DOUBLE, DOUBLE), DOUBLE, lambda a, b: a - b, inline="({0} - {1})"),
         Overload("subtract_duration_duration", (DURATION, DURATION), DURATION, arithmetic.subtract_nanos),
-        Overload("subtract_int64", (INT, INT), INT, arithmetic.subtract_int),
+        Overload("subtract_int64", (INT, INT), INT, lambda a, b: arithmetic.int64(a - b)),
         Overload(
             "subtract_timestamp_duration",
             (TIMESTAMP, DURATION),
@@ -177,13 +177,13 @@ _ARITHMETIC: Final = (
             lambda moment, length: Timestamp.of(moment.nanos - length.nanos),
         ),
         Overload("subtract_timestamp_timestamp", (TIMESTAMP, TIMESTAMP), DURATION, arithmetic.subtract_nanos),
-        Overload("subtract_uint64", (UINT, UINT), UINT, arithmetic.subtract_uint),
+        Overload("subtract_uint64", (UINT, UINT), UINT, lambda a, b: arithmetic.uint64(int(a) - int(b))),
     ),
     function(
         op.MULTIPLY,
         Overload("multiply_double", (DOUBLE, DOUBLE), DOUBLE, float.__mul__, inline="({0} * {1})"),
-        Overload("multiply_int64", (INT, INT), INT, arithmetic.multiply_int),
-        Overload("multiply_uint64", (UINT, UINT), UINT, arithmetic.multiply_uint),
+        Overload("multiply_int64", (INT, INT), INT, lambda a, b: arithmetic.int64(a * b)),
+        Overload("multiply_uint64", (UINT, UINT), UINT, lambda a, b: arithmetic.uint64(int(a) * int(b))),
     ),
     function(
         op.DIVIDE,
@@ -199,7 +199,7 @@ _ARITHMETIC: Final = (
     function(
         op.NEGATE,
         Overload("negate_double", (DOUBLE,), DOUBLE, lambda a: -a, inline="(-{0})"),
-        Overload("negate_int64", (INT,), INT, arithmetic.negate_int),
+        Overload("negate_int64", (INT,), INT, lambda a: arithmetic.int64(-a)),
         Overload("negate_duration", (DURATION,), DURATION, lambda length: Duration.of(-length.nanos)),
     ),
 )
@@ -419,8 +419,8 @@ STANDARD: Final = Library(
 )
 
 LITERAL_VALIDATORS: Final = (
-    LiteralValidator("duration", 0, conversions.to_duration),
-    LiteralValidator("timestamp", 0, conversions.to_timestamp),
-    LiteralValidator("matches", 0, compile_pattern),
+    literal_validator("duration", conversions.to_duration),
+    literal_validator("timestamp", conversions.to_timestamp),
+    literal_validator("matches", compile_pattern),
 )
 """Reject literals that can never work. Global `matches(text, pattern)` is left to run time, as in cel-go."""

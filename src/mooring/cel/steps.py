@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from . import costs, standard
 from .dispatch import Counter, as_error
 from .errors import CostLimitExceeded, EvaluationError
@@ -38,13 +40,10 @@ class Frame:
         return True
 
 
-class Failure:
+class Failure(msgspec.Struct, eq=False):
     """An evaluation error that steps pass on as a value instead of raising it."""
 
-    __slots__ = ("error",)
-
-    def __init__(self, error: EvaluationError) -> None:
-        self.error = error
+    error: EvaluationError
 
 
 def to_failure(problem: Exception) -> Failure:
@@ -61,27 +60,21 @@ NO_FRAME: Final = Frame({}, 0, costs.MAX)
 """For constants, which read nothing."""
 
 
-class Constant:
+class Constant(msgspec.Struct):
     """A planned constant, whose evaluation costs nothing."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: Value) -> None:
-        self.value = value
+    value: Value
 
     def run(self, _frame: Frame) -> Value:
         return self.value
 
 
-class Attribute:
+class Attribute(msgspec.Struct):
     """A value with a path. `walk` returns the value at its end, or `ABSENT` after an absent optional step."""
 
-    __slots__ = ("optional", "own_cost", "walk")
-
-    def __init__(self, walk: Run, own_cost: int = costs.IDENT, *, optional: bool = False) -> None:
-        self.walk = walk
-        self.own_cost = own_cost
-        self.optional = optional
+    walk: Run
+    own_cost: int = costs.IDENT
+    optional: bool = False
 
     @property
     def resolve(self) -> Run:
@@ -109,13 +102,10 @@ class Attribute:
         return run if own_cost else resolve
 
 
-class Step:
+class Step(msgspec.Struct):
     """A planned expression that is no constant and no attribute; `run` charges its own cost."""
 
-    __slots__ = ("run",)
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    run: Run
 
 
 Plan = Constant | Attribute | Step

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
+import msgspec
+
 from . import operators as op
 from .environment import Program
 from .errors import CelError
@@ -71,10 +73,9 @@ def parts(program: Program, bindings: Mapping[str, Value]) -> tuple[Part, ...]:
     return tuple(islice(_Tracer(compiled.options, bindings).parts(compiled.expr, 0), _MAX_PARTS))
 
 
-class _Tracer:
-    def __init__(self, options: Options, bindings: Mapping[str, Value]) -> None:
-        self._options = options
-        self._bindings = bindings
+class _Tracer(msgspec.Struct):
+    _options: Options
+    _bindings: Mapping[str, Value]
 
     def explain(self, expr: Expr, *, wanted: bool) -> list[Finding]:
         """Return why a part does not have the wanted value."""

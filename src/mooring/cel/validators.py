@@ -1,13 +1,12 @@
 """Validators for well-typed expressions that can never work, such as `matches('[')`.
 
-They run after a successful type check. Libraries bring them in `Library.validators`; environment.py runs them. There
-are three forms: on a literal argument, on a call, on the whole tree.
+They run after a successful type check. Libraries bring them in `Library.validators`; environment.py runs them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from .errors import EvaluationError
 from .syntax import Call, Expr, ListExpr, Literal, MapExpr, children
@@ -18,47 +17,23 @@ Finding = tuple[Expr, str]
 """A node and a message."""
 
 
-class LiteralValidator(NamedTuple):
-    """Reject calls whose literal argument makes `validate` raise `EvaluationError`."""
+Validator = Callable[[Expr], Iterable[Finding]]
+"""Yield what is wrong with a checked expression."""
 
-    function: str
-    argument: int
-    """Index among the written arguments, without the receiver."""
-    validate: Callable[[Value], object]
 
-    def findings(self, root: Expr) -> Iterator[Finding]:
-        for call in calls_of(self.function, root):
-            if self.argument >= len(call.args):
-                continue
-            literal = call.args[self.argument]
+def literal_validator(function: str, validate: Callable[[Value], object]) -> Validator:
+    """Reject calls of a function whose first written argument is a literal for which `validate` raises."""
+
+    def find(root: Expr) -> Iterator[Finding]:
+        for call in calls_of(function, root):
+            literal = call.args[0] if call.args else None
             if isinstance(literal, Literal):
                 try:
-                    self.validate(literal.value)
+                    validate(literal.value)
                 except EvaluationError:
-                    yield literal, f"invalid {self.function} argument"
+                    yield literal, f"invalid {function} argument"
 
-
-class CallValidator(NamedTuple):
-    """Validate every call of a function."""
-
-    function: str
-    validate: Callable[[Call], Iterable[Finding]]
-
-    def findings(self, root: Expr) -> Iterator[Finding]:
-        for call in calls_of(self.function, root):
-            yield from self.validate(call)
-
-
-class TreeValidator(NamedTuple):
-    """Validate the whole expression."""
-
-    validate: Callable[[Expr], Iterable[Finding]]
-
-    def findings(self, root: Expr) -> Iterator[Finding]:
-        yield from self.validate(root)
-
-
-Validator = LiteralValidator | CallValidator | TreeValidator
+    return find
 
 
 def nodes(root: Expr) -> Iterator[Expr]:
@@ -110,7 +85,7 @@ def _first_mismatch(elements: Iterable[tuple[Expr, Type]]) -> Iterator[Finding]:
             return
 
 
-HOMOGENEOUS_LITERALS: Final = TreeValidator(_mixed_literals)
+HOMOGENEOUS_LITERALS: Final[Validator] = _mixed_literals
 
 
 def _unwrap(type_: Type) -> Type:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from mooring.cel.errors import EvaluationError
@@ -15,17 +16,8 @@ _NUMBERS: Final = (INT, UINT, DOUBLE)
 _BITS: Final = 64
 
 
-def greatest(*numbers: Value) -> Value:
-    """Return the first greatest number; a single list argument stands for its items."""
-    return _select_extreme("greatest", numbers, wanted=-1)
-
-
-def least(*numbers: Value) -> Value:
-    """Return the first least number; a single list argument stands for its items."""
-    return _select_extreme("least", numbers, wanted=1)
-
-
-def _select_extreme(name: str, numbers: Sequence[Value], *, wanted: int) -> Value:
+def _select_extreme(name: str, wanted: int, *numbers: Value) -> Value:
+    """Return the first greatest or least number; a single list argument stands for its items."""
     items = numbers[0] if len(numbers) == 1 and isinstance(numbers[0], list) else numbers
     if not items:
         raise EvaluationError(f"math.{name}() list argument must not be empty")
@@ -38,12 +30,8 @@ def _select_extreme(name: str, numbers: Sequence[Value], *, wanted: int) -> Valu
     return best
 
 
-def ceil(number: float) -> float:
-    return float(math.ceil(number)) if math.isfinite(number) else number
-
-
-def floor(number: float) -> float:
-    return float(math.floor(number)) if math.isfinite(number) else number
+def _whole(operation: Callable[[float], int]) -> Callable[[float], float]:
+    return lambda number: float(operation(number)) if math.isfinite(number) else number
 
 
 def round_(number: float) -> float:
@@ -53,10 +41,6 @@ def round_(number: float) -> float:
     truncated = math.trunc(number)
     away = abs(number - truncated) >= 0.5
     return math.copysign(float(truncated + math.copysign(1, number) if away else truncated), number)
-
-
-def trunc(number: float) -> float:
-    return float(math.trunc(number)) if math.isfinite(number) else number
 
 
 def absolute(number: Value) -> Value:
@@ -70,10 +54,6 @@ def sign(number: Value) -> Value:
         return number if math.isnan(number) or number == 0 else math.copysign(1.0, number)
     one = (number > 0) - (number < 0)
     return UInt(one) if isinstance(number, UInt) else one
-
-
-def square_root(number: Value) -> float:
-    return math.sqrt(number) if number >= 0 else math.nan
 
 
 def _bitwise(operation: Callable[[int, int], int]) -> Callable[[Value, Value], Value]:
@@ -162,15 +142,15 @@ def _bits(name: str, impl: Callable[..., Any], second: Type | None = None) -> Fu
 MATH: Final = Library(
     "math",
     functions=(
-        Function("math.@max", _extreme_overloads("max", greatest)),
-        Function("math.@min", _extreme_overloads("min", least)),
-        _numeric("ceil", ceil, (DOUBLE,)),
-        _numeric("floor", floor, (DOUBLE,)),
+        Function("math.@max", _extreme_overloads("max", partial(_select_extreme, "greatest", -1))),
+        Function("math.@min", _extreme_overloads("min", partial(_select_extreme, "least", 1))),
+        _numeric("ceil", _whole(math.ceil), (DOUBLE,)),
+        _numeric("floor", _whole(math.floor), (DOUBLE,)),
         _numeric("round", round_, (DOUBLE,)),
-        _numeric("trunc", trunc, (DOUBLE,)),
+        _numeric("trunc", _whole(math.trunc), (DOUBLE,)),
         _numeric("abs", absolute, _NUMBERS),
         _numeric("sign", sign, _NUMBERS),
-        _numeric("sqrt", square_root, _NUMBERS, DOUBLE),
+        _numeric("sqrt", lambda number: math.sqrt(number) if number >= 0 else math.nan, _NUMBERS, DOUBLE),
         _numeric("isNaN", math.isnan, (DOUBLE,), BOOL),
         _numeric("isInf", math.isinf, (DOUBLE,), BOOL),
         _numeric("isFinite", math.isfinite, (DOUBLE,), BOOL),

@@ -4,7 +4,7 @@
 value to a name. The syntax (`a.?b`, `a[?i]`, `[?x]`, `{?k: v}`) is the engine's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from mooring.cel import operators as op
@@ -30,30 +30,21 @@ def last(items: list[Value]) -> Optional:
     return Optional.of(items[-1]) if items else NONE
 
 
-def unwrap(items: list[Optional]) -> list[Value]:
+def _unwrap(items: list[Optional]) -> list[Value]:
     return [item.value for item in items if item.present]
 
 
-def _expand_opt_map(new: Expander, target: Expr | None, args: Sequence[Expr]) -> Expr | None:
-    """Expand `o.optMap(v, e)` to `o.hasValue() ? optional.of(e with v as o.value()) : optional.none()`."""
-    bound = _bind_value(new, target, args, "optMap() variable name must be a simple identifier")
-    return None if target is None or bound is None else _if_present(new, target, new.call(_OF, bound))
+def _mapping_macro(name: str, wrap: Callable[[Expander, Expr], Expr]) -> Macro:
+    """Declare `o.name(v, e)`, which is `o.hasValue() ? wrap(e with v as o.value()) : optional.none()`."""
 
+    def expand(new: Expander, target: Expr | None, args: Sequence[Expr]) -> Expr | None:
+        variable = new.variable(args[0], f"{name}() variable name must be a simple identifier")
+        if target is None or variable is None:
+            return None
+        mapped = wrap(new, new.bind(variable, new.member(new.copy(target), "value"), args[1]))
+        return new.call(op.CONDITIONAL, new.member(target, "hasValue"), mapped, new.call(_NONE))
 
-def _expand_opt_flat_map(new: Expander, target: Expr | None, args: Sequence[Expr]) -> Expr | None:
-    bound = _bind_value(new, target, args, "optFlatMap() variable name must be a simple identifier")
-    return None if target is None or bound is None else _if_present(new, target, bound)
-
-
-def _bind_value(new: Expander, target: Expr | None, args: Sequence[Expr], complaint: str) -> Expr | None:
-    variable = new.variable(args[0], complaint)
-    if target is None or variable is None:
-        return None
-    return new.bind(variable, new.member(new.copy(target), "value"), args[1])
-
-
-def _if_present(new: Expander, target: Expr, mapped: Expr) -> Expr:
-    return new.call(op.CONDITIONAL, new.member(target, "hasValue"), mapped, new.call(_NONE))
+    return Macro(name, 2, receiver=True, expand=expand)
 
 
 _VALUE: Final = param("T")
@@ -65,8 +56,7 @@ OPTIONALS: Final = Library(
     functions=(
         function(_OF, Overload("optional_of", (_VALUE,), _OPTIONAL, Optional.of)),
         function(
-            "optional.ofNonZeroValue",
-            Overload("optional_ofNonZeroValue", (_VALUE,), _OPTIONAL, of_non_zero_value),
+            "optional.ofNonZeroValue", Overload("optional_ofNonZeroValue", (_VALUE,), _OPTIONAL, of_non_zero_value)
         ),
         function(_NONE, Overload("optional_none", (), _OPTIONAL, lambda: NONE)),
         function(
@@ -102,12 +92,12 @@ OPTIONALS: Final = Library(
         ),
         function("first", Overload("list_first", (_LIST,), _OPTIONAL, first, member=True)),
         function("last", Overload("list_last", (_LIST,), _OPTIONAL, last, member=True)),
-        function("optional.unwrap", Overload("optional_unwrap", (list_of(_OPTIONAL),), _LIST, unwrap)),
-        function("unwrapOpt", Overload("optional_unwrapOpt", (list_of(_OPTIONAL),), _LIST, unwrap, member=True)),
+        function("optional.unwrap", Overload("optional_unwrap", (list_of(_OPTIONAL),), _LIST, _unwrap)),
+        function("unwrapOpt", Overload("optional_unwrapOpt", (list_of(_OPTIONAL),), _LIST, _unwrap, member=True)),
     ),
     macros=(
-        Macro("optMap", 2, receiver=True, expand=_expand_opt_map),
-        Macro("optFlatMap", 2, receiver=True, expand=_expand_opt_flat_map),
+        _mapping_macro("optMap", lambda new, mapped: new.call(_OF, mapped)),
+        _mapping_macro("optFlatMap", lambda _, mapped: mapped),
     ),
     types=(_OPTIONAL,),
 )

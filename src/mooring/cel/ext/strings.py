@@ -29,7 +29,7 @@ from mooring.cel.library import Library, Overload, function
 from mooring.cel.syntax import Call, Expr, ListExpr, Literal, MapExpr
 from mooring.cel.types import DYN, INT, list_of
 from mooring.cel.types import STRING as TEXT
-from mooring.cel.validators import CallValidator
+from mooring.cel.validators import calls_of
 from mooring.cel.values import Value, size_of
 
 LATEST: Final = 4
@@ -203,6 +203,11 @@ _JOIN: Final = CallCost(
 # The check of format strings
 
 
+def _check_formats(root: Expr) -> Iterator[tuple[Expr, str]]:
+    for call in calls_of("format", root):
+        yield from _check_format(call)
+
+
 def _check_format(call: Call) -> Iterator[tuple[Expr, str]]:
     """Yield the errors of ``'…'.format([…])`` with literal template and arguments, with their nodes."""
     template, arguments = call.target, call.args[0]
@@ -271,7 +276,7 @@ def strings(version: int = LATEST) -> Library:
         ]
     if version >= 3:
         functions.append(function("reverse", Overload("string_reverse", (TEXT,), TEXT, reverse, member=True)))
-    validators = (CallValidator("format", _check_format),) if 1 <= version < 4 else ()
+    validators = (_check_formats,) if 1 <= version < 4 else ()
     return Library(f"strings.v{version}", functions=tuple(functions), validators=validators)
 
 
