@@ -1,7 +1,7 @@
 """Kubernetes' lists library: isSorted, sum, min, max, indexOf, lastIndexOf and, from version 1, includes."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from itertools import pairwise
 from typing import Any, Final
 
@@ -26,15 +26,7 @@ def is_sorted(items: list[Value]) -> bool:
     return all(compare(a, b) <= 0 for a, b in pairwise(items))
 
 
-def min_(items: list[Value]) -> Value:
-    return _extreme("min", items, 1)
-
-
-def max_(items: list[Value]) -> Value:
-    return _extreme("max", items, -1)
-
-
-def _extreme(name: str, items: list[Value], wanted: int) -> Value:
+def _select_extreme(name: str, wanted: int, items: list[Value]) -> Value:
     if not items:
         raise EvaluationError(f"{name} called on empty list")
     best = items[0]
@@ -92,8 +84,8 @@ def lists_library(version: int) -> Library:
 
     functions = [
         for_each("isSorted", "list_{0}_is_sorted_bool", is_sorted, BOOL),
-        for_each("min", "list_{0}_min_{0}", min_),
-        for_each("max", "list_{0}_max_{0}", max_),
+        for_each("min", "list_{0}_min_{0}", partial(_select_extreme, "min", 1)),
+        for_each("max", "list_{0}_max_{0}", partial(_select_extreme, "max", -1)),
         Function("sum", tuple(map(sum_of, _SUMS))),
         function("indexOf", _member("list_a_index_of_int", (list_of(item), item), INT, index_of)),
         function("lastIndexOf", _member("list_a_last_index_of_int", (list_of(item), item), INT, last_index_of)),

@@ -76,7 +76,7 @@ class Column(Generic[Sample]):
         self.changes.invalidate(len(codes))
 
     def grow(self, capacity: int) -> None:
-        self.codes = grown(self.codes, capacity)
+        self.codes = with_more_rows(self.codes, capacity)
         self.changes.invalidate(capacity)
 
     def is_stale(self, nodes: int) -> bool:
@@ -129,16 +129,14 @@ class RowVerdicts(Generic[Sample]):
             self._table = np.concatenate((self._table, np.array(verdicts, self._table.dtype)))
 
 
-def larger(capacity: int) -> int:
-    """Return the capacity to grow to: only a quarter more, since every pod pays for all rows."""
+def larger_capacity(capacity: int) -> int:
+    """Return the capacity that follows a full one: only a quarter more, since every pod pays for all rows."""
     return capacity + max(capacity // 4, 64)
 
 
-def grown(array: Array, capacity: int) -> Array:
-    """Return a copy of an array with `capacity` rows; the additional ones are 0."""
-    found = np.zeros(capacity, array.dtype)
-    found[: len(array)] = array
-    return found
+def with_more_rows(array: Array, capacity: int) -> Array:
+    """Return a copy of an array, extended by rows of 0 to `capacity` rows."""
+    return np.concatenate((array, np.zeros(capacity - len(array), array.dtype)))
 
 
 def read_only(array: Array) -> Array:

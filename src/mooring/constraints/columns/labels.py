@@ -11,7 +11,15 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.constraints.columns.column import NO_DEADLINE, Column, Deadline, RowVerdicts, grown, larger, read_only
+from mooring.constraints.columns.column import (
+    NO_DEADLINE,
+    Column,
+    Deadline,
+    RowVerdicts,
+    larger_capacity,
+    read_only,
+    with_more_rows,
+)
 from mooring.constraints.columns.revisions import next_revision
 from mooring.constraints.node_selector import (
     Condition,
@@ -176,9 +184,9 @@ class LabelColumns:
     def _make_room(self, row: int) -> None:
         if row < len(self.nodes):
             return
-        capacity = max(row + 1, larger(len(self.nodes)))
+        capacity = max(row + 1, larger_capacity(len(self.nodes)))
         added = capacity - len(self.nodes)
-        self._nodes = grown(self._nodes, capacity)
+        self._nodes = with_more_rows(self._nodes, capacity)
         self.nodes = read_only(self._nodes)
         self._labels += [None] * added
         self._names += [""] * added

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Taint, Toleration
 from mooring.constraints import expressions
-from mooring.constraints.columns.column import NO_DEADLINE, Column, Deadline, RowVerdicts, larger
+from mooring.constraints.columns.column import NO_DEADLINE, Column, Deadline, RowVerdicts, larger_capacity
 from mooring.constraints.columns.revisions import next_revision
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.tolerations import DO_NOT_SCHEDULE, PREFER_NO_SCHEDULE, index_tolerations
@@ -120,8 +120,12 @@ class TaintColumns:
             self._verdicts.move_to_end(key)
             return found
         sets = self._sets(tolerations)
-        make = _count_untolerated if preferences else _first_untolerated
-        evaluate = make(sets.taints, tuple(tolerations), self._options)
+        effects = frozenset({PREFER_NO_SCHEDULE}) if preferences else DO_NOT_SCHEDULE
+        repels = _repels(sets.taints, tuple(tolerations), effects, self._options)
+
+        def evaluate(numbers: TaintSet) -> int:
+            return sum(map(repels, numbers)) if preferences else next(filter(repels, numbers), TOLERATED)
+
         found = sets, RowVerdicts(sets.column, evaluate, np.int32, 0 if preferences else NO_NODE)
         self._verdicts[key] = found
         if len(self._verdicts) > self._max_verdicts:
@@ -145,7 +149,7 @@ class TaintColumns:
     def _make_room(self, row: int) -> None:
         if row < len(self._taints):
             return
-        capacity = max(row + 1, larger(len(self._taints)))
+        capacity = max(row + 1, larger_capacity(len(self._taints)))
         self._taints += [None] * (capacity - len(self._taints))
         for sets in filter(None, (self._plain, self._timed)):
             sets.column.grow(capacity)
@@ -173,20 +177,6 @@ class _TaintSets:
             number = self._numbers[identity] = len(self.taints)
             self.taints.append(taint)
         return number
-
-
-def _first_untolerated(
-    taints: Sequence[Taint], tolerations: tuple[Toleration, ...], options: ConstraintOptions
-) -> Callable[[TaintSet], int]:
-    repels = _repels(taints, tolerations, DO_NOT_SCHEDULE, options)
-    return lambda numbers: next(filter(repels, numbers), TOLERATED)
-
-
-def _count_untolerated(
-    taints: Sequence[Taint], tolerations: tuple[Toleration, ...], options: ConstraintOptions
-) -> Callable[[TaintSet], int]:
-    repels = _repels(taints, tolerations, frozenset({PREFER_NO_SCHEDULE}), options)
-    return lambda numbers: sum(map(repels, numbers))
 
 
 def _repels(

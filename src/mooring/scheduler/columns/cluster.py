@@ -24,7 +24,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.states import has_ended, priority
 from mooring.base import logs
 from mooring.constraints.columns import Deadline, LabelColumns, TaintColumns
-from mooring.constraints.columns.column import larger
+from mooring.constraints.columns.column import larger_capacity
 from mooring.constraints.columns.revisions import NEVER, ChangeLog, RowLog, next_revision
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.inputs import Input, Inputs
@@ -459,7 +459,7 @@ class Cluster:
         self.inputs.touch(Input.NAMESPACES)
 
     def _grow(self) -> None:
-        before, self.capacity = self.capacity, larger(self.capacity)
+        before, self.capacity = self.capacity, larger_capacity(self.capacity)
         added = self.capacity - before
         self.nodes += [None] * added
         self.unschedulable = np.concatenate((self.unschedulable, np.zeros(added, np.bool_)))
