@@ -143,7 +143,7 @@ class MutatingAdmissionPolicyStrategy(_PolicyStrategy[v1.MutatingAdmissionPolicy
 
 
 class ValidatingAdmissionPolicyBindingStrategy(_BindingStrategy[v1.ValidatingAdmissionPolicyBinding]):
-    def rules(
+    def validate(
         self,
         obj: v1.ValidatingAdmissionPolicyBinding,
         old: v1.ValidatingAdmissionPolicyBinding | None,
